@@ -1,0 +1,261 @@
+//! The wake word: who sleeps, who looks by itself, whether a bell is out (PROTOCOLS W1-W5).
+//!
+//! ```text
+//!   63         32 31       24 23     16 15    11  10    9     8    7          0
+//!  +-------------+-----------+---------+--------+-----+-----+-----+-----------+
+//!  | bells, all  |     0     |  group  |   0    |left |rung | hot | sleepers  |
+//!  +-------------+-----------+---------+--------+-----+-----+-----+-----------+
+//! ```
+//!
+//! *Armed* = not rung and (sleepers > 0 or not hot): the sender that publishes then owes one bell.
+//! *Hot* means that whoever waits for this edge looks at it in user space before it sleeps, and says so
+//! when it does sleep: a single receiver by `sleepers`, a watcher of many edges by its *group*.
+//!
+//! A group is one word for all edges that one watcher (an epoll set) has hot. Going to sleep costs one
+//! store for all of them instead of a read-modify-write for each, and a burst over fifty edges costs one
+//! bell instead of fifty. The order is the same as for the word: the watcher stores ASLEEP, fences, looks
+//! at every edge once more, sleeps; the sender publishes, fences, loads. One of the two sees the other.
+
+use crate::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
+
+const SLEEPERS: u64 = 0xff;
+const HOT: u64 = 1 << 8;
+const RUNG: u64 = 1 << 9;
+const LEFT: u64 = 1 << 10;
+const GROUP_SHIFT: u32 = 16;
+const GROUP: u64 = 0xff << GROUP_SHIFT;
+const BELL: u64 = 1 << 32;
+
+/// What the sender has to do after it published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owed {
+    /// Nobody needs telling.
+    Nothing,
+    /// One bell, now; it is already counted.
+    Bell,
+    /// The receiver left the edge: go back to TCP (E8).
+    Left,
+}
+
+/// A group's word: is its watcher asleep?
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Group {
+    asleep: AtomicU32,
+    /// Taken by a watcher (its own bookkeeping, not the protocol's).
+    pub taken: AtomicU32,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Group { asleep: AtomicU32::new(0), taken: AtomicU32::new(0) }
+    }
+}
+
+impl Group {
+    /// The watcher is about to sleep. It must call [`settle`] once for all its groups, then look at every
+    /// hot edge again, and only then sleep.
+    #[inline]
+    pub fn doze(&self) {
+        self.asleep.store(1, Ordering::Relaxed);
+    }
+    /// The watcher is awake again and will look by itself.
+    #[inline]
+    pub fn wake(&self) {
+        self.asleep.store(0, Ordering::Relaxed);
+    }
+    /// The sender's side: whether the caller is the one to ring.
+    #[inline]
+    fn rouse(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) != 0
+            && self.asleep.compare_exchange(1, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The fence between saying "I sleep" and looking again.
+#[inline]
+pub fn settle() {
+    fence(Ordering::SeqCst);
+}
+
+/// The wake word of one direction.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Word(AtomicU64);
+
+impl Default for Word {
+    fn default() -> Self {
+        Word(AtomicU64::new(0))
+    }
+}
+
+/// What a receiver found when it armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Armed {
+    /// Bells the sender has counted in all, modulo 2^32.
+    pub bells: u32,
+}
+
+impl Word {
+    /// Back to the resting state: armed, nothing counted. Only while nobody uses the edge.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// W1, the sender, after it published and fenced ([`super::ring::commit`] does both).
+    #[inline(always)]
+    pub fn after_publish(&self, groups: &[Group]) -> Owed {
+        let word = self.0.load(Ordering::Relaxed);
+        // The whole fast path: hot, nobody asleep, no group.
+        if word & (HOT | SLEEPERS | LEFT | GROUP) == HOT {
+            return Owed::Nothing;
+        }
+        self.owed(word, groups)
+    }
+
+    fn owed(&self, mut word: u64, groups: &[Group]) -> Owed {
+        loop {
+            if word & LEFT != 0 {
+                return Owed::Left;
+            }
+            if word & HOT != 0 && word & SLEEPERS == 0 {
+                // Index 0 is "no group". The number is the peer's to write, so it is checked.
+                let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
+                let rouse = group != 0 && groups.get(group - 1).is_some_and(Group::rouse);
+                if rouse {
+                    self.0.fetch_add(BELL, Ordering::SeqCst);
+                    return Owed::Bell;
+                }
+                return Owed::Nothing;
+            }
+            if word & RUNG != 0 {
+                return Owed::Nothing;
+            }
+            match self.0.compare_exchange(word, (word | RUNG) + BELL, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Owed::Bell,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).
+    pub fn undo_bell(&self) {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while let Err(now) =
+            self.0.compare_exchange(word, (word & !RUNG).wrapping_sub(BELL), Ordering::SeqCst, Ordering::Relaxed)
+        {
+            word = now;
+        }
+    }
+
+    /// A bell that goes out whatever the word says (a hand-back, a leave): counted, not marked rung.
+    pub fn count_bell(&self) {
+        self.0.fetch_add(BELL, Ordering::SeqCst);
+    }
+
+    /// W2: one more sleeper, and a new bell is wanted. Fenced: look at the edge again after it.
+    #[inline]
+    pub fn sleep(&self) -> Armed {
+        self.update(|w| {
+            let n = (w & SLEEPERS).min(SLEEPERS - 1) + 1;
+            (w & !(SLEEPERS | RUNG)) | n
+        })
+    }
+
+    /// W2: the sleeper is back.
+    #[inline]
+    pub fn awake(&self) {
+        self.update(|w| if w & SLEEPERS == 0 { w } else { w - 1 });
+    }
+
+    /// W4, W5: a new byte shall be a new bell. Fenced: look at the edge again after it.
+    #[inline]
+    pub fn arm(&self) -> Armed {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & RUNG == 0 {
+            fence(Ordering::SeqCst);
+            // Loaded again behind the fence: RUNG may have been set meanwhile, then a bell is counted.
+            return Armed { bells: (self.0.load(Ordering::Relaxed) >> 32) as u32 };
+        }
+        self.update(|w| w & !RUNG)
+    }
+
+    /// W4: more came although we armed, and a bell is still in the kernel: that one will do.
+    pub fn unarm(&self) {
+        self.update(|w| w | RUNG);
+    }
+
+    /// The receiver will look by itself, without a group. Only while nobody sleeps on it (W2).
+    /// Returns whether the word is hot now.
+    #[inline]
+    pub fn heat(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & HOT != 0 {
+            return true;
+        }
+        word & (SLEEPERS | LEFT) == 0
+            && self.0.compare_exchange(word, (word | HOT) & !GROUP, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// The receiver is watched by `group` (1-based) from now on and looks by itself.
+    pub fn heat_group(&self, group: u8) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if word & (SLEEPERS | LEFT) != 0 {
+                return false;
+            }
+            let new = (word & !(GROUP | RUNG)) | HOT | (u64::from(group) << GROUP_SHIFT);
+            match self.0.compare_exchange(word, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Back to the resting state, armed. Fenced: look at the edge again after it (W3).
+    pub fn cool(&self) -> Armed {
+        self.update(|w| w & !(HOT | RUNG | GROUP))
+    }
+
+    /// Whether the receiver looks by itself.
+    #[inline(always)]
+    pub fn is_hot(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HOT != 0
+    }
+
+    /// Whether a bell was rung and not re-armed since.
+    pub fn is_rung(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & RUNG != 0
+    }
+
+    /// Bells the sender has counted in all, modulo 2^32.
+    #[inline(always)]
+    pub fn bells(&self) -> u32 {
+        (self.0.load(Ordering::Acquire) >> 32) as u32
+    }
+
+    /// E8: the receiver leaves for good. Fenced.
+    pub fn leave(&self) -> Armed {
+        self.update(|w| w | LEFT)
+    }
+
+    /// Whether the receiver left.
+    pub fn has_left(&self) -> bool {
+        self.0.load(Ordering::Acquire) & LEFT != 0
+    }
+
+    #[inline(always)]
+    fn update(&self, f: impl Fn(u64) -> u64) -> Armed {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            match self.0.compare_exchange(word, f(word), Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    crate::sync::fence_after_rmw();
+                    return Armed { bells: (word >> 32) as u32 };
+                }
+                Err(now) => word = now,
+            }
+            relax();
+        }
+    }
+}

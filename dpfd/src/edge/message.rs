@@ -1,0 +1,86 @@
+//! Whole messages over tokens: what an endpoint's edge carries.
+//!
+//! One message is one token. The receiver either copies it out or reads it in place, in a mapping where
+//! the ring stands twice in a row, and gives lines back in order. One sender and one receiver at a time.
+
+use super::ring::{self, lines_for, Cursor, Kind, Lines, Tail, HEADER};
+use super::Error;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Sends `len` bytes from `src` as one message.
+///
+/// `TooLong` is told before any waiting could begin (R5).
+///
+/// # Safety
+///
+/// `src` is readable for `len` bytes.
+#[inline(always)]
+pub unsafe fn send<L: Lines + ?Sized>(
+    ring: &L,
+    tail: &mut Tail,
+    cursor: &AtomicU64,
+    src: *const u8,
+    len: usize,
+) -> Result<(), Error> {
+    let lines = lines_for(len);
+    if lines >= ring.count() {
+        return Err(Error::TooLong(ring::max_payload(ring.count())));
+    }
+    tail.reserve(ring.count(), lines, cursor)?;
+    ring::invalidate_next(ring, tail.pos, lines);
+    // SAFETY: `src` by the caller's contract; the reservation keeps the token inside the ring.
+    unsafe { ring.put(tail.pos, HEADER, src, len) };
+    ring::commit(ring, tail.pos, len, Kind::Data)?;
+    tail.pos = tail.pos.add(lines);
+    Ok(())
+}
+
+/// The receiver's place in an edge; its own, the shared cursor only tells the sender.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Head {
+    /// The next token to look at.
+    pub at: Cursor,
+}
+
+impl Head {
+    /// The next message's length, leaving it where it is; void tokens are stepped over.
+    #[inline(always)]
+    pub fn look<L: Lines + ?Sized>(&mut self, ring: &L) -> Result<usize, Error> {
+        loop {
+            let token = ring::look(ring, self.at.pos)?;
+            if token.kind == Kind::Data {
+                return Ok(token.len);
+            }
+            self.at.pos = self.at.pos.add(token.lines());
+        }
+    }
+
+    /// Steps over a message of `len` bytes and gives its lines back to the sender.
+    #[inline(always)]
+    pub fn release(&mut self, len: usize, cursor: &AtomicU64) {
+        self.at.pos = self.at.pos.add(lines_for(len));
+        // Release: everything read from the token was read before the sender may reuse it.
+        cursor.store(self.at.pack(), Ordering::Release);
+    }
+
+    /// Copies the next message into `dst` and takes it; the message's length, which may be more than
+    /// the `room` that was filled.
+    ///
+    /// # Safety
+    ///
+    /// `dst` is writable for `room` bytes.
+    #[inline(always)]
+    pub unsafe fn recv<L: Lines + ?Sized>(
+        &mut self,
+        ring: &L,
+        cursor: &AtomicU64,
+        dst: *mut u8,
+        room: usize,
+    ) -> Result<usize, Error> {
+        let len = self.look(ring)?;
+        // SAFETY: `dst` by the caller's contract; look() checked `len` against the ring.
+        unsafe { ring.get(self.at.pos, HEADER, dst, len.min(room)) };
+        self.release(len, cursor);
+        Ok(len)
+    }
+}

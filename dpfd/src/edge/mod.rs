@@ -1,0 +1,50 @@
+//! One directed edge in shared memory: the ring, its two framings, the wake word, the switch record.
+//!
+//! Directed Point (Wang et al.), section 2, calls a unidirectional channel between two endpoints an
+//! *edge*. Here an edge is a single-producer ring whose receiver polls the token itself, so a small
+//! message costs one cache-line transfer. All cross-process atomics of the project live in this room.
+//!
+//! | file | holds | rules |
+//! |---|---|---|
+//! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
+//! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
+//! | [`message`] | whole messages over tokens; in-place receive | R5, R7 |
+//! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
+//! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
+//! | [`slot`] | the offer and its states | E4, E11 |
+//! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
+//! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
+//!
+//! Everything read from a ring or a control line may have been written by a hostile peer: it is read
+//! once, checked against the mapping, then used. A bad value is an [`Error::Corrupt`], never a panic.
+
+#[cfg(not(loom))]
+pub mod arena;
+pub mod bell;
+pub mod message;
+pub mod ring;
+#[cfg(not(loom))]
+pub mod segment;
+pub mod slot;
+pub mod stream;
+pub mod switch;
+
+#[cfg(test)]
+mod tests;
+
+/// Why an operation on an edge did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The ring holds no token at the cursor.
+    #[error("the edge is empty")]
+    Empty,
+    /// The ring has no room for the token now; it will once the receiver has taken some.
+    #[error("the edge is full")]
+    Full,
+    /// The token is larger than this ring can ever hold (EMSGSIZE).
+    #[error("the message does not fit the edge: {0} bytes is the limit")]
+    TooLong(usize),
+    /// A header, position or length that no honest peer writes (ECONNRESET).
+    #[error("the peer wrote an impossible value into the edge")]
+    Corrupt,
+}

@@ -1,0 +1,312 @@
+//! Sealed memory without a name, and rings in it (PROTOCOLS E12).
+//!
+//! Memory that another process maps too is a memfd whose size is sealed: it has no path, nothing is left
+//! of it after kill -9, and nobody can make a reader fault by truncating it.
+//!
+//! [`Segment`] is one edge for whole messages, its ring mapped twice in a row:
+//!
+//! ```text
+//!   file     | control, 4 KiB |  ring, 2^n bytes |
+//!   mapping  | control, 4 KiB |  ring            |  ring again     |
+//!                                ^ a token that runs past the end goes on here, in one piece
+//!   control  | rx line | tx line | wake word | group |
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::bell::{Group, Word};
+use super::ring::{Lines, Pos, LINE};
+use super::switch::{RxLine, TxLine};
+use crate::sync::AtomicU64;
+
+/// Bytes before the ring.
+pub const CONTROL: usize = 4096;
+/// Smallest ring, bytes.
+pub const MIN_RING: usize = 4096;
+/// Largest ring, bytes.
+pub const MAX_RING: usize = 1 << 30;
+
+/// Lines in mapped memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Mapped {
+    base: *mut u8,
+    count: u64,
+}
+
+impl Mapped {
+    /// A ring of `count` lines at `base`.
+    ///
+    /// # Safety
+    ///
+    /// `count` is a power of two, at least 4; `base` is line-aligned and readable and writable for
+    /// `count` lines as long as the value is used.
+    #[inline(always)]
+    pub const unsafe fn new(base: *mut u8, count: u64) -> Mapped {
+        Mapped { base, count }
+    }
+
+    #[inline(always)]
+    fn offset(&self, pos: Pos, at: usize) -> usize {
+        ((pos.raw() & (self.count - 1)) as usize * LINE + at) & (self.count as usize * LINE - 1)
+    }
+
+    /// The token's payload where it lies; contiguous only in a ring mapped twice.
+    #[inline(always)]
+    pub fn payload(&self, pos: Pos) -> *const u8 {
+        // SAFETY: offset() masks to the ring.
+        unsafe { self.base.add(self.offset(pos, super::ring::HEADER)) }
+    }
+}
+
+#[inline(always)]
+unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+    // Eight bytes is the message of latency-bound programs; a call to memcpy would be a third of its cost.
+    if len == 8 {
+        // SAFETY: the caller's contract covers 8 bytes.
+        unsafe { dst.cast::<u64>().write_unaligned(src.cast::<u64>().read_unaligned()) };
+    } else {
+        // SAFETY: the caller's contract; ring memory and the program's buffer do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(src, dst, len) };
+    }
+}
+
+// SAFETY: offset() masks every position into the ring, and copies are split at its end.
+unsafe impl Lines for Mapped {
+    #[inline(always)]
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    #[inline(always)]
+    fn header(&self, pos: Pos) -> &AtomicU64 {
+        // SAFETY: a line start inside the ring, aligned to 64 bytes; any bit pattern is an AtomicU64.
+        unsafe { &*self.base.add(self.offset(pos, 0)).cast::<AtomicU64>() }
+    }
+
+    #[inline(always)]
+    unsafe fn put(&self, pos: Pos, at: usize, src: *const u8, len: usize) {
+        let off = self.offset(pos, at);
+        let first = len.min(self.count as usize * LINE - off);
+        // SAFETY: off + first is inside the ring, the rest starts at its beginning and len <= ring.
+        unsafe {
+            copy(src, self.base.add(off), first);
+            if first < len {
+                copy(src.add(first), self.base, len - first);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize) {
+        let off = self.offset(pos, at);
+        let first = len.min(self.count as usize * LINE - off);
+        // SAFETY: as in put().
+        unsafe {
+            copy(self.base.add(off), dst, first);
+            if first < len {
+                copy(self.base, dst.add(first), len - first);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, pos: Pos) {
+        // Asked for with intent to write: the next send then invalidates a header it already owns,
+        // instead of waiting for the line between its payload and its own header.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: prefetchw faults on no address and changes no memory.
+        unsafe {
+            let p = self.base.add(self.offset(pos, 0));
+            core::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = pos;
+    }
+}
+
+/// Makes sealed memory of exactly `len` bytes (rounded up to pages by the kernel, sparse until used).
+///
+/// # Errors
+///
+/// Those of memfd_create(2) and ftruncate(2): EMFILE, ENFILE, ENOMEM.
+pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
+    // SAFETY: a C string and flags; the result is a new descriptor or -1.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: plain calls on our own descriptor.
+    let ok = unsafe {
+        libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) == 0
+            && libc::fcntl(
+                fd.as_raw_fd(),
+                libc::F_ADD_SEALS,
+                libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+            ) == 0
+    };
+    if ok {
+        Ok(fd)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The size of memory that came from somebody else, if its size can never change again.
+///
+/// # Errors
+///
+/// EBADMSG when the seals are missing or it is no memfd at all; else what fstat(2) says.
+pub fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: F_GET_SEALS takes no argument and fails with EINVAL on anything without seals.
+    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+    let need = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    if seals < 0 || seals & need != need {
+        return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+    }
+    // SAFETY: stat is plain data, all zero is a value of it.
+    let mut st: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: fstat fills the struct it is given.
+    if unsafe { libc::fstat(fd.as_raw_fd(), &mut st) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    usize::try_from(st.st_size).map_err(|_| io::Error::from_raw_os_error(libc::EBADMSG))
+}
+
+/// Maps `len` bytes of `fd` at `offset`, shared, read and write, at `at` if given.
+fn map(fd: BorrowedFd<'_>, len: usize, offset: usize, at: Option<*mut u8>) -> io::Result<*mut u8> {
+    let (hint, fixed) = at.map_or((core::ptr::null_mut(), 0), |p| (p.cast(), libc::MAP_FIXED));
+    // SAFETY: without `at` the kernel chooses; with it the caller owns the range it replaces.
+    let p = unsafe {
+        libc::mmap(
+            hint,
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | fixed,
+            fd.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if p == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(p.cast())
+    }
+}
+
+/// Maps all of `fd` once. The mapping stays for the life of the process unless unmapped by its owner.
+///
+/// # Errors
+///
+/// Those of mmap(2): ENOMEM.
+pub fn map_flat(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
+    map(fd, len, 0, None)
+}
+
+/// One mapped edge for messages.
+#[derive(Debug)]
+pub struct Segment {
+    fd: OwnedFd,
+    base: *mut u8,
+    ring: usize,
+}
+
+// SAFETY: the mapping belongs to the value, and everything in it is reached through atomics or copies.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A new edge with a ring of `ring` bytes: a power of two, [`MIN_RING`]..=[`MAX_RING`], else EINVAL.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL; else those of memfd_create(2), ftruncate(2) and mmap(2).
+    pub fn create(ring: usize) -> io::Result<Segment> {
+        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
+        Segment::map_twice(fd, ring)
+    }
+
+    /// An edge that somebody else made; its seals and size are checked first.
+    ///
+    /// # Errors
+    ///
+    /// EBADMSG when the memory is not a sealed edge; else those of mmap(2).
+    pub fn open(fd: OwnedFd) -> io::Result<Segment> {
+        let ring = sealed_len(fd.as_fd())?.checked_sub(CONTROL).unwrap_or(0);
+        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
+            return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+        }
+        Segment::map_twice(fd, ring)
+    }
+
+    fn map_twice(fd: OwnedFd, ring: usize) -> io::Result<Segment> {
+        let whole = CONTROL + 2 * ring;
+        // SAFETY: an anonymous reservation, nothing is replaced.
+        let p = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                whole,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if p == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // From here on the reservation is unmapped if anything fails.
+        let seg = Segment { fd, base: p.cast(), ring };
+        map(seg.fd.as_fd(), CONTROL + ring, 0, Some(seg.base))?;
+        // SAFETY: inside the reservation of CONTROL + 2 * ring bytes.
+        let second = unsafe { seg.base.add(CONTROL + ring) };
+        map(seg.fd.as_fd(), ring, CONTROL, Some(second))?;
+        Ok(seg)
+    }
+
+    /// The memory, to hand to the other side.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The ring.
+    pub fn lines(&self) -> Mapped {
+        // SAFETY: the ring is mapped as long as self; its size was checked.
+        unsafe { Mapped::new(self.base.add(CONTROL), (self.ring / LINE) as u64) }
+    }
+
+    fn control<T>(&self, line: usize) -> &T {
+        debug_assert!(line * LINE + size_of::<T>() <= CONTROL);
+        // SAFETY: inside the control page, line-aligned; T is made of atomics, any bits are a value.
+        unsafe { &*self.base.add(line * LINE).cast::<T>() }
+    }
+    /// The receiver's line.
+    pub fn rx(&self) -> &RxLine {
+        self.control(0)
+    }
+    /// The sender's line.
+    pub fn tx(&self) -> &TxLine {
+        self.control(1)
+    }
+    /// The wake word.
+    pub fn word(&self) -> &Word {
+        self.control(2)
+    }
+    /// The one group of this edge's receiver.
+    pub fn group(&self) -> &Group {
+        self.control(3)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the whole reservation is ours; references into it borrow self.
+        unsafe { libc::munmap(self.base.cast(), CONTROL + 2 * self.ring) };
+    }
+}

@@ -1,0 +1,230 @@
+//! Bytes over tokens: what a channel carries.
+//!
+//! A write is cut into tokens of at most [`MAX_TOKEN`] bytes, so that the receiver copies the first
+//! while the sender fills the second. A receive takes what is there, across token borders. Several
+//! threads or processes may receive: each copies out, then commits the cursor by compare-and-swap; the
+//! loser discards its copy and starts over (L1), so a receiver that dies or stops leaves nothing to mend.
+
+use super::ring::{self, lines_for, Cursor, Kind, Lines, Pos, Tail, HEADER, LINE};
+use super::Error;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Longest payload of one stream token, bytes: 256 lines with the header.
+pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
+/// Times a receive starts over because others moved the cursor. Each is a receive that somebody else
+/// completed, so honest neighbours never get there; a peer that only spins on the cursor does.
+const MAX_TRIES: u32 = 1 << 16;
+
+/// Longest payload of one token in a ring of `count` lines: never more than a quarter of it, so that the
+/// receiver empties one token while the sender fills the next, and a small ring can take one at all.
+#[inline(always)]
+fn longest(count: u64) -> usize {
+    ((count as usize / 4) * LINE - HEADER).min(MAX_TOKEN)
+}
+
+/// Where the bytes of a write come from: a walk over a scatter list.
+pub trait Source {
+    /// Bytes left.
+    fn left(&self) -> usize;
+    /// Calls `f(pointer, length)` for the next `n` bytes, piece by piece, and steps over them.
+    fn take(&mut self, n: usize, f: impl FnMut(*const u8, usize));
+}
+
+/// Where the bytes of a receive go.
+pub trait Sink {
+    /// Bytes of room left.
+    fn left(&self) -> usize;
+    /// Calls `f(pointer, length)` for the next `n` bytes of room, piece by piece, and steps over them.
+    fn fill(&mut self, n: usize, f: impl FnMut(*mut u8, usize));
+    /// Back to the beginning: what was filled does not count.
+    fn rewind(&mut self);
+}
+
+/// Puts one token of up to `MAX_TOKEN` bytes of `src` into the ring; its length.
+///
+/// `Full` when not even a small token fits; a token shorter than asked when only that fits.
+#[inline(always)]
+pub fn push<L: Lines + ?Sized>(
+    ring: &L,
+    tail: &mut Tail,
+    cursor: &AtomicU64,
+    src: &mut impl Source,
+) -> Result<usize, Error> {
+    let count = ring.count();
+    let mut len = src.left().min(longest(count));
+    if let Err(e) = tail.reserve(count, lines_for(len), cursor) {
+        len = shorter(e, tail, count, len)?;
+    }
+    let lines = lines_for(len);
+    ring::invalidate_next(ring, tail.pos, lines);
+    let mut at = HEADER;
+    src.take(len, |p, n| {
+        // SAFETY: `p` is readable for `n` bytes by Source's contract; the token was reserved, and
+        // lines + 1 <= count keeps at + n inside the ring.
+        unsafe { ring.put(tail.pos, at, p, n) };
+        at += n;
+    });
+    ring::commit(ring, tail.pos, len, Kind::Data)?;
+    tail.pos = tail.pos.add(lines);
+    Ok(len)
+}
+
+/// What still fits when the whole token did not: at least a quarter of it, or nothing.
+#[cold]
+fn shorter(e: Error, tail: &Tail, count: u64, want: usize) -> Result<usize, Error> {
+    if e != Error::Full {
+        return Err(e);
+    }
+    let room = (tail.free(count) as usize * LINE).saturating_sub(HEADER);
+    // A trickle of tiny tokens would cost more than waiting for the receiver.
+    if room >= want / 4 && room > 0 && want > ring::SMALL {
+        Ok(room.min(want))
+    } else {
+        Err(Error::Full)
+    }
+}
+
+/// After a sender died holding the lock: steps over a token it published without moving the tail (L4).
+///
+/// # Errors
+///
+/// `Corrupt` when what stands at the tail is no token that the dead sender can have published: only a
+/// hostile peer writes there, and a tail moved by it would leave the ring's bounds.
+pub fn recover<L: Lines + ?Sized>(ring: &L, tail: &mut Tail, cursor: &AtomicU64) -> Result<(), Error> {
+    // The dead sender may have learned of more room than the tail it left behind tells.
+    tail.refresh(cursor)?;
+    loop {
+        match ring::look(ring, tail.pos) {
+            Ok(token) if token.lines() <= tail.free(ring.count()) => {
+                tail.pos = tail.pos.add(token.lines());
+            }
+            Err(Error::Empty) => return Ok(()),
+            _ => return Err(Error::Corrupt),
+        }
+    }
+}
+
+/// Copies what is there into `dst`, up to its room, and takes it.
+///
+/// `Empty` when nothing is there. With `peek` nothing is taken.
+#[inline(always)]
+pub fn pull<L: Lines + ?Sized>(
+    ring: &L,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+    peek: bool,
+) -> Result<usize, Error> {
+    for _ in 0..MAX_TRIES {
+        // Acquire: what another receiver gave back is not read again as if it were new.
+        let word = cursor.load(Ordering::Acquire);
+        let start = Cursor::unpack(word);
+        let got = copy_out(ring, start, dst);
+        // Nothing, something impossible, or a peek that no commit confirms: true only if no other
+        // receiver took this token meanwhile, or the sender may have reused its lines under our eyes.
+        let settled = matches!(got, Ok((_, end)) if end != start && !peek);
+        if !settled && cursor.load(Ordering::Relaxed) != word {
+            dst.rewind();
+            continue;
+        }
+        let (n, end) = got?;
+        if peek {
+            return if n == 0 { Err(Error::Empty) } else { Ok(n) };
+        }
+        if end == start {
+            return Err(Error::Empty);
+        }
+        // Release: the copy is done before the sender may reuse the lines. SeqCst, because the caller
+        // may go on to arm the wake word, and this is the fence between.
+        if cursor.compare_exchange(word, end.pack(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            if n == 0 {
+                continue; // only void tokens so far
+            }
+            return Ok(n);
+        }
+        dst.rewind();
+    }
+    Err(Error::Corrupt)
+}
+
+#[inline(always)]
+fn copy_out<L: Lines + ?Sized>(
+    ring: &L,
+    start: Cursor,
+    dst: &mut impl Sink,
+) -> Result<(usize, Cursor), Error> {
+    let mut at = start;
+    let mut total = 0;
+    let mut walked = 0;
+    while dst.left() > 0 && walked < ring.count() {
+        let token = match ring::look(ring, at.pos) {
+            Ok(t) => t,
+            Err(Error::Empty) => break,
+            // What stands before the bad header is good: deliver it first.
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        };
+        let off = usize::from(at.off);
+        if off > token.len || token.len > MAX_TOKEN {
+            return Err(Error::Corrupt);
+        }
+        if token.kind == Kind::Data {
+            let n = (token.len - off).min(dst.left());
+            let mut from = HEADER + off;
+            dst.fill(n, |p, k| {
+                // SAFETY: `p` is writable for `k` bytes by Sink's contract; off + n <= len, which look()
+                // checked against the ring.
+                unsafe { ring.get(at.pos, from, p, k) };
+                from += k;
+            });
+            total += n;
+            if off + n < token.len {
+                at.off = (off + n) as u16;
+                break;
+            }
+        }
+        walked += token.lines();
+        at = Cursor { pos: at.pos.add(token.lines()), off: 0 };
+    }
+    Ok((total, at))
+}
+
+/// Whether a token waits at the cursor: one load of the cursor, one of the token.
+#[inline(always)]
+pub fn waiting<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64) -> bool {
+    let at = Cursor::unpack(cursor.load(Ordering::Relaxed));
+    // Anything but a clean "empty" is for the receive call to find out about.
+    !matches!(ring::look(ring, at.pos), Err(Error::Empty))
+}
+
+/// Bytes waiting, by walking the tokens; at most `limit` tokens are looked at (FIONREAD, `dp ls`).
+pub fn bytes_waiting<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64, limit: usize) -> usize {
+    let start = Cursor::unpack(cursor.load(Ordering::Acquire));
+    let (mut pos, mut off, mut sum) = (start.pos, usize::from(start.off), 0usize);
+    for _ in 0..limit {
+        let Ok(token) = ring::look(ring, pos) else { break };
+        if token.kind == Kind::Data {
+            sum += token.len.saturating_sub(off);
+        }
+        off = 0;
+        pos = pos.add(token.lines());
+        if pos.since(start.pos) >= ring.count() {
+            break;
+        }
+    }
+    sum
+}
+
+/// The first position after `from` with no token yet: where the sender's tail was when looked at.
+/// An edge-triggered watcher compares it with what it last reported (W6).
+pub fn frontier<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64, from: Pos) -> Pos {
+    let at = Cursor::unpack(cursor.load(Ordering::Acquire)).pos;
+    // Start at the later of the two; a `from` outside cursor..cursor+count is from another lap.
+    let mut pos = if from.since(at) <= ring.count() { from } else { at };
+    for _ in 0..ring.count() {
+        match ring::look(ring, pos) {
+            Ok(token) => pos = pos.add(token.lines()),
+            Err(_) => break,
+        }
+    }
+    pos
+}

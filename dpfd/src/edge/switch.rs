@@ -1,0 +1,184 @@
+//! Where a direction leaves TCP for the ring, and where it comes back (PROTOCOLS E5-E7).
+//!
+//! A direction's bytes are segments in turn: TCP, ring, TCP, ring, ... Each is an *epoch*, even on TCP,
+//! odd in the ring. Only the sender starts one, at a position both sides can count:
+//!
+//! ```text
+//!   kernel stream   d d d d d d P b b Q d d d d P' b ...       d data, b bell
+//!   epoch           0           |  1  | 2       |  3
+//!   ring                        [......end]     [......
+//! ```
+//!
+//! `P`: bytes on TCP, bells included, when the ring took over; everything after it on TCP is a bell until
+//! `Q`, where data is data again; `end`: the ring position where the ring stopped. The sender starts a
+//! ring epoch only after the receiver has acknowledged the TCP epoch before it, so at most one `P` and one
+//! `end, Q` are unread, and none is overwritten.
+//!
+//! The receiver *counts first*: it asks the kernel how many bytes are there, then loads the epoch, then
+//! reads no more than it counted. Bytes that were there before the epoch was seen unchanged belong to that
+//! epoch, because a sender publishes the next one before it puts the first byte of it on TCP. So nothing
+//! is ever read that would have to be kept for later.
+
+use super::ring::Pos;
+use super::Error;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The sender's control line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct TxLine {
+    epoch: AtomicU64,
+    p: AtomicU64,
+    end: AtomicU64,
+    q: AtomicU64,
+    /// The CPU the sender last ran on, plus one; 0 unknown.
+    pub cpu: AtomicU32,
+}
+
+/// The receiver's control line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct RxLine {
+    /// The receiver's place in the ring ([`super::ring::Cursor`]).
+    pub cursor: AtomicU64,
+    ack: AtomicU64,
+    /// Kernel bytes the receiver had consumed when it last said so (data and bells).
+    pub consumed: AtomicU64,
+    /// The CPU the receiver last ran on, plus one; 0 unknown.
+    pub cpu: AtomicU32,
+}
+
+impl Default for TxLine {
+    fn default() -> Self {
+        TxLine {
+            epoch: AtomicU64::new(0),
+            p: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            q: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Default for RxLine {
+    fn default() -> Self {
+        RxLine {
+            cursor: AtomicU64::new(0),
+            ack: AtomicU64::new(0),
+            consumed: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+        }
+    }
+}
+
+/// What the receiver in epoch `r` learns from the sender's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Still the same epoch.
+    Same,
+    /// From kernel position `.0` on, the ring.
+    RingAt(u64),
+    /// At ring position `end`, and kernel position `q`, TCP again.
+    TcpAt {
+        /// The ring ends here.
+        end: Pos,
+        /// Data is data again here.
+        q: u64,
+    },
+}
+
+/// Whether `epoch` lives in the ring.
+#[inline(always)]
+pub fn in_ring(epoch: u64) -> bool {
+    epoch & 1 == 1
+}
+
+impl TxLine {
+    /// A new connection: epoch 0, everything on TCP. Only while nobody uses the edge.
+    pub fn reset(&self) {
+        for a in [&self.epoch, &self.p, &self.end, &self.q] {
+            a.store(0, Ordering::Relaxed);
+        }
+        self.cpu.store(0, Ordering::Relaxed);
+    }
+
+    /// The sender's own epoch.
+    #[inline(always)]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Sender, under its lock: the ring takes over at kernel position `p`. False while the receiver has
+    /// not acknowledged the present epoch.
+    pub fn to_ring(&self, rx: &RxLine, p: u64) -> bool {
+        let epoch = self.epoch();
+        // Acquire: the receiver has read `end` and `q` of the epoch it acknowledges.
+        if in_ring(epoch) || rx.ack.load(Ordering::Acquire) != epoch {
+            return false;
+        }
+        self.p.store(p, Ordering::Relaxed);
+        // Release: `p` before the epoch; and before every token and bell that follows.
+        self.epoch.store(epoch + 1, Ordering::Release);
+        true
+    }
+
+    /// Sender, under its lock: the ring ends at `end`; on TCP, data starts again at kernel position `q`.
+    pub fn to_tcp(&self, end: Pos, q: u64) {
+        let epoch = self.epoch();
+        debug_assert!(in_ring(epoch));
+        self.end.store(end.raw(), Ordering::Relaxed);
+        self.q.store(q, Ordering::Relaxed);
+        self.epoch.store(epoch + 1, Ordering::Release);
+    }
+
+    /// Receiver: whether the sender is past epoch `r`. One load.
+    #[inline(always)]
+    pub fn moved(&self, r: u64) -> bool {
+        self.epoch.load(Ordering::Relaxed) != r
+    }
+
+    /// Receiver in epoch `r`: what comes next. `Corrupt` for an epoch that cannot be.
+    #[inline]
+    pub fn view(&self, r: u64) -> Result<View, Error> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch == r {
+            return Ok(View::Same);
+        }
+        let ahead = epoch.wrapping_sub(r);
+        if in_ring(r) {
+            // The epoch after the next one would need our acknowledgement first.
+            if ahead != 1 {
+                return Err(Error::Corrupt);
+            }
+            let end = Pos::new(self.end.load(Ordering::Relaxed));
+            Ok(View::TcpAt { end, q: self.q.load(Ordering::Relaxed) })
+        } else {
+            if ahead > 2 {
+                return Err(Error::Corrupt);
+            }
+            Ok(View::RingAt(self.p.load(Ordering::Relaxed)))
+        }
+    }
+}
+
+impl RxLine {
+    /// A new connection whose ring starts at `start`. Only while nobody uses the edge.
+    pub fn reset(&self, start: Pos) {
+        self.cursor.store(super::ring::Cursor { pos: start, off: 0 }.pack(), Ordering::Relaxed);
+        self.ack.store(0, Ordering::Relaxed);
+        self.consumed.store(0, Ordering::Relaxed);
+        self.cpu.store(0, Ordering::Relaxed);
+    }
+
+    /// Receiver: it is in `epoch` now, and done with what the sender said of it.
+    #[inline]
+    pub fn acknowledge(&self, epoch: u64) {
+        self.ack.store(epoch, Ordering::Release);
+    }
+
+    /// Sender: whether the receiver is in the sender's own epoch.
+    #[inline]
+    pub fn caught_up(&self, tx: &TxLine) -> bool {
+        self.ack.load(Ordering::Acquire) == tx.epoch()
+    }
+}

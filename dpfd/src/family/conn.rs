@@ -1,0 +1,222 @@
+//! One TCP connection as its family sees it.
+//!
+//! ```text
+//!   line 0   what it is: stage, side, arena, slot, holders
+//!   line 1   sending: lock, tail, kernel position
+//!   line 2   receiving: lock, epoch, kernel position
+//!   line 3   the two edges' addresses (this family's mapping)
+//!   line 4-5 for people: addresses, counters, reason
+//! ```
+
+use super::lock::Lock;
+use crate::edge::ring::{Pos, Tail};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::tcp::Addr;
+
+/// How far a connection has come (PROTOCOLS E4, seen from one side).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Stage {
+    /// The entry is not in use.
+    Unused = 0,
+    /// TCP; an offer may come.
+    Candidate = 1,
+    /// Client: the offer is posted.
+    Offered = 2,
+    /// Server: the offer is taken; from here on receives count first.
+    Accepted = 3,
+    /// Either direction may be in its ring.
+    Live = 4,
+    /// TCP for good.
+    Plain = 5,
+}
+
+impl Stage {
+    fn of(n: u32) -> Stage {
+        match n {
+            1 => Stage::Candidate,
+            2 => Stage::Offered,
+            3 => Stage::Accepted,
+            4 => Stage::Live,
+            5 => Stage::Plain,
+            _ => Stage::Unused,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Conn {
+    stage: AtomicU32,
+    /// [`crate::edge::slot::Side`] of this family; 0 unknown.
+    pub side: AtomicU32,
+    /// Index of the arena in its process's table.
+    pub arena: AtomicU32,
+    /// Slot in the arena.
+    pub slot: AtomicU32,
+    /// Generation of the slot.
+    pub generation: AtomicU32,
+    /// Calls that moved data, while a candidate.
+    pub calls: AtomicU32,
+    /// Bit i: member i has a descriptor of it.
+    pub holders: AtomicU64,
+    /// Flags, see the associated constants.
+    pub flags: AtomicU32,
+    /// Registrations in epoll sets.
+    pub watched: AtomicU32,
+    /// Address of the slot's offer in this family's mapping.
+    pub offer: AtomicU64,
+    _pad0: [u64; 1],
+
+    /// The sender's lock.
+    pub tx_lock: Lock,
+    tail: AtomicU64,
+    seen: AtomicU64,
+    /// Bytes on TCP when the present ring epoch began, and the bells since (W1, E7).
+    pub tx_kernel: AtomicU64,
+    /// Kernel sends under way outside the lock.
+    pub tx_flight: AtomicU32,
+    /// Ring-full turns in a row, for the policy.
+    pub tx_full: AtomicU32,
+    /// Bytes sent through the ring.
+    pub tx_bytes: AtomicU64,
+    /// Bells sent.
+    pub bells: AtomicU64,
+
+    /// The receiver's lock: everything but taking tokens from the ring.
+    pub rx_lock: Lock,
+    /// The receiver's epoch.
+    pub rx_epoch: AtomicU64,
+    /// Kernel bytes taken, data and bells.
+    pub rx_kernel: AtomicU64,
+    /// Kernel position from which on bytes are data in this TCP epoch; before it, bells.
+    pub rx_data: AtomicU64,
+    /// Bells drained, modulo 2^32.
+    pub drained: AtomicU32,
+    /// Kernel receives under way outside the lock.
+    pub rx_flight: AtomicU32,
+    /// Bytes received through the ring.
+    pub rx_bytes: AtomicU64,
+    _pad2: [u64; 1],
+
+    /// Addresses of: tx word, tx rx-line, tx tx-line, tx ring, then the same of rx.
+    pub edges: [AtomicU64; 8],
+
+    local: [AtomicU64; 3],
+    peer: [AtomicU64; 3],
+    /// Why it is on TCP ([`super::Reason`]).
+    pub reason: AtomicU32,
+    /// A process that has it, and its descriptor there.
+    pub pid: AtomicU32,
+    /// See `pid`.
+    pub fd: AtomicU32,
+    /// Lines per ring.
+    pub lines: AtomicU32,
+    /// Times the sender handed back to TCP.
+    pub back: AtomicU64,
+    _pad5: [u64; 6],
+}
+
+impl Conn {
+    /// Another process may hold it: bells are never spared, the end never upgraded.
+    pub const SHARED: u32 = 1;
+    /// Somebody waits on it in a way the shim cannot see into: armed for good (W3).
+    pub const ARMED: u32 = 2;
+    /// This side has shut down sending.
+    pub const SHUT_WR: u32 = 4;
+    /// This side has shut down receiving.
+    pub const SHUT_RD: u32 = 8;
+    /// Sending stays on TCP for good.
+    pub const TX_TCP: u32 = 16;
+    /// A wait on it was seen: between waits it may be hot.
+    pub const SEEN: u32 = 32;
+
+    /// How far it has come.
+    #[inline(always)]
+    pub fn stage(&self) -> Stage {
+        Stage::of(self.stage.load(Ordering::Acquire))
+    }
+
+    /// Sets how far it has come.
+    pub fn set_stage(&self, s: Stage) {
+        self.stage.store(s as u32, Ordering::SeqCst);
+    }
+
+    /// Makes the entry new.
+    pub fn reset(&self, side: u32, local: Addr, peer: Addr) {
+        self.side.store(side, Ordering::Relaxed);
+        for a in [&self.calls, &self.flags, &self.watched, &self.tx_flight, &self.tx_full, &self.rx_flight, &self.drained, &self.reason] {
+            a.store(0, Ordering::Relaxed);
+        }
+        for a in [&self.tx_kernel, &self.tx_bytes, &self.bells, &self.rx_epoch, &self.rx_kernel, &self.rx_data, &self.rx_bytes, &self.back, &self.offer] {
+            a.store(0, Ordering::Relaxed);
+        }
+        self.tx_lock.reset();
+        self.rx_lock.reset();
+        self.set_addresses(local, peer);
+        self.set_stage(Stage::Candidate);
+    }
+
+    /// For `dp ls`.
+    pub fn set_addresses(&self, local: Addr, peer: Addr) {
+        for (to, from) in [(&self.local, local), (&self.peer, peer)] {
+            let (mut lo, mut hi) = ([0; 8], [0; 8]);
+            lo.copy_from_slice(&from.ip[..8]);
+            hi.copy_from_slice(&from.ip[8..]);
+            to[0].store(u64::from_le_bytes(lo), Ordering::Relaxed);
+            to[1].store(u64::from_le_bytes(hi), Ordering::Relaxed);
+            to[2].store((u64::from(from.scope) << 32) | u64::from(from.port), Ordering::Relaxed);
+        }
+    }
+
+    fn addr(words: &[AtomicU64; 3]) -> Addr {
+        let mut ip = [0; 16];
+        ip[..8].copy_from_slice(&words[0].load(Ordering::Relaxed).to_le_bytes());
+        ip[8..].copy_from_slice(&words[1].load(Ordering::Relaxed).to_le_bytes());
+        let w = words[2].load(Ordering::Relaxed);
+        Addr { ip, port: w as u16, scope: (w >> 32) as u32 }
+    }
+
+    /// This end's address.
+    pub fn local(&self) -> Addr {
+        Conn::addr(&self.local)
+    }
+
+    /// The other end's address.
+    pub fn peer(&self) -> Addr {
+        Conn::addr(&self.peer)
+    }
+
+    /// The sender's tail; under the sender's lock.
+    #[inline(always)]
+    pub fn tail(&self) -> Tail {
+        Tail {
+            pos: Pos::new(self.tail.load(Ordering::Relaxed)),
+            seen: Pos::new(self.seen.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Keeps the sender's tail; under the sender's lock.
+    #[inline(always)]
+    pub fn set_tail(&self, t: Tail) {
+        self.tail.store(t.pos.raw(), Ordering::Relaxed);
+        self.seen.store(t.seen.raw(), Ordering::Relaxed);
+    }
+
+    /// Whether a flag is set.
+    #[inline(always)]
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    /// Sets a flag.
+    pub fn set(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::SeqCst);
+    }
+
+    /// Clears a flag.
+    pub fn clear(&self, flag: u32) {
+        self.flags.fetch_and(!flag, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,105 @@
+//! Processes of a family: who is alive.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::raw;
+
+/// Most processes of a family that take part at once; further ones leave their connections on TCP.
+pub const MEMBERS: usize = 64;
+
+/// One process.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Member {
+    pid: AtomicU32,
+    uid: AtomicU32,
+    /// Start time from /proc/PID/stat, clock ticks: tells a reused pid.
+    start: AtomicU64,
+    name: [AtomicU64; 2],
+}
+
+/// Process state and start time from /proc/PID/stat.
+fn stat_of(pid: u32) -> Option<(u8, u64)> {
+    let mut path = [0u8; 32];
+    let text = {
+        use std::io::Write;
+        let mut w = &mut path[..31];
+        write!(w, "/proc/{pid}/stat").ok()?;
+        core::ffi::CStr::from_bytes_until_nul(&path).ok()?
+    };
+    let mut buf = [0u8; 512];
+    let n = raw::read_file(text, &mut buf).ok()?;
+    // The name may hold anything, so fields are counted from the last parenthesis.
+    let rest = &buf[..n];
+    let close = rest.iter().rposition(|&b| b == b')')?;
+    let mut fields = rest.get(close + 2..)?.split(|&b| b == b' ');
+    let state = *fields.next()?.first()?;
+    let start = fields.nth(18)?;
+    Some((state, start.iter().filter(|b| b.is_ascii_digit()).fold(0u64, |n, b| {
+        n.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))
+    })))
+}
+
+impl Member {
+    /// Takes the entry for this process if it is free or its owner is dead.
+    pub fn claim(&self, pid: u32, uid: u32, name: &[u8]) -> bool {
+        let old = self.pid.load(Ordering::Acquire);
+        if old == pid {
+            return false;
+        }
+        if old != 0 && self.alive() {
+            return false;
+        }
+        if self.pid.compare_exchange(old, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.uid.store(uid, Ordering::Relaxed);
+        self.start.store(stat_of(pid).map_or(0, |s| s.1), Ordering::Release);
+        let mut bytes = [0u8; 16];
+        let n = name.len().min(16);
+        bytes[..n].copy_from_slice(&name[..n]);
+        for (i, w) in self.name.iter().enumerate() {
+            let mut b = [0; 8];
+            b.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
+            w.store(u64::from_le_bytes(b), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// The process leaves (its connections went elsewhere, or it could not be forked after all).
+    pub fn clear(&self) {
+        self.pid.store(0, Ordering::Release);
+    }
+
+    /// Its process id, 0 when the entry is free.
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Acquire)
+    }
+
+    /// Its effective user id when it joined.
+    pub fn uid(&self) -> u32 {
+        self.uid.load(Ordering::Relaxed)
+    }
+
+    /// The program's name, as far as 16 bytes go.
+    pub fn name(&self) -> String {
+        let bytes: Vec<u8> =
+            self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).take_while(|&b| b != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Whether the process still runs. Doubt (no /proc, another pid namespace) counts as alive.
+    pub fn alive(&self) -> bool {
+        let pid = self.pid();
+        if pid == 0 || raw::probe_process(pid) == Err(libc::ESRCH) {
+            return false;
+        }
+        match stat_of(pid) {
+            Some((b'Z' | b'X', _)) => false,
+            Some((_, start)) => {
+                let ours = self.start.load(Ordering::Acquire);
+                ours == 0 || ours == start
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the processes of one program share: its connections, its members, why connections stayed on TCP.
+//!
+//! A program family is a process and what it forks. It shares one memfd: children inherit the mapping,
+//! `dp ls` opens it read-only through /proc. Peers never see it, so what is written here is believed by
+//! the family (and by nobody else).
+//!
+//! ```text
+//!   0        header: magic, version, counters, reasons
+//!   4 KiB    64 members, 64 bytes each
+//!   8 KiB    bitmap of connections in use
+//!   16 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//! ```
+
+mod conn;
+mod lock;
+mod member;
+mod reason;
+mod view;
+
+pub use conn::{Conn, Stage};
+pub use lock::{Held, Lock};
+pub use member::{Member, MEMBERS};
+pub use reason::Reason;
+pub use view::{Snapshot, View};
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::edge::segment::{map_flat, sealed_memory};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// First word: "DPFAMLY1", little endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
+/// Layout version.
+pub const VERSION: u32 = 1;
+/// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
+pub const CONNS: usize = 1 << 16;
+/// Name of the memory, as /proc/PID/fd shows it.
+pub const NAME: &core::ffi::CStr = c"dp-family";
+
+const MEMBERS_AT: usize = 4096;
+const BITMAP_AT: usize = 8192;
+const CONNS_AT: usize = 16384;
+/// Bytes of the whole memory, sparse.
+pub const LEN: usize = CONNS_AT + CONNS * size_of::<Conn>();
+
+const _: () = assert!(size_of::<Conn>() == 384);
+const _: () = assert!(CONNS / 8 <= CONNS_AT - BITMAP_AT);
+const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
+
+/// Counters of the family since it began.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    /// Connections that became channels.
+    pub channels: AtomicU64,
+    /// Bytes sent through rings of connections that are over.
+    pub tx_done: AtomicU64,
+    /// Bytes received through rings of connections that are over.
+    pub rx_done: AtomicU64,
+    /// Bells sent by connections that are over.
+    pub bells_done: AtomicU64,
+    /// Hand-backs to TCP of connections that are over.
+    pub back_done: AtomicU64,
+    hint: AtomicU32,
+    /// High-water mark of the bitmap, in connections.
+    pub high: AtomicU32,
+    reasons: [AtomicU64; 64],
+}
+
+/// The family's memory, mapped.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    base: *mut u8,
+}
+
+// SAFETY: everything in the mapping is reached through atomics.
+unsafe impl Send for Family {}
+// SAFETY: as above.
+unsafe impl Sync for Family {}
+
+impl Family {
+    /// Makes the memory of a new family.
+    ///
+    /// # Errors
+    ///
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn create() -> io::Result<(Family, OwnedFd)> {
+        let fd = sealed_memory(NAME, LEN)?;
+        let family = Family { base: map_flat(fd.as_fd(), LEN)? };
+        family.header().version.store(VERSION, Ordering::Relaxed);
+        family.header().magic.store(MAGIC, Ordering::Release);
+        Ok((family, fd))
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, off: usize) -> &'static T {
+        // SAFETY: offsets are constants and masked indexes below LEN; the mapping stays for the life of
+        // the process; T is made of atomics.
+        unsafe { &*self.base.add(off).cast::<T>() }
+    }
+
+    /// The family's counters.
+    pub fn header(&self) -> &'static Header {
+        self.at(0)
+    }
+
+    /// Member `i` (masked).
+    pub fn member(&self, i: usize) -> &'static Member {
+        self.at(MEMBERS_AT + (i & (MEMBERS - 1)) * size_of::<Member>())
+    }
+
+    /// Connection `i` (masked).
+    #[inline(always)]
+    pub fn conn(&self, i: u32) -> &'static Conn {
+        self.at(CONNS_AT + (i as usize & (CONNS - 1)) * size_of::<Conn>())
+    }
+
+    fn bits(&self, word: usize) -> &'static AtomicU64 {
+        self.at(BITMAP_AT + (word & (CONNS / 64 - 1)) * 8)
+    }
+
+    /// Takes a free connection entry, the lowest there is (it is the warmest). `None` when all are used.
+    pub fn claim(&self) -> Option<u32> {
+        let words = CONNS / 64;
+        let first = self.header().hint.load(Ordering::Relaxed) as usize;
+        for i in 0..words {
+            let w = (first + i) & (words - 1);
+            let mut bits = self.bits(w).load(Ordering::Relaxed);
+            while bits != u64::MAX {
+                let bit = (!bits).trailing_zeros();
+                match self.bits(w).compare_exchange(
+                    bits,
+                    bits | (1 << bit),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => {
+                        let n = (w * 64) as u32 + bit;
+                        self.header().hint.store(w as u32, Ordering::Relaxed);
+                        self.header().high.fetch_max(n + 1, Ordering::Relaxed);
+                        return Some(n);
+                    }
+                    Err(now) => bits = now,
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a connection entry back.
+    pub fn free(&self, i: u32) {
+        let w = (i as usize / 64) & (CONNS / 64 - 1);
+        self.bits(w).fetch_and(!(1 << (i % 64)), Ordering::AcqRel);
+        self.header().hint.fetch_min(w as u32, Ordering::Relaxed);
+    }
+
+    /// Whether entry `i` is in use.
+    pub fn in_use(&self, i: u32) -> bool {
+        self.bits(i as usize / 64).load(Ordering::Acquire) & (1 << (i % 64)) != 0
+    }
+
+    /// Counts a connection that stays on TCP, or went back to it for good.
+    pub fn count(&self, reason: Reason) {
+        self.header().reasons[reason as usize & 63].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many connections stayed on TCP for `reason`.
+    pub fn counted(&self, reason: Reason) -> u64 {
+        self.header().reasons[reason as usize & 63].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

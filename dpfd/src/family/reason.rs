@@ -1,0 +1,46 @@
+//! Why a connection is on TCP: one word each, for `dp ls` and dp-preload(7).
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])* $name:ident = $n:literal, $word:literal, $text:literal;)*) => {
+        /// Why a connection stayed on TCP, or went back to it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Reason { $(#[doc = $text] $name = $n,)* }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &'static [Reason] = &[$(Reason::$name,)*];
+            /// The word that `dp ls` prints.
+            pub fn word(self) -> &'static str { match self { $(Reason::$name => $word,)* } }
+            /// What it means, in a sentence.
+            pub fn text(self) -> &'static str { match self { $(Reason::$name => $text,)* } }
+            /// From its number.
+            pub fn from_number(n: u32) -> Option<Reason> {
+                match n { $($n => Some(Reason::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+reasons! {
+    None = 0, "-", "Nothing keeps it on TCP.";
+    Rules = 1, "rules", "The rules leave this address on TCP.";
+    Remote = 2, "remote", "The other end is not on this host's loopback.";
+    NoDoor = 3, "no-door", "The server does not run under the shim.";
+    Owner = 4, "owner", "The door or the client does not belong to the owner of the TCP socket.";
+    Version = 5, "version", "The other side speaks another version of the channel protocol.";
+    Memory = 6, "memory", "There was no memory or no descriptor for the rings.";
+    Slots = 7, "slots", "All slots for connections are in use.";
+    Silent = 8, "silent", "The other side never took the offer.";
+    NoOffer = 9, "no-offer", "The client made no offer: it does not run under the shim.";
+    Shared = 10, "shared", "The socket is shared with another process.";
+    Exec = 11, "exec", "The process executed another program with the socket open.";
+    Passed = 12, "passed", "The socket was passed to another process.";
+    Stdio = 13, "stdio", "The socket was given to stdio (fdopen).";
+    IoUring = 14, "io_uring", "The process uses io_uring.";
+    State = 15, "state", "The TCP connection was not in a state that can be switched.";
+    Option = 16, "option", "A socket option in use is not supported on a channel.";
+    Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";
+    PeerLeft = 18, "peer-left", "The other side went back to TCP.";
+    Closed = 19, "closed", "The connection closed before it was worth a channel.";
+}

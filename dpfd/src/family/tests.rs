@@ -1,0 +1,67 @@
+use super::*;
+
+#[test]
+fn an_entry_given_back_is_the_next_one_taken() {
+    let (f, _fd) = Family::create().unwrap();
+    let (a, b) = (f.claim().unwrap(), f.claim().unwrap());
+    assert_ne!(a, b);
+    f.free(a);
+    assert!(!f.in_use(a) && f.in_use(b));
+    assert_eq!(f.claim(), Some(a));
+}
+
+#[test]
+fn all_entries_can_be_taken_and_no_more() {
+    let (f, _fd) = Family::create().unwrap();
+    for _ in 0..CONNS {
+        assert!(f.claim().is_some());
+    }
+    assert_eq!(f.claim(), None);
+}
+
+#[test]
+fn a_member_of_a_dead_process_is_taken_over() {
+    let (f, _fd) = Family::create().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let m = f.member(0);
+    assert!(m.claim(child.id(), 0, b"sleep") && m.alive());
+    assert!(!m.claim(std::process::id(), 0, b"me"), "the owner lives");
+    child.kill().unwrap();
+    // A zombie does not count as alive.
+    while m.alive() {
+        std::thread::yield_now();
+    }
+    assert!(m.claim(std::process::id(), 0, b"me"));
+    child.wait().unwrap();
+    assert_eq!(m.name(), "me");
+}
+
+#[test]
+fn a_lock_is_inherited_from_a_dead_owner() {
+    let (f, _fd) = Family::create().unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    f.member(1).claim(child.id(), 0, b"true");
+    f.member(0).claim(std::process::id(), 0, b"me");
+    let lock = Lock::default();
+    assert_eq!(lock.lock(lock::owner(1, child.id()), f), Held::Clean);
+    child.wait().unwrap();
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
+    lock.unlock();
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited, "the same thread again");
+}
+
+#[test]
+fn an_observer_finds_the_family_and_its_connections() {
+    let (f, _fd) = Family::create().unwrap();
+    f.member(0).claim(std::process::id(), 0, b"observed");
+    let i = f.claim().unwrap();
+    let a = Addr { ip: [1; 16], port: 77, scope: 0 };
+    f.conn(i).reset(1, a, a);
+    f.count(Reason::NoDoor);
+    let me = View::all().unwrap().into_iter().filter(|v| v.pid == std::process::id());
+    let found = me.filter(|v| v.connections().iter().any(|c| c.local.port == 77)).count();
+    assert_eq!(found, 1);
+}
+
+use crate::sys::tcp::Addr;

@@ -1,0 +1,20 @@
+//! Directed Point: communication endpoints that are Unix file descriptors.
+//!
+//! This crate holds what the `dp` command and the preload shim stand on: one directed edge in shared
+//! memory ([`edge`]), what a program family shares ([`family`]), the selection rules ([`rules`]). The
+//! endpoint API grows on the same edge.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod edge;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod family;
+pub mod sync;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod sys;
+#[cfg(not(loom))]
+pub mod config;
+#[cfg(not(loom))]
+pub mod rules;

@@ -1,0 +1,253 @@
+//! System calls without libc: no hook of ours on the way, no errno, no cancellation point.
+//!
+//! The shim replaces `read`, `close` and their kin; what it does for itself must not come back to it.
+//! Only calls that cannot block for long are made this way: sleeping belongs in libc's own functions,
+//! which are cancellation points.
+
+/// What a call returns: the value, or an errno.
+pub type Res = Result<usize, i32>;
+
+#[inline(always)]
+fn check(r: isize) -> Res {
+    if (-4095..0).contains(&r) {
+        Err(-r as i32)
+    } else {
+        Ok(r as usize)
+    }
+}
+
+/// A system call with up to six arguments.
+///
+/// # Safety
+///
+/// As for the call itself: pointers among the arguments must be valid for what it does with them.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn call(n: libc::c_long, a: [usize; 6]) -> Res {
+    let r: isize;
+    // SAFETY: the syscall instruction clobbers rcx, r11 and memory the call writes to, nothing else.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") n as isize => r,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    check(r)
+}
+
+/// A system call with up to six arguments.
+///
+/// # Safety
+///
+/// As for the call itself: pointers among the arguments must be valid for what it does with them.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub unsafe fn call(n: libc::c_long, a: [usize; 6]) -> Res {
+    let r: isize;
+    // SAFETY: svc 0 changes x0 and memory the call writes to, nothing else.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") n,
+            inlateout("x0") a[0] => r,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    check(r)
+}
+
+macro_rules! sys {
+    ($n:ident $(, $a:expr)*) => {{
+        let mut args = [0usize; 6];
+        let given: &[usize] = &[$($a as usize),*];
+        args[..given.len()].copy_from_slice(given);
+        // SAFETY: the wrapper below says what its pointers must be.
+        unsafe { call(libc::$n, args) }
+    }};
+}
+
+/// recvfrom(2) into `len` bytes at `buf`.
+///
+/// # Safety
+///
+/// `buf` is writable for `len` bytes.
+#[inline]
+pub unsafe fn recv(fd: i32, buf: *mut u8, len: usize, flags: i32) -> Res {
+    sys!(SYS_recvfrom, fd, buf, len, flags)
+}
+
+/// sendto(2) from `len` bytes at `buf`.
+///
+/// # Safety
+///
+/// `buf` is readable for `len` bytes.
+#[inline]
+pub unsafe fn send(fd: i32, buf: *const u8, len: usize, flags: i32) -> Res {
+    sys!(SYS_sendto, fd, buf, len, flags)
+}
+
+/// recvmsg(2).
+///
+/// # Safety
+///
+/// `msg` and everything it points to is valid for the call.
+pub unsafe fn recvmsg(fd: i32, msg: *mut libc::msghdr, flags: i32) -> Res {
+    sys!(SYS_recvmsg, fd, msg, flags)
+}
+
+/// sendmsg(2).
+///
+/// # Safety
+///
+/// `msg` and everything it points to is valid for the call.
+pub unsafe fn sendmsg(fd: i32, msg: *const libc::msghdr, flags: i32) -> Res {
+    sys!(SYS_sendmsg, fd, msg, flags)
+}
+
+/// ioctl(2) with a request that writes one int (FIONREAD, SIOCOUTQ).
+pub fn ioctl_int(fd: i32, request: libc::c_ulong) -> Result<i32, i32> {
+    let mut value = 0i32;
+    sys!(SYS_ioctl, fd, request, &mut value as *mut i32)?;
+    Ok(value)
+}
+
+/// Bytes the kernel holds for reading (FIONREAD).
+#[inline]
+pub fn queued(fd: i32) -> Result<usize, i32> {
+    ioctl_int(fd, libc::FIONREAD).map(|n| n.max(0) as usize)
+}
+
+/// getsockopt(2) into a plain value; how many bytes the kernel filled in.
+pub fn getsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &mut T) -> Res {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    sys!(SYS_getsockopt, fd, level, name, value as *mut T, &mut len as *mut libc::socklen_t)?;
+    Ok(len as usize)
+}
+
+/// An int socket option.
+pub fn getsockopt_int(fd: i32, level: i32, name: i32) -> Result<i32, i32> {
+    let mut v = 0i32;
+    getsockopt(fd, level, name, &mut v).map(|_| v)
+}
+
+/// Sets an int socket option.
+pub fn setsockopt_int(fd: i32, level: i32, name: i32, value: i32) -> Res {
+    sys!(SYS_setsockopt, fd, level, name, &value as *const i32, size_of::<i32>())
+}
+
+/// fcntl(2) with a plain argument.
+#[inline]
+pub fn fcntl(fd: i32, cmd: i32, arg: usize) -> Res {
+    sys!(SYS_fcntl, fd, cmd, arg)
+}
+
+/// Whether O_NONBLOCK is set on the open file.
+#[inline]
+pub fn is_nonblocking(fd: i32) -> bool {
+    fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_NONBLOCK != 0)
+}
+
+/// close(2).
+pub fn close(fd: i32) {
+    let _ = sys!(SYS_close, fd);
+}
+
+/// socket(2).
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<i32, i32> {
+    sys!(SYS_socket, domain, kind, protocol).map(|fd| fd as i32)
+}
+
+/// connect(2), bind(2): a call with an address.
+///
+/// # Safety
+///
+/// `addr` is readable for `len` bytes.
+pub unsafe fn connect(fd: i32, addr: *const libc::sockaddr, len: u32) -> Res {
+    sys!(SYS_connect, fd, addr, len)
+}
+
+/// bind(2).
+///
+/// # Safety
+///
+/// `addr` is readable for `len` bytes.
+pub unsafe fn bind(fd: i32, addr: *const libc::sockaddr, len: u32) -> Res {
+    sys!(SYS_bind, fd, addr, len)
+}
+
+/// listen(2).
+pub fn listen(fd: i32, backlog: i32) -> Res {
+    sys!(SYS_listen, fd, backlog)
+}
+
+/// accept4(2) without an address.
+pub fn accept(fd: i32, flags: i32) -> Result<i32, i32> {
+    sys!(SYS_accept4, fd, 0usize, 0usize, flags).map(|fd| fd as i32)
+}
+
+/// epoll_ctl(2).
+pub fn epoll_ctl(ep: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Res {
+    let mut e = event.unwrap_or(libc::epoll_event { events: 0, u64: 0 });
+    sys!(SYS_epoll_ctl, ep, op, fd, &mut e as *mut libc::epoll_event)
+}
+
+/// epoll_wait(2) that does not wait.
+///
+/// # Safety
+///
+/// `events` is writable for `max` entries.
+pub unsafe fn epoll_poll(ep: i32, events: *mut libc::epoll_event, max: i32) -> Result<i32, i32> {
+    #[cfg(target_arch = "x86_64")]
+    return sys!(SYS_epoll_wait, ep, events, max, 0usize).map(|n| n as i32);
+    #[cfg(not(target_arch = "x86_64"))]
+    return sys!(SYS_epoll_pwait, ep, events, max, 0usize, 0usize, 8usize).map(|n| n as i32);
+}
+
+/// getpid(2), uncached.
+#[inline]
+pub fn getpid() -> u32 {
+    sys!(SYS_getpid).unwrap_or(0) as u32
+}
+
+/// gettid(2).
+pub fn gettid() -> u32 {
+    sys!(SYS_gettid).unwrap_or(0) as u32
+}
+
+/// kill(2) with signal 0: 0, or why not.
+pub fn probe_process(pid: u32) -> Result<(), i32> {
+    sys!(SYS_kill, pid, 0usize).map(|_| ())
+}
+
+/// sched_yield(2).
+pub fn yield_now() {
+    let _ = sys!(SYS_sched_yield);
+}
+
+/// nanosleep(2) for `ns` < 1 s; may be cut short by a signal.
+pub fn nap(ns: u32) {
+    let t = libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
+    let _ = sys!(SYS_nanosleep, &t as *const libc::timespec, 0usize);
+}
+
+/// Reads a whole small file into `buf`; how much there was.
+pub fn read_file(path: &core::ffi::CStr, buf: &mut [u8]) -> Res {
+    let fd = sys!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0usize)?;
+    let mut n = 0;
+    let result = loop {
+        if n == buf.len() {
+            break Ok(n);
+        }
+        match sys!(SYS_read, fd, buf[n..].as_mut_ptr(), buf.len() - n) {
+            Ok(0) => break Ok(n),
+            Ok(k) => n += k,
+            Err(e) => break Err(e),
+        }
+    };
+    close(fd as i32);
+    result
+}

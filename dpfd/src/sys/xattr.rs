@@ -1,0 +1,26 @@
+//! Extended attributes of files.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Whether the file carries an attribute of this name, as `security.capability`; symbolic links are
+/// followed. A file system that has no attributes answers no.
+///
+/// # Errors
+/// What getxattr(2) says about a file that cannot be looked at.
+pub fn has(path: &Path, name: &CStr) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: both strings are NUL-terminated and live over the call; with length 0 the kernel only tells
+    // the attribute's size and writes nothing.
+    let size = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    if size >= 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENODATA | libc::EOPNOTSUPP) => Ok(false),
+        _ => Err(error),
+    }
+}
