@@ -5,7 +5,12 @@
 #[cfg(not(loom))]
 pub use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
-pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{fence, Ordering};
+#[cfg(loom)]
+pub use proof::{AtomicU32, AtomicU64};
+
+#[cfg(loom)]
+mod proof;
 
 /// A full fence directly after a sequentially consistent read-modify-write.
 ///

@@ -1,1 +1,25 @@
-//! The shim.
+//! The preload shim: moves selected TCP connections of unmodified programs onto DP channels.
+//!
+//! Read [`hooks`] first: the table of what is replaced. A call goes from there to [`ops`], which finds the
+//! descriptor in [`fdtable`]; sending is [`tx`], receiving [`rx`], waiting [`wait`] and [`epoll`]; how a
+//! connection becomes a channel is [`channel`], with [`client`] and [`door`] for its two sides; how it ends
+//! is [`life`].
+#![allow(clippy::missing_safety_doc)]
+
+mod channel;
+mod client;
+mod diag;
+mod door;
+mod epoll;
+mod fdtable;
+mod hooks;
+mod intro;
+mod leave;
+mod life;
+mod ops;
+mod rx;
+mod start;
+mod state;
+mod tx;
+mod wait;
+mod walk;

@@ -104,7 +104,7 @@ pub struct Edge {
 }
 
 /// A mapped arena. Mappings are never taken down while the process lives: a hook in another thread may
-/// be using one; [`Arena::retire`] gives the memory back instead.
+/// be using one; only [`Arena::unmap`], whose caller knows better.
 #[derive(Debug, Clone, Copy)]
 pub struct Arena {
     base: *mut u8,
@@ -244,6 +244,22 @@ impl Arena {
             // SAFETY: inside the mapping by the checked geometry; a power of two of lines.
             ring: unsafe { Mapped::new(self.base.add(ring), u64::from(self.geo.lines)) },
         }
+    }
+
+    /// Address of the ring on which `sender` sends, in this mapping.
+    pub fn ring_address(&self, i: u32, sender: Side) -> usize {
+        let (off, both) = self.rings(i);
+        self.base as usize + off + (sender as usize - 1) * (both / 2)
+    }
+
+    /// Unmaps an arena that nobody uses any more.
+    ///
+    /// # Safety
+    ///
+    /// No reference into it is left, in this process.
+    pub unsafe fn unmap(self) {
+        // SAFETY: by the caller's contract.
+        unsafe { libc::munmap(self.base.cast(), self.geo.len()) };
     }
 
     /// Where slot `i`'s two rings lie in the file: offset and length.

@@ -113,25 +113,29 @@ impl Word {
         self.owed(word, groups)
     }
 
+    /// Whether the word says at one glance that nobody needs telling.
+    #[inline(always)]
+    pub fn after_publish_fast(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (HOT | SLEEPERS | LEFT | GROUP) == HOT
+    }
+
     fn owed(&self, mut word: u64, groups: &[Group]) -> Owed {
         loop {
             if word & LEFT != 0 {
                 return Owed::Left;
             }
-            if word & HOT != 0 && word & SLEEPERS == 0 {
-                // Index 0 is "no group". The number is the peer's to write, so it is checked.
-                let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
-                let rouse = group != 0 && groups.get(group - 1).is_some_and(Group::rouse);
-                if rouse {
-                    self.0.fetch_add(BELL, Ordering::SeqCst);
-                    return Owed::Bell;
-                }
+            // Index 0 is "no group". The number is the peer's to write, so it is checked. The group comes
+            // first: a bell that a sleeper on this edge was sent, and has yet to take, is an old one to an
+            // edge-triggered watcher.
+            let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
+            if word & HOT != 0 && group != 0 && groups.get(group - 1).is_some_and(Group::rouse) {
+                self.0.fetch_add(BELL, Ordering::SeqCst);
+                return Owed::Bell; // wakes a sleeper, too
+            }
+            if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
             }
-            if word & RUNG != 0 {
-                return Owed::Nothing;
-            }
-            match self.0.compare_exchange(word, (word | RUNG) + BELL, Ordering::SeqCst, Ordering::Relaxed) {
+            match self.0.compare_exchange(word, (word | RUNG).wrapping_add(BELL), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Owed::Bell,
                 Err(now) => word = now,
             }
@@ -174,8 +178,12 @@ impl Word {
         let word = self.0.load(Ordering::Relaxed);
         if word & RUNG == 0 {
             fence(Ordering::SeqCst);
-            // Loaded again behind the fence: RUNG may have been set meanwhile, then a bell is counted.
-            return Armed { bells: (self.0.load(Ordering::Relaxed) >> 32) as u32 };
+            // Loaded again behind the fence. Rung meanwhile: what was published with that bell may be
+            // taken by another receiver before we look, and then nobody would arm again. So arm.
+            let word = self.0.load(Ordering::Relaxed);
+            if word & RUNG == 0 {
+                return Armed { bells: (word >> 32) as u32 };
+            }
         }
         self.update(|w| w & !RUNG)
     }

@@ -22,10 +22,11 @@ pub unsafe fn send<L: Lines + ?Sized>(
     src: *const u8,
     len: usize,
 ) -> Result<(), Error> {
-    let lines = lines_for(len);
-    if lines >= ring.count() {
+    // The length first: one near usize::MAX would wrap the count of lines.
+    if len > ring::max_payload(ring.count()) {
         return Err(Error::TooLong(ring::max_payload(ring.count())));
     }
+    let lines = lines_for(len);
     tail.reserve(ring.count(), lines, cursor)?;
     ring::invalidate_next(ring, tail.pos, lines);
     // SAFETY: `src` by the caller's contract; the reservation keeps the token inside the ring.
@@ -43,16 +44,32 @@ pub struct Head {
 }
 
 impl Head {
-    /// The next message's length, leaving it where it is; void tokens are stepped over.
+    /// The next message's length, leaving it where it is; void tokens are stepped over. Their lines go
+    /// back with the message behind them: an honest sender voids only to put one there.
     #[inline(always)]
     pub fn look<L: Lines + ?Sized>(&mut self, ring: &L) -> Result<usize, Error> {
-        loop {
+        let token = ring::look(ring, self.at.pos)?;
+        if token.kind == Kind::Data {
+            return Ok(token.len);
+        }
+        self.look_past_voids(ring, token.lines())
+    }
+
+    #[cold]
+    fn look_past_voids<L: Lines + ?Sized>(&mut self, ring: &L, first: u64) -> Result<usize, Error> {
+        let mut step = first;
+        let mut walked = 0;
+        // A ring of nothing but voids was not written by this protocol.
+        while walked + step < ring.count() {
+            walked += step;
+            self.at.pos = self.at.pos.add(step);
             let token = ring::look(ring, self.at.pos)?;
             if token.kind == Kind::Data {
                 return Ok(token.len);
             }
-            self.at.pos = self.at.pos.add(token.lines());
+            step = token.lines();
         }
+        Err(Error::Corrupt)
     }
 
     /// Steps over a message of `len` bytes and gives its lines back to the sender.

@@ -175,16 +175,23 @@ impl Tail {
     /// Checks that a token of `lines` fits, reading the cursor only if the cached one says it does not.
     #[inline(always)]
     pub fn reserve(&mut self, count: u64, lines: u64, cursor: &AtomicU64) -> Result<(), Error> {
-        if lines + 1 <= count - self.pos.since(self.seen) {
+        if self.fits(count, lines) {
             return Ok(());
         }
         self.reserve_slow(count, lines, cursor)
     }
 
+    /// A sum, not a difference: after [`super::stream::recover`] the cached cursor can be more than a
+    /// lap behind.
+    #[inline(always)]
+    fn fits(&self, count: u64, lines: u64) -> bool {
+        self.pos.since(self.seen) + lines + 1 <= count
+    }
+
     #[cold]
     fn reserve_slow(&mut self, count: u64, lines: u64, cursor: &AtomicU64) -> Result<(), Error> {
         self.refresh(cursor)?;
-        if lines + 1 <= count - self.pos.since(self.seen) {
+        if self.fits(count, lines) {
             Ok(())
         } else {
             Err(Error::Full)
@@ -208,7 +215,7 @@ impl Tail {
     /// Lines free for tokens, by the cached cursor.
     #[inline]
     pub fn free(&self, count: u64) -> u64 {
-        (count - self.pos.since(self.seen)).saturating_sub(1)
+        count.saturating_sub(self.pos.since(self.seen) + 1)
     }
 }
 

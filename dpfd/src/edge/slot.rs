@@ -89,7 +89,8 @@ pub enum Side {
 #[repr(C, align(64))]
 pub struct Slot {
     state: AtomicU64,
-    left: AtomicU32,
+    /// Who is through, as bits of [`Side`], with the generation they left: `generation << 8 | bits`.
+    left: AtomicU64,
     /// Set by either side when its end was shared with another process: the slot is not reused (E11).
     pub shared: AtomicU32,
     tuple: [AtomicU64; 5],
@@ -103,7 +104,7 @@ impl Default for Slot {
     fn default() -> Self {
         Slot {
             state: AtomicU64::new(0),
-            left: AtomicU32::new(0),
+            left: AtomicU64::new(0),
             shared: AtomicU32::new(0),
             tuple: Default::default(),
             cookie: AtomicU64::new(0),
@@ -134,7 +135,7 @@ impl Slot {
     pub fn offer(&self, tuple: &Tuple, cookie: u64, netns: u64) -> u32 {
         let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;
         let generation = generation.wrapping_add(1);
-        self.left.store(0, Ordering::Relaxed);
+        self.left.store(u64::from(generation) << 8, Ordering::Relaxed);
         self.shared.store(0, Ordering::Relaxed);
         for (to, from) in self.tuple.iter().zip(tuple.words()) {
             to.store(from, Ordering::Relaxed);
@@ -150,6 +151,22 @@ impl Slot {
     pub fn matches(&self, tuple: &Tuple, netns: u64) -> bool {
         self.netns.load(Ordering::Relaxed) == netns
             && self.tuple.iter().zip(tuple.words()).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// The tuple's two ends, client and server; for our own slots only, a peer could have changed it.
+    pub fn ends(&self) -> Option<(([u8; 16], u16), ([u8; 16], u16))> {
+        let mut words = [0u64; 5];
+        for (to, from) in words.iter_mut().zip(&self.tuple) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        let ip = |lo: u64, hi: u64| {
+            let mut ip = [0; 16];
+            ip[..8].copy_from_slice(&lo.to_le_bytes());
+            ip[8..].copy_from_slice(&hi.to_le_bytes());
+            ip
+        };
+        let ports = ((words[4] >> 48) as u16, (words[4] >> 32) as u16);
+        (ports.0 != 0).then(|| ((ip(words[0], words[1]), ports.0), (ip(words[2], words[3]), ports.1)))
     }
 
     fn step(&self, generation: u32, from: State, to: State) -> bool {
@@ -173,6 +190,11 @@ impl Slot {
         self.step(generation, State::Offered, State::Dead)
     }
 
+    /// Server: takes its acceptance back. False if the client was faster to confirm.
+    pub fn refuse(&self, generation: u32) -> bool {
+        self.step(generation, State::Accepted, State::Dead)
+    }
+
     /// Either side: no ring will be used (any more).
     pub fn kill(&self, generation: u32) {
         for from in [State::Accepted, State::Live] {
@@ -183,12 +205,24 @@ impl Slot {
     /// A side is through; true when both are, and the slot may be free again.
     pub fn leave(&self, generation: u32, side: Side) -> bool {
         self.kill(generation);
-        let before = self.left.fetch_or(side as u32, Ordering::AcqRel);
-        (before | side as u32) == 3 && self.shared.load(Ordering::Relaxed) == 0
+        let mut word = self.left.load(Ordering::Relaxed);
+        // The other side writes here once, so an honest slot needs two tries at most.
+        for _ in 0..8 {
+            if word >> 8 != u64::from(generation) {
+                return false; // the slot was given away by sock_diag's word (E11); not ours any more
+            }
+            // AcqRel: all that both sides did with the rings is done for whoever reuses the slot.
+            match self.left.compare_exchange(word, word | side as u64, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return (word | side as u64) & 3 == 3 && self.shared.load(Ordering::Relaxed) == 0,
+                Err(now) => word = now,
+            }
+        }
+        false
     }
 
-    /// Whether both sides are through.
+    /// Whether both sides are through with the slot's present generation.
     pub fn both_left(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 3
+        let generation = self.state.load(Ordering::Relaxed) >> 8;
+        self.left.load(Ordering::Acquire) == (generation << 8) | 3
     }
 }

@@ -7,7 +7,7 @@
 
 use super::ring::{self, lines_for, Cursor, Kind, Lines, Pos, Tail, HEADER, LINE};
 use super::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{fence, AtomicU64, Ordering};
 
 /// Longest payload of one stream token, bytes: 256 lines with the header.
 pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
@@ -15,12 +15,6 @@ pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
 /// completed, so honest neighbours never get there; a peer that only spins on the cursor does.
 const MAX_TRIES: u32 = 1 << 16;
 
-/// Longest payload of one token in a ring of `count` lines: never more than a quarter of it, so that the
-/// receiver empties one token while the sender fills the next, and a small ring can take one at all.
-#[inline(always)]
-fn longest(count: u64) -> usize {
-    ((count as usize / 4) * LINE - HEADER).min(MAX_TOKEN)
-}
 
 /// Where the bytes of a write come from: a walk over a scatter list.
 pub trait Source {
@@ -51,7 +45,8 @@ pub fn push<L: Lines + ?Sized>(
     src: &mut impl Source,
 ) -> Result<usize, Error> {
     let count = ring.count();
-    let mut len = src.left().min(longest(count));
+    // The ring's own limit, too: a smaller ring would never have room for MAX_TOKEN.
+    let mut len = src.left().min(MAX_TOKEN).min(ring::max_payload(count));
     if let Err(e) = tail.reserve(count, lines_for(len), cursor) {
         len = shorter(e, tail, count, len)?;
     }
@@ -84,23 +79,19 @@ fn shorter(e: Error, tail: &Tail, count: u64, want: usize) -> Result<usize, Erro
     }
 }
 
-/// After a sender died holding the lock: steps over a token it published without moving the tail (L4).
+/// After a sender died holding the lock: steps over what it published without moving the tail (L4).
 ///
-/// # Errors
-///
-/// `Corrupt` when what stands at the tail is no token that the dead sender can have published: only a
-/// hostile peer writes there, and a tail moved by it would leave the ring's bounds.
-pub fn recover<L: Lines + ?Sized>(ring: &L, tail: &mut Tail, cursor: &AtomicU64) -> Result<(), Error> {
-    // The dead sender may have learned of more room than the tail it left behind tells.
-    tail.refresh(cursor)?;
-    loop {
-        match ring::look(ring, tail.pos) {
-            Ok(token) if token.lines() <= tail.free(ring.count()) => {
-                tail.pos = tail.pos.add(token.lines());
-            }
-            Err(Error::Empty) => return Ok(()),
-            _ => return Err(Error::Corrupt),
+/// The receiver may have taken that already, so the header is all there is to go by. A header that no
+/// sender of ours wrote is left where it is: the next commit meets it, and is `Corrupt`.
+pub fn recover<L: Lines + ?Sized>(ring: &L, tail: &mut Tail) {
+    let start = tail.pos;
+    while let Ok(token) = ring::look(ring, tail.pos) {
+        let next = tail.pos.add(token.lines());
+        // Not once around: a hostile peer can make every line look like a token.
+        if next.since(start) >= ring.count() {
+            break;
         }
+        tail.pos = next;
     }
 }
 
@@ -122,9 +113,13 @@ pub fn pull<L: Lines + ?Sized>(
         // Nothing, something impossible, or a peek that no commit confirms: true only if no other
         // receiver took this token meanwhile, or the sender may have reused its lines under our eyes.
         let settled = matches!(got, Ok((_, end)) if end != start && !peek);
-        if !settled && cursor.load(Ordering::Relaxed) != word {
-            dst.rewind();
-            continue;
+        if !settled {
+            // Acquire fence: what was looked at was looked at before the cursor is, again.
+            fence(Ordering::Acquire);
+            if cursor.load(Ordering::Relaxed) != word {
+                dst.rewind();
+                continue;
+            }
         }
         let (n, end) = got?;
         if peek {

@@ -118,17 +118,21 @@ impl TxLine {
         }
         self.p.store(p, Ordering::Relaxed);
         // Release: `p` before the epoch; and before every token and bell that follows.
-        self.epoch.store(epoch + 1, Ordering::Release);
+        self.epoch.store(epoch.wrapping_add(1), Ordering::Release);
         true
     }
 
     /// Sender, under its lock: the ring ends at `end`; on TCP, data starts again at kernel position `q`.
-    pub fn to_tcp(&self, end: Pos, q: u64) {
+    /// False when the direction is not in the ring: the line lies in memory that the peer can write.
+    pub fn to_tcp(&self, end: Pos, q: u64) -> bool {
         let epoch = self.epoch();
-        debug_assert!(in_ring(epoch));
+        if !in_ring(epoch) {
+            return false;
+        }
         self.end.store(end.raw(), Ordering::Relaxed);
         self.q.store(q, Ordering::Relaxed);
-        self.epoch.store(epoch + 1, Ordering::Release);
+        self.epoch.store(epoch.wrapping_add(1), Ordering::Release);
+        true
     }
 
     /// Receiver: whether the sender is past epoch `r`. One load.

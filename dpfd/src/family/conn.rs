@@ -67,7 +67,8 @@ pub struct Conn {
     pub watched: AtomicU32,
     /// Address of the slot's offer in this family's mapping.
     pub offer: AtomicU64,
-    _pad0: [u64; 1],
+    /// Address of the arena's groups of the *other* side.
+    pub groups: AtomicU64,
 
     /// The sender's lock.
     pub tx_lock: Lock,
@@ -98,7 +99,10 @@ pub struct Conn {
     pub rx_flight: AtomicU32,
     /// Bytes received through the ring.
     pub rx_bytes: AtomicU64,
-    _pad2: [u64; 1],
+    /// Nanoseconds a receive may look before it sleeps; adapts (DESIGN section 4).
+    pub rx_spin: AtomicU32,
+    /// An error the shim met where the program did not ask (W13); its next call gets it.
+    pub error: AtomicU32,
 
     /// Addresses of: tx word, tx rx-line, tx tx-line, tx ring, then the same of rx.
     pub edges: [AtomicU64; 8],
@@ -146,12 +150,13 @@ impl Conn {
     /// Makes the entry new.
     pub fn reset(&self, side: u32, local: Addr, peer: Addr) {
         self.side.store(side, Ordering::Relaxed);
-        for a in [&self.calls, &self.flags, &self.watched, &self.tx_flight, &self.tx_full, &self.rx_flight, &self.drained, &self.reason] {
+        for a in [&self.calls, &self.flags, &self.watched, &self.tx_flight, &self.tx_full, &self.rx_flight, &self.drained, &self.reason, &self.error] {
             a.store(0, Ordering::Relaxed);
         }
         for a in [&self.tx_kernel, &self.tx_bytes, &self.bells, &self.rx_epoch, &self.rx_kernel, &self.rx_data, &self.rx_bytes, &self.back, &self.offer] {
             a.store(0, Ordering::Relaxed);
         }
+        self.rx_spin.store(20_000, Ordering::Relaxed);
         self.tx_lock.reset();
         self.rx_lock.reset();
         self.set_addresses(local, peer);

@@ -65,6 +65,23 @@ impl Member {
         true
     }
 
+    /// A parent takes the entry for a child it is about to fork. Until [`Member::settle`] it counts as the
+    /// parent's, so it is alive while the parent is.
+    pub fn reserve(&self, parent: u32, uid: u32, name: &[u8]) -> bool {
+        let old = self.pid.load(Ordering::Acquire);
+        if old == parent || (old != 0 && self.alive()) {
+            return false;
+        }
+        self.pid.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && self.claim(parent, uid, name)
+    }
+
+    /// The child is there.
+    pub fn settle(&self, child: u32) {
+        self.start.store(stat_of(child).map_or(0, |s| s.1), Ordering::Relaxed);
+        self.pid.store(child, Ordering::Release);
+    }
+
     /// The process leaves (its connections went elsewhere, or it could not be forked after all).
     pub fn clear(&self) {
         self.pid.store(0, Ordering::Release);

@@ -8,15 +8,18 @@
 //!   0        header: magic, version, counters, reasons
 //!   4 KiB    64 members, 64 bytes each
 //!   8 KiB    bitmap of connections in use
-//!   16 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//!   16 KiB   64 arenas this family made as a client, 320 bytes each
+//!   36 KiB   connections, 384 bytes each (sparse: memory is used as they are)
 //! ```
 
+mod arenas;
 mod conn;
 mod lock;
 mod member;
 mod reason;
 mod view;
 
+pub use arenas::{OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use lock::{Held, Lock};
 pub use member::{Member, MEMBERS};
@@ -40,12 +43,14 @@ pub const NAME: &core::ffi::CStr = c"dp-family";
 
 const MEMBERS_AT: usize = 4096;
 const BITMAP_AT: usize = 8192;
-const CONNS_AT: usize = 16384;
+const ARENAS_AT: usize = 16384;
+const CONNS_AT: usize = 36 * 1024;
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = CONNS_AT + CONNS * size_of::<Conn>();
 
 const _: () = assert!(size_of::<Conn>() == 384);
-const _: () = assert!(CONNS / 8 <= CONNS_AT - BITMAP_AT);
+const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
+const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
 
 /// Counters of the family since it began.
@@ -116,6 +121,11 @@ impl Family {
     #[inline(always)]
     pub fn conn(&self, i: u32) -> &'static Conn {
         self.at(CONNS_AT + (i as usize & (CONNS - 1)) * size_of::<Conn>())
+    }
+
+    /// Arena `i` that this family made (masked).
+    pub fn arena(&self, i: usize) -> &'static OwnArena {
+        self.at(ARENAS_AT + (i & (ARENAS - 1)) * size_of::<OwnArena>())
     }
 
     fn bits(&self, word: usize) -> &'static AtomicU64 {

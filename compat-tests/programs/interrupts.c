@@ -1,0 +1,152 @@
+/*
+ * Signals and cancellation meet a blocked call.
+ *   eintr       a handler without SA_RESTART: recv, poll, epoll_wait and select return EINTR
+ *   restart     with SA_RESTART recv goes on and gets its data
+ *   send        a blocked send with something already taken returns that, else EINTR
+ *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
+ */
+#include "common.h"
+
+#include <sys/select.h>
+
+static volatile sig_atomic_t signals;
+static volatile bool returned;
+static pthread_t main_thread;
+static int connection;
+
+static void count_signal(int number) {
+    (void)number;
+    signals++;
+}
+
+static void handle(int flags) {
+    struct sigaction action = {.sa_handler = count_signal, .sa_flags = flags};
+    MUST(sigaction(SIGUSR1, &action, NULL));
+}
+
+/* One signal could come before the call blocks, so they go on until it has returned. */
+static void *signal_until_returned(void *unused) {
+    while (!returned) {
+        sleep_ms(20);
+        if (!returned)
+            pthread_kill(main_thread, SIGUSR1);
+    }
+    return unused;
+}
+
+static ssize_t block_in(int call) {
+    char buffer[10];
+    struct pollfd entry = {.fd = connection, .events = POLLIN};
+    fd_set readable;
+    FD_ZERO(&readable);
+    FD_SET(connection, &readable);
+    if (call == 0)
+        return recv(connection, buffer, sizeof buffer, 0);
+    if (call == 1)
+        return read(connection, buffer, sizeof buffer);
+    if (call == 2)
+        return poll(&entry, 1, -1);
+    if (call == 3)
+        return select(connection + 1, &readable, NULL, NULL, NULL);
+    int set = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, connection, &event));
+    ssize_t n = epoll_wait(set, &event, 1, -1);
+    int error = errno;
+    close(set);
+    errno = error;
+    return n;
+}
+
+static void eintr(void) {
+    static const char *const calls[] = {"recv", "read", "poll", "select", "epoll_wait"};
+    for (int call = 0; call < 5; call++) {
+        handle(call < 2 ? 0 : SA_RESTART); /* waiting for readiness is never restarted */
+        returned = false;
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = block_in(call);
+        int error = errno;
+        returned = true;
+        pthread_join(signaller, NULL);
+        errno = error;
+        outcome(calls[call], n);
+    }
+    char buffer[10];
+    ask(connection, 10);
+    outcome("afterwards", recv(connection, buffer, sizeof buffer, MSG_WAITALL));
+}
+
+static void restart(void) {
+    char buffer[10];
+    for (int i = 0; i < 3; i++) {
+        handle(SA_RESTART);
+        returned = false;
+        signals = 0;
+        ask_later(connection, 10, 150);
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL);
+        returned = true;
+        pthread_join(signaller, NULL);
+        outcome("recv", n);
+        say("interrupted meanwhile: %s", signals > 0 ? "yes" : "no");
+    }
+}
+
+static void blocked_send(void) {
+    static char block[65536];
+    uint64_t sent = 0;
+    handle(0);
+    pthread_t signaller = start_thread(signal_until_returned, NULL);
+    ssize_t n;
+    while ((n = send(connection, block, sizeof block, 0)) > 0)
+        sent += (uint64_t)n;
+    int error = errno;
+    returned = true;
+    pthread_join(signaller, NULL);
+    say("send: %s", n < 0 ? strerrorname_np(error) : "0");
+    mark("sent", sent);
+    MUST(shutdown(connection, SHUT_WR));
+    CHECK(read(connection, block, 1) == 0);
+}
+
+static void *receive_for_ever(void *unused) {
+    char byte;
+    CHECK(recv(connection, &byte, 1, 0) == -2); /* it never returns */
+    return unused;
+}
+
+static void cancel(void) {
+    char buffer[10];
+    for (int i = 0; i < 5; i++) {
+        void *result = NULL;
+        pthread_t thread = start_thread(receive_for_ever, NULL);
+        sleep_ms(i * 10); /* cancelled before it blocks, or while it does */
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, &result) == 0);
+        say("cancelled: %s", result == PTHREAD_CANCELED ? "yes" : "no");
+        ask(connection, 10);
+        outcome("recv", recv(connection, buffer, sizeof buffer, MSG_WAITALL));
+    }
+}
+
+void tester(int fd) {
+    connection = fd;
+    main_thread = pthread_self();
+    if (mode_is("eintr"))
+        eintr();
+    else if (mode_is("restart"))
+        restart();
+    else if (mode_is("send"))
+        blocked_send();
+    else
+        cancel();
+}
+
+void helper(int fd) {
+    if (!mode_is("send")) {
+        serve_asks(fd);
+        return;
+    }
+    uint64_t sent = await_mark("sent");
+    say("all arrived: %s", read_to_eof(fd, NULL) == sent ? "yes" : "no");
+}

@@ -1,0 +1,154 @@
+/*
+ * Flags of recv and send, and byte counts. Modes: peek, waitall, dontwait, trunc, empty,
+ * bad_address, pending.
+ */
+#include "common.h"
+
+#include <linux/sockios.h>
+
+static uint64_t taken;
+
+static void take(int fd, size_t length) {
+    char buffer[70000];
+    read_exact(fd, buffer, length);
+    CHECK(is_pattern(buffer, length, taken));
+    taken += length;
+}
+
+static int waiting_bytes(int fd) {
+    int n = -1;
+    MUST(ioctl(fd, FIONREAD, &n));
+    return n;
+}
+
+/* Asks for bytes and returns once all of them are here. */
+static void have(int fd, int bytes) {
+    ask(fd, (uint32_t)bytes);
+    while (waiting_bytes(fd) < bytes)
+        sleep_ms(1);
+}
+
+static void peek(int fd) {
+    char buffer[200];
+    for (int i = 0; i < 50; i++) {
+        have(fd, 100);
+        for (int k = 0; k < 3; k++) {
+            CHECK(recv(fd, buffer, 60, MSG_PEEK) == 60 && is_pattern(buffer, 60, taken));
+            CHECK(recv(fd, buffer, 60, MSG_PEEK | MSG_DONTWAIT) == 60 && is_pattern(buffer, 60, taken));
+        }
+        CHECK(recv(fd, buffer, sizeof buffer, MSG_PEEK) == 100 && is_pattern(buffer, 100, taken));
+        take(fd, 30);
+        CHECK(recv(fd, buffer, sizeof buffer, MSG_PEEK) == 70 && is_pattern(buffer, 70, taken));
+        take(fd, 70);
+        CHECK(recv(fd, buffer, 1, MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    }
+    ask_later(fd, 5, 50);
+    CHECK(recv(fd, buffer, sizeof buffer, MSG_PEEK) > 0 && is_pattern(buffer, 1, taken)); /* blocks */
+    take(fd, 5);
+}
+
+static void waitall(int fd) {
+    static char buffer[200000];
+    for (int i = 0; i < 30; i++) {
+        ask(fd, 40);
+        ask_later(fd, 60, i % 10 ? 0 : 20); /* comes in two pieces */
+        CHECK(recv(fd, buffer, 100, MSG_WAITALL) == 100 && is_pattern(buffer, 100, taken));
+        taken += 100;
+    }
+    ask(fd, sizeof buffer);
+    CHECK(recv(fd, buffer, sizeof buffer, MSG_WAITALL) == sizeof buffer);
+    CHECK(is_pattern(buffer, sizeof buffer, taken));
+    taken += sizeof buffer;
+    ask(fd, 10);
+    ask_shutdown(fd);
+    outcome("waitall of 100, EOF after 10", recv(fd, buffer, 100, MSG_WAITALL));
+}
+
+static void dontwait(int fd) {
+    char buffer[100];
+    struct iovec vector = {buffer, sizeof buffer};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    for (int i = 0; i < 20; i++) {
+        CHECK(recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+        CHECK(recvmsg(fd, &message, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+        have(fd, 100);
+        CHECK(recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) == 100 && is_pattern(buffer, 100, taken));
+        taken += 100;
+    }
+    set_nonblocking(fd, true);
+    outcome("read on a nonblocking fd", read(fd, buffer, sizeof buffer));
+    set_nonblocking(fd, false);
+    ask_later(fd, 10, 30);
+    take(fd, 10); /* blocks again */
+}
+
+/* On TCP MSG_TRUNC throws bytes away and says how many. */
+static void truncated(int fd) {
+    char buffer[100];
+    for (int i = 0; i < 50; i++) {
+        have(fd, 100);
+        memset(buffer, 'u', sizeof buffer);
+        CHECK(recv(fd, buffer, 40, MSG_TRUNC) == 40);
+        for (int k = 0; k < 40; k++)
+            CHECK(buffer[k] == 'u');
+        taken += 40;
+        take(fd, 60);
+    }
+    have(fd, 10);
+    outcome("recv(NULL, 10, MSG_TRUNC)", recv(fd, NULL, 10, MSG_TRUNC));
+    taken += 10;
+}
+
+static void empty(int fd) {
+    char byte;
+    outcome("send of nothing", send(fd, "", 0, 0));
+    outcome("write of nothing", write(fd, "", 0));
+    outcome("read of nothing", read(fd, &byte, 0));
+    have(fd, 10);
+    outcome("recv of nothing, 10 there", recv(fd, &byte, 0, 0));
+    outcome("waiting", waiting_bytes(fd));
+    take(fd, 10);
+    outcome("recv into nowhere", recv(fd, NULL, 0, MSG_DONTWAIT));
+}
+
+/* The kernel answers EFAULT and keeps the bytes. */
+static void bad_address(int fd) {
+    have(fd, 10);
+    outcome("recv at a bad address", recv(fd, (void *)8, 5, 0));
+    take(fd, 10);
+    outcome("send from a bad address", send(fd, (void *)8, 5, 0));
+    have(fd, 10);
+    take(fd, 10);
+}
+
+static void pending(int fd) {
+    for (int i = 0; i < 30; i++) {
+        CHECK(waiting_bytes(fd) == 0);
+        have(fd, 100);
+        CHECK(waiting_bytes(fd) == 100);
+        take(fd, 30);
+        CHECK(waiting_bytes(fd) == 70);
+        take(fd, 70);
+    }
+    have(fd, 60000);
+    outcome("waiting", waiting_bytes(fd));
+    take(fd, 60000);
+    outcome("waiting", waiting_bytes(fd));
+    for (int unsent = 1; unsent > 0;) /* the helper has taken all that was sent, so this becomes 0 */
+        MUST(ioctl(fd, SIOCOUTQ, &unsent));
+    say("nothing unsent");
+}
+
+void tester(int fd) {
+    static const struct {
+        const char *name;
+        void (*run)(int fd);
+    } modes[] = {
+        {"peek", peek},   {"waitall", waitall},         {"dontwait", dontwait}, {"trunc", truncated},
+        {"empty", empty}, {"bad_address", bad_address}, {"pending", pending},
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (mode_is(modes[i].name))
+            modes[i].run(fd);
+    say("%llu bytes taken", (unsigned long long)taken);
+}

@@ -1,0 +1,86 @@
+//! The programs of `programs/`, compiled when they are first needed.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use crate::tools::needed;
+
+const FLAGS: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"];
+
+/// Where the sources are.
+pub fn source_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// Cargo's target directory.
+pub fn target_dir() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace");
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => workspace.join(dir), // absolute ones replace the base
+        None => workspace.join("target"),
+    }
+}
+
+/// The executable of `programs/NAME.c`.
+pub fn c(name: &str) -> PathBuf {
+    if name == "exec_live" {
+        build("static_cat", "static_cat", true);
+    }
+    build(name, name, false)
+}
+
+/// The same, linked statically: no preload reaches it.
+pub fn c_static(name: &str) -> PathBuf {
+    build(name, &format!("{name}_static"), true)
+}
+
+/// `programs/NAME`, for programs that need no compiler.
+pub fn python(name: &str) -> PathBuf {
+    source_dir().join(name)
+}
+
+/// Whether a program has a tester and a helper, so that either side can be the tester.
+pub fn has_tester(source: &Path) -> bool {
+    fs::read_to_string(source).is_ok_and(|text| text.contains("\nvoid tester(int fd)"))
+}
+
+fn build(name: &str, output: &str, linked_statically: bool) -> PathBuf {
+    // One compiler at a time in this process; other processes are kept apart by the rename below.
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = COMPILING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+
+    let sources = source_dir();
+    let program = sources.join(name).with_extension("c");
+    let (common, header) = (sources.join("common.c"), sources.join("common.h"));
+    let folder = target_dir().join("compat");
+    let executable = folder.join(output);
+    if newest([&program, &common, &header]) < modified(&executable) {
+        return executable;
+    }
+    fs::create_dir_all(&folder).expect("target/compat");
+    let temporary = folder.join(format!("{output}.{}", std::process::id()));
+    let mut compiler = Command::new(needed("cc", "gcc"));
+    compiler.args(FLAGS).arg("-o").arg(&temporary).arg(&program);
+    if name != "static_cat" {
+        compiler.arg(&common);
+    }
+    if linked_statically {
+        compiler.arg("-static");
+    }
+    let result = compiler.output().expect("cc starts");
+    assert!(result.status.success(), "cc {name}.c:\n{}", String::from_utf8_lossy(&result.stderr));
+    fs::rename(&temporary, &executable).expect("target/compat is writable");
+    executable
+}
+
+fn newest<const N: usize>(files: [&PathBuf; N]) -> Option<SystemTime> {
+    files.into_iter().map(|file| Some(modified(file).expect("the source exists"))).max().flatten()
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|data| data.modified()).ok()
+}

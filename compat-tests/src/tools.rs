@@ -1,0 +1,120 @@
+//! What the tests need of the machine: installed programs, free ports, folders that go away.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The path of an installed program.
+///
+/// # Panics
+/// If it is missing, naming the Debian package that has it: a skipped test proves nothing.
+pub fn needed(program: &str, debian_package: &str) -> PathBuf {
+    ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"]
+        .iter()
+        .map(|folder| Path::new(folder).join(program))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("{program} is missing: install the Debian package {debian_package}"))
+}
+
+/// A port on 127.0.0.1 that nobody uses, below the range the kernel gives to connecting sockets.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 15_000;
+    loop {
+        // Test processes start at different places, so that two of them rarely try the same port.
+        let step = std::process::id() * 101 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = (FIRST + step % COUNT) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until somebody listens on the port, without connecting to it.
+///
+/// # Panics
+/// If nobody does for ten seconds.
+pub fn await_listener(port: u16) {
+    let wanted = format!(":{port:04X} ");
+    let listens = |line: &str| {
+        let mut fields = line.split_whitespace();
+        // sl, local address, remote address, state; 0A is LISTEN
+        fields.nth(1).is_some_and(|local| format!("{local} ").ends_with(&wanted))
+            && fields.nth(1) == Some("0A")
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
+    {
+        assert!(Instant::now() < deadline, "nobody listens on port {port}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until the condition holds.
+///
+/// # Panics
+/// If it does not within the time.
+pub fn await_that(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A new folder, removed when dropped.
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Makes the folder.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("dp-compat-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Default for TempDir {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes that are the same in every run and repeat nowhere near a buffer's size.
+pub fn generated(length: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,29 @@
+//! Flags, timeouts, vectors, and calls that move bytes in unusual ways.
+
+use compat_tests::{same_everywhere, Pair};
+
+same_everywhere! {
+    msg_peek => Pair::c("recv_flags").arg("peek");
+    msg_waitall => Pair::c("recv_flags").arg("waitall");
+    msg_dontwait => Pair::c("recv_flags").arg("dontwait");
+    msg_trunc => Pair::c("recv_flags").arg("trunc");
+    nothing_to_send_or_receive => Pair::c("recv_flags").arg("empty");
+    bad_address => Pair::c("recv_flags").arg("bad_address");
+    fionread_and_siocoutq => Pair::c("recv_flags").arg("pending");
+    so_rcvtimeo => Pair::c("timeouts").arg("receive");
+    so_sndtimeo => Pair::c("timeouts").arg("send");
+    readv_and_writev => Pair::c("vectors").arg("iov");
+    sendmsg_and_recvmsg => Pair::c("vectors").arg("msg");
+    sendmmsg_and_recvmmsg => Pair::c("vectors").arg("mmsg");
+    sendfile => Pair::c("sendfile_splice").arg("sendfile");
+    splice_to_the_socket => Pair::c("sendfile_splice").arg("splice_out");
+    splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
+    fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");
+    fdopen_one_stream_both_ways => Pair::c("stdio_socket").arg("fdopen_both");
+    dprintf => Pair::c("stdio_socket").arg("dprintf");
+    standard_streams_on_the_socket => Pair::c("stdio_socket").arg("standard");
+    calls_through_syscall => Pair::c("raw_calls").arg("syscall");
+    fortified_calls => Pair::c("raw_calls").arg("fortified");
+    io_uring_set_up_before => Pair::c("uring").arg("before");
+    io_uring_set_up_after => Pair::c("uring").arg("after");
+}

@@ -1,0 +1,13 @@
+//! Descriptor numbers, names, options.
+
+use compat_tests::{same_everywhere, Pair};
+
+same_everywhere! {
+    dup_in_every_way => Pair::c("dup_family").arg("chain");
+    dup_and_use_both => Pair::c("dup_family").arg("alias");
+    dup2_onto_a_live_connection => Pair::c("dup_family").arg("onto");
+    number_used_again => Pair::c("dup_family").arg("reuse");
+    close_range_and_closefrom => Pair::c("dup_family").arg("range");
+    names_and_options => Pair::c("names_options");
+    names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();
+}

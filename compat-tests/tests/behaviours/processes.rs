@@ -1,0 +1,24 @@
+//! fork, exec, started programs, and connections handed from process to process.
+
+use compat_tests::{same_everywhere, Pair};
+
+same_everywhere! {
+    fork_after_accept => Pair::c("fork_serve").arg("child_serves");
+    fork_before_the_first_read => Pair::c("fork_serve").arg("child_serves_cold");
+    fork_before_accept => Pair::c("fork_serve").arg("prefork");
+    fork_only_to_exit => Pair::c("fork_serve").arg("snapshot");
+    fork_and_take_turns => Pair::c("fork_serve").arg("in_turns");
+    fork_of_the_client => Pair::c("fork_serve").arg("client_child");
+    exec_of_cat => Pair::c("exec_live").arg("cat");
+    exec_of_cat_without_the_shim => Pair::c("exec_live").arg("bare");
+    exec_of_a_static_program => Pair::c("exec_live").arg("static");
+    exec_of_a_stdio_program => Pair::c("exec_live").arg("stdio");
+    exec_of_a_shell => Pair::c("exec_live").arg("shell");
+    exec_in_a_child => Pair::c("exec_live").arg("child");
+    pass_to_a_relative => Pair::c("pass_fd").arg("fork");
+    pass_to_a_relative_and_keep => Pair::c("pass_fd").arg("fork").arg("1");
+    pass_to_another_program => Pair::c("pass_fd").arg("exec");
+    pass_to_another_program_and_keep => Pair::c("pass_fd").arg("exec").arg("1");
+    pass_to_a_program_without_the_shim => Pair::c("pass_fd").arg("bare");
+    start_programs_meanwhile => Pair::c("spawn");
+}

@@ -1,0 +1,27 @@
+//! poll, select and epoll, and being idle.
+
+use compat_tests::{same_everywhere, Pair};
+
+same_everywhere! {
+    server_with_poll => Pair::c("ready_server").arg("poll");
+    server_with_ppoll => Pair::c("ready_server").arg("ppoll");
+    server_with_select => Pair::c("ready_server").arg("select");
+    server_with_pselect => Pair::c("ready_server").arg("pselect");
+    server_with_epoll => Pair::c("ready_server").arg("epoll");
+    server_with_epoll_pwait => Pair::c("ready_server").arg("epoll_pwait");
+    server_with_edge_triggered_epoll => Pair::c("ready_server").arg("epoll_edge");
+    epoll_level => Pair::c("epoll_modes").arg("level");
+    epoll_edge_read_until_eagain => Pair::c("epoll_modes").arg("edge_drain");
+    epoll_edge_new_bytes_after_a_partial_read => Pair::c("epoll_modes").arg("edge_partial");
+    epoll_oneshot => Pair::c("epoll_modes").arg("oneshot");
+    epoll_nested => Pair::c("epoll_modes").arg("nested");
+    epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
+    epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
+    epoll_peer_shutdown => Pair::c("epoll_modes").arg("peer_shutdown");
+    two_threads_in_poll => Pair::c("watchers").arg("poll");
+    two_threads_in_epoll => Pair::c("watchers").arg("epoll");
+    two_threads_share_a_oneshot => Pair::c("watchers").arg("shared_oneshot");
+    idle_in_recv => Pair::c("idle").arg("recv");
+    idle_in_poll => Pair::c("idle").arg("poll");
+    idle_in_epoll => Pair::c("idle").arg("epoll");
+}

@@ -1,0 +1,14 @@
+//! Several threads on one connection, signals, cancellation.
+
+use compat_tests::{same_everywhere, Pair};
+
+same_everywhere! {
+    long_streams_in_both_directions_at_once => Pair::c("threads").arg("duplex").arg("8");
+    two_senders_on_one_socket => Pair::c("threads").arg("two_senders");
+    two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
+    a_thread_for_every_connection => Pair::c("threads").arg("per_connection");
+    signal_interrupts => Pair::c("interrupts").arg("eintr");
+    signal_restarts => Pair::c("interrupts").arg("restart");
+    signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
+    cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+}

@@ -1,0 +1,104 @@
+//! The listing as people read it: a table of connections, then a line a family.
+
+use super::{Connection, Family, Listing};
+
+const CONNECTIONS: [Column; 8] = [
+    Column::left("PROGRAM"),
+    Column::right("PID"),
+    Column::left("LOCAL"),
+    Column::left("PEER"),
+    Column::left("STATE"),
+    Column::right("TX"),
+    Column::right("RX"),
+    Column::left("REASON"),
+];
+
+const FAMILIES: [Column; 8] = [
+    Column::left("PROGRAM"),
+    Column::right("PID"),
+    Column::right("PROCESSES"),
+    Column::right("CHANNELS"),
+    Column::right("TX"),
+    Column::right("RX"),
+    Column::right("BACK"),
+    Column::left("ON TCP"),
+];
+
+struct Column {
+    title: &'static str,
+    right: bool,
+}
+
+impl Column {
+    const fn left(title: &'static str) -> Column {
+        Column { title, right: false }
+    }
+    const fn right(title: &'static str) -> Column {
+        Column { title, right: true }
+    }
+}
+
+/// Both tables; the empty string when there is nothing to list.
+pub fn text(listing: &Listing) -> String {
+    if listing.families.is_empty() {
+        return String::new();
+    }
+    let connections: Vec<_> = listing.families.iter().flat_map(|f| &f.connections).map(connection).collect();
+    let families: Vec<_> = listing.families.iter().map(family).collect();
+    format!("{}\n{}", table(&CONNECTIONS, &connections), table(&FAMILIES, &families))
+}
+
+fn connection(of: &Connection) -> [String; 8] {
+    [
+        printable(&of.program),
+        of.pid.to_string(),
+        of.local.to_string(),
+        of.peer.to_string(),
+        of.state.to_string(),
+        of.tx_bytes.to_string(),
+        of.rx_bytes.to_string(),
+        of.reason.unwrap_or("-").to_string(),
+    ]
+}
+
+fn family(of: &Family) -> [String; 8] {
+    let first = of.processes.first();
+    let counts: Vec<String> = of.on_tcp.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    [
+        first.map(|process| printable(&process.program)).unwrap_or_default(),
+        first.map(|process| process.pid.to_string()).unwrap_or_default(),
+        of.processes.len().to_string(),
+        of.channels.to_string(),
+        of.tx_bytes.to_string(),
+        of.rx_bytes.to_string(),
+        of.hand_backs.to_string(),
+        if counts.is_empty() { "-".to_string() } else { counts.join(", ") },
+    ]
+}
+
+/// A program gives itself its name; it must not be able to steer the terminal, or to add columns.
+fn printable(name: &str) -> String {
+    if name.is_empty() {
+        return "-".to_string();
+    }
+    name.chars().map(|c| if c.is_control() || c.is_whitespace() { '?' } else { c }).collect()
+}
+
+fn table<const N: usize>(columns: &[Column; N], rows: &[[String; N]]) -> String {
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(|i| width(i).max(columns[i].title.len()));
+    let titles: [String; N] = std::array::from_fn(|i| columns[i].title.to_string());
+    let mut text = String::new();
+    for row in std::iter::once(&titles).chain(rows) {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let width = widths[i];
+            let cell = if columns[i].right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            line.push_str(&cell);
+            line.push_str("  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,108 @@
+use super::*;
+
+fn addr(ip: &str, port: u16, scope: u32) -> Addr {
+    let ip = match ip.parse().unwrap() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    Addr { ip: ip.octets(), port, scope }
+}
+
+fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
+    Snapshot {
+        pid: 71,
+        fd: 8,
+        stage,
+        side: Some(Side::Server),
+        local: addr("127.0.0.1", 7000, 0),
+        peer: addr("127.0.0.1", 40000, 0),
+        tx_bytes: 12,
+        rx_bytes: 3456,
+        bells: 2,
+        back: 1,
+        rx_ring: true,
+        reason,
+    }
+}
+
+fn listing() -> Listing {
+    let server = |pid| Process { program: "redis-server".into(), pid, uid: 1000 };
+    let connections = [(Stage::Live, Reason::None), (Stage::Plain, Reason::NoOffer)]
+        .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), "redis-server".into()));
+    let family = Family {
+        processes: vec![server(71), server(72)],
+        channels: 5,
+        tx_bytes: 120,
+        rx_bytes: 34560,
+        doorbells: 20,
+        hand_backs: 1,
+        on_tcp: BTreeMap::from([("no-offer", 3), ("rules", 1)]),
+        connections: connections.into(),
+    };
+    Listing { version: 1, families: vec![family] }
+}
+
+#[test]
+fn the_table_lists_connections_then_families() {
+    let expected = "\
+PROGRAM       PID  LOCAL           PEER             STATE    TX    RX  REASON
+redis-server   71  127.0.0.1:7000  127.0.0.1:40000  channel  12  3456  -
+redis-server   71  127.0.0.1:7000  127.0.0.1:40000  tcp      12  3456  no-offer
+
+PROGRAM       PID  PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
+redis-server   71          2         5  120  34560     1  3 no-offer, 1 rules
+";
+    assert_eq!(table::text(&listing()), expected);
+    assert_eq!(table::text(&Listing { version: 1, families: vec![] }), "");
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let json = serde_json::to_value(listing()).unwrap();
+    let family = serde_json::json!({
+        "processes": [
+            {"program": "redis-server", "pid": 71, "uid": 1000},
+            {"program": "redis-server", "pid": 72, "uid": 1000},
+        ],
+        "channels": 5, "tx_bytes": 120, "rx_bytes": 34560, "doorbells": 20, "hand_backs": 1,
+        "on_tcp": {"no-offer": 3, "rules": 1},
+        "connections": [
+            {
+                "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
+                "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "channel",
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1, "reason": null,
+            },
+            {
+                "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
+                "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "tcp",
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1, "reason": "no-offer",
+            },
+        ],
+    });
+    assert_eq!(json, serde_json::json!({"version": 1, "families": [family]}));
+}
+
+#[test]
+fn addresses_are_shown_as_people_write_them() {
+    assert_eq!(address(addr("127.0.0.1", 80, 0)).to_string(), "127.0.0.1:80");
+    assert_eq!(address(addr("::1", 80, 0)).to_string(), "[::1]:80");
+    assert_eq!(address(addr("fe80::1", 80, 2)).to_string(), "[fe80::1%2]:80");
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let mut listing = listing();
+    listing.families[0].connections[0].program = "a\u{1b}[2J b\n".into();
+    listing.families[0].processes[0].program = String::new();
+    let text = table::text(&listing);
+    assert!(text.contains("a?[2J?b?") && !text.contains('\u{1b}'));
+    assert_eq!(text.lines().count(), 6);
+}
+
+#[test]
+fn the_manual_explains_every_reason() {
+    let page = include_str!("../../../../../man/dp-preload.7");
+    for reason in Reason::ALL.iter().filter(|reason| **reason != Reason::None) {
+        assert!(page.contains(&format!(".It Cm {}\n", reason.word())), "{}", reason.word());
+    }
+}

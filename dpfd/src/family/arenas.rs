@@ -1,0 +1,110 @@
+//! Arenas this family made as a client: for which server, and which slots are taken.
+
+use crate::edge::arena::Arena;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::tcp::Addr;
+
+/// Most servers a family has channels with at once.
+pub const ARENAS: usize = 64;
+/// Slots in an arena the shim makes.
+pub const SLOTS: usize = 1024;
+const WORDS: usize = SLOTS / 64;
+
+/// One arena.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct OwnArena {
+    used: [AtomicU64; WORDS],
+    /// Left by us, perhaps not yet by the server.
+    closing: [AtomicU64; WORDS],
+    key: [AtomicU64; 3],
+    taken: AtomicU32,
+}
+
+fn key_of(a: Addr) -> [u64; 3] {
+    let (mut lo, mut hi) = ([0; 8], [0; 8]);
+    lo.copy_from_slice(&a.ip[..8]);
+    hi.copy_from_slice(&a.ip[8..]);
+    [u64::from_le_bytes(lo), u64::from_le_bytes(hi), (u64::from(a.scope) << 16) | u64::from(a.port)]
+}
+
+impl OwnArena {
+    /// Takes the entry for the server at `addr`.
+    pub fn claim(&self, addr: Addr) -> bool {
+        if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        for w in self.used.iter().chain(&self.closing) {
+            w.store(0, Ordering::Relaxed);
+        }
+        for (to, from) in self.key.iter().zip(key_of(addr)) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.taken.store(2, Ordering::Release);
+        true
+    }
+
+    /// Gives the entry back.
+    pub fn release(&self) {
+        self.taken.store(0, Ordering::Release);
+    }
+
+    /// Whether it is for the server at `addr`.
+    pub fn is_for(&self, addr: Addr) -> bool {
+        self.taken.load(Ordering::Acquire) == 2
+            && self.key.iter().zip(key_of(addr)).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// Takes a slot: one both sides are through with, or a new one. The lowest first: it is the warmest.
+    pub fn slot(&self, arena: &Arena) -> Option<u32> {
+        for w in 0..WORDS {
+            let mut closing = self.closing[w].load(Ordering::Acquire);
+            while closing != 0 {
+                let bit = closing & closing.wrapping_neg();
+                let n = (w * 64) as u32 + bit.trailing_zeros();
+                let slot = arena.slot(n);
+                if slot.both_left() && slot.shared.load(Ordering::Relaxed) == 0 {
+                    // Whoever clears the mark has the slot; it stays marked as used.
+                    if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+                        return Some(n);
+                    }
+                }
+                closing &= !bit;
+            }
+            let mut used = self.used[w].load(Ordering::Relaxed);
+            while used != u64::MAX {
+                let bit = (!used).trailing_zeros();
+                match self.used[w].compare_exchange(used, used | 1 << bit, Ordering::AcqRel, Ordering::Relaxed)
+                {
+                    Ok(_) => return Some((w * 64) as u32 + bit),
+                    Err(now) => used = now,
+                }
+            }
+        }
+        None
+    }
+
+    /// We are through with a slot; it can be taken again once the server is, too.
+    pub fn close(&self, slot: u32) {
+        self.closing[slot as usize / 64 % WORDS].fetch_or(1 << (slot % 64), Ordering::AcqRel);
+    }
+
+    /// A slot that no server ever took is free at once.
+    pub fn free(&self, slot: u32) {
+        self.used[slot as usize / 64 % WORDS].fetch_and(!(1 << (slot % 64)), Ordering::AcqRel);
+    }
+
+    /// Slots left by us and not yet reusable.
+    pub fn closing(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..SLOTS as u32)
+            .filter(|s| self.closing[*s as usize / 64].load(Ordering::Relaxed) & (1 << (s % 64)) != 0)
+    }
+
+    /// The server's end is known to be gone: the slot may be taken again.
+    pub fn reclaim(&self, slot: u32) {
+        let bit = 1 << (slot % 64);
+        if self.closing[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+            self.free(slot);
+        }
+    }
+}

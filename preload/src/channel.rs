@@ -1,0 +1,306 @@
+//! A connection's way from plain TCP to a channel (PROTOCOLS E1-E5, E13).
+//!
+//! Both sides start as candidates: their calls go to the kernel and are only counted. A connection that
+//! lives long enough to be worth it is offered by the client, taken by the server, confirmed by the
+//! client; each step happens inside a call the program makes anyway, none adds a round trip.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::arena::Edge;
+use dpfd::edge::bell::{Group, Word};
+use dpfd::edge::ring::Cursor;
+use dpfd::edge::segment::Mapped;
+use dpfd::edge::slot::{Side, Slot, State};
+use dpfd::edge::switch::{RxLine, TxLine};
+use dpfd::family::{Conn, Family, Reason, Stage};
+use dpfd::sys::{raw, tcp};
+
+use crate::{client, door, fdtable, state};
+
+/// One direction of a live channel, in this process's mapping.
+#[derive(Clone, Copy)]
+pub struct End {
+    /// The wake word.
+    pub word: &'static Word,
+    /// The receiver's line.
+    pub rx: &'static RxLine,
+    /// The sender's line.
+    pub tx: &'static TxLine,
+    /// The ring.
+    pub ring: Mapped,
+}
+
+fn end(c: &Conn, at: usize) -> End {
+    let p = |i: usize| c.edges[at + i].load(Ordering::Relaxed) as usize;
+    // SAFETY: store_edges() put the addresses there before the stage said so; arenas stay mapped as long
+    // as the family has a connection in them.
+    unsafe {
+        End {
+            word: &*(p(0) as *const Word),
+            rx: &*(p(1) as *const RxLine),
+            tx: &*(p(2) as *const TxLine),
+            ring: Mapped::new(p(3) as *mut u8, u64::from(c.lines.load(Ordering::Relaxed))),
+        }
+    }
+}
+
+/// The direction this side sends on.
+#[inline(always)]
+pub fn sending(c: &Conn) -> End {
+    end(c, 0)
+}
+
+/// The direction this side receives on.
+#[inline(always)]
+pub fn receiving(c: &Conn) -> End {
+    end(c, 4)
+}
+
+/// The other side's watcher groups.
+pub fn peer_groups(c: &Conn) -> &'static [Group] {
+    // SAFETY: as in end(): the address of GROUPS groups in a row.
+    unsafe {
+        core::slice::from_raw_parts(
+            c.groups.load(Ordering::Relaxed) as *const Group,
+            dpfd::edge::arena::GROUPS,
+        )
+    }
+}
+
+/// The offer's slot.
+pub fn slot(c: &Conn) -> Option<&'static Slot> {
+    let p = c.offer.load(Ordering::Acquire) as *const Slot;
+    // SAFETY: as in end().
+    (!p.is_null()).then(|| unsafe { &*p })
+}
+
+/// Whether the slot still is this connection's, and live.
+#[inline(always)]
+pub fn slot_live(c: &Conn) -> bool {
+    slot(c).is_some_and(|s| s.is(c.generation.load(Ordering::Relaxed), State::Live))
+}
+
+fn store_edges(c: &Conn, tx: &Edge, rx: &Edge, ring_at: [usize; 2]) {
+    let ptr = |e: &Edge, ring: usize| {
+        [
+            e.word as *const Word as u64,
+            e.rx as *const RxLine as u64,
+            e.tx as *const TxLine as u64,
+            ring as u64,
+        ]
+    };
+    for (to, from) in c.edges.iter().zip(ptr(tx, ring_at[0]).into_iter().chain(ptr(rx, ring_at[1]))) {
+        to.store(from, Ordering::Relaxed);
+    }
+}
+
+/// Puts the arena's addresses into the connection.
+pub fn attach(c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, side: Side, generation: u32) {
+    let other = if side == Side::Client { Side::Server } else { Side::Client };
+    let (tx, rx) = (arena.edge(n, side), arena.edge(n, other));
+    store_edges(c, &tx, &rx, [arena.ring_address(n, side), arena.ring_address(n, other)]);
+    c.lines.store(arena.geometry().lines, Ordering::Relaxed);
+    c.slot.store(n, Ordering::Relaxed);
+    c.generation.store(generation, Ordering::Relaxed);
+    c.groups.store(arena.groups(other).as_ptr() as u64, Ordering::Relaxed);
+    // The ring is empty: tail and cursor are the same place.
+    let start = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
+    c.set_tail(dpfd::edge::ring::Tail { pos: start, seen: start });
+    c.offer.store(arena.slot(n) as *const Slot as u64, Ordering::Release);
+}
+
+/// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
+pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
+    if !fdtable::covers(fd) {
+        return false;
+    }
+    let Some(family) = state::family_or_make() else { return false };
+    let Some(member) = state::member() else {
+        family.count(Reason::Slots);
+        return false;
+    };
+    let Some(i) = family.claim() else {
+        family.count(Reason::Slots);
+        return false;
+    };
+    let c = family.conn(i);
+    c.reset(side as u32, local, peer);
+    c.holders.store(1 << member, Ordering::Relaxed);
+    c.pid.store(raw::getpid(), Ordering::Relaxed);
+    c.fd.store(fd as u32, Ordering::Relaxed);
+    fdtable::refs(i).store(1, Ordering::Relaxed);
+    fdtable::set(fd, fdtable::Entry::Conn(i));
+    true
+}
+
+/// Whether this process is the only living one that has the connection.
+pub fn exclusive(family: Family, c: &Conn) -> bool {
+    let Some(me) = state::member_if_joined() else { return false };
+    let mut others = c.holders.load(Ordering::Acquire) & !(1 << me);
+    while others != 0 {
+        let bit = others & others.wrapping_neg();
+        if family.member(bit.trailing_zeros() as usize).alive() {
+            return false;
+        }
+        c.holders.fetch_and(!bit, Ordering::AcqRel);
+        others &= !bit;
+    }
+    true
+}
+
+/// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
+/// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
+pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
+    let stage = c.stage();
+    if !matches!(stage, Stage::Candidate | Stage::Offered) {
+        return stage;
+    }
+    let calls = c.calls.fetch_add(1, Ordering::Relaxed) + 1;
+    let after = state::AFTER.load(Ordering::Relaxed);
+    if calls <= after {
+        return stage;
+    }
+    if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
+        client_step(family, fd, i, c, stage, calls - after);
+    } else {
+        server_step(family, fd, i, c, calls - after);
+    }
+    c.stage()
+}
+
+/// Turns at which an unanswered side looks again: often at first, then at every power of two.
+fn worth_a_look(turn: u32) -> bool {
+    turn < 8 || turn.is_power_of_two()
+}
+
+/// After this many calls without an answer the connection is plain TCP for good.
+const PATIENCE: u32 = 1 << 10;
+
+fn give_up(fd: i32, i: u32, c: &Conn, why: Reason) {
+    c.reason.store(why as u32, Ordering::Relaxed);
+    state::count(why);
+    c.set_stage(Stage::Plain);
+    let _ = (fd, i);
+}
+
+fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u32) {
+    match stage {
+        Stage::Candidate => {
+            if !worth_a_look(turn) {
+                return;
+            }
+            if !exclusive(family, c) {
+                return give_up(fd, i, c, Reason::Shared);
+            }
+            match client::offer(family, fd, c) {
+                Ok(()) => c.set_stage(Stage::Offered),
+                Err(client::No::Never(why)) => give_up(fd, i, c, why),
+                Err(client::No::Later) if turn > PATIENCE => give_up(fd, i, c, Reason::Silent),
+                Err(client::No::Later) => {}
+            }
+        }
+        Stage::Offered => {
+            let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
+            if s.is(generation, State::Accepted) {
+                confirm(family, fd, c, s, generation);
+            } else if !s.is(generation, State::Offered) {
+                client::release(c);
+                give_up(fd, i, c, Reason::Silent);
+            } else if turn > PATIENCE {
+                if s.withdraw(generation) {
+                    client::release(c);
+                    give_up(fd, i, c, Reason::Silent);
+                }
+            } else if turn >= 16 && turn.is_power_of_two() {
+                // Perhaps another worker of the server took the last introduction.
+                client::introduce_again(c);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Client: the server took the offer; from here on receives count first, and either side may switch.
+fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
+    // One thread only; and no receive of ours may be in the kernel while the position is read.
+    if !c.rx_lock.try_lock(state::me()) {
+        return;
+    }
+    if c.stage() == Stage::Offered && exclusive(family, c) {
+        c.set_stage(Stage::Accepted);
+        if base_position(fd, c) && s.confirm(generation) {
+            go_live(family, fd, c);
+        } else {
+            c.set_stage(Stage::Offered);
+        }
+    }
+    c.rx_lock.unlock();
+}
+
+/// Reads the receive position. The stage already says that new receives take the lock; those that were
+/// under way before are counted by `rx_flight`.
+fn base_position(fd: i32, c: &Conn) -> bool {
+    if c.rx_flight.load(Ordering::SeqCst) != 0 {
+        return false;
+    }
+    let Some(at) = tcp::consumed(fd) else { return false };
+    c.rx_kernel.store(at, Ordering::Relaxed);
+    c.rx_data.store(0, Ordering::Relaxed);
+    receiving(c).rx.consumed.store(at, Ordering::Relaxed);
+    true
+}
+
+/// Both sides agreed.
+fn go_live(family: Family, fd: i32, c: &Conn) {
+    // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms (W14).
+    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    if c.watched.load(Ordering::Relaxed) > 0 {
+        c.set(Conn::SEEN);
+    }
+    c.set_stage(Stage::Live);
+    family.header().channels.fetch_add(1, Ordering::Relaxed);
+}
+
+fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
+    if !worth_a_look(turn) {
+        return;
+    }
+    if !exclusive(family, c) {
+        return;
+    }
+    let walking = door::walking();
+    match door::find_offer(fd, c, &walking) {
+        door::Found::Offer { arena, slot: n, generation } => accept(fd, c, &arena, n, generation),
+        door::Found::Refused(why) => give_up(fd, i, c, why),
+        door::Found::Nothing if turn > PATIENCE => give_up(fd, i, c, Reason::NoOffer),
+        door::Found::Nothing => {}
+    }
+}
+
+/// Server: takes the offer.
+fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
+    if !c.rx_lock.try_lock(state::me()) {
+        return;
+    }
+    if c.stage() == Stage::Candidate {
+        attach(c, arena, n, Side::Server, generation);
+        c.set_stage(Stage::Accepted);
+        if !(base_position(fd, c) && arena.slot(n).accept(generation)) {
+            c.set_stage(Stage::Candidate);
+            c.offer.store(0, Ordering::Release);
+        }
+    }
+    c.rx_lock.unlock();
+}
+
+/// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
+pub fn check_live(family: Family, fd: i32, c: &Conn) -> Stage {
+    if c.side.load(Ordering::Relaxed) == Side::Server as u32 && slot_live(c) && c.rx_lock.try_lock(state::me())
+    {
+        if c.stage() == Stage::Accepted {
+            go_live(family, fd, c);
+        }
+        c.rx_lock.unlock();
+    }
+    c.stage()
+}

@@ -1,0 +1,379 @@
+//! Waiting on a set: look at the hot channels, ask the kernel now and then, sleep only in the kernel.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::bell;
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Family, Stage};
+use dpfd::sys::raw;
+use libc::epoll_event;
+
+use super::{acquire, set_of, tx_in_ring, waiting, Set, ALWAYS, ET, IN, OUT, STALE};
+use crate::rx::{self, Settled};
+use crate::{channel, state};
+
+/// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
+const ASK_NS: u64 = 50_000;
+const ASK_CALLS: u32 = 32;
+
+/// Milliseconds that are left of a timeout that began at `start`; negative is for ever.
+fn left(timeout: i64, start: u64) -> i64 {
+    if timeout < 0 {
+        return -1;
+    }
+    (timeout - ((state::now() - start)) as i64).max(0)
+}
+
+/// `epoll_wait` on set `i`: `timeout` in nanoseconds, negative for ever.
+///
+/// `kernel(events, max, timeout_ns)` is libc's call, a cancellation point. `quiet`: the caller changes the
+/// signal mask for the wait, so nothing may delay signals in user space. `None`: not a set of ours.
+pub fn wait(
+    i: u32,
+    events: *mut epoll_event,
+    max: i32,
+    timeout: i64,
+    quiet: bool,
+    kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
+) -> Option<Result<i32, i32>> {
+    let family = state::family()?;
+    let set = set_of(i)?;
+    if max <= 0 || events.is_null() {
+        return None;
+    }
+    let alone = set.waiters.fetch_add(1, Ordering::SeqCst) == 0;
+    if !alone || set.of_child {
+        // Two waiters, or a set shared with the parent: every channel is armed, the kernel decides.
+        if set.armed.load(Ordering::Relaxed) == 0 {
+            if let Some(_guard) = acquire(&set.lock) {
+                set.arm_all(family);
+            }
+        }
+    }
+    let result = wait_loop(family, set, events, max, timeout, quiet, kernel);
+    set.waiters.fetch_sub(1, Ordering::SeqCst);
+    Some(result)
+}
+
+fn wait_loop(
+    family: Family,
+    set: &mut Set,
+    events: *mut epoll_event,
+    max: i32,
+    timeout: i64,
+    quiet: bool,
+    kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
+) -> Result<i32, i32> {
+    let mut start = 0;
+    let mut spun = false;
+    loop {
+        if set.hot_n > 0 {
+            let Some(guard) = acquire(&set.lock) else { return kernel(events, max, timeout) };
+            set.serial = set.serial.wrapping_add(1);
+            let mut n = set.look(family, events, 0, max);
+            set.hits += 1;
+            let now = state::now();
+            let ask = n == 0 || set.hits >= ASK_CALLS || now - set.checked > ASK_NS;
+            if n > 0 && !ask {
+                return Ok(n);
+            }
+            if n < max && (n > 0 || timeout == 0 || now - set.checked > ASK_NS) {
+                n = set.ask(family, events, n, max, now);
+            }
+            drop(guard);
+            if n > 0 || timeout == 0 {
+                return Ok(n);
+            }
+            if start == 0 {
+                start = now;
+            }
+            if !quiet && !spun && set.spin_worthwhile(family) {
+                spun = true;
+                if set.spin(family, left(timeout, start)) {
+                    continue;
+                }
+            }
+        } else if start == 0 {
+            start = state::now();
+        }
+        // To sleep: say so to every group, then look once more (bell.rs).
+        if let Some(_guard) = acquire(&set.lock) {
+            set.sync(family);
+            set.each_group(|g| g.doze());
+            bell::settle();
+            if set.any_news(family) {
+                set.each_group(|g| g.wake());
+                continue;
+            }
+        }
+        let got = kernel(events, max, left(timeout, start));
+        let Some(_guard) = acquire(&set.lock) else { return got };
+        set.each_group(|g| g.wake());
+        let got = match got {
+            Ok(n) => n,
+            Err(e) => return Err(e),
+        };
+        set.serial = set.serial.wrapping_add(1);
+        set.checked = state::now();
+        set.hits = 0;
+        set.grow_old(family);
+        let mut n = set.filter(family, events, 0, got);
+        n = set.look(family, events, n, max);
+        if n > 0 || (timeout >= 0 && left(timeout, start) == 0) {
+            return Ok(n);
+        }
+        spun = true;
+    }
+}
+
+impl Set {
+    /// Reports what the hot channels have, from `n` on; the new count.
+    fn look(&mut self, family: Family, events: *mut epoll_event, mut n: i32, max: i32) -> i32 {
+        let hot_n = self.hot_n;
+        let mut k = 0;
+        while k < hot_n && k < self.hot_n && n < max {
+            let at = (self.turn + k) % self.hot_n;
+            k += 1;
+            let r = self.hot[at];
+            let serial = self.serial;
+            let reg = self.regs.get(r);
+            let c = family.conn(reg.conn);
+            let mut ev = 0;
+            if reg.want & IN != 0 && waiting(c) {
+                if reg.want & ET == 0 {
+                    ev |= reg.want & IN;
+                } else {
+                    let rx = channel::receiving(c);
+                    let from = reg.seen.unwrap_or_default();
+                    let front = stream::frontier(&rx.ring, &rx.rx.cursor, from);
+                    if reg.seen != Some(front) {
+                        reg.seen = Some(front);
+                        ev |= reg.want & IN;
+                    }
+                }
+                reg.age = 0;
+            }
+            if reg.want & OUT != 0 && (reg.want & ET == 0 || reg.out_edge) {
+                if tx_in_ring(c) {
+                    ev |= reg.want & OUT;
+                    reg.out_edge = false;
+                } else if reg.dirty {
+                    // The direction is on TCP now: only the kernel knows when it is writable.
+                    self.dirty -= 1;
+                    self.sync_one(family, r);
+                    continue;
+                }
+            }
+            if ev == 0 {
+                let rx = channel::receiving(c);
+                let gone = !rx.word.is_hot()
+                    || c.stage() != Stage::Live
+                    || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
+                if gone {
+                    self.cool_checked(family, r);
+                }
+                continue;
+            }
+            let reg = self.regs.get(r);
+            if reg.serial == serial {
+                // SAFETY: `at` was filled in this call.
+                unsafe { (*events.add(reg.at as usize)).events |= ev };
+            } else {
+                reg.serial = serial;
+                reg.at = n as u32;
+                // SAFETY: n < max.
+                unsafe { *events.add(n as usize) = epoll_event { events: ev, u64: reg.data } };
+                n += 1;
+            }
+        }
+        if self.hot_n > 0 {
+            self.turn = (self.turn + k) % self.hot_n;
+        }
+        n
+    }
+
+    fn cool_checked(&mut self, family: Family, r: u32) {
+        if self.regs.get(r).dirty {
+            self.dirty -= 1;
+            let gone = self.regs.get(r).want == 0;
+            self.sync_one(family, r);
+            if gone {
+                return;
+            }
+        }
+        let c = family.conn(self.regs.get(r).conn);
+        self.cool(c, r);
+    }
+
+    /// Adds what the kernel has, without waiting.
+    fn ask(&mut self, family: Family, events: *mut epoll_event, n: i32, max: i32, now: u64) -> i32 {
+        self.checked = now;
+        self.hits = 0;
+        // SAFETY: room for max - n entries.
+        match unsafe { raw::epoll_poll(self.fd, events.add(n as usize), max - n) } {
+            Ok(got) if got > 0 => {
+                let n = self.filter(family, events, n, n + got);
+                self.look(family, events, n, max)
+            }
+            _ => n,
+        }
+    }
+
+    /// Goes through the kernel's events `from..to`: drains bells, drops what was only a bell, heats.
+    fn filter(&mut self, family: Family, events: *mut epoll_event, from: i32, to: i32) -> i32 {
+        let mut n = from;
+        for k in from..to {
+            // SAFETY: the kernel filled it.
+            let mut e = unsafe { *events.add(k as usize) };
+            if let Some(r) = self.regs.by_data(e.u64) {
+                match self.judge(family, r, e.events) {
+                    Some(0) => continue,
+                    Some(bits) => {
+                        let serial = self.serial;
+                        let reg = self.regs.get(r);
+                        e = epoll_event { events: bits, u64: reg.data };
+                        if reg.serial == serial {
+                            // SAFETY: filled earlier in this call.
+                            unsafe { (*events.add(reg.at as usize)).events |= bits };
+                            continue;
+                        }
+                        reg.serial = serial;
+                        reg.at = n as u32;
+                    }
+                    None => {}
+                }
+            }
+            // SAFETY: n <= k.
+            unsafe { *events.add(n as usize) = e };
+            n += 1;
+        }
+        n
+    }
+
+    /// The kernel says `bits` of a registered channel: what the program shall hear. `None`: just that.
+    fn judge(&mut self, family: Family, r: u32, bits: u32) -> Option<u32> {
+        let (fd, conn, want) = {
+            let reg = self.regs.get(r);
+            (reg.fd, reg.conn, reg.want)
+        };
+        let c = family.conn(conn);
+        if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
+            return None;
+        }
+        if want == 0 {
+            return Some(0);
+        }
+        let mut bits = bits & (want | ALWAYS);
+        if bits & IN != 0 {
+            let hot = self.regs.get(r).hot;
+            let was = rx::settle(family, fd, c, !hot);
+            let heated = hot || self.heat(c, r);
+            let ring = in_ring(c.rx_epoch.load(Ordering::Relaxed));
+            match was {
+                // A hot one is reported by look(), with its edges.
+                Settled::News if heated && ring && waiting(c) => bits &= !IN,
+                Settled::Quiet => {
+                    bits &= !IN;
+                    if bits & !ALWAYS == 0 && want & libc::EPOLLONESHOT as u32 != 0 && bits == 0 {
+                        let reg = self.regs.get(r);
+                        let e = epoll_event { events: reg.want, u64: reg.data };
+                        let _ = raw::epoll_ctl(self.fd, libc::EPOLL_CTL_MOD, fd, Some(e));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(bits)
+    }
+
+    fn any_news(&mut self, family: Family) -> bool {
+        for k in 0..self.hot_n {
+            let r = self.hot[k];
+            let reg = self.regs.get(r);
+            let c = family.conn(reg.conn);
+            if reg.want & IN != 0 {
+                let rx = channel::receiving(c);
+                let unseen = match (reg.want & ET != 0, reg.seen) {
+                    (true, Some(seen)) => stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen,
+                    _ => waiting(c),
+                };
+                if unseen || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) || !rx.word.is_hot() {
+                    return true;
+                }
+            }
+            if reg.want & OUT != 0 && (reg.want & ET == 0 || reg.out_edge) && tx_in_ring(c) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Once per sleep: channels that had nothing for long leave the list of hot ones.
+    fn grow_old(&mut self, family: Family) {
+        let mut k = 0;
+        while k < self.hot_n {
+            let r = self.hot[k];
+            let reg = self.regs.get(r);
+            reg.age = reg.age.saturating_add(1);
+            if reg.age > STALE {
+                let c = family.conn(reg.conn);
+                if !waiting(c) {
+                    self.cool_checked(family, r);
+                    if waiting(c) {
+                        // It came in between, unannounced: keep looking at it.
+                        self.heat(c, r);
+                    } else {
+                        continue;
+                    }
+                }
+            }
+            k += 1;
+        }
+    }
+
+    /// Whether looking before sleeping can pay: some peer runs on another CPU.
+    fn spin_worthwhile(&mut self, family: Family) -> bool {
+        if self.spin == 0 {
+            self.spin = state::SPIN.load(Ordering::Relaxed) / 16;
+            return false;
+        }
+        for k in 0..self.hot_n.min(64) {
+            let r = self.hot[k];
+            let c = family.conn(self.regs.get(r).conn);
+            if c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at the hot channels until one has something, or the budget or `limit` ns are over.
+    fn spin(&mut self, family: Family, limit: i64) -> bool {
+        let longest = state::SPIN.load(Ordering::Relaxed);
+        let mut budget = self.spin.min(longest);
+        if limit >= 0 {
+            budget = budget.min(limit.min(i64::from(u32::MAX)) as u32);
+        }
+        let hit = rx::spin_until(budget, || self.glance(family));
+        let next = if hit { (self.spin * 2).clamp(1_000, longest) } else { self.spin / 2 };
+        self.spin = if next < 500 { 0 } else { next };
+        hit
+    }
+
+    /// A look without the lock: a stale list entry only means a look too many.
+    fn glance(&mut self, family: Family) -> bool {
+        for k in 0..self.hot_n {
+            let r = self.hot[k];
+            let reg = self.regs.get(r);
+            if reg.want & IN != 0 {
+                let c = family.conn(reg.conn);
+                if c.stage() == Stage::Live && rx::news(c, &channel::receiving(c)) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+

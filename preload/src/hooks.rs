@@ -1,0 +1,170 @@
+//! THE table: every symbol the shim replaces, one line each. A test compares it with the library's
+//! exports and with glibc's.
+//!
+//! Two forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
+//! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
+//! program there, so they are plain `extern "C-unwind"` functions.
+
+#![allow(missing_docs)]
+#![cfg_attr(test, allow(dead_code))]
+
+use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{
+    epoll_event, fd_set, iovec, mmsghdr, msghdr, off64_t, off_t, pollfd, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, timespec, timeval, FILE,
+};
+
+use crate::ops;
+
+/// The next definition of `name`, found once.
+#[cold]
+fn next(cell: &AtomicPtr<c_void>, name: &'static core::ffi::CStr) -> *mut c_void {
+    // SAFETY: a C string; RTLD_NEXT searches the libraries after this one.
+    let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    cell.store(p, Ordering::Release);
+    p
+}
+
+macro_rules! cstr {
+    ($name:ident) => {
+        // SAFETY: the literal ends in NUL and holds no other.
+        unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) }
+    };
+}
+
+macro_rules! one {
+    (quick $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        #[cfg(not(test))]
+        pub mod $name {
+            use super::*;
+            redhook::hook! {
+                unsafe fn $name($($v: $t),*) -> $r => hook {
+                    // SAFETY: the program's own arguments, handed on as they came.
+                    unsafe { $body($($v),*) }
+                }
+            }
+            /// The next definition.
+            pub fn real() -> unsafe extern "C" fn($($t),*) -> $r {
+                redhook::real!($name)
+            }
+            /// Looks it up now.
+            pub fn warm() {
+                // redhook panics when there is none; such a symbol is then never called, either.
+                let cell = AtomicPtr::new(core::ptr::null_mut());
+                if !next(&cell, cstr!($name)).is_null() {
+                    let _ = real();
+                }
+            }
+        }
+    };
+    (sleep $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        #[cfg(not(test))]
+        pub mod $name {
+            use super::*;
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+            /// The next definition.
+            #[inline(always)]
+            pub fn real() -> unsafe extern "C-unwind" fn($($t),*) -> $r {
+                let mut p = REAL.load(Ordering::Relaxed);
+                if p.is_null() {
+                    p = next(&REAL, cstr!($name));
+                }
+                // SAFETY: the symbol of that name has this type.
+                unsafe { core::mem::transmute(p) }
+            }
+            /// Looks it up now.
+            pub fn warm() {
+                next(&REAL, cstr!($name));
+            }
+            #[no_mangle]
+            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
+                // SAFETY: the program's own arguments, handed on as they came.
+                unsafe { $body($($v),*) }
+            }
+        }
+    };
+}
+
+macro_rules! hooks {
+    ($($form:ident fn $name:ident($($v:ident: $t:ty),*) -> $r:ty = $body:path;)*) => {
+        $(one!($form $name($($v: $t),*) -> $r = $body);)*
+        /// Every symbol of the table.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+        /// Finds every next definition, so that no hook has to, later, inside a signal handler.
+        #[cfg(not(test))]
+        pub fn warm() {
+            $($name::warm();)*
+        }
+        /// Nothing to find in a test.
+        #[cfg(test)]
+        pub fn warm() {}
+    };
+}
+
+hooks! {
+    // bytes in
+    sleep fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t = ops::recv::read;
+    sleep fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t = ops::recv::recv;
+    sleep fn recvfrom(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom;
+    sleep fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t = ops::recv::recvmsg;
+    sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
+    sleep fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::recv::readv;
+    sleep fn __read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t = ops::recv::read_chk;
+    sleep fn __recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t = ops::recv::recv_chk;
+    sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
+    // bytes out
+    sleep fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t = ops::send::write;
+    sleep fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t = ops::send::send;
+    sleep fn sendto(fd: c_int, buf: *const c_void, n: size_t, flags: c_int, to: *const sockaddr, len: socklen_t) -> ssize_t = ops::send::sendto;
+    sleep fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t = ops::send::sendmsg;
+    sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
+    sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
+    sleep fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t = ops::copy::sendfile;
+    sleep fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile64;
+    sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;
+    // connections
+    sleep fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
+    sleep fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int = ops::open::accept;
+    sleep fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int = ops::open::accept4;
+    quick fn listen(fd: c_int, backlog: c_int) -> c_int = ops::open::listen;
+    quick fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
+    quick fn shutdown(fd: c_int, how: c_int) -> c_int = ops::open::shutdown;
+    // descriptors
+    sleep fn close(fd: c_int) -> c_int = ops::fd::close;
+    quick fn dup(fd: c_int) -> c_int = ops::fd::dup;
+    quick fn dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
+    quick fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = ops::fd::dup3;
+    quick fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
+    quick fn closefrom(first: c_int) -> () = ops::fd::closefrom;
+    sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
+    sleep fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl64;
+    sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
+    quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
+    quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;
+    quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
+    quick fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
+    // other programs
+    quick fn execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::execve;
+    quick fn execv(path: *const c_char, argv: *const *const c_char) -> c_int = ops::leave::execv;
+    quick fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int = ops::leave::execvp;
+    quick fn execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::execvpe;
+    quick fn fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::fexecve;
+    quick fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawn;
+    quick fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawnp;
+    quick fn posix_spawn_file_actions_adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int = ops::leave::adddup2;
+    // waiting
+    sleep fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
+    sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;
+    sleep fn __poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int = ops::wait::poll_chk;
+    sleep fn __ppoll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int = ops::wait::ppoll_chk;
+    sleep fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
+    sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::pselect;
+    quick fn epoll_create(size: c_int) -> c_int = ops::wait::epoll_create;
+    quick fn epoll_create1(flags: c_int) -> c_int = ops::wait::epoll_create1;
+    quick fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int = ops::wait::epoll_ctl;
+    sleep fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int = ops::wait::epoll_wait;
+    sleep fn epoll_pwait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait;
+    sleep fn epoll_pwait2(ep: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait2;
+}

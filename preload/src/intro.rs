@@ -1,0 +1,138 @@
+//! Introductions between processes: the door's name and the hello (PROTOCOLS I).
+//!
+//! A listening program has a door: an AF_UNIX SEQPACKET listener whose abstract name is made from the
+//! listening address. Abstract names live in the network namespace, as loopback TCP does; they need no
+//! directory and vanish with their owner. A client connects, sends one hello with its arena, closes; it
+//! never waits.
+
+use core::mem::{size_of, zeroed};
+
+use dpfd::sys::{raw, tcp::Addr};
+
+/// Doors of different processes on one address (SO_REUSEPORT).
+pub const COPIES: u8 = 4;
+const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
+/// Version of hello and arena; a peer of another one is refused.
+const VERSION: u32 = 1;
+
+/// What a client says at a door, beside the arena's descriptor.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Hello {
+    magic: u64,
+    version: u32,
+    _pad: u32,
+}
+
+/// Why a hello was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bad {
+    /// Not a hello at all, or without a descriptor.
+    Shape,
+    /// Another version.
+    Version,
+}
+
+fn hex(out: &mut [u8], bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (i, b) in bytes.iter().enumerate() {
+        out[2 * i] = DIGITS[usize::from(b >> 4)];
+        out[2 * i + 1] = DIGITS[usize::from(b & 15)];
+    }
+}
+
+/// The abstract address of door `copy` of the listener at `addr`.
+pub fn door_address(addr: Addr, copy: u8) -> (libc::sockaddr_un, u32) {
+    // SAFETY: plain data.
+    let mut un: libc::sockaddr_un = unsafe { zeroed() };
+    un.sun_family = libc::AF_UNIX as _;
+    let mut name = *b"\0dp-door-1/00000000000000000000000000000000/0000/0";
+    hex(&mut name[11..43], &addr.ip);
+    hex(&mut name[44..48], &addr.port.to_be_bytes());
+    name[49] = b'0' + copy;
+    for (to, from) in un.sun_path.iter_mut().zip(name) {
+        *to = from as _;
+    }
+    (un, (core::mem::offset_of!(libc::sockaddr_un, sun_path) + name.len()) as u32)
+}
+
+/// User, group and process at the other end of an AF_UNIX socket, by the kernel's word.
+pub fn peer_credentials(fd: i32) -> Option<libc::ucred> {
+    let mut cred = libc::ucred { pid: 0, uid: 65534, gid: 65534 };
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut cred).ok()?;
+    // 65534: a user this namespace cannot name.
+    (cred.uid != 65534).then_some(cred)
+}
+
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Sends the hello with `arena`.
+pub fn send_hello(door: i32, arena: i32) -> Result<(), i32> {
+    let mut hello = Hello { magic: MAGIC, version: VERSION, _pad: 0 };
+    let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
+    let mut control = Control([0; 64]);
+    // SAFETY: plain data, filled in below; CMSG_* stay inside the 64 bytes for one descriptor.
+    unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let c = libc::CMSG_FIRSTHDR(&msg);
+        (*c).cmsg_level = libc::SOL_SOCKET;
+        (*c).cmsg_type = libc::SCM_RIGHTS;
+        (*c).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        libc::CMSG_DATA(c).cast::<i32>().write_unaligned(arena);
+        raw::sendmsg(door, &msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(|_| ())
+    }
+}
+
+/// Receives a hello; the arena's descriptor, close-on-exec. Descriptors beyond the first are closed.
+pub fn recv_hello(conn: i32) -> Result<i32, Bad> {
+    let mut hello = Hello { magic: 0, version: 0, _pad: 0 };
+    let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
+    let mut control = Control([0; 64]);
+    let mut fds = [-1i32; 8];
+    let mut n = 0;
+    // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
+    let got = unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = size_of::<Control>() as _;
+        let got = raw::recvmsg(conn, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        let mut c = libc::CMSG_FIRSTHDR(&msg);
+        while got.is_ok() && !c.is_null() {
+            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*c).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                for i in 0..bytes / size_of::<i32>() {
+                    let fd = libc::CMSG_DATA(c).cast::<i32>().add(i).read_unaligned();
+                    if n < fds.len() {
+                        fds[n] = fd;
+                        n += 1;
+                    } else {
+                        raw::close(fd);
+                    }
+                }
+            }
+            c = libc::CMSG_NXTHDR(&msg, c);
+        }
+        got
+    };
+    for fd in &fds[1.min(n)..n] {
+        raw::close(*fd);
+    }
+    let verdict = if got != Ok(size_of::<Hello>()) || hello.magic != MAGIC || n == 0 {
+        Err(Bad::Shape)
+    } else if hello.version != VERSION {
+        Err(Bad::Version)
+    } else {
+        return Ok(fds[0]);
+    };
+    if n > 0 {
+        raw::close(fds[0]);
+    }
+    verdict
+}

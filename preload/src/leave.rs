@@ -1,0 +1,154 @@
+//! Leaving the channel for good, because somebody else will use the descriptor who cannot see it: stdio,
+//! an executed program, another process (PROTOCOLS E8).
+//!
+//! Sending goes back to TCP as in any hand-back. Receiving: the word says LEFT, bells already counted are
+//! waited for and drained, the cursor stays where it is; the peer puts what is unread in the ring on TCP
+//! ([`follow`]) and stays there.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::ring::Cursor;
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family, Reason, Stage};
+use dpfd::sys::{raw, tcp};
+
+use crate::channel::{self, End};
+use crate::fdtable::{self, Entry};
+use crate::ops::{option, took};
+use crate::walk::Walk;
+use crate::{hooks, rx, state, tx};
+
+/// Takes the connection behind `fd` to plain TCP for good.
+pub fn leave(fd: i32, why: Reason) {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
+    let c = family.conn(i);
+    match c.stage() {
+        Stage::Candidate | Stage::Offered => option::plain(c, why),
+        _ => {}
+    }
+    match c.stage() {
+        Stage::Offered => {
+            // The server took the offer meanwhile; without our word it carries nothing.
+            if let Some(s) = channel::slot(c) {
+                s.kill(c.generation.load(Ordering::Relaxed));
+            }
+            c.set_stage(Stage::Plain);
+        }
+        Stage::Accepted => {
+            if let Some(s) = channel::slot(c) {
+                s.refuse(c.generation.load(Ordering::Relaxed));
+            }
+            if channel::slot_live(c) {
+                channel::check_live(family, fd, c);
+                live(family, fd, c, why);
+            }
+            c.set_stage(Stage::Plain);
+        }
+        Stage::Live => {
+            live(family, fd, c, why);
+            c.set_stage(Stage::Plain);
+        }
+        _ => {}
+    }
+}
+
+fn live(family: Family, fd: i32, c: &Conn, why: Reason) {
+    c.reason.store(why as u32, Ordering::Relaxed);
+    state::count(why);
+    let inward = channel::receiving(c);
+    inward.word.leave();
+    c.tx_lock.lock(state::me(), family);
+    let out = channel::sending(c);
+    // One bell, so that a sleeping peer looks and follows; it has to stand in a ring epoch.
+    let ring = in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out);
+    if ring {
+        tx::announce(c, fd, &out);
+        tx::hand_back(c, &out);
+    }
+    c.set(Conn::TX_TCP);
+    c.tx_lock.unlock();
+    c.rx_lock.lock(state::me(), family);
+    rx::drain_for_close(fd, c, &inward);
+    c.rx_lock.unlock();
+}
+
+/// Sender: the receiver left. What it has not taken goes onto TCP, from the frozen cursor on. Under the
+/// sender's lock.
+pub fn follow(fd: i32, c: &Conn, out: &End) {
+    if c.has(Conn::TX_TCP) || !in_ring(out.tx.epoch()) {
+        c.set(Conn::TX_TCP);
+        return;
+    }
+    c.reason.store(Reason::PeerLeft as u32, Ordering::Relaxed);
+    state::count(Reason::PeerLeft);
+    let end = c.tail().pos;
+    let mut buf = [0u8; 4096];
+    loop {
+        let mut w = Walk::one(buf.as_mut_ptr(), buf.len());
+        let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
+        if at.pos == end {
+            break;
+        }
+        // The receiver moves the cursor no more, so it is ours to move.
+        let Ok(n) = stream::pull(&out.ring, &out.rx.cursor, &mut w, false) else { break };
+        if !put_on_tcp(fd, &buf[..n]) {
+            break;
+        }
+        c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+    }
+    out.tx.to_tcp(end, c.tx_kernel.load(Ordering::Relaxed));
+    c.back.fetch_add(1, Ordering::Relaxed);
+    c.set(Conn::TX_TCP);
+}
+
+/// All of it: the program's send returned long ago. False when the connection is gone.
+fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer.
+        match unsafe { raw::send(fd, bytes.as_ptr(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
+            Ok(n) => bytes = &bytes[n..],
+            Err(libc::EAGAIN | libc::EINTR) => {
+                let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one entry.
+                let _ = took(unsafe { hooks::poll::real()(&mut p, 1, 100) } as isize);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
+pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
+    if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.has_left() {
+        c.tx_lock.lock(state::me(), family);
+        if channel::slot_live(c) {
+            follow(fd, c, &channel::sending(c));
+        }
+        c.tx_lock.unlock();
+    }
+}
+
+/// Before this process becomes, or starts, another program: channels it would inherit leave.
+pub fn before_exec() {
+    if state::family().is_none() {
+        return;
+    }
+    let stays = |fd: i32| raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0);
+    let mut kept = [0u64; 3];
+    for (fd, cookie) in kept.iter_mut().enumerate() {
+        // A child of vfork may have put a connection here without our seeing it.
+        if stays(fd as i32) && !matches!(fdtable::get(fd as i32), Entry::Conn(_)) {
+            *cookie = tcp::cookie(fd as i32).unwrap_or(0);
+        }
+    }
+    fdtable::each(|fd, e| {
+        if matches!(e, Entry::Conn(_)) {
+            let here = kept != [0; 3] && tcp::cookie(fd).is_some_and(|k| kept.contains(&k));
+            if here || stays(fd) {
+                leave(fd, Reason::Exec);
+            }
+        }
+    });
+}

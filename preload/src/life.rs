@@ -1,0 +1,213 @@
+//! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::slot::Side;
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
+use dpfd::sys::raw;
+
+use crate::fdtable::{self, Entry};
+use crate::{channel, client, door, epoll, rx, state};
+
+/// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
+pub fn before_close(fd: i32) {
+    if fdtable::get(fd) == Entry::None || state::is_borrowed_memory() {
+        return;
+    }
+    match fdtable::get(fd) {
+        Entry::Conn(i) => {
+            epoll::forget(fd);
+            fdtable::set(fd, Entry::None);
+            drop_ref(fd, i);
+        }
+        Entry::Epoll(i) => {
+            fdtable::set(fd, Entry::None);
+            epoll::close(i);
+        }
+        Entry::Listener(i) => {
+            fdtable::set(fd, Entry::None);
+            door::release(i);
+        }
+        Entry::Internal | Entry::None => {}
+    }
+}
+
+/// A descriptor number appears in the program's hands: whatever we thought it was, it is not any more.
+pub fn forget_stale(fd: i32) {
+    if fd >= 0 && fdtable::get(fd) != Entry::None {
+        match fdtable::set(fd, Entry::None) {
+            Entry::Conn(i) => {
+                epoll::forget(fd);
+                let refs = fdtable::refs(i);
+                if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    abandon(i);
+                }
+            }
+            Entry::Epoll(i) => epoll::close(i),
+            Entry::Listener(i) => door::release(i),
+            Entry::Internal | Entry::None => {}
+        }
+    }
+}
+
+/// The descriptor was closed behind our back: nothing can be said to the kernel any more.
+fn abandon(i: u32) {
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    let c = family.conn(i);
+    let last = channel::exclusive(family, c);
+    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
+    if last {
+        let_go(family, i, c);
+    }
+}
+
+fn drop_ref(fd: i32, i: u32) {
+    if fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) != 1 {
+        return;
+    }
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    let c = family.conn(i);
+    let last = channel::exclusive(family, c);
+    if last && c.stage() == Stage::Live {
+        farewell(family, fd, c);
+    }
+    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
+    if last {
+        let_go(family, i, c);
+    }
+}
+
+/// The last close of a live channel: FIN or RST, as TCP would have chosen (W12).
+fn farewell(family: Family, fd: i32, c: &Conn) {
+    let edge = channel::receiving(c);
+    // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
+    edge.word.leave();
+    c.rx_lock.lock(state::me(), family);
+    let unread = in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&edge.ring, &edge.rx.cursor);
+    if unread {
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        let args = [
+            fd as usize,
+            libc::SOL_SOCKET as usize,
+            libc::SO_LINGER as usize,
+            &linger as *const _ as usize,
+            size_of::<libc::linger>(),
+            0,
+        ];
+        // SAFETY: a plain option; the struct outlives the call.
+        let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
+    } else {
+        rx::drain_for_close(fd, c, &edge);
+    }
+    c.rx_lock.unlock();
+}
+
+/// The entry goes back; the slot too.
+fn let_go(family: Family, i: u32, c: &Conn) {
+    let h = family.header();
+    for (to, from) in [
+        (&h.tx_done, &c.tx_bytes),
+        (&h.rx_done, &c.rx_bytes),
+        (&h.bells_done, &c.bells),
+        (&h.back_done, &c.back),
+    ] {
+        to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
+    match (c.stage(), channel::slot(c)) {
+        (Stage::Candidate, _) => family.count(Reason::Closed),
+        (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
+            client::release(c);
+            family.count(Reason::Closed);
+        }
+        (_, Some(_)) if client_side => client::leave(c),
+        (_, Some(s)) => {
+            s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
+        }
+        _ => {}
+    }
+    c.offer.store(0, Ordering::Release);
+    c.set_stage(Stage::Unused);
+    c.holders.store(0, Ordering::Release);
+    family.free(i);
+}
+
+/// `new` is a copy of `old` (dup, F_DUPFD).
+pub fn copied(old: i32, new: i32) {
+    forget_stale(new);
+    match fdtable::get(old) {
+        Entry::Conn(i) => {
+            fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
+            fdtable::set(new, Entry::Conn(i));
+        }
+        Entry::Listener(i) => {
+            door::retain(i);
+            fdtable::set(new, Entry::Listener(i));
+        }
+        Entry::Epoll(i) => {
+            // Two descriptors of one set: it is watched in more than one way.
+            epoll::share(i);
+            fdtable::set(new, Entry::Epoll(i));
+        }
+        _ => {}
+    }
+}
+
+/// What the parent prepared for its child; between prepare and child nothing else runs in this thread.
+static RESERVED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// pthread_atfork, before: the child gets a member number and every connection we hold.
+pub unsafe extern "C" fn prepare_fork_c() {
+    RESERVED.store(0, Ordering::Relaxed);
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    // SAFETY: no arguments, no failure.
+    let uid = unsafe { libc::geteuid() };
+    // Until the child says who it is, the entry is ours: alive while we are.
+    let Some(n) = (0..MEMBERS as u32).find(|&n| {
+        n != me && family.member(n as usize).reserve(raw::getpid(), uid, state::program())
+    }) else {
+        return;
+    };
+    let bit = 1u64 << n;
+    for c in held(family, me) {
+        c.holders.fetch_or(bit, Ordering::AcqRel);
+    }
+    RESERVED.store(n + 1, Ordering::Release);
+}
+
+fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
+    let high = family.header().high.load(Ordering::Acquire);
+    (0..high)
+        .filter(move |&i| family.in_use(i))
+        .map(move |i| family.conn(i))
+        .filter(move |c| c.holders.load(Ordering::Relaxed) & (1 << me) != 0)
+}
+
+/// pthread_atfork, in the child.
+pub unsafe extern "C" fn child_of_fork_c() {
+    let n = RESERVED.swap(0, Ordering::AcqRel);
+    epoll::inherited();
+    if let (Some(n), Some(family)) = (n.checked_sub(1), state::family()) {
+        family.member(n as usize).settle(raw::getpid());
+        state::become_member(n);
+    }
+}
+
+/// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
+/// as the peer follows. The connection stays tracked, the bytes stay in order.
+pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
+    c.reason.store(why as u32, Ordering::Relaxed);
+    c.set(Conn::TX_TCP);
+    let _ = fd;
+    if c.stage() != Stage::Live {
+        return;
+    }
+    c.tx_lock.lock(state::me(), family);
+    let tx = channel::sending(c);
+    if in_ring(tx.tx.epoch()) {
+        crate::tx::hand_back(c, &tx);
+    }
+    c.tx_lock.unlock();
+}

@@ -1,0 +1,187 @@
+//! close, dup and their kin; fcntl and ioctl.
+
+use core::ffi::{c_int, c_uint, c_ulong};
+
+use dpfd::family::Stage;
+use dpfd::sys::raw;
+
+use super::give_int;
+use crate::fdtable::{self, Entry};
+use crate::{hooks, life, rx, state};
+
+/// close(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline]
+pub unsafe fn close(fd: c_int) -> c_int {
+    match fdtable::get(fd) {
+        Entry::None => {}
+        // A program that closes everything it can think of does not mean ours; to it, they are not there.
+        Entry::Internal => return super::fail(libc::EBADF) as c_int,
+        _ => life::before_close(fd),
+    }
+    // SAFETY: the program's argument.
+    unsafe { hooks::close::real()(fd) }
+}
+
+/// dup(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn dup(fd: c_int) -> c_int {
+    // SAFETY: the program's argument.
+    let new = unsafe { hooks::dup::real()(fd) };
+    noted(fd, new)
+}
+
+fn noted(old: c_int, new: c_int) -> c_int {
+    if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) && !state::is_borrowed_memory() {
+        life::copied(old, new);
+    }
+    new
+}
+
+/// dup2(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the program's arguments.
+    replaced(old, new, || unsafe { hooks::dup2::real()(old, new) })
+}
+
+/// dup3(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments.
+    replaced(old, new, || unsafe { hooks::dup3::real()(old, new, flags) })
+}
+
+/// What stood at `new` is closed, and `old` stands there.
+fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
+    if old == new {
+        return real();
+    }
+    if fdtable::get(new) == Entry::Internal && !state::is_borrowed_memory() {
+        // The program wants this very number: ours moves away.
+        step_aside(new);
+    } else if fdtable::get(new) != Entry::None && raw::fcntl(old, libc::F_GETFD, 0).is_ok() {
+        life::before_close(new);
+    } else if fdtable::get(new) == Entry::None && fdtable::get(old) == Entry::None {
+        return real();
+    }
+    let rc = real();
+    if rc >= 0 {
+        noted(old, rc);
+    }
+    rc
+}
+
+/// The shim's own descriptor gives way. What it stood for is lost to new introductions, nothing else.
+fn step_aside(fd: c_int) {
+    fdtable::set(fd, Entry::None);
+}
+
+/// close_range(2): all of the program's, none of ours.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const CLOEXEC: c_int = 4;
+    // SAFETY: the program's arguments.
+    let real = |a: c_uint, b: c_uint| unsafe { hooks::close_range::real()(a, b, flags) };
+    if flags & CLOEXEC != 0 || !state::ON.load(core::sync::atomic::Ordering::Relaxed) || first > last {
+        return real(first, last);
+    }
+    if state::is_borrowed_memory() {
+        return real(first, last);
+    }
+    // In pieces, around our own; a child about to exec loses ours by close-on-exec anyway.
+    let mut from = first;
+    let mut result = 0;
+    fdtable::each(|fd, e| {
+        let fd = fd as c_uint;
+        if fd < from || fd > last {
+            return;
+        }
+        if e == Entry::Internal {
+            if fd > from {
+                result |= real(from, fd - 1);
+            }
+            from = fd + 1;
+        } else {
+            life::before_close(fd as c_int);
+        }
+    });
+    if from <= last {
+        result |= real(from, last);
+    }
+    result
+}
+
+/// closefrom(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn closefrom(first: c_int) {
+    // SAFETY: as above; it cannot fail in a way the caller could learn of.
+    let _ = unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+/// fcntl(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
+    // SAFETY: the program's arguments.
+    control(fd, cmd, unsafe { hooks::fcntl::real()(fd, cmd, arg) })
+}
+
+/// fcntl(2), as programs with large files call it.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
+    // SAFETY: the program's arguments.
+    control(fd, cmd, unsafe { hooks::fcntl64::real()(fd, cmd, arg) })
+}
+
+#[inline]
+fn control(fd: c_int, cmd: c_int, result: c_int) -> c_int {
+    if matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return noted(fd, result);
+    }
+    result
+}
+
+/// ioctl(2): FIONREAD counts the bytes of the channel, never the bells.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
+    if request == libc::FIONREAD && fdtable::conn(fd).is_some() && arg != 0 {
+        let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+        if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
+            let n = rx::readable_bytes(fd, c).map(|n| {
+                // SAFETY: the program's int.
+                unsafe { *(arg as *mut c_int) = n.min(i32::MAX as usize) as c_int };
+                0
+            });
+            return give_int(n);
+        }
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::ioctl::real()(fd, request, arg) }
+}

@@ -1,0 +1,107 @@
+//! Places where a connection leaves our sight: stdio, other processes.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use dpfd::family::Reason;
+use libc::{msghdr, FILE};
+
+use crate::{fdtable, hooks, leave, life};
+
+/// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if fdtable::conn(fd).is_some() {
+        leave::leave(fd, Reason::Stdio);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::fdopen::real()(fd, mode) }
+}
+
+/// fclose(3): closes a descriptor without our hook of close.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn fclose(f: *mut FILE) -> c_int {
+    if !f.is_null() {
+        // SAFETY: the program's stream.
+        let fd = unsafe { libc::fileno(f) };
+        if fd >= 0 && fdtable::conn(fd).is_some() {
+            life::before_close(fd);
+        }
+    }
+    // SAFETY: the program's argument.
+    unsafe { hooks::fclose::real()(f) }
+}
+
+/// A message with control data is about to go: descriptors of connections in it leave their channel.
+///
+/// # Safety
+///
+/// `m` is the program's message.
+pub unsafe fn before_passing(m: &msghdr) {
+    // SAFETY: CMSG_* walk the program's control buffer within msg_controllen.
+    unsafe {
+        let mut c = libc::CMSG_FIRSTHDR(m);
+        while !c.is_null() {
+            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = ((*c).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                for i in 0..bytes / size_of::<c_int>() {
+                    let fd = libc::CMSG_DATA(c).cast::<c_int>().add(i).read_unaligned();
+                    if fdtable::conn(fd).is_some() {
+                        leave::leave(fd, Reason::Passed);
+                    }
+                }
+            }
+            c = libc::CMSG_NXTHDR(m, c);
+        }
+    }
+}
+
+macro_rules! exec {
+    ($($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*);)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// As for the call it replaces.
+        pub unsafe fn $name($($v: $t),*) -> c_int {
+            leave::before_exec();
+            // SAFETY: the program's arguments.
+            unsafe { hooks::$name::real()($($v),*) }
+        }
+    )*};
+}
+
+exec! {
+    /// execve(2): what the new program inherits must be plain TCP.
+    execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char);
+    /// execv(3).
+    execv(path: *const c_char, argv: *const *const c_char);
+    /// execvp(3).
+    execvp(file: *const c_char, argv: *const *const c_char);
+    /// execvpe(3).
+    execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char);
+    /// fexecve(3).
+    fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char);
+    /// posix_spawn(3).
+    posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char);
+    /// posix_spawnp(3).
+    posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char);
+}
+
+/// posix_spawn_file_actions_adddup2(3): a connection is about to become somebody's standard input.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
+    if fdtable::conn(fd).is_some() {
+        leave::leave(fd, Reason::Exec);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }
+}

@@ -1,0 +1,209 @@
+//! connect, accept, listen, shutdown: where connections begin and half-end.
+
+use core::ffi::c_int;
+
+use dpfd::edge::slot::Side;
+use dpfd::family::{Conn, Reason, Stage};
+use dpfd::rules::{Action, Direction};
+use dpfd::sys::{raw, tcp};
+use libc::{sockaddr, socklen_t};
+
+use crate::fdtable::{self, Entry};
+use crate::{channel, door, hooks, life, state};
+
+fn on() -> bool {
+    state::ON.load(core::sync::atomic::Ordering::Relaxed)
+}
+
+/// socket(2): whatever we thought of the number, it is new now.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: the program's arguments.
+    let fd = unsafe { hooks::socket::real()(domain, kind, protocol) };
+    life::forget_stale(fd);
+    fd
+}
+
+/// connect(2): a TCP connection to this host's loopback becomes a candidate.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    let real = || unsafe { hooks::connect::real()(fd, addr, len) };
+    if !on() {
+        return real();
+    }
+    if let Entry::Conn(i) = fdtable::get(fd) {
+        // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC or another address
+        // ends the first connection, so the entry goes unless it is just the question "are you there yet".
+        let fresh = state::family().is_some_and(|f| f.conn(i).stage() == Stage::Candidate);
+        let rc = real();
+        // SAFETY: the program's address.
+        let again = unsafe { tcp::Addr::read(addr, len as usize) };
+        let same = again.is_some_and(|a| state::family().is_some_and(|f| f.conn(i).peer().port == a.port));
+        if !(fresh && same) && rc == 0 {
+            life::forget_stale(fd);
+        }
+        return rc;
+    }
+    // SAFETY: the program's address.
+    let peer = unsafe { tcp::Addr::read(addr, len as usize) };
+    let rc = real();
+    let Some(mut peer) = peer else { return rc };
+    let errno = super::errno();
+    if rc != 0 && errno != libc::EINPROGRESS {
+        return rc;
+    }
+    if peer.is_any() {
+        // The kernel connects to itself; its own word for it.
+        peer = tcp::peer(fd).unwrap_or(peer);
+    }
+    if wanted(Direction::Connect, peer) && tcp::is_tcp(fd) {
+        channel::track(fd, Side::Client, tcp::Addr::default(), peer);
+    }
+    if rc != 0 {
+        super::fail(errno);
+    }
+    rc
+}
+
+fn wanted(direction: Direction, a: tcp::Addr) -> bool {
+    let selected = state::rules()
+        .is_some_and(|r| r.decide(state::program(), direction, a.ip(), a.port) == Action::Channel);
+    if selected && !a.is_loopback() {
+        // Both ends must be this host's; only loopback is known to be, without asking (E10).
+        if state::family().is_some() {
+            state::count(Reason::Remote);
+        }
+        return false;
+    }
+    if !selected && a.is_loopback() {
+        state::count(Reason::Rules);
+    }
+    selected
+}
+
+/// listen(2): opens the door.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
+    // SAFETY: the program's arguments.
+    let rc = unsafe { hooks::listen::real()(fd, backlog) };
+    if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
+        let e = door::open(fd);
+        fdtable::set(fd, e);
+    }
+    rc
+}
+
+/// accept(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the program's arguments; the closure only adds an address buffer.
+    unsafe { accepted(fd, addr, len, |a, l| hooks::accept::real()(fd, a, l)) }
+}
+
+/// accept4(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: as above.
+    unsafe { accepted(fd, addr, len, |a, l| hooks::accept4::real()(fd, a, l, flags)) }
+}
+
+unsafe fn accepted(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    real: impl Fn(*mut sockaddr, *mut socklen_t) -> c_int,
+) -> c_int {
+    if !on() {
+        return real(addr, len);
+    }
+    if fdtable::get(fd) == Entry::None && fdtable::covers(fd) && listens(fd) {
+        // A listener we did not see begin: inherited through exec, or handed over.
+        let e = door::open(fd);
+        fdtable::set(fd, e);
+    }
+    let Entry::Listener(door) = fdtable::get(fd) else {
+        let new = real(addr, len);
+        life::forget_stale(new);
+        return new;
+    };
+    if door == 0 || !addr.is_null() {
+        let new = real(addr, len);
+        life::forget_stale(new);
+        if new >= 0 && door != 0 {
+            // The program's buffer may be too short for the whole address.
+            if let Some(peer) = tcp::peer(new) {
+                admit(new, peer);
+            }
+        }
+        return new;
+    }
+    let mut buf = [0u64; 16];
+    let mut room = size_of_val(&buf) as socklen_t;
+    let new = real(buf.as_mut_ptr().cast(), &mut room);
+    life::forget_stale(new);
+    if new >= 0 {
+        // SAFETY: the kernel filled it in.
+        if let Some(peer) = unsafe { tcp::Addr::read(buf.as_ptr().cast(), room as usize) } {
+            admit(new, peer);
+        }
+    }
+    new
+}
+
+fn listens(fd: c_int) -> bool {
+    raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && tcp::is_tcp(fd)
+}
+
+/// A connection came in: a candidate if it is local and the rules want it.
+fn admit(fd: c_int, peer: tcp::Addr) {
+    let errno = super::errno();
+    if peer.is_loopback() {
+        if let Some(local) = tcp::local(fd) {
+            if wanted(Direction::Listen, local) {
+                channel::track(fd, Side::Server, local, peer);
+            }
+        }
+    }
+    super::fail(errno);
+}
+
+/// shutdown(2): TCP carries the FIN; the peer reads its ring to the end first (W11).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| (f, f.conn(i))));
+    if let Some((family, c)) = conn {
+        // Under the sender's lock: no token may follow the FIN.
+        c.tx_lock.lock(state::me(), family);
+        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+            c.set(Conn::SHUT_WR);
+        }
+        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+            c.set(Conn::SHUT_RD);
+        }
+        c.tx_lock.unlock();
+    }
+    // SAFETY: the program's arguments.
+    let rc = unsafe { hooks::shutdown::real()(fd, how) };
+    if let (Some((_, c)), false) = (conn, rc == 0) {
+        c.clear(Conn::SHUT_WR | Conn::SHUT_RD);
+    }
+    rc
+}

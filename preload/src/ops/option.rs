@@ -1,0 +1,99 @@
+//! Socket options: those that would hold up or hide bells are remembered, not applied (W14).
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use dpfd::family::{Conn, Reason, Stage};
+use libc::socklen_t;
+
+use crate::{fdtable, hooks, life, state};
+
+fn conn(fd: c_int) -> Option<&'static Conn> {
+    let i = fdtable::conn(fd)?;
+    Some(state::family()?.conn(i))
+}
+
+/// setsockopt(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    if let Some(c) = conn(fd) {
+        let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
+        match (level, name) {
+            // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if live => return 0,
+            // A low-water mark above one byte hides bells. While it is TCP, it stays TCP.
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if live => return 0,
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
+            | (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG)
+                if !live =>
+            {
+                plain(c, Reason::Option);
+            }
+            // The kernel cannot encrypt what does not pass through it: the library does it itself.
+            (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
+                return super::fail(libc::ENOPROTOOPT) as c_int;
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::setsockopt::real()(fd, level, name, value, len) }
+}
+
+/// A candidate becomes plain TCP for good.
+pub fn plain(c: &Conn, why: Reason) {
+    if c.stage() == Stage::Candidate {
+        c.reason.store(why as u32, Ordering::Relaxed);
+        state::count(why);
+        c.set_stage(Stage::Plain);
+    } else if c.stage() == Stage::Offered {
+        if let Some(s) = crate::channel::slot(c) {
+            if s.withdraw(c.generation.load(Ordering::Relaxed)) {
+                crate::client::release(c);
+                c.reason.store(why as u32, Ordering::Relaxed);
+                state::count(why);
+                c.set_stage(Stage::Plain);
+            }
+        }
+    }
+    if let (Stage::Live, Some(family)) = (c.stage(), state::family()) {
+        life::demote(family, -1, c, why);
+    }
+}
+
+/// getsockopt(2): an error the shim met is the program's.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the program's arguments.
+    let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
+        if let Some(c) = conn(fd) {
+            let e = c.error.swap(0, Ordering::Relaxed);
+            // SAFETY: the kernel wrote an int there.
+            unsafe {
+                if e != 0 && *len >= 4 && *value.cast::<c_int>() == 0 {
+                    *value.cast::<c_int>() = e as c_int;
+                }
+            }
+        }
+    }
+    rc
+}

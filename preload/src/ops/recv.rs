@@ -1,0 +1,264 @@
+//! read, recv and their kin.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::sync::atomic::Ordering;
+
+use dpfd::family::{Conn, Stage};
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+
+use super::{fail, give, took};
+use crate::hooks;
+use crate::walk::Walk;
+use crate::{channel, fdtable, rx, state};
+
+/// What a hook does with a descriptor.
+enum Way {
+    /// The kernel call, as it is.
+    Kernel,
+    /// The kernel call; it must be counted while it runs (candidates: a switch must not start meanwhile).
+    Counted(&'static Conn),
+    /// The channel answered.
+    Done(Result<usize, i32>),
+}
+
+#[inline(always)]
+fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+    let Some(i) = fdtable::conn(fd) else { return Way::Kernel };
+    let Some(family) = state::family() else { return Way::Kernel };
+    let c = family.conn(i);
+    if flags & !libc::MSG_DONTWAIT == 0 {
+        if let Some(n) = rx::quick(c, w) {
+            return Way::Done(Ok(n));
+        }
+    }
+    slow(fd, i, c, w, flags)
+}
+
+#[cold]
+#[inline(never)]
+fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
+    let Some(family) = state::family() else { return Way::Kernel };
+    let mut stage = channel::advance(family, fd, i, c);
+    if stage == Stage::Accepted {
+        stage = channel::check_live(family, fd, c);
+    }
+    match stage {
+        Stage::Unused | Stage::Plain => return Way::Kernel,
+        Stage::Candidate | Stage::Offered => {
+            // Counted, then asked again: whoever moves the stage counts after it (channel.rs).
+            c.rx_flight.fetch_add(1, Ordering::SeqCst);
+            if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
+                return Way::Counted(c);
+            }
+            c.rx_flight.fetch_sub(1, Ordering::SeqCst);
+        }
+        Stage::Accepted | Stage::Live => {}
+    }
+    if flags & !rx::FLAGS != 0 {
+        // Out-of-band bytes and error queues are the kernel's.
+        return Way::Kernel;
+    }
+    let pending = c.error.swap(0, Ordering::Relaxed);
+    if pending != 0 && !rx::news(c, &channel::receiving(c)) {
+        return Way::Done(Err(pending as i32));
+    }
+    Way::Done(rx::receive(family, fd, c, w, flags, || {
+        let mut byte = 0u8;
+        // SAFETY: one byte; libc's own function, so that a cancelled thread unwinds from here.
+        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) })
+    }))
+}
+
+/// The kernel call, counted if need be.
+macro_rules! way {
+    ($way:expr, $kernel:expr) => {
+        match $way {
+            Way::Kernel => $kernel,
+            Way::Done(r) => give(r),
+            Way::Counted(c) => {
+                let n = $kernel;
+                c.rx_flight.fetch_sub(1, Ordering::SeqCst);
+                n
+            }
+        }
+    };
+}
+
+/// read(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline(always)]
+pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
+    let real = || unsafe { hooks::read::real()(fd, buf, n) };
+    if fdtable::conn(fd).is_none() || n == 0 {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast(), n);
+    way!(receive(fd, &mut w, 0), real())
+}
+
+/// recv(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline(always)]
+pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+    let real = || unsafe { hooks::recv::real()(fd, buf, n, flags) };
+    if fdtable::conn(fd).is_none() || n == 0 {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast(), n);
+    way!(receive(fd, &mut w, flags), real())
+}
+
+/// recvfrom(2). A TCP socket fills in no address.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    n: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
+    let real = move || unsafe { hooks::recvfrom::real()(fd, buf, n, flags, from, len) };
+    if fdtable::conn(fd).is_none() || n == 0 {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast(), n);
+    let way = receive(fd, &mut w, flags);
+    if let (Way::Done(Ok(_)), false) = (&way, from.is_null() || len.is_null()) {
+        // SAFETY: the program gave it for being written.
+        unsafe { *len = 0 };
+    }
+    way!(way, real())
+}
+
+/// recvmsg(2). A TCP socket fills in neither address nor control data (timestamps are not served).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+    let real = move || unsafe { hooks::recvmsg::real()(fd, msg, flags) };
+    if fdtable::conn(fd).is_none() || msg.is_null() {
+        return real();
+    }
+    // SAFETY: the program's message header.
+    let m = unsafe { &mut *msg };
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen as usize) }) else { return real() };
+    if w.left() == 0 {
+        return real();
+    }
+    let way = receive(fd, &mut w, flags);
+    if let Way::Done(Ok(_)) = way {
+        m.msg_namelen = 0;
+        m.msg_controllen = 0;
+        m.msg_flags = 0;
+    }
+    way!(way, real())
+}
+
+/// recvmmsg(2): message by message.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
+    if fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::recvmmsg::real()(fd, v, n, flags, timeout) };
+    }
+    let mut done = 0;
+    for i in 0..n as usize {
+        let wait = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
+        // SAFETY: below n.
+        let m = unsafe { &mut *v.add(i) };
+        // SAFETY: the program's message.
+        let got = unsafe { recvmsg(fd, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
+        if got < 0 {
+            return if done > 0 { done } else { -1 };
+        }
+        m.msg_len = got as c_uint;
+        done += 1;
+        if got == 0 {
+            break;
+        }
+    }
+    done
+}
+
+/// readv(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
+    let real = || unsafe { hooks::readv::real()(fd, iov, n) };
+    if fdtable::conn(fd).is_none() || n <= 0 {
+        return real();
+    }
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    if w.left() == 0 {
+        return real();
+    }
+    way!(receive(fd, &mut w, 0), real())
+}
+
+/// What -D_FORTIFY_SOURCE makes of read: glibc's own check ends the program.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t {
+    if n > room || fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::__read_chk::real()(fd, buf, n, room) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { read(fd, buf, n) }
+}
+
+/// The same of recv.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t {
+    if n > room || fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::__recv_chk::real()(fd, buf, n, room, flags) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { recv(fd, buf, n, flags) }
+}
+
+/// The same of recvfrom.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn recvfrom_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    n: size_t,
+    room: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
+    if n > room || fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::__recvfrom_chk::real()(fd, buf, n, room, flags, from, len) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { recvfrom(fd, buf, n, flags, from, len) }
+}

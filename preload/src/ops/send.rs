@@ -1,0 +1,220 @@
+//! write, send and their kin.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::sync::atomic::Ordering;
+
+use dpfd::family::{Conn, Stage};
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+
+use super::{fail, give, took};
+use crate::hooks;
+use crate::walk::Walk;
+use crate::{channel, fdtable, state, tx};
+
+/// What a hook does with a descriptor.
+enum Way {
+    /// The kernel call, as it is.
+    Kernel,
+    /// The kernel call, counted while it runs: no switch may start meanwhile (E5).
+    Counted(&'static Conn),
+    /// The channel took it.
+    Done(Result<usize, i32>),
+}
+
+#[inline(always)]
+fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Way::Kernel };
+    let c = family.conn(i);
+    if flags & !tx::FLAGS == 0 {
+        if let Some(n) = tx::quick(c, fd, w) {
+            return Way::Done(Ok(n));
+        }
+    }
+    slow(fd, i, c, w, flags)
+}
+
+#[cold]
+#[inline(never)]
+fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
+    let Some(family) = state::family() else { return Way::Kernel };
+    let mut stage = channel::advance(family, fd, i, c);
+    if stage == Stage::Accepted {
+        stage = channel::check_live(family, fd, c);
+    }
+    match stage {
+        Stage::Unused | Stage::Plain => Way::Kernel,
+        Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
+        _ => {
+            c.tx_flight.fetch_add(1, Ordering::SeqCst);
+            Way::Counted(c)
+        }
+    }
+}
+
+/// The kernel call, counted if need be.
+macro_rules! way {
+    ($way:expr, $kernel:expr) => {
+        match $way {
+            Way::Kernel => $kernel,
+            Way::Done(r) => give(r),
+            Way::Counted(c) => {
+                let n = $kernel;
+                c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+                n
+            }
+        }
+    };
+}
+
+/// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
+fn kernel(fd: c_int, w: &Walk, flags: c_int) -> Result<usize, i32> {
+    let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 64];
+    let mut w = *w;
+    let mut sum = 0;
+    loop {
+        let list = w.fill_list(&mut pieces, usize::MAX);
+        let asked: usize = list.iter().map(|p| p.iov_len).sum();
+        // SAFETY: plain data.
+        let mut msg: msghdr = unsafe { core::mem::zeroed() };
+        msg.msg_iov = list.as_mut_ptr();
+        msg.msg_iovlen = list.len() as _;
+        // SAFETY: the list covers the program's own buffers.
+        match took(unsafe { hooks::sendmsg::real()(fd, &msg, flags) }) {
+            Ok(n) => {
+                sum += n;
+                w.skip(n);
+                if n < asked || w.left() == 0 {
+                    return Ok(sum);
+                }
+            }
+            Err(_) if sum > 0 => return Ok(sum),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// write(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline(always)]
+pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
+    let real = || unsafe { hooks::write::real()(fd, buf, n) };
+    if fdtable::conn(fd).is_none() {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast_mut().cast(), n);
+    way!(transmit(fd, &mut w, 0), real())
+}
+
+/// send(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline(always)]
+pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    let real = || unsafe { hooks::send::real()(fd, buf, n, flags) };
+    if fdtable::conn(fd).is_none() {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast_mut().cast(), n);
+    way!(transmit(fd, &mut w, flags), real())
+}
+
+/// sendto(2). On a connected TCP socket the address is ignored.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn sendto(
+    fd: c_int,
+    buf: *const c_void,
+    n: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    len: socklen_t,
+) -> ssize_t {
+    let real = || unsafe { hooks::sendto::real()(fd, buf, n, flags, to, len) };
+    if fdtable::conn(fd).is_none() || flags & libc::MSG_FASTOPEN != 0 {
+        return real();
+    }
+    let mut w = Walk::one(buf.cast_mut().cast(), n);
+    way!(transmit(fd, &mut w, flags), real())
+}
+
+/// sendmsg(2). On an AF_UNIX socket it may carry descriptors of ours away (see [`super::leave`]).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
+    let real = || unsafe { hooks::sendmsg::real()(fd, msg, flags) };
+    if msg.is_null() {
+        return real();
+    }
+    // SAFETY: the program's message header.
+    let m = unsafe { &*msg };
+    if m.msg_controllen > 0 {
+        // SAFETY: the program's message header.
+        unsafe { super::leave::before_passing(m) };
+        return real();
+    }
+    if fdtable::conn(fd).is_none() {
+        return real();
+    }
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen as usize) }) else {
+        return fail(libc::EMSGSIZE);
+    };
+    way!(transmit(fd, &mut w, flags), real())
+}
+
+/// sendmmsg(2): message by message.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int {
+    if fdtable::conn(fd).is_none() {
+        for i in 0..n as usize {
+            // SAFETY: below n; the program's messages.
+            unsafe {
+                if (*v.add(i)).msg_hdr.msg_controllen > 0 {
+                    super::leave::before_passing(&(*v.add(i)).msg_hdr);
+                }
+            }
+        }
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
+    }
+    let mut done = 0;
+    for i in 0..n as usize {
+        // SAFETY: below n.
+        let m = unsafe { &mut *v.add(i) };
+        // SAFETY: the program's message.
+        let sent = unsafe { sendmsg(fd, &m.msg_hdr, flags) };
+        if sent < 0 {
+            return if done > 0 { done } else { -1 };
+        }
+        m.msg_len = sent as c_uint;
+        done += 1;
+    }
+    done
+}
+
+/// writev(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
+    let real = || unsafe { hooks::writev::real()(fd, iov, n) };
+    if fdtable::conn(fd).is_none() || n <= 0 {
+        return real();
+    }
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    way!(transmit(fd, &mut w, 0), real())
+}

@@ -1,0 +1,377 @@
+//! poll, select, epoll: the argument forms; the work is in [`crate::wait`] and [`crate::epoll`].
+
+use core::ffi::c_int;
+
+use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
+
+use super::{errno, give_int};
+use crate::fdtable::{self, Entry};
+use crate::{epoll, hooks, life, wait};
+
+const MS: i64 = 1_000_000;
+
+fn nanoseconds(t: &timespec) -> Option<i64> {
+    if t.tv_sec < 0 || !(0..1_000_000_000).contains(&t.tv_nsec) {
+        return None;
+    }
+    Some(t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec))
+}
+
+fn result(n: c_int) -> Result<i32, i32> {
+    if n < 0 {
+        Err(errno())
+    } else {
+        Ok(n)
+    }
+}
+
+/// libc's ppoll with a timeout in nanoseconds, negative for ever.
+fn kernel_poll(fds: &mut [pollfd], timeout: i64, mask: *const sigset_t) -> Result<i32, i32> {
+    let t = timespec { tv_sec: timeout / 1_000_000_000, tv_nsec: timeout % 1_000_000_000 };
+    let t = if timeout < 0 { core::ptr::null() } else { &raw const t };
+    // SAFETY: the program's array and mask.
+    result(unsafe { hooks::ppoll::real()(fds.as_mut_ptr(), fds.len() as _, t, mask) })
+}
+
+/// # Safety
+///
+/// `fds` is the program's array of `n`.
+unsafe fn list<'a>(fds: *mut pollfd, n: libc::nfds_t) -> &'a mut [pollfd] {
+    if fds.is_null() || n == 0 || n > 1 << 20 {
+        return &mut [];
+    }
+    // SAFETY: by the contract.
+    unsafe { core::slice::from_raw_parts_mut(fds, n as usize) }
+}
+
+/// poll(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: the program's array.
+    let all = unsafe { list(fds, n) };
+    if !wait::concerns(all) {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::poll::real()(fds, n, timeout) };
+    }
+    let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
+    give_int(wait::poll(all, ns, false, |f, t| kernel_poll(f, t, core::ptr::null())))
+}
+
+/// ppoll(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn ppoll(
+    fds: *mut pollfd,
+    n: libc::nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's array and timeout.
+    let (all, ns) = unsafe {
+        (list(fds, n), if timeout.is_null() { Some(-1) } else { nanoseconds(&*timeout) })
+    };
+    match ns {
+        Some(ns) if wait::concerns(all) => {
+            give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
+        }
+        // SAFETY: the program's arguments.
+        _ => unsafe { hooks::ppoll::real()(fds, n, timeout, mask) },
+    }
+}
+
+/// What -D_FORTIFY_SOURCE makes of poll.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int {
+    if (n as usize).saturating_mul(size_of::<pollfd>()) > room {
+        // SAFETY: glibc's own check ends the program.
+        return unsafe { hooks::__poll_chk::real()(fds, n, timeout, room) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { poll(fds, n, timeout) }
+}
+
+/// What -D_FORTIFY_SOURCE makes of ppoll.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn ppoll_chk(
+    fds: *mut pollfd,
+    n: libc::nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    if (n as usize).saturating_mul(size_of::<pollfd>()) > room {
+        // SAFETY: glibc's own check ends the program.
+        return unsafe { hooks::__ppoll_chk::real()(fds, n, timeout, mask, room) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { ppoll(fds, n, timeout, mask) }
+}
+
+/// The sets of select as a list for poll. Programs may pass sets longer than FD_SETSIZE, as the kernel
+/// allows; longer than this they go to the kernel.
+const MOST: usize = 4096;
+
+struct Sets {
+    n: usize,
+    set: [*mut fd_set; 3],
+}
+
+const BITS: [i16; 3] = [libc::POLLIN | libc::POLLRDNORM, libc::POLLOUT, libc::POLLPRI];
+/// What makes a descriptor ready in each of the three sets, as the kernel's select has it.
+const READY: [i16; 3] = [
+    libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR | libc::POLLRDBAND,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLERR | libc::POLLWRBAND,
+    libc::POLLPRI,
+];
+
+impl Sets {
+    fn has(&self, which: usize, fd: usize) -> bool {
+        let p = self.set[which].cast::<u64>();
+        // SAFETY: the program's sets cover `n` descriptors, fd < n.
+        !p.is_null() && unsafe { *p.add(fd / 64) } & (1 << (fd % 64)) != 0
+    }
+    fn gather(&self, out: &mut [pollfd; MOST]) -> usize {
+        let mut k = 0;
+        for fd in 0..self.n {
+            let events = (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | BITS[w]);
+            if events != 0 {
+                out[k] = pollfd { fd: fd as c_int, events, revents: 0 };
+                k += 1;
+            }
+        }
+        k
+    }
+    fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
+        if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+            return Err(libc::EBADF);
+        }
+        let mut count = 0;
+        for w in 0..3 {
+            if self.set[w].is_null() {
+                continue;
+            }
+            for p in list {
+                let fd = p.fd as usize;
+                if self.has(w, fd) {
+                    if p.revents & READY[w] != 0 {
+                        count += 1;
+                    } else {
+                        // SAFETY: as in has().
+                        unsafe { *self.set[w].cast::<u64>().add(fd / 64) &= !(1 << (fd % 64)) };
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
+fn select_on(
+    n: c_int,
+    sets: [*mut fd_set; 3],
+    ns: i64,
+    mask: *const sigset_t,
+) -> Option<Result<i32, i32>> {
+    let n = usize::try_from(n).ok().filter(|n| *n <= MOST)?;
+    let mut sets = Sets { n, set: sets };
+    let ours = |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_));
+    if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
+        return None;
+    }
+    let mut list = [pollfd { fd: -1, events: 0, revents: 0 }; MOST];
+    let k = sets.gather(&mut list);
+    if !wait::concerns(&list[..k]) {
+        return None;
+    }
+    let got = wait::poll(&mut list[..k], ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    Some(got.and_then(|_| sets.scatter(&list[..k])))
+}
+
+/// select(2). On Linux the time left is written back.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn select(
+    n: c_int,
+    r: *mut fd_set,
+    w: *mut fd_set,
+    e: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let ns = if timeout.is_null() {
+        Some(-1)
+    } else {
+        // SAFETY: the program's timeout.
+        let t = unsafe { *timeout };
+        let small = t.tv_sec >= 0 && t.tv_usec >= 0;
+        small.then(|| t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_usec.saturating_mul(1000)))
+    };
+    let start = crate::state::now();
+    match ns.and_then(|ns| select_on(n, [r, w, e], ns, core::ptr::null()).map(|g| (ns, g))) {
+        Some((ns, got)) => {
+            if ns >= 0 {
+                let left = (ns - (crate::state::now() - start) as i64).max(0) / 1000;
+                // SAFETY: the program's timeout.
+                unsafe { *timeout = timeval { tv_sec: left / 1_000_000, tv_usec: left % 1_000_000 } };
+            }
+            give_int(got)
+        }
+        // SAFETY: the program's arguments.
+        None => unsafe { hooks::select::real()(n, r, w, e, timeout) },
+    }
+}
+
+/// pselect(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn pselect(
+    n: c_int,
+    r: *mut fd_set,
+    w: *mut fd_set,
+    e: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's timeout.
+    let ns = if timeout.is_null() { Some(-1) } else { nanoseconds(unsafe { &*timeout }) };
+    match ns.and_then(|ns| select_on(n, [r, w, e], ns, mask)) {
+        Some(got) => give_int(got),
+        // SAFETY: the program's arguments.
+        None => unsafe { hooks::pselect::real()(n, r, w, e, timeout, mask) },
+    }
+}
+
+/// epoll_create(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: the program's argument.
+    let fd = unsafe { hooks::epoll_create::real()(size) };
+    life::forget_stale(fd);
+    fd
+}
+
+/// epoll_create1(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: the program's argument.
+    let fd = unsafe { hooks::epoll_create1::real()(flags) };
+    life::forget_stale(fd);
+    fd
+}
+
+/// epoll_ctl(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    if !matches!(fdtable::get(fd), Entry::None) {
+        // SAFETY: the program's event.
+        let e = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+        if let Some(r) = epoll::ctl(ep, op, fd, e) {
+            return give_int(r.map(|()| 0));
+        }
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::epoll_ctl::real()(ep, op, fd, event) }
+}
+
+fn epoll_on(
+    ep: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    ns: i64,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let Entry::Epoll(i) = fdtable::get(ep) else { return None };
+    let kernel = |events: *mut epoll_event, max: i32, ns: i64| {
+        // Rounded up, as every timeout of the kernel is.
+        let ms = if ns < 0 { -1 } else { ((ns + MS - 1) / MS).min(i64::from(i32::MAX)) as c_int };
+        // SAFETY: the program's array and mask.
+        result(unsafe {
+            if mask.is_null() {
+                hooks::epoll_wait::real()(ep, events, max, ms)
+            } else {
+                hooks::epoll_pwait::real()(ep, events, max, ms, mask)
+            }
+        })
+    };
+    epoll::wait(i, events, max, ns, !mask.is_null(), kernel).map(give_int)
+}
+
+/// epoll_wait(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+#[inline]
+pub unsafe fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
+    let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
+    match epoll_on(ep, events, max, ns, core::ptr::null()) {
+        Some(n) => n,
+        // SAFETY: the program's arguments.
+        None => unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) },
+    }
+}
+
+/// epoll_pwait(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn epoll_pwait(
+    ep: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
+    match epoll_on(ep, events, max, ns, mask) {
+        Some(n) => n,
+        // SAFETY: the program's arguments.
+        None => unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) },
+    }
+}
+
+/// epoll_pwait2(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn epoll_pwait2(
+    ep: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's timeout.
+    let ns = if timeout.is_null() { Some(-1) } else { nanoseconds(unsafe { &*timeout }) };
+    match ns.and_then(|ns| epoll_on(ep, events, max, ns, mask)) {
+        Some(n) => n,
+        // SAFETY: the program's arguments.
+        None => unsafe { hooks::epoll_pwait2::real()(ep, events, max, timeout, mask) },
+    }
+}

@@ -1,0 +1,499 @@
+//! Receiving: ring first, kernel where the direction is on TCP, sleeping only in the kernel.
+//!
+//! A receive is a loop of [`step`]s that never block. When a step finds nothing, a non-blocking call
+//! [`settle`]s (arms, looks again, drains the bells it counted before) and returns EAGAIN; a blocking
+//! one looks for a while, then sleeps in the kernel's own recv with MSG_PEEK, so that SO_RCVTIMEO,
+//! SA_RESTART and cancellation are the kernel's (PROTOCOLS W2, W4, E6).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::ring::Cursor;
+use dpfd::edge::stream;
+use dpfd::edge::switch::{in_ring, View};
+use dpfd::edge::Error;
+use dpfd::family::{Conn, Family, Stage};
+use dpfd::sys::raw;
+
+use crate::channel::{self, End};
+use crate::state;
+use crate::walk::{Discard, Walk};
+
+/// What one step brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Bytes.
+    Got(usize),
+    /// Nothing now.
+    Nothing,
+    /// The peer has shut down, and everything it sent was delivered.
+    Eof,
+    /// An errno.
+    Err(i32),
+}
+
+/// What [`settle`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Something to step for.
+    News,
+    /// Nothing; a new byte will be a new bell.
+    Quiet,
+    /// End of file.
+    Eof,
+    /// An errno.
+    Err(i32),
+}
+
+/// Flags a channel serves; a call with others goes to the kernel as it is.
+pub const FLAGS: i32 = libc::MSG_PEEK
+    | libc::MSG_WAITALL
+    | libc::MSG_DONTWAIT
+    | libc::MSG_TRUNC
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC;
+
+/// Whether the direction's ring, or a switch, has something to say. Two or three loads.
+#[inline(always)]
+pub fn news(c: &Conn, rx: &End) -> bool {
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    (in_ring(r) && stream::waiting(&rx.ring, &rx.rx.cursor)) || rx.tx.moved(r)
+}
+
+/// The fast path: what is in the ring right now. `None`: take the long way.
+#[inline(always)]
+pub fn quick(c: &Conn, w: &mut Walk) -> Option<usize> {
+    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+        return None;
+    }
+    let rx = channel::receiving(c);
+    match stream::pull(&rx.ring, &rx.rx.cursor, w, false) {
+        Ok(n) => {
+            took(c, &rx, n);
+            Some(n)
+        }
+        Err(_) => None,
+    }
+}
+
+#[inline(always)]
+fn took(c: &Conn, rx: &End, n: usize) {
+    let sum = c.rx_bytes.load(Ordering::Relaxed);
+    c.rx_bytes.store(sum + n as u64, Ordering::Relaxed);
+    // W5: while nobody looks in user space, a new byte must be a new edge for whoever waits.
+    if !rx.word.is_hot() && rx.word.is_rung() {
+        rx.word.arm();
+    }
+}
+
+/// One attempt that does not block and arms nothing.
+pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step {
+    let rx = channel::receiving(c);
+    let peek = flags & libc::MSG_PEEK != 0;
+    loop {
+        let r = c.rx_epoch.load(Ordering::Acquire);
+        if !in_ring(r) {
+            match tcp_step(family, fd, c, &rx, r, w, flags) {
+                Some(s) => return s,
+                None => continue,
+            }
+        }
+        w.mark();
+        let got = if flags & libc::MSG_TRUNC != 0 {
+            stream::pull(&rx.ring, &rx.rx.cursor, &mut Discard::new(w.left()), peek)
+        } else {
+            stream::pull(&rx.ring, &rx.rx.cursor, w, peek)
+        };
+        match got {
+            Ok(n) => {
+                if flags & libc::MSG_TRUNC != 0 {
+                    w.skip(n);
+                }
+                if !peek {
+                    took(c, &rx, n);
+                }
+                return Step::Got(n);
+            }
+            Err(Error::Empty) => {}
+            Err(_) => return broken(fd, c),
+        }
+        match rx.tx.view(r) {
+            Ok(View::Same) => return Step::Nothing,
+            Ok(View::TcpAt { end, q }) => {
+                // Tokens were published before the hand-back was: look once more before believing it.
+                if Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos != end {
+                    if stream::waiting(&rx.ring, &rx.rx.cursor) {
+                        continue;
+                    }
+                    if Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos != end {
+                        return broken(fd, c);
+                    }
+                }
+                c.rx_lock.lock(state::me(), family);
+                if c.rx_epoch.load(Ordering::Relaxed) == r {
+                    c.rx_data.store(q, Ordering::Relaxed);
+                    c.rx_epoch.store(r + 1, Ordering::Release);
+                    rx.rx.acknowledge(r + 1);
+                }
+                c.rx_lock.unlock();
+            }
+            _ => return broken(fd, c),
+        }
+    }
+}
+
+/// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
+/// `None`: the epoch changed, start over.
+fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, flags: i32) -> Option<Step> {
+    c.rx_lock.lock(state::me(), family);
+    let result = (|| {
+        if c.rx_epoch.load(Ordering::Relaxed) != r {
+            return None;
+        }
+        let there = match raw::queued(fd) {
+            Ok(n) => n,
+            Err(e) => return Some(Step::Err(e)),
+        };
+        let at = c.rx_kernel.load(Ordering::Relaxed);
+        let limit = match rx.tx.view(r) {
+            Ok(View::Same) => there,
+            Ok(View::RingAt(p)) => match p.checked_sub(at) {
+                Some(0) => {
+                    c.rx_epoch.store(r + 1, Ordering::Release);
+                    return None;
+                }
+                Some(rest) => there.min(rest as usize),
+                None => return Some(broken(fd, c)),
+            },
+            _ => return Some(broken(fd, c)),
+        };
+        let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
+        if bells > 0 && limit > 0 {
+            let n = drain(fd, c, bells.min(limit));
+            return if n == 0 { Some(Step::Nothing) } else { None };
+        }
+        if limit == 0 {
+            // Nothing to read of this epoch: is it the end, an error, or just nothing yet?
+            return match peek_one(fd) {
+                Ok(0) => Some(Step::Eof),
+                Ok(_) if there == 0 => None,
+                Ok(_) => Some(Step::Nothing),
+                Err(libc::EAGAIN) => Some(Step::Nothing),
+                Err(e) => Some(Step::Err(e)),
+            };
+        }
+        let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
+        let list = w.fill_list(&mut pieces, limit);
+        if list.is_empty() {
+            return Some(Step::Got(0));
+        }
+        // SAFETY: msghdr is plain data.
+        let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
+        msg.msg_iov = list.as_mut_ptr();
+        msg.msg_iovlen = list.len() as _;
+        let keep = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
+        // SAFETY: the list covers the program's own buffers.
+        match unsafe { raw::recvmsg(fd, &mut msg, keep | libc::MSG_DONTWAIT) } {
+            Ok(n) => {
+                if flags & libc::MSG_PEEK == 0 {
+                    c.rx_kernel.store(at + n as u64, Ordering::Relaxed);
+                    rx.rx.consumed.store(at + n as u64, Ordering::Release);
+                    w.skip(n);
+                }
+                Some(if n == 0 { Step::Nothing } else { Step::Got(n) })
+            }
+            Err(libc::EAGAIN) => Some(Step::Nothing),
+            Err(e) => Some(Step::Err(e)),
+        }
+    })();
+    c.rx_lock.unlock();
+    result
+}
+
+/// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.
+fn drain(fd: i32, c: &Conn, n: usize) -> usize {
+    let mut scratch = [0u8; 64];
+    let mut sum = 0;
+    while sum < n {
+        let k = (n - sum).min(scratch.len());
+        // SAFETY: the scratch buffer is that long.
+        match unsafe { raw::recv(fd, scratch.as_mut_ptr(), k, libc::MSG_DONTWAIT) } {
+            Ok(0) | Err(_) => break,
+            Ok(got) => sum += got,
+        }
+    }
+    c.rx_kernel.fetch_add(sum as u64, Ordering::Relaxed);
+    c.drained.fetch_add(sum as u32, Ordering::Relaxed);
+    sum
+}
+
+/// Before the last close: takes every bell that was counted, waiting a moment for one on its way, or the
+/// kernel would answer the peer with a reset instead of a FIN.
+pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    if !in_ring(r) {
+        return;
+    }
+    let end = state::now() + 1_000_000;
+    while !rx.tx.moved(r) && bells_out(c, rx) {
+        let there = raw::queued(fd).unwrap_or(0);
+        if there > 0 && !rx.tx.moved(r) {
+            drain(fd, c, there);
+        } else if state::now() > end {
+            return;
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+fn peek_one(fd: i32) -> Result<usize, i32> {
+    let mut byte = 0u8;
+    // SAFETY: one byte.
+    unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) }
+}
+
+/// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.
+fn bells_out(c: &Conn, rx: &End) -> bool {
+    rx.word.bells() != c.drained.load(Ordering::Relaxed)
+}
+
+/// Before a wait, or an EAGAIN: arm, look again, drain what was counted before (W4).
+///
+/// `arm` is false for an edge that stays hot: then only stale bells are drained.
+pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
+    let rx = channel::receiving(c);
+    c.rx_lock.lock(state::me(), family);
+    let result = settle_locked(fd, c, &rx, arm);
+    c.rx_lock.unlock();
+    result
+}
+
+fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool) -> Settled {
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    if !in_ring(r) {
+        if arm {
+            rx.word.arm();
+        }
+        if rx.tx.moved(r) {
+            return Settled::News;
+        }
+        // Bells of the ring epoch before this one are not data.
+        let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+        if bells > 0 && drain(fd, c, bells as usize) < bells as usize {
+            return Settled::Quiet;
+        }
+        return match peek_one(fd) {
+            Ok(0) => Settled::Eof,
+            Ok(_) => Settled::News,
+            Err(libc::EAGAIN) => Settled::Quiet,
+            Err(e) => Settled::Err(e),
+        };
+    }
+    let there = if bells_out(c, rx) { raw::queued(fd).unwrap_or(0) } else { 0 };
+    if arm {
+        rx.word.arm();
+    }
+    if news(c, rx) {
+        if arm && there > 0 {
+            rx.word.unarm();
+        } else if !arm && there > 0 && !rx.tx.moved(r) {
+            drain(fd, c, there);
+        }
+        return Settled::News;
+    }
+    if there > 0 {
+        drain(fd, c, there);
+    }
+    let at_kernel = peek_one(fd);
+    // FIN seen, ring looked at again (W11).
+    if news(c, rx) {
+        return Settled::News;
+    }
+    match at_kernel {
+        Ok(0) => Settled::Eof,
+        Ok(_) | Err(libc::EAGAIN) => Settled::Quiet,
+        Err(e) => Settled::Err(e),
+    }
+}
+
+/// W12: an error after a peer that had read everything it was sent is an end of file.
+fn verdict(c: &Conn, e: i32) -> Step {
+    if e == libc::ECONNRESET {
+        let tx = channel::sending(c);
+        let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
+        if in_ring(tx.tx.epoch()) && taken.off == 0 && taken.pos == c.tail().pos {
+            return Step::Eof;
+        }
+    }
+    Step::Err(e)
+}
+
+/// The peer wrote what no honest peer writes: the connection is reset (ECONNRESET), nothing else.
+fn broken(fd: i32, c: &Conn) -> Step {
+    crate::tx::reset(fd, c);
+    Step::Err(libc::ECONNRESET)
+}
+
+/// A whole receive on an `Accepted` or `Live` connection: bytes, 0, or -errno.
+///
+/// `sleep(flags)` must block in the kernel until the descriptor is readable, and return what its recv of
+/// one byte with MSG_PEEK returned; it is libc's function, a cancellation point.
+pub fn receive(
+    family: Family,
+    fd: i32,
+    c: &Conn,
+    w: &mut Walk,
+    flags: i32,
+    sleep: impl Fn() -> Result<usize, i32>,
+) -> Result<usize, i32> {
+    let mut sum = 0;
+    let want = w.left();
+    if want == 0 {
+        return Ok(0);
+    }
+    let mut looked = false;
+    loop {
+        match step(family, fd, c, w, flags) {
+            Step::Got(n) => {
+                sum += n;
+                let all = flags & libc::MSG_WAITALL == 0 || flags & libc::MSG_PEEK != 0 || sum >= want;
+                if all {
+                    return Ok(sum);
+                }
+                looked = false;
+                continue;
+            }
+            Step::Eof => return Ok(sum),
+            Step::Err(_) if sum > 0 => return Ok(sum),
+            Step::Err(e) => return outcome(verdict(c, e)),
+            Step::Nothing => {}
+        }
+        crate::leave::follow_if_left(family, fd, c);
+        if c.has(Conn::SHUT_RD) {
+            return Ok(sum);
+        }
+        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(fd) {
+            if sum > 0 {
+                return Ok(sum);
+            }
+            let hot = channel::receiving(c).word.is_hot();
+            match settle(family, fd, c, !hot) {
+                Settled::News => continue,
+                Settled::Quiet => return Err(libc::EAGAIN),
+                Settled::Eof => return Ok(0),
+                Settled::Err(e) => return outcome(verdict(c, e)),
+            }
+        }
+        if !looked && look_a_while(c) {
+            looked = true;
+            continue;
+        }
+        let rx = channel::receiving(c);
+        match settle(family, fd, c, true) {
+            Settled::News => continue,
+            Settled::Eof => return Ok(sum),
+            Settled::Err(_) if sum > 0 => return Ok(sum),
+            Settled::Err(e) => return outcome(verdict(c, e)),
+            Settled::Quiet => {}
+        }
+        rx.word.sleep();
+        let slept = if news(c, &rx) { Ok(1) } else { sleep() };
+        rx.word.awake();
+        looked = false;
+        match slept {
+            Ok(_) => {}
+            Err(e) if sum > 0 || news(c, &rx) => {
+                let _ = e;
+                if sum > 0 && !news(c, &rx) {
+                    return Ok(sum);
+                }
+            }
+            Err(e) => return outcome(verdict(c, e)),
+        }
+    }
+}
+
+fn outcome(s: Step) -> Result<usize, i32> {
+    match s {
+        Step::Err(e) => Err(e),
+        _ => Ok(0),
+    }
+}
+
+/// FIONREAD: bytes for the program, in the ring and before the switch, never bells.
+pub fn readable_bytes(fd: i32, c: &Conn) -> Result<usize, i32> {
+    let rx = channel::receiving(c);
+    let r = c.rx_epoch.load(Ordering::Acquire);
+    let at = c.rx_kernel.load(Ordering::Relaxed);
+    let ring = || stream::bytes_waiting(&rx.ring, &rx.rx.cursor, 4096);
+    if in_ring(r) {
+        // What follows a hand-back is told once the ring is read.
+        return Ok(ring());
+    }
+    let there = raw::queued(fd)?;
+    let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
+    match rx.tx.view(r) {
+        Ok(View::RingAt(p)) => Ok(there.min(p.saturating_sub(at) as usize).saturating_sub(bells) + ring()),
+        _ => Ok(there.saturating_sub(bells)),
+    }
+}
+
+/// Whether looking before sleeping can pay: another CPU runs the peer.
+#[inline]
+pub fn may_spin(c: &Conn, rx: &End) -> bool {
+    if state::CPUS.load(Ordering::Relaxed) < 2 || c.has(Conn::ARMED) {
+        return false;
+    }
+    let mine = state::cpu();
+    // Plain stores: each side keeps its own number up to date, and only when it changed.
+    if rx.rx.cpu.load(Ordering::Relaxed) != mine {
+        rx.rx.cpu.store(mine, Ordering::Relaxed);
+    }
+    let theirs = rx.tx.cpu.load(Ordering::Relaxed);
+    theirs != 0 && theirs != mine
+}
+
+/// Spins while nothing is there; true when something came. Adapts to how often that helps.
+fn look_a_while(c: &Conn) -> bool {
+    let rx = channel::receiving(c);
+    if !may_spin(c, &rx) {
+        return false;
+    }
+    let longest = state::SPIN.load(Ordering::Relaxed);
+    let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
+    if budget == 0 {
+        // Try again now and then: traffic changes.
+        c.rx_spin.store(longest / 16, Ordering::Relaxed);
+        return false;
+    }
+    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
+    let hot = c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::SHARED) && rx.word.heat();
+    let _ = hot;
+    let hit = spin_until(budget, || news(c, &rx));
+    let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
+    c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
+    hit
+}
+
+/// Looks until `f` holds or `budget` nanoseconds are over.
+#[inline]
+pub fn spin_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+    for _ in 0..64 {
+        if f() {
+            return true;
+        }
+        core::hint::spin_loop();
+    }
+    let end = state::now() + u64::from(budget);
+    loop {
+        for _ in 0..64 {
+            if f() {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        if state::now() >= end {
+            return false;
+        }
+    }
+}

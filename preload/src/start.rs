@@ -1,0 +1,63 @@
+//! Start: settings are read when the library is loaded, because daemons clear their environment and change
+//! user later. Cheap and silent: this runs in every child process.
+
+use core::sync::atomic::Ordering;
+
+use crate::{fdtable, life, state};
+
+extern "C" {
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> libc::c_int;
+}
+
+#[ctor::ctor(unsafe)]
+fn start() {
+    // A panic here must not take the program down: it then runs without us.
+    let _ = std::panic::catch_unwind(prepare);
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.trim().parse().ok()
+}
+
+fn prepare() {
+    if dpfd::config::disabled() {
+        return;
+    }
+    crate::hooks::warm();
+    // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
+    let Ok(found) = dpfd::config::load() else { return };
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
+    let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    state::set_rules(Box::leak(Box::new(found.rules)), Box::leak(name.to_vec().into_boxed_slice()));
+    if let Some(n) = number("DP_AFTER") {
+        state::AFTER.store(n.min(1 << 20) as u32, Ordering::Relaxed);
+    }
+    if let Some(n) = number("DP_RING") {
+        let bytes = (n as usize).clamp(4096, 1 << 26).next_power_of_two();
+        state::RING_LINES.store((bytes / dpfd::edge::ring::LINE) as u32, Ordering::Relaxed);
+    }
+    if let Some(n) = number("DP_SPIN") {
+        state::SPIN.store(n.min(1_000_000) as u32, Ordering::Relaxed);
+    }
+    if let Some(n) = number("DP_CHAOS") {
+        state::CHAOS.store(n as u32, Ordering::Relaxed);
+    }
+    // SAFETY: plain data.
+    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: fills the set it is given.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } == 0 {
+        // SAFETY: counts bits.
+        state::CPUS.store(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32, Ordering::Relaxed);
+    }
+    if !state::prepare_self() || !fdtable::prepare() {
+        return;
+    }
+    // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
+    unsafe { pthread_atfork(Some(life::prepare_fork_c), None, Some(life::child_of_fork_c)) };
+    state::ON.store(true, Ordering::Release);
+}

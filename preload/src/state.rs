@@ -1,0 +1,275 @@
+//! What the shim keeps per process: settings, the family's memory, who we are.
+//!
+//! Everything here is reached from hooks, so it is plain atomics: no lock, no allocation, no destructor.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::os::fd::IntoRawFd;
+
+use dpfd::family::{Family, Reason, MEMBERS};
+use dpfd::rules::Rules;
+use dpfd::sys::raw;
+
+/// Set once the constructor has run and nothing forbids taking part.
+pub static ON: AtomicBool = AtomicBool::new(false);
+static RULES: AtomicPtr<Rules> = AtomicPtr::new(core::ptr::null_mut());
+static FAMILY: AtomicPtr<Family> = AtomicPtr::new(core::ptr::null_mut());
+static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
+/// CPUs this process may run on, at start.
+pub static CPUS: AtomicU32 = AtomicU32::new(1);
+/// Calls on a connection before it is offered (`DP_AFTER`).
+pub static AFTER: AtomicU32 = AtomicU32::new(3);
+/// Lines per ring (`DP_RING` / 64).
+pub static RING_LINES: AtomicU32 = AtomicU32::new(2048);
+/// Longest time a wait looks in user space before it sleeps, ns (`DP_SPIN`).
+pub static SPIN: AtomicU32 = AtomicU32::new(50_000);
+/// Seed of forced switches (`DP_CHAOS`), 0 off.
+pub static CHAOS: AtomicU32 = AtomicU32::new(0);
+static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+static NAME_LEN: AtomicU32 = AtomicU32::new(0);
+
+/// The page that a forked child finds zeroed (MADV_WIPEONFORK): member number + 1, and the pid.
+#[repr(C)]
+struct Self_ {
+    member: AtomicU32,
+    pid: AtomicU32,
+}
+static SELF: AtomicPtr<Self_> = AtomicPtr::new(core::ptr::null_mut());
+
+thread_local! {
+    /// Thread id and the pid it was read in; const-initialised, no destructor.
+    static TID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Keeps the settings. Called by the constructor only.
+pub fn set_rules(rules: &'static Rules, name: &'static [u8]) {
+    RULES.store(rules as *const Rules as *mut Rules, Ordering::Release);
+    NAME_LEN.store(name.len() as u32, Ordering::Relaxed);
+    NAME.store(name.as_ptr() as *mut u8, Ordering::Release);
+}
+
+/// The selection rules.
+pub fn rules() -> Option<&'static Rules> {
+    let p = RULES.load(Ordering::Acquire);
+    // SAFETY: set once from a leaked box.
+    (!p.is_null()).then(|| unsafe { &*p })
+}
+
+/// The program's name, without its path.
+pub fn program() -> &'static [u8] {
+    let p = NAME.load(Ordering::Acquire);
+    if p.is_null() {
+        return b"";
+    }
+    // SAFETY: set together, from a leaked slice.
+    unsafe { core::slice::from_raw_parts(p, NAME_LEN.load(Ordering::Relaxed) as usize) }
+}
+
+/// Maps the page that tells a forked child from its parent.
+pub fn prepare_self() -> bool {
+    // SAFETY: an anonymous private page; it is never unmapped.
+    unsafe {
+        let p = libc::mmap(
+            core::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if p == libc::MAP_FAILED || libc::madvise(p, 4096, libc::MADV_WIPEONFORK) != 0 {
+            return false;
+        }
+        (*p.cast::<Self_>()).pid.store(raw::getpid(), Ordering::Relaxed);
+        SELF.store(p.cast(), Ordering::Release);
+    }
+    true
+}
+
+fn self_page() -> Option<&'static Self_> {
+    let p = SELF.load(Ordering::Acquire);
+    // SAFETY: set once, never unmapped, made of atomics.
+    (!p.is_null()).then(|| unsafe { &*p })
+}
+
+/// The family, if there is one already.
+#[inline(always)]
+pub fn family() -> Option<Family> {
+    let p = FAMILY.load(Ordering::Acquire);
+    // SAFETY: set once from a leaked box.
+    (!p.is_null()).then(|| unsafe { *p })
+}
+
+/// The family, made now if need be. `None` when there is no memory or descriptor for it.
+pub fn family_or_make() -> Option<Family> {
+    if let Some(f) = family() {
+        return Some(f);
+    }
+    let (family, fd) = Family::create().ok()?;
+    let place = leak_value(family)?;
+    match FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            // Kept open for `dp ls`, out of the program's way.
+            let high = high_fd(fd.into_raw_fd());
+            crate::fdtable::mark_internal(high);
+            FAMILY_FD.store(high, Ordering::Release);
+            Some(family)
+        }
+        // Another thread was faster; ours is closed on drop of `fd`, its mapping stays (sparse).
+        Err(_) => self::family(),
+    }
+}
+
+/// Puts a value into a page of its own, without malloc.
+pub fn leak_value<T>(value: T) -> Option<*mut T> {
+    // SAFETY: an anonymous page, larger than T by the assertion, never unmapped.
+    unsafe {
+        const { assert!(size_of::<T>() <= 4096) };
+        let p = libc::mmap(
+            core::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if p == libc::MAP_FAILED {
+            return None;
+        }
+        p.cast::<T>().write(value);
+        Some(p.cast())
+    }
+}
+
+/// Takes back what [`leak_value`] gave.
+///
+/// # Safety
+///
+/// `p` came from there and nobody uses it any more.
+pub unsafe fn free_value<T>(p: *mut T) {
+    // SAFETY: one page, by the contract.
+    unsafe { libc::munmap(p.cast(), 4096) };
+}
+
+/// Moves a descriptor of ours to a high number, so that the program's stay small and dense.
+pub fn high_fd(fd: i32) -> i32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the struct it is given.
+    let soft = match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => limit.rlim_cur.min(1 << 20) as usize,
+        _ => 1024,
+    };
+    for min in [soft.saturating_sub(64), soft / 2] {
+        if let Ok(high) = raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min) {
+            raw::close(fd);
+            return high as i32;
+        }
+    }
+    fd
+}
+
+/// Our number among the family's members; joins if need be. `None` when 64 processes are in already.
+pub fn member() -> Option<u32> {
+    let page = self_page()?;
+    match page.member.load(Ordering::Acquire) {
+        0 => join(page),
+        n => Some(n - 1),
+    }
+}
+
+/// Our member number if we have joined.
+#[inline]
+pub fn member_if_joined() -> Option<u32> {
+    self_page().and_then(|p| p.member.load(Ordering::Acquire).checked_sub(1))
+}
+
+#[cold]
+fn join(page: &Self_) -> Option<u32> {
+    let family = family_or_make()?;
+    let pid = raw::getpid();
+    // SAFETY: no arguments, no failure.
+    let uid = unsafe { libc::geteuid() };
+    for i in 0..MEMBERS {
+        if family.member(i).claim(pid, uid, program()) {
+            page.pid.store(pid, Ordering::Relaxed);
+            page.member.store(i as u32 + 1, Ordering::Release);
+            return Some(i as u32);
+        }
+        if family.member(i).pid() == pid {
+            // Another thread of ours joined meanwhile.
+            page.member.store(i as u32 + 1, Ordering::Release);
+            return Some(i as u32);
+        }
+    }
+    None
+}
+
+/// Makes `i` our number: in the child of a fork whose parent reserved it.
+pub fn become_member(i: u32) {
+    if let Some(page) = self_page() {
+        page.pid.store(raw::getpid(), Ordering::Relaxed);
+        page.member.store(i + 1, Ordering::Release);
+    }
+}
+
+/// Whether this is a child of vfork (or a raw clone) that shares our memory: it must change nothing.
+pub fn is_borrowed_memory() -> bool {
+    self_page().is_some_and(|p| {
+        let pid = p.pid.load(Ordering::Relaxed);
+        pid != 0 && pid != raw::getpid()
+    })
+}
+
+/// Lock owner word of this thread.
+#[inline(always)]
+pub fn me() -> u64 {
+    let page = SELF.load(Ordering::Relaxed);
+    if page.is_null() {
+        return 1;
+    }
+    // SAFETY: set once, never unmapped, made of atomics.
+    let page = unsafe { &*page };
+    let pid = page.pid.load(Ordering::Relaxed);
+    let member = page.member.load(Ordering::Relaxed);
+    let (tid, of) = TID.get();
+    if of == pid && pid != 0 && member != 0 {
+        return (u64::from(member) << 32) | u64::from(tid);
+    }
+    me_slow(page)
+}
+
+#[cold]
+fn me_slow(page: &Self_) -> u64 {
+    let member = member().map_or(0, |m| m + 1);
+    let tid = raw::gettid();
+    TID.set((tid, page.pid.load(Ordering::Relaxed)));
+    (u64::from(member) << 32) | u64::from(tid)
+}
+
+/// Counts a connection left on TCP.
+pub fn count(reason: Reason) {
+    if let Some(f) = family() {
+        f.count(reason);
+    }
+}
+
+/// Nanoseconds of the monotonic clock (vDSO, no system call).
+#[inline]
+pub fn now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the struct it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// The CPU we run on, plus one.
+#[inline(always)]
+pub fn cpu() -> u32 {
+    // SAFETY: no arguments; glibc reads it from the rseq area, without a system call.
+    unsafe { libc::sched_getcpu() as u32 + 1 }
+}
+
+/// The memory's descriptor, for tests of descriptor hygiene.
+pub fn family_fd() -> i32 {
+    FAMILY_FD.load(Ordering::Relaxed)
+}

@@ -1,0 +1,322 @@
+//! Sending: into the ring while it has room, onto TCP when it has not (PROTOCOLS E5, E7, W1, W8-W10).
+//!
+//! A full ring means the receiver is slower. The sender looks for room for a short while, then hands the
+//! direction back to TCP, whose buffers are large and whose blocking, EPOLLOUT and timeouts are the
+//! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
+//! are no bells for space, and writability never has to be faked.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::bell::Owed;
+use dpfd::edge::ring::Cursor;
+use dpfd::edge::switch::in_ring;
+use dpfd::edge::{stream, Error};
+use dpfd::family::{Conn, Family, Held, Reason, Stage};
+use dpfd::sys::{raw, tcp};
+
+use crate::channel::{self, End};
+use crate::rx::spin_until;
+use crate::state;
+use crate::walk::Walk;
+
+/// Flags a channel serves; a call with others hands the direction back first.
+pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
+
+/// Unread bytes on TCP up to which a direction may go (back) into the ring.
+const NEARLY_READ: u64 = 256 * 1024;
+/// How long a sender looks for room while the receiver takes, ns.
+const ROOM_WAIT: u32 = 200_000;
+/// How long without the receiver taking anything, ns.
+const ROOM_STALL: u32 = 30_000;
+
+/// What is left to do after the locked part.
+enum Then {
+    /// Everything is in the ring.
+    Done(usize),
+    /// `sent` bytes are in the ring (or nowhere); the kernel takes the rest. `flight` is counted.
+    Kernel(usize),
+}
+
+/// The fast path: a live ring with room, the lock free. `None`: take the long way.
+#[inline(always)]
+pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
+    if c.stage() != Stage::Live {
+        return None;
+    }
+    let tx = channel::sending(c);
+    if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !c.tx_lock.try_lock(state::me()) {
+        return None;
+    }
+    let mut done = None;
+    // Asked again under the lock: another thread may have handed back.
+    if in_ring(tx.tx.epoch()) && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && channel::slot_live(c) {
+        let mut tail = c.tail();
+        let want = w.left();
+        let whole = dpfd::edge::ring::lines_for(want);
+        if tail.reserve(u64::from(c.lines.load(Ordering::Relaxed)), whole, &tx.rx.cursor).is_ok()
+            && want > 0
+            && !chaos(c)
+        {
+            if let Ok(n) = stream::push(&tx.ring, &mut tail, &tx.rx.cursor, w) {
+                c.set_tail(tail);
+                let sum = c.tx_bytes.load(Ordering::Relaxed);
+                c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
+                published(c, fd, &tx);
+                done = Some(n);
+            }
+        }
+    }
+    c.tx_lock.unlock();
+    done
+}
+
+/// After a token: the wake word, a bell if one is owed. A receiver that left is seen by the next call.
+#[inline(always)]
+fn published(c: &Conn, fd: i32, tx: &End) {
+    if tx.word.after_publish_fast() {
+        return;
+    }
+    if tx.word.after_publish(channel::peer_groups(c)) == Owed::Bell {
+        ring_bell(c, fd, tx);
+    }
+}
+
+#[cold]
+fn ring_bell(c: &Conn, fd: i32, tx: &End) {
+    let bell = b'!';
+    let mine = state::cpu();
+    if tx.tx.cpu.load(Ordering::Relaxed) != mine {
+        tx.tx.cpu.store(mine, Ordering::Relaxed);
+    }
+    // SAFETY: one byte.
+    match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
+        Ok(_) => {
+            c.tx_kernel.fetch_add(1, Ordering::Relaxed);
+            c.bells.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(e) => {
+            tx.word.undo_bell();
+            // W13: this was the program's error; its next call shall get it.
+            if !matches!(e, libc::EAGAIN | libc::EPIPE) {
+                c.error.store(e as u32, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A bell without a token, so that the peer looks. Under the lock, in a ring epoch.
+pub fn announce(c: &Conn, fd: i32, tx: &End) {
+    tx.word.count_bell();
+    ring_bell(c, fd, tx);
+}
+
+/// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.
+#[inline(always)]
+fn chaos(c: &Conn) -> bool {
+    let seed = state::CHAOS.load(Ordering::Relaxed);
+    if seed == 0 {
+        return false;
+    }
+    let n = c.tx_full.fetch_add(1, Ordering::Relaxed).wrapping_add(seed).wrapping_mul(0x9e37_79b9);
+    (n >> 13) % 7 == 0
+}
+
+/// A whole send on a connection that may be live.
+///
+/// `kernel(w, flags)` is libc's sendmsg on what is left of `w`, blocking as the descriptor is.
+pub fn send(
+    family: Family,
+    fd: i32,
+    c: &Conn,
+    w: &mut Walk,
+    flags: i32,
+    kernel: impl Fn(&Walk, i32) -> Result<usize, i32>,
+) -> Result<usize, i32> {
+    let pending = c.error.swap(0, Ordering::Relaxed);
+    if pending != 0 {
+        return Err(pending as i32);
+    }
+    let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
+    if c.tx_lock.lock(state::me(), family) == Held::Inherited && c.stage() == Stage::Live {
+        mend(c);
+    }
+    let then = locked(fd, c, w, flags);
+    match then {
+        Ok(Then::Done(n)) => {
+            c.tx_lock.unlock();
+            Ok(n)
+        }
+        Err(e) => {
+            c.tx_lock.unlock();
+            Err(e)
+        }
+        Ok(Then::Kernel(sent)) => {
+            if blocking {
+                // Outside the lock, but counted: no switch while it runs (E5).
+                c.tx_flight.fetch_add(1, Ordering::SeqCst);
+                c.tx_lock.unlock();
+            }
+            let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
+            let result = kernel(w, flags);
+            if let Ok(n) = result {
+                c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            if blocking {
+                c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+            } else {
+                c.tx_lock.unlock();
+            }
+            match result {
+                Ok(n) => Ok(sent + n),
+                Err(_) if sent > 0 => Ok(sent),
+                Err(e) => Err(e),
+            }
+        }
+    }
+}
+
+fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Result<Then, i32> {
+    if c.stage() != Stage::Live {
+        return Ok(Then::Kernel(0));
+    }
+    let tx = channel::sending(c);
+    if tx.word.has_left() {
+        crate::leave::follow(fd, c, &tx);
+        return Ok(Then::Kernel(0));
+    }
+    let mut ring = in_ring(tx.tx.epoch());
+    if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
+        if ring {
+            hand_back(c, &tx);
+        }
+        return Ok(Then::Kernel(0));
+    }
+    if ring && chaos(c) {
+        hand_back(c, &tx);
+        ring = false;
+    } else if !ring {
+        ring = to_ring(fd, c, &tx);
+    }
+    if !ring || w.left() == 0 {
+        return Ok(Then::Kernel(0));
+    }
+    fill(fd, c, &tx, w)
+}
+
+/// Puts what is left of `w` into the ring, looking for room for a while when it is full.
+fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk) -> Result<Then, i32> {
+    let mut tail = c.tail();
+    let mut sent = 0;
+    let mut waited = 0;
+    while w.left() > 0 {
+        match stream::push(&tx.ring, &mut tail, &tx.rx.cursor, w) {
+            Ok(n) => {
+                sent += n;
+                c.set_tail(tail);
+                match tx.word.after_publish(channel::peer_groups(c)) {
+                    Owed::Nothing => {}
+                    Owed::Bell => ring_bell(c, fd, tx),
+                    Owed::Left => {
+                        c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                        crate::leave::follow(fd, c, tx);
+                        return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
+                    }
+                }
+            }
+            Err(Error::Full) => {
+                let started = state::now();
+                let before = tx.rx.cursor.load(Ordering::Relaxed);
+                let mine = state::cpu();
+                if tx.tx.cpu.load(Ordering::Relaxed) != mine {
+                    tx.tx.cpu.store(mine, Ordering::Relaxed);
+                }
+                let theirs = tx.rx.cpu.load(Ordering::Relaxed);
+                let elsewhere = theirs != mine && state::CPUS.load(Ordering::Relaxed) > 1;
+                let moved = elsewhere
+                    && waited < ROOM_WAIT
+                    && spin_until(ROOM_STALL, || tx.rx.cursor.load(Ordering::Relaxed) != before);
+                waited += (state::now() - started).min(u64::from(ROOM_WAIT)) as u32;
+                if !moved {
+                    break;
+                }
+            }
+            Err(_) => {
+                reset(fd, c);
+                return Err(libc::ECONNRESET);
+            }
+        }
+    }
+    c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+    if w.left() == 0 {
+        return Ok(Then::Done(sent));
+    }
+    hand_back(c, tx);
+    Ok(Then::Kernel(sent))
+}
+
+/// E7: the ring ends here; data is data again on TCP. Under the lock.
+pub fn hand_back(c: &Conn, tx: &End) {
+    tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
+    c.back.fetch_add(1, Ordering::Relaxed);
+}
+
+/// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
+pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
+    if tx.word.has_left() || c.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
+        return false;
+    }
+    let taken = tx.rx.consumed.load(Ordering::Acquire);
+    // A cheap guess first; the kernel's own count decides.
+    if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > NEARLY_READ {
+        return false;
+    }
+    let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
+    let Some(p) = tcp::written(fd, client) else { return false };
+    if p.saturating_sub(taken) > NEARLY_READ {
+        return false;
+    }
+    c.tx_kernel.store(p, Ordering::Relaxed);
+    let mine = state::cpu();
+    tx.tx.cpu.store(mine, Ordering::Relaxed);
+    tx.tx.to_ring(tx.rx, p)
+}
+
+/// Whether everything this side put into the ring was taken.
+pub fn all_taken(c: &Conn) -> bool {
+    let tx = channel::sending(c);
+    let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
+    taken.off == 0 && taken.pos == c.tail().pos
+}
+
+/// A sender of this family died in the middle: step over what it had published (L4).
+fn mend(c: &Conn) {
+    let tx = channel::sending(c);
+    if in_ring(tx.tx.epoch()) {
+        let mut tail = c.tail();
+        stream::recover(&tx.ring, &mut tail);
+        c.set_tail(tail);
+    }
+}
+
+/// The peer is not honest, or memory is not what it should be: the connection ends, loudly.
+pub fn reset(fd: i32, c: &Conn) {
+    c.reason.store(Reason::Corrupt as u32, Ordering::Relaxed);
+    state::count(Reason::Corrupt);
+    if let Some(s) = channel::slot(c) {
+        s.kill(c.generation.load(Ordering::Relaxed));
+    }
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let args = [
+        fd as usize,
+        libc::SOL_SOCKET as usize,
+        libc::SO_LINGER as usize,
+        &linger as *const _ as usize,
+        size_of::<libc::linger>(),
+        0,
+    ];
+    // SAFETY: a plain option; the struct outlives the call.
+    let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
+    let args = [fd as usize, libc::SHUT_RDWR as usize, 0, 0, 0, 0];
+    // SAFETY: no pointers.
+    let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+}

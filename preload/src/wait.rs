@@ -1,0 +1,187 @@
+//! poll and select on channels: look, fix up what the kernel says, sleep only in the kernel (W2, W3).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family, Stage};
+use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+
+use crate::fdtable::{self, Entry};
+use crate::rx::{self, Settled};
+use crate::{channel, epoll, state};
+
+const IN: i16 = POLLIN | POLLRDNORM;
+const OUT: i16 = POLLOUT | POLLWRNORM;
+
+/// Whether any of the descriptors needs more than the kernel's own answer.
+pub fn concerns(fds: &[pollfd]) -> bool {
+    let Some(family) = state::family() else { return false };
+    fds.iter().any(|p| match fdtable::get(p.fd) {
+        Entry::Conn(i) => matches!(family.conn(i).stage(), Stage::Accepted | Stage::Live),
+        Entry::Epoll(_) => true,
+        _ => false,
+    })
+}
+
+fn live(family: Family, p: &pollfd) -> Option<&'static Conn> {
+    let c = family.conn(fdtable::conn(p.fd)?);
+    matches!(c.stage(), Stage::Accepted | Stage::Live).then_some(c)
+}
+
+fn has_data(c: &Conn) -> bool {
+    let rx = channel::receiving(c);
+    in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+}
+
+/// poll(2): `timeout` in nanoseconds, negative for ever. `kernel(timeout)` is libc's ppoll on the same
+/// array; `quiet`: it changes the signal mask, so nothing may delay signals in user space.
+pub fn poll(
+    fds: &mut [pollfd],
+    timeout: i64,
+    quiet: bool,
+    kernel: impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
+) -> Result<i32, i32> {
+    let Some(family) = state::family() else { return kernel(fds, timeout) };
+    if let Some(n) = alone(family, fds) {
+        return Ok(n);
+    }
+    let start = if timeout > 0 { state::now() } else { 0 };
+    let mut spun = quiet;
+    loop {
+        if timeout == 0 || any_news(family, fds) {
+            let n = pass(family, fds, 0, &kernel)?;
+            if n > 0 || timeout == 0 {
+                return Ok(n);
+            }
+        }
+        if !spun && worthwhile(family, fds) {
+            spun = true;
+            if spin(family, fds) {
+                continue;
+            }
+        }
+        let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
+        let n = asleep(family, fds, remaining, &kernel)?;
+        if n > 0 || remaining == 0 {
+            return Ok(n);
+        }
+        spun = true;
+    }
+}
+
+/// The commonest case without any system call: one channel, and something is there.
+fn alone(family: Family, fds: &mut [pollfd]) -> Option<i32> {
+    let [p] = fds else { return None };
+    let c = live(family, p)?;
+    if p.events & IN == 0 || !has_data(c) {
+        return None;
+    }
+    p.revents = p.events & IN;
+    if p.events & OUT != 0 && in_ring(channel::sending(c).tx.epoch()) {
+        p.revents |= p.events & OUT;
+    }
+    Some(1)
+}
+
+fn any_news(family: Family, fds: &[pollfd]) -> bool {
+    fds.iter().any(|p| {
+        p.events & IN != 0
+            && match fdtable::get(p.fd) {
+                Entry::Conn(_) => live(family, p).is_some_and(|c| rx::news(c, &channel::receiving(c))),
+                Entry::Epoll(i) => epoll::has_news(i),
+                _ => false,
+            }
+    })
+}
+
+/// Asks the kernel, then makes its answer true for channels: a bell alone is nothing to read.
+fn pass(
+    family: Family,
+    fds: &mut [pollfd],
+    timeout: i64,
+    kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
+) -> Result<i32, i32> {
+    kernel(fds, timeout)?;
+    let mut n = 0;
+    for p in fds.iter_mut() {
+        if let Some(c) = live(family, p) {
+            if p.revents & IN != 0 {
+                let hot = channel::receiving(c).word.is_hot();
+                if rx::settle(family, p.fd, c, !hot) == Settled::Quiet {
+                    p.revents &= !IN;
+                }
+            }
+            if p.events & IN != 0 && has_data(c) {
+                p.revents |= p.events & IN;
+            }
+        } else if let Entry::Epoll(i) = fdtable::get(p.fd) {
+            if p.events & IN != 0 && epoll::has_news(i) {
+                p.revents |= p.events & IN;
+            }
+        }
+        n += i32::from(p.revents != 0);
+    }
+    Ok(n)
+}
+
+/// W2 for every channel in the list, one more look, then the kernel's wait.
+fn asleep(
+    family: Family,
+    fds: &mut [pollfd],
+    timeout: i64,
+    kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
+) -> Result<i32, i32> {
+    let mut news = false;
+    let mut armed = 0;
+    for p in fds.iter() {
+        if let Entry::Epoll(i) = fdtable::get(p.fd) {
+            epoll::expose(i);
+        }
+        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+            // Stale bells out, so that the kernel's readiness means something.
+            news |= rx::settle(family, p.fd, c, true) == Settled::News;
+            channel::receiving(c).word.sleep();
+        }
+        armed += 1;
+        if news {
+            break;
+        }
+    }
+    news = news || any_news(family, fds);
+    let result = if news { pass(family, fds, 0, kernel) } else { pass(family, fds, timeout, kernel) };
+    for p in &fds[..armed] {
+        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+            channel::receiving(c).word.awake();
+        }
+    }
+    result
+}
+
+fn worthwhile(family: Family, fds: &[pollfd]) -> bool {
+    fds.iter().take(64).any(|p| {
+        live(family, p).is_some_and(|c| {
+            p.events & IN != 0 && c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
+        })
+    })
+}
+
+/// Looks for a while; the first channel's own record says how long that pays.
+fn spin(family: Family, fds: &[pollfd]) -> bool {
+    let Some(c) = fds.iter().find_map(|p| live(family, p)) else { return false };
+    let longest = state::SPIN.load(Ordering::Relaxed);
+    let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
+    if budget == 0 {
+        c.rx_spin.store(longest / 16, Ordering::Relaxed);
+        return false;
+    }
+    for c in fds.iter().filter_map(|p| live(family, p)) {
+        if c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::SHARED | Conn::ARMED) {
+            channel::receiving(c).word.heat();
+        }
+    }
+    let hit = rx::spin_until(budget, || any_news(family, fds));
+    let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
+    c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
+    hit
+}
