@@ -43,6 +43,8 @@ static MET: [Guest; GUESTS] = [const {
 }; GUESTS];
 /// Guests in use lie below this.
 static HIGH: AtomicUsize = AtomicUsize::new(0);
+/// Introductions whose hello had not come yet.
+static WAITING: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
 /// Threads walking the guests; nobody unmaps while there are any.
 static WALKERS: AtomicU32 = AtomicU32::new(0);
 /// One thread at a time receives hellos.
@@ -207,26 +209,45 @@ fn receive_hellos(port: u16) -> bool {
         for _ in 0..16 {
             let Ok(conn) = raw::accept(fd, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) else { break };
             any |= greet(conn);
-            raw::close(conn);
+        }
+    }
+    for w in &WAITING {
+        let conn = w.swap(-1, Ordering::AcqRel);
+        if conn >= 0 {
+            fdtable::set(conn, fdtable::Entry::None);
+            any |= greet(conn);
         }
     }
     BUSY.store(0, Ordering::Release);
     any
 }
 
+/// Takes one hello, or puts the connection aside: the client may be between connect and send.
 fn greet(conn: i32) -> bool {
-    let Some(cred) = intro::peer_credentials(conn) else {
-        state::count(Reason::Owner);
-        return false;
-    };
-    match intro::recv_hello(conn) {
+    let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
+        (None, _) => {
+            state::count(Reason::Owner);
+            false
+        }
         // SAFETY: just received, ours alone; closed on drop.
-        Ok(fd) => admit(unsafe { OwnedFd::from_raw_fd(fd) }, &cred),
-        Err(bad) => {
+        (Some(cred), Ok(fd)) => admit(unsafe { OwnedFd::from_raw_fd(fd) }, &cred),
+        (_, Err(intro::Bad::Late)) => {
+            let free = |w: &&AtomicI32| {
+                w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            };
+            if WAITING.iter().any(|w| free(&w)) {
+                fdtable::mark_internal(conn);
+                return false;
+            }
+            false
+        }
+        (_, Err(bad)) => {
             state::count(if bad == intro::Bad::Version { Reason::Version } else { Reason::Corrupt });
             false
         }
-    }
+    };
+    raw::close(conn);
+    admitted
 }
 
 /// Maps a client's arena.

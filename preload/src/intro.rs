@@ -27,6 +27,8 @@ pub struct Hello {
 /// Why a hello was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
+    /// Nothing yet.
+    Late,
     /// Not a hello at all, or without a descriptor.
     Shape,
     /// Another version.
@@ -123,6 +125,9 @@ pub fn recv_hello(conn: i32) -> Result<i32, Bad> {
     };
     for fd in &fds[1.min(n)..n] {
         raw::close(*fd);
+    }
+    if got == Err(libc::EAGAIN) {
+        return Err(Bad::Late);
     }
     let verdict = if got != Ok(size_of::<Hello>()) || hello.magic != MAGIC || n == 0 {
         Err(Bad::Shape)

@@ -62,8 +62,8 @@ impl Tuple {
     #[inline]
     pub fn hash(&self, len: usize) -> usize {
         // Ports differ most; a multiplier spreads neighbours.
-        let key = (u32::from(self.client_port) << 16) | u32::from(self.server_port);
-        (key.wrapping_mul(0x9e37_79b1) >> 8) as usize & (len - 1)
+        let key = (u64::from(self.client_port) << 16) | u64::from(self.server_port);
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (len - 1)
     }
     /// As six words, the form in which it lies in shared memory.
     fn words(&self) -> [u64; 5] {

@@ -1,0 +1,146 @@
+//! Taking turns: every round runs all ways, so that each meets the same state of the machine.
+
+use std::io::{stderr, IsTerminal, Write};
+use std::time::Duration;
+
+use super::kit::Way;
+use super::process::Cost;
+use super::stats::{Interval, Spread};
+use super::Error;
+
+/// What one way came to in one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// What is compared: requests or bits in a second, milliseconds of CPU time, ...
+    pub value: f64,
+    /// Of the server, in that time.
+    pub server: Cost,
+    /// Of the client.
+    pub client: Cost,
+}
+
+/// The samples of some ways, round by round.
+#[derive(Clone, Debug)]
+pub struct Turns<S = Sample> {
+    ways: Vec<Way>,
+    rounds: Vec<Vec<S>>,
+}
+
+impl<S> Turns<S> {
+    /// Runs all ways in each round; every other round in the opposite order.
+    ///
+    /// # Errors
+    /// The first error of a run.
+    pub fn take(
+        ways: &[Way],
+        rounds: usize,
+        mut run: impl FnMut(Way, usize) -> Result<S, Error>,
+    ) -> Result<Turns<S>, Error> {
+        let mut turns = Turns { ways: ways.to_vec(), rounds: Vec::new() };
+        for round in 0..rounds {
+            let mut order: Vec<usize> = (0..ways.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            let mut samples = Vec::new();
+            for i in order {
+                samples.push((i, run(ways[i], round)?));
+            }
+            samples.sort_by_key(|(i, _)| *i);
+            turns.rounds.push(samples.into_iter().map(|(_, sample)| sample).collect());
+        }
+        Ok(turns)
+    }
+
+    /// One number of each sample of a way.
+    pub fn each(&self, way: Way, number: impl Fn(&S) -> f64) -> Vec<f64> {
+        let Some(i) = self.ways.iter().position(|w| *w == way) else { return Vec::new() };
+        self.rounds.iter().map(|round| number(&round[i])).collect()
+    }
+
+    /// The rounds' own ratios between two ways, and their median.
+    pub fn ratio(&self, way: Way, to: Way, number: impl Fn(&S) -> f64) -> Option<Interval> {
+        let pairs = self.each(way, &number).into_iter().zip(self.each(to, &number));
+        let ratios: Vec<f64> = pairs.map(|(a, b)| a / b).filter(|ratio| ratio.is_finite()).collect();
+        Interval::of(&ratios)
+    }
+
+    /// The ways, in the order given.
+    pub fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+}
+
+impl Turns {
+    /// The values of a way.
+    pub fn values(&self, way: Way) -> Option<Spread> {
+        Spread::of(&self.each(way, |sample| sample.value))
+    }
+}
+
+/// A work load whose runs should all take the same time, however fast it goes: `-n` for redis-benchmark.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    rate: Option<f64>,
+    first: u64,
+}
+
+impl Pace {
+    /// Begins with this many requests, to see how fast they go.
+    pub fn starting_with(first: u64) -> Pace {
+        Pace { rate: None, first }
+    }
+
+    /// So many requests take about this time.
+    pub fn requests(&self, time: Duration) -> u64 {
+        match self.rate {
+            None => self.first,
+            Some(rate) => ((rate * time.as_secs_f64()) as u64).max(self.first),
+        }
+    }
+
+    /// Learns from a run.
+    pub fn learn(&mut self, rate: f64) {
+        self.rate = Some(rate);
+    }
+}
+
+/// One line that tells how far things are, where somebody looks; nothing in a file or a pipe.
+pub struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    /// On standard error.
+    pub fn new() -> Progress {
+        Progress { shown: stderr().is_terminal() }
+    }
+
+    /// Replaces the line.
+    pub fn show(&self, line: &str) {
+        if self.shown {
+            // Who does not want to hear of it loses nothing.
+            let _ = write!(stderr(), "\r\x1b[K{line}");
+        }
+    }
+
+    /// Takes the line away, before something that stays is printed.
+    pub fn clear(&self) {
+        self.show("");
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;
