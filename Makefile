@@ -22,7 +22,7 @@ help:
 	@echo 'make demo        redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side'
 	@echo 'make check       everything a change must pass (set CI=true to let skips fail)'
 	@echo 'make check-long  the same, then soaks, storms and licences'
-	@echo 'make bench       one edge between two cores, with TCP, AF_UNIX and a pipe beside it'
+	@echo 'make bench       the table of targets: programs over TCP and over DP, and one edge; ARGS=--help'
 	@echo 'make install     to PREFIX=$(PREFIX), below DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make clean       removes $(target)'
@@ -30,8 +30,8 @@ help:
 build:
 	$(CARGO) build --release -p dpfd -p dp-preload
 
-demo: build
-	./.ci/demo
+demo:
+	@CARGO='$(CARGO)' ./.ci/demo $(ARGS)
 
 check:
 	./.ci/check
@@ -39,10 +39,10 @@ check:
 check-long:
 	./.ci/check long
 
-bench: build
-	$(target)/release/dp bench lat
-	$(target)/release/dp bench rate
-	$(target)/release/dp bench bw
+bench:
+	@./.ci/tools redis-server redis-benchmark redis-cli iperf3
+	$(CARGO) build --release
+	$(target)/release/programs_bench $(ARGS)
 
 # Does not build: `make build`, then `sudo make install`.
 install:

@@ -18,6 +18,7 @@
 
 mod combo;
 mod job;
+pub mod measure;
 mod pair;
 pub mod programs;
 #[cfg(test)]

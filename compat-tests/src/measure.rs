@@ -19,6 +19,7 @@ pub mod redis;
 pub mod report;
 pub mod scratch;
 pub mod stats;
+pub mod targets;
 pub mod turns;
 
 use std::fmt::Display;

@@ -115,6 +115,16 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
         return false;
     }
     let Some(family) = state::family_or_make() else { return false };
+    let unseen = match fd {
+        // stdio reads and writes the standard streams inside itself.
+        0..=2 => Some(Reason::Stdio),
+        _ if state::URING.load(Ordering::Relaxed) => Some(Reason::IoUring),
+        _ => None,
+    };
+    if let Some(why) = unseen {
+        family.count(why);
+        return false;
+    }
     let Some(member) = state::member() else {
         family.count(Reason::Slots);
         return false;
@@ -252,11 +262,15 @@ fn base_position(fd: i32, c: &Conn) -> bool {
 
 /// Both sides agreed.
 fn go_live(family: Family, fd: i32, c: &Conn) {
-    // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms (W14).
-    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-    if c.watched.load(Ordering::Relaxed) > 0 {
-        c.set(Conn::SEEN);
+    // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
+    // cork longer (W14). What the program asked for is remembered for its questions.
+    for (name, flag) in [(libc::TCP_NODELAY, Conn::NODELAY), (libc::TCP_CORK, Conn::CORK)] {
+        if raw::getsockopt_int(fd, libc::IPPROTO_TCP, name).is_ok_and(|v| v != 0) {
+            c.set(flag);
+        }
     }
+    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
+    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     c.set_stage(Stage::Live);
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }

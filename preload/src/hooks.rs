@@ -90,8 +90,6 @@ macro_rules! one {
 macro_rules! hooks {
     ($($form:ident fn $name:ident($($v:ident: $t:ty),*) -> $r:ty = $body:path;)*) => {
         $(one!($form $name($($v: $t),*) -> $r = $body);)*
-        /// Every symbol of the table.
-        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
         /// Finds every next definition, so that no hook has to, later, inside a signal handler.
         #[cfg(not(test))]
         pub fn warm() {
@@ -154,6 +152,9 @@ hooks! {
     quick fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawn;
     quick fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawnp;
     quick fn posix_spawn_file_actions_adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int = ops::leave::adddup2;
+    sleep fn syscall(n: core::ffi::c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> core::ffi::c_long = ops::raw::syscall;
+    quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
+    quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
     // waiting
     sleep fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
     sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;

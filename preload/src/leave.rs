@@ -1,13 +1,13 @@
 //! Leaving the channel for good, because somebody else will use the descriptor who cannot see it: stdio,
 //! an executed program, another process (PROTOCOLS E8).
 //!
-//! Sending goes back to TCP as in any hand-back. Receiving: the word says LEFT, bells already counted are
-//! waited for and drained, the cursor stays where it is; the peer puts what is unread in the ring on TCP
-//! ([`follow`]) and stays there.
+//! Both sides may leave at once, so each clears its own direction completely: the sender takes back what the
+//! receiver has not committed (the cursor is frozen), puts it on TCP, and stays there ([`clear`]). For the
+//! other direction the word says LEFT, bells already counted are waited for and drained, and the peer, who
+//! gets one bell to look, clears its own in turn.
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::Cursor;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Reason, Stage};
@@ -61,44 +61,35 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) {
     c.tx_lock.lock(state::me(), family);
     let out = channel::sending(c);
     // One bell, so that a sleeping peer looks and follows; it has to stand in a ring epoch.
-    let ring = in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out);
-    if ring {
+    if in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out) {
         tx::announce(c, fd, &out);
-        tx::hand_back(c, &out);
     }
-    c.set(Conn::TX_TCP);
+    clear(fd, c, &out);
     c.tx_lock.unlock();
     c.rx_lock.lock(state::me(), family);
     rx::drain_for_close(fd, c, &inward);
     c.rx_lock.unlock();
 }
 
-/// Sender: the receiver left. What it has not taken goes onto TCP, from the frozen cursor on. Under the
+/// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
 /// sender's lock.
-pub fn follow(fd: i32, c: &Conn, out: &End) {
-    if c.has(Conn::TX_TCP) || !in_ring(out.tx.epoch()) {
-        c.set(Conn::TX_TCP);
-        return;
-    }
-    c.reason.store(Reason::PeerLeft as u32, Ordering::Relaxed);
-    state::count(Reason::PeerLeft);
-    let end = c.tail().pos;
-    let mut buf = [0u8; 4096];
-    loop {
-        let mut w = Walk::one(buf.as_mut_ptr(), buf.len());
-        let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
-        if at.pos == end {
-            break;
+pub fn clear(fd: i32, c: &Conn, out: &End) {
+    if !c.has(Conn::TX_TCP) && in_ring(out.tx.epoch()) {
+        let mut at = stream::freeze(&out.rx.cursor);
+        // Data is data again from here on: told before the first of it is there.
+        out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
+        let end = c.tail().pos;
+        let mut buf = [0u8; 4096];
+        while at.pos != end {
+            let mut w = Walk::one(buf.as_mut_ptr(), buf.len());
+            let Ok(n) = stream::retrieve(&out.ring, &mut at, &mut w) else { break };
+            if n == 0 || !put_on_tcp(fd, &buf[..n]) {
+                break;
+            }
+            c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
         }
-        // The receiver moves the cursor no more, so it is ours to move.
-        let Ok(n) = stream::pull(&out.ring, &out.rx.cursor, &mut w, false) else { break };
-        if !put_on_tcp(fd, &buf[..n]) {
-            break;
-        }
-        c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+        c.back.fetch_add(1, Ordering::Relaxed);
     }
-    out.tx.to_tcp(end, c.tx_kernel.load(Ordering::Relaxed));
-    c.back.fetch_add(1, Ordering::Relaxed);
     c.set(Conn::TX_TCP);
 }
 
@@ -117,6 +108,15 @@ fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// The peer left: follows it. Under the sender's lock.
+pub fn follow(fd: i32, c: &Conn, out: &End) {
+    if !c.has(Conn::TX_TCP) {
+        c.reason.store(Reason::PeerLeft as u32, Ordering::Relaxed);
+        state::count(Reason::PeerLeft);
+        clear(fd, c, out);
+    }
 }
 
 /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.

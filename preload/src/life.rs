@@ -3,7 +3,6 @@
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
-use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
@@ -85,8 +84,7 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
     // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
     edge.word.leave();
     c.rx_lock.lock(state::me(), family);
-    let unread = in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&edge.ring, &edge.rx.cursor);
-    if unread {
+    if rx::unread(fd, c, &edge) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
         let args = [
             fd as usize,
@@ -141,6 +139,10 @@ pub fn copied(old: i32, new: i32) {
         Entry::Conn(i) => {
             fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
             fdtable::set(new, Entry::Conn(i));
+            if (0..=2).contains(&new) {
+                // A connection as standard input or output: stdio uses it inside itself.
+                crate::leave::leave(new, Reason::Stdio);
+            }
         }
         Entry::Listener(i) => {
             door::retain(i);

@@ -52,17 +52,68 @@ pub const FLAGS: i32 = libc::MSG_PEEK
     | libc::MSG_NOSIGNAL
     | libc::MSG_CMSG_CLOEXEC;
 
-/// Whether the direction's ring, or a switch, has something to say. Two or three loads.
+/// Whether the direction's ring, or a switch, may have something to say. Two or three loads; [`news`] knows.
 #[inline(always)]
-pub fn news(c: &Conn, rx: &End) -> bool {
+pub fn hint(c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
     (in_ring(r) && stream::waiting(&rx.ring, &rx.rx.cursor)) || rx.tx.moved(r)
+}
+
+/// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
+#[inline]
+pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
+    if !hint(c, rx) {
+        return false;
+    }
+    if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+        c.rx_lock.lock(state::me(), family);
+        catch_up(fd, c, rx);
+        c.rx_lock.unlock();
+    }
+    in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+}
+
+/// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
+/// the sender's line cannot be.
+fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
+    loop {
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        match rx.tx.view(r) {
+            Ok(View::Same) => return true,
+            Ok(View::RingAt(p)) => {
+                let at = c.rx_kernel.load(Ordering::Relaxed);
+                if at > p {
+                    return false;
+                }
+                // Bells of the epoch before are all that may still lie in front of the switch.
+                let bells = c.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
+                if at < p && (bells == 0 || drain(fd, c, bells) == 0) {
+                    return true;
+                }
+                if c.rx_kernel.load(Ordering::Relaxed) == p {
+                    c.rx_epoch.store(r + 1, Ordering::Release);
+                }
+            }
+            Ok(View::TcpAt { end, q }) => {
+                let at = Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire));
+                if !at.frozen && at.pos != end {
+                    // Tokens were published before the hand-back was: there must be one.
+                    return stream::waiting(&rx.ring, &rx.rx.cursor)
+                        || Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos == end;
+                }
+                c.rx_data.store(q, Ordering::Relaxed);
+                c.rx_epoch.store(r + 1, Ordering::Release);
+                rx.rx.acknowledge(r + 1);
+            }
+            Err(_) => return false,
+        }
+    }
 }
 
 /// The fast path: what is in the ring right now. `None`: take the long way.
 #[inline(always)]
 pub fn quick(c: &Conn, w: &mut Walk) -> Option<usize> {
-    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) || c.has(Conn::ARMED) {
         return None;
     }
     let rx = channel::receiving(c);
@@ -82,6 +133,14 @@ fn took(c: &Conn, rx: &End, n: usize) {
     // W5: while nobody looks in user space, a new byte must be a new edge for whoever waits.
     if !rx.word.is_hot() && rx.word.is_rung() {
         rx.word.arm();
+    }
+}
+
+/// After a receive on an end that somebody watches whom the shim cannot see into: an empty ring must not
+/// leave the kernel readable.
+fn tidy(family: Family, fd: i32, c: &Conn) {
+    if c.has(Conn::ARMED) && bells_out(c, &channel::receiving(c)) {
+        settle(family, fd, c, true);
     }
 }
 
@@ -110,33 +169,21 @@ pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step
                 }
                 if !peek {
                     took(c, &rx, n);
+                    tidy(family, fd, c);
                 }
                 return Step::Got(n);
             }
             Err(Error::Empty) => {}
             Err(_) => return broken(fd, c),
         }
-        match rx.tx.view(r) {
-            Ok(View::Same) => return Step::Nothing,
-            Ok(View::TcpAt { end, q }) => {
-                // Tokens were published before the hand-back was: look once more before believing it.
-                if Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos != end {
-                    if stream::waiting(&rx.ring, &rx.rx.cursor) {
-                        continue;
-                    }
-                    if Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos != end {
-                        return broken(fd, c);
-                    }
-                }
-                c.rx_lock.lock(state::me(), family);
-                if c.rx_epoch.load(Ordering::Relaxed) == r {
-                    c.rx_data.store(q, Ordering::Relaxed);
-                    c.rx_epoch.store(r + 1, Ordering::Release);
-                    rx.rx.acknowledge(r + 1);
-                }
-                c.rx_lock.unlock();
-            }
-            _ => return broken(fd, c),
+        if !rx.tx.moved(r) {
+            return Step::Nothing;
+        }
+        c.rx_lock.lock(state::me(), family);
+        let sane = catch_up(fd, c, &rx);
+        c.rx_lock.unlock();
+        if !sane {
+            return broken(fd, c);
         }
     }
 }
@@ -153,18 +200,16 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
             Ok(n) => n,
             Err(e) => return Some(Step::Err(e)),
         };
+        if !catch_up(fd, c, rx) {
+            return Some(broken(fd, c));
+        }
+        if c.rx_epoch.load(Ordering::Relaxed) != r {
+            return None;
+        }
         let at = c.rx_kernel.load(Ordering::Relaxed);
         let limit = match rx.tx.view(r) {
-            Ok(View::Same) => there,
-            Ok(View::RingAt(p)) => match p.checked_sub(at) {
-                Some(0) => {
-                    c.rx_epoch.store(r + 1, Ordering::Release);
-                    return None;
-                }
-                Some(rest) => there.min(rest as usize),
-                None => return Some(broken(fd, c)),
-            },
-            _ => return Some(broken(fd, c)),
+            Ok(View::RingAt(p)) => there.min(p.saturating_sub(at) as usize),
+            _ => there,
         };
         let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
         if bells > 0 && limit > 0 {
@@ -173,7 +218,16 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
         }
         if limit == 0 {
             // Nothing to read of this epoch: is it the end, an error, or just nothing yet?
-            return match peek_one(fd) {
+            let at_kernel = peek_one(fd);
+            if rx.tx.moved(r) && at_kernel != Err(libc::EAGAIN) && there == 0 {
+                // It said where it went before it ended (W11).
+                return if catch_up(fd, c, rx) && c.rx_epoch.load(Ordering::Relaxed) == r {
+                    Some(Step::Nothing)
+                } else {
+                    None
+                };
+            }
+            return match at_kernel {
                 Ok(0) => Some(Step::Eof),
                 Ok(_) if there == 0 => None,
                 Ok(_) => Some(Step::Nothing),
@@ -229,21 +283,39 @@ fn drain(fd: i32, c: &Conn, n: usize) -> usize {
 /// Before the last close: takes every bell that was counted, waiting a moment for one on its way, or the
 /// kernel would answer the peer with a reset instead of a FIN.
 pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
-    let r = c.rx_epoch.load(Ordering::Relaxed);
-    if !in_ring(r) {
-        return;
-    }
     let end = state::now() + 1_000_000;
-    while !rx.tx.moved(r) && bells_out(c, rx) {
-        let there = raw::queued(fd).unwrap_or(0);
-        if there > 0 && !rx.tx.moved(r) {
-            drain(fd, c, there);
-        } else if state::now() > end {
+    loop {
+        if !catch_up(fd, c, rx) {
             return;
-        } else {
-            core::hint::spin_loop();
         }
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        let there = raw::queued(fd).unwrap_or(0);
+        if !rx.tx.moved(r) {
+            let data = c.rx_data.load(Ordering::Relaxed);
+            let at = c.rx_kernel.load(Ordering::Relaxed);
+            let bells = if in_ring(r) { there } else { (data.saturating_sub(at) as usize).min(there) };
+            let all = if in_ring(r) { !bells_out(c, rx) } else { data <= at };
+            if bells > 0 {
+                drain(fd, c, bells);
+                continue;
+            }
+            if all {
+                return;
+            }
+        }
+        if state::now() > end {
+            return;
+        }
+        core::hint::spin_loop();
     }
+}
+
+/// Whether the program has not read everything the peer put into the ring. Under the lock.
+pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
+    catch_up(fd, c, rx);
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    // Tokens behind a switch that was not reached yet count as well.
+    (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring, &rx.rx.cursor)
 }
 
 fn peek_one(fd: i32) -> Result<usize, i32> {
@@ -269,50 +341,57 @@ pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
 }
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool) -> Settled {
-    let r = c.rx_epoch.load(Ordering::Relaxed);
-    if !in_ring(r) {
+    let ringing = || {
+        in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+    };
+    loop {
+        if !catch_up(fd, c, rx) {
+            return Settled::News; // the next step finds out
+        }
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        let ring = in_ring(r);
+        // Counted before arming; what is counted now came before the epoch is looked at again below.
+        let there = if !ring || bells_out(c, rx) { raw::queued(fd).unwrap_or(0) } else { 0 };
         if arm {
             rx.word.arm();
         }
-        if rx.tx.moved(r) {
+        if ringing() {
+            if arm && there > 0 {
+                rx.word.unarm();
+            } else if !arm && there > 0 && !rx.tx.moved(r) {
+                drain(fd, c, there);
+            }
             return Settled::News;
         }
-        // Bells of the ring epoch before this one are not data.
-        let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
-        if bells > 0 && drain(fd, c, bells as usize) < bells as usize {
-            return Settled::Quiet;
+        if rx.tx.moved(r) {
+            if !catch_up(fd, c, rx) || c.rx_epoch.load(Ordering::Relaxed) != r {
+                continue;
+            }
+            // Bytes of this epoch are still on their way, or wait in the kernel.
+            return if there > 0 { Settled::News } else { Settled::Quiet };
         }
-        return match peek_one(fd) {
+        let bells = if ring {
+            there
+        } else {
+            let before = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+            (before as usize).min(there)
+        };
+        if bells > 0 {
+            drain(fd, c, bells);
+        }
+        let at_kernel = peek_one(fd);
+        // FIN seen, ring looked at again (W11).
+        if ringing() || rx.tx.moved(r) {
+            continue;
+        }
+        return match at_kernel {
             Ok(0) => Settled::Eof,
+            // In a ring epoch only another bell can be there: its token is, or was, too.
+            Ok(_) if ring => Settled::Quiet,
             Ok(_) => Settled::News,
             Err(libc::EAGAIN) => Settled::Quiet,
             Err(e) => Settled::Err(e),
         };
-    }
-    let there = if bells_out(c, rx) { raw::queued(fd).unwrap_or(0) } else { 0 };
-    if arm {
-        rx.word.arm();
-    }
-    if news(c, rx) {
-        if arm && there > 0 {
-            rx.word.unarm();
-        } else if !arm && there > 0 && !rx.tx.moved(r) {
-            drain(fd, c, there);
-        }
-        return Settled::News;
-    }
-    if there > 0 {
-        drain(fd, c, there);
-    }
-    let at_kernel = peek_one(fd);
-    // FIN seen, ring looked at again (W11).
-    if news(c, rx) {
-        return Settled::News;
-    }
-    match at_kernel {
-        Ok(0) => Settled::Eof,
-        Ok(_) | Err(libc::EAGAIN) => Settled::Quiet,
-        Err(e) => Settled::Err(e),
     }
 }
 
@@ -344,12 +423,15 @@ pub fn receive(
     c: &Conn,
     w: &mut Walk,
     flags: i32,
-    sleep: impl Fn() -> Result<usize, i32>,
+    sleep: &dyn Fn() -> Result<usize, i32>,
 ) -> Result<usize, i32> {
     let mut sum = 0;
     let want = w.left();
     if want == 0 {
-        return Ok(0);
+        // Waits as any other, and takes nothing.
+        let mut byte = 0u8;
+        let mut one = Walk::one(&mut byte, 1);
+        return receive(family, fd, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
     loop {
@@ -365,6 +447,7 @@ pub fn receive(
             }
             Step::Eof => return Ok(sum),
             Step::Err(_) if sum > 0 => return Ok(sum),
+            Step::Err(_) if news(family, fd, c, &channel::receiving(c)) => continue,
             Step::Err(e) => return outcome(verdict(c, e)),
             Step::Nothing => {}
         }
@@ -397,17 +480,13 @@ pub fn receive(
             Settled::Quiet => {}
         }
         rx.word.sleep();
-        let slept = if news(c, &rx) { Ok(1) } else { sleep() };
+        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep() };
         rx.word.awake();
         looked = false;
         match slept {
             Ok(_) => {}
-            Err(e) if sum > 0 || news(c, &rx) => {
-                let _ = e;
-                if sum > 0 && !news(c, &rx) {
-                    return Ok(sum);
-                }
-            }
+            Err(_) if news(family, fd, c, &rx) => {}
+            Err(_) if sum > 0 => return Ok(sum),
             Err(e) => return outcome(verdict(c, e)),
         }
     }
@@ -469,7 +548,7 @@ fn look_a_while(c: &Conn) -> bool {
     // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
     let hot = c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::SHARED) && rx.word.heat();
     let _ = hot;
-    let hit = spin_until(budget, || news(c, &rx));
+    let hit = spin_until(budget, || hint(c, &rx));
     let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
     c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
     hit

@@ -12,6 +12,8 @@ use dpfd::sys::raw;
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
+/// The process has an io_uring: no new channels.
+pub static URING: AtomicBool = AtomicBool::new(false);
 static RULES: AtomicPtr<Rules> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
@@ -267,9 +269,4 @@ pub fn now() -> u64 {
 pub fn cpu() -> u32 {
     // SAFETY: no arguments; glibc reads it from the rseq area, without a system call.
     unsafe { libc::sched_getcpu() as u32 + 1 }
-}
-
-/// The memory's descriptor, for tests of descriptor hygiene.
-pub fn family_fd() -> i32 {
-    FAMILY_FD.load(Ordering::Relaxed)
 }

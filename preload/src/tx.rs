@@ -106,8 +106,9 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
 
 /// A bell without a token, so that the peer looks. Under the lock, in a ring epoch.
 pub fn announce(c: &Conn, fd: i32, tx: &End) {
-    tx.word.count_bell();
-    ring_bell(c, fd, tx);
+    if tx.word.count_bell() {
+        ring_bell(c, fd, tx);
+    }
 }
 
 /// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.

@@ -88,7 +88,7 @@ fn any_news(family: Family, fds: &[pollfd]) -> bool {
     fds.iter().any(|p| {
         p.events & IN != 0
             && match fdtable::get(p.fd) {
-                Entry::Conn(_) => live(family, p).is_some_and(|c| rx::news(c, &channel::receiving(c))),
+                Entry::Conn(_) => live(family, p).is_some_and(|c| rx::news(family, p.fd, c, &channel::receiving(c))),
                 Entry::Epoll(i) => epoll::has_news(i),
                 _ => false,
             }
@@ -139,6 +139,7 @@ fn asleep(
             epoll::expose(i);
         }
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+            crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
             news |= rx::settle(family, p.fd, c, true) == Settled::News;
             channel::receiving(c).word.sleep();
@@ -180,7 +181,9 @@ fn spin(family: Family, fds: &[pollfd]) -> bool {
             channel::receiving(c).word.heat();
         }
     }
-    let hit = rx::spin_until(budget, || any_news(family, fds));
+    let hit = rx::spin_until(budget, || {
+        fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
+    });
     let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
     c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
     hit

@@ -86,6 +86,13 @@ impl Walk {
         self.start = (self.at, self.here, self.rest, self.pieces, self.left);
     }
 
+    /// Whether the first piece lies where no program has memory. The kernel would say EFAULT; we would crash.
+    /// Other bad addresses do crash the program: dp-preload(7) says so.
+    #[inline(always)]
+    pub fn is_bad(&self) -> bool {
+        self.here > 0 && (self.at as usize) < 4096
+    }
+
     /// Steps over `n` bytes.
     pub fn skip(&mut self, n: usize) {
         self.step(n, |_, _| {});

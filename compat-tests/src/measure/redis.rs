@@ -1,6 +1,9 @@
 //! redis-server and redis-benchmark, as Debian ships them.
 
 mod control;
+mod session;
+
+pub use self::session::{Session, Shared};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +31,6 @@ const PORT_TRIES: usize = 3;
 
 /// A running server with one key in it, reachable by TCP and by an AF_UNIX socket.
 pub struct Server {
-    // Before the process in the order of drops: a server that ends would otherwise wait for nobody, but say so.
     control: Control,
     process: Process,
     port: u16,
@@ -133,7 +135,7 @@ fn await_ready(process: &mut Process, port: u16, socket: &Path) -> Result<Contro
 }
 
 /// What redis-benchmark is to do: GET of one key, without pipelining.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
     /// Connections at the same time.
     pub clients: u32,
@@ -144,6 +146,8 @@ pub struct Load {
 /// What a run of redis-benchmark came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
+    /// How many there were.
+    pub requests: u64,
     /// Requests in a second.
     pub rate: f64,
     /// Median time of a request in milliseconds.
@@ -160,6 +164,7 @@ pub struct Run {
 pub struct Benchmark<'a> {
     server: &'a Server,
     process: Process,
+    requests: u64,
     earlier: Cost,
 }
 
@@ -185,7 +190,8 @@ impl<'a> Benchmark<'a> {
         command.arg("-n").arg(requests.to_string()).arg("-k").arg(u8::from(load.keep).to_string());
         let what = format!("redis-benchmark ({}, {} clients, {requests} requests)", way.name(), load.clients);
         let earlier = server.cost()?;
-        Ok(Benchmark { server, process: kit.start(command, &what, cores.client)?, earlier })
+        let process = kit.start(command, &what, cores.client)?;
+        Ok(Benchmark { server, process, requests, earlier })
     }
 
     /// Its process number.
@@ -201,7 +207,7 @@ impl<'a> Benchmark<'a> {
         let finished = self.process.finish(limit)?;
         let server = self.server.cost()? - self.earlier;
         let [rate, p50_ms, p99_ms] = parse(&finished.out)?;
-        Ok(Run { rate, p50_ms, p99_ms, server, client: finished.cost })
+        Ok(Run { requests: self.requests, rate, p50_ms, p99_ms, server, client: finished.cost })
     }
 }
 

@@ -85,8 +85,7 @@ extern "C" fn note_interrupt(_: i32) {
 /// # Errors
 /// The system refuses a handler.
 pub fn catch_interrupts() -> Result<(), Error> {
-    let action =
-        SigAction::new(SigHandler::Handler(note_interrupt), SaFlags::SA_RESETHAND, SigSet::empty());
+    let action = SigAction::new(SigHandler::Handler(note_interrupt), SaFlags::SA_RESETHAND, SigSet::empty());
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // SAFETY: the handler stores one atomic, which is allowed at any moment, and this program has no other
         // handler that would be replaced.

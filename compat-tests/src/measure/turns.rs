@@ -27,6 +27,11 @@ pub struct Turns<S = Sample> {
 }
 
 impl<S> Turns<S> {
+    /// Samples that were taken elsewhere: a list a round, with one of each way in it.
+    pub fn of(ways: &[Way], rounds: Vec<Vec<S>>) -> Turns<S> {
+        Turns { ways: ways.to_vec(), rounds }
+    }
+
     /// Runs all ways in each round; every other round in the opposite order.
     ///
     /// # Errors
@@ -55,7 +60,7 @@ impl<S> Turns<S> {
     /// One number of each sample of a way.
     pub fn each(&self, way: Way, number: impl Fn(&S) -> f64) -> Vec<f64> {
         let Some(i) = self.ways.iter().position(|w| *w == way) else { return Vec::new() };
-        self.rounds.iter().map(|round| number(&round[i])).collect()
+        self.rounds.iter().filter_map(|round| round.get(i)).map(number).collect()
     }
 
     /// The rounds' own ratios between two ways, and their median.

@@ -152,9 +152,17 @@ impl Word {
         }
     }
 
-    /// A bell that goes out whatever the word says (a hand-back, a leave): counted, not marked rung.
-    pub fn count_bell(&self) {
-        self.0.fetch_add(BELL, Ordering::SeqCst);
+    /// A bell that goes out whatever the word says (the sender leaves): counted, not marked rung. False,
+    /// and not counted, when the receiver has left: to it, the byte would be data.
+    pub fn count_bell(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & LEFT == 0 {
+            match self.0.compare_exchange(word, word.wrapping_add(BELL), Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
     }
 
     /// W2: one more sleeper, and a new bell is wanted. Fenced: look at the edge again after it.

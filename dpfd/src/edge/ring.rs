@@ -85,18 +85,22 @@ pub struct Cursor {
     pub pos: Pos,
     /// Bytes of it already taken.
     pub off: u16,
+    /// The sender took the rest back and puts it on TCP (E8); no receiver commits any more.
+    pub frozen: bool,
 }
+
+const FROZEN: u64 = 1 << 15;
 
 impl Cursor {
     /// As stored in the edge's control line.
     #[inline(always)]
     pub fn pack(self) -> u64 {
-        (self.pos.0 << 16) | u64::from(self.off)
+        (self.pos.0 << 16) | u64::from(self.off) | if self.frozen { FROZEN } else { 0 }
     }
     /// From the edge's control line; every value is a valid cursor.
     #[inline(always)]
     pub fn unpack(word: u64) -> Cursor {
-        Cursor { pos: Pos(word >> 16), off: word as u16 }
+        Cursor { pos: Pos(word >> 16), off: word as u16 & 0x7fff, frozen: word & FROZEN != 0 }
     }
 }
 

@@ -158,12 +158,22 @@ pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// EBADMSG when the seals are missing or it is no memfd at all; else what fstat(2) says.
+/// EBADMSG when the seals are missing or it is no ordinary memfd at all; else what fstat(2) says.
 pub fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GET_SEALS takes no argument and fails with EINVAL on anything without seals.
     let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
     let need = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
     if seals < 0 || seals & need != need {
+        return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+    }
+    // Huge pages can be sealed too, but run out at the first touch of one: a fault, not an error.
+    // SAFETY: statfs is plain data, all zero is a value of it.
+    let mut fs: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: fstatfs fills the struct it is given.
+    if unsafe { libc::fstatfs(fd.as_raw_fd(), &mut fs) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if fs.f_type != libc::TMPFS_MAGIC {
         return Err(io::Error::from_raw_os_error(libc::EBADMSG));
     }
     // SAFETY: stat is plain data, all zero is a value of it.

@@ -109,6 +109,9 @@ pub fn pull<L: Lines + ?Sized>(
         // Acquire: what another receiver gave back is not read again as if it were new.
         let word = cursor.load(Ordering::Acquire);
         let start = Cursor::unpack(word);
+        if start.frozen {
+            return Err(Error::Empty);
+        }
         let got = copy_out(ring, start, dst);
         // Nothing, something impossible, or a peek that no commit confirms: true only if no other
         // receiver took this token meanwhile, or the sender may have reused its lines under our eyes.
@@ -178,15 +181,33 @@ fn copy_out<L: Lines + ?Sized>(
             }
         }
         walked += token.lines();
-        at = Cursor { pos: at.pos.add(token.lines()), off: 0 };
+        at = Cursor { pos: at.pos.add(token.lines()), ..Cursor::default() };
     }
     Ok((total, at))
+}
+
+/// Sender: takes back what no receiver has committed (E8). Receivers that are copying it now will fail to
+/// commit, and find the ring empty. Returns where the rest begins.
+pub fn freeze(cursor: &AtomicU64) -> Cursor {
+    // One instruction, so that a peer that keeps moving the cursor cannot hold us here.
+    let frozen = Cursor { frozen: true, ..Cursor::default() }.pack();
+    Cursor::unpack(cursor.fetch_or(frozen, Ordering::SeqCst))
+}
+
+/// Sender: copies out what it took back, from `at` on, and moves `at`.
+pub fn retrieve<L: Lines + ?Sized>(ring: &L, at: &mut Cursor, dst: &mut impl Sink) -> Result<usize, Error> {
+    let (n, end) = copy_out(ring, Cursor { frozen: false, ..*at }, dst)?;
+    *at = end;
+    Ok(n)
 }
 
 /// Whether a token waits at the cursor: one load of the cursor, one of the token.
 #[inline(always)]
 pub fn waiting<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64) -> bool {
     let at = Cursor::unpack(cursor.load(Ordering::Relaxed));
+    if at.frozen {
+        return false;
+    }
     // Anything but a clean "empty" is for the receive call to find out about.
     !matches!(ring::look(ring, at.pos), Err(Error::Empty))
 }
@@ -194,6 +215,9 @@ pub fn waiting<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64) -> bool {
 /// Bytes waiting, by walking the tokens; at most `limit` tokens are looked at (FIONREAD, `dp ls`).
 pub fn bytes_waiting<L: Lines + ?Sized>(ring: &L, cursor: &AtomicU64, limit: usize) -> usize {
     let start = Cursor::unpack(cursor.load(Ordering::Acquire));
+    if start.frozen {
+        return 0;
+    }
     let (mut pos, mut off, mut sum) = (start.pos, usize::from(start.off), 0usize);
     for _ in 0..limit {
         let Ok(token) = ring::look(ring, pos) else { break };

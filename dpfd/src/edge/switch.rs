@@ -168,7 +168,7 @@ impl TxLine {
 impl RxLine {
     /// A new connection whose ring starts at `start`. Only while nobody uses the edge.
     pub fn reset(&self, start: Pos) {
-        self.cursor.store(super::ring::Cursor { pos: start, off: 0 }.pack(), Ordering::Relaxed);
+        self.cursor.store(super::ring::Cursor { pos: start, ..Default::default() }.pack(), Ordering::Relaxed);
         self.ack.store(0, Ordering::Relaxed);
         self.consumed.store(0, Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);

@@ -19,6 +19,8 @@ mod loom_bell;
 #[cfg(loom)]
 mod loom_group;
 #[cfg(loom)]
+mod loom_leave;
+#[cfg(loom)]
 mod loom_receive;
 #[cfg(loom)]
 mod loom_ring;

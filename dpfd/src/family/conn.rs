@@ -133,8 +133,10 @@ impl Conn {
     pub const SHUT_RD: u32 = 8;
     /// Sending stays on TCP for good.
     pub const TX_TCP: u32 = 16;
-    /// A wait on it was seen: between waits it may be hot.
-    pub const SEEN: u32 = 32;
+    /// The program asked for TCP_NODELAY.
+    pub const NODELAY: u32 = 32;
+    /// The program asked for TCP_CORK.
+    pub const CORK: u32 = 64;
 
     /// How far it has come.
     #[inline(always)]

@@ -71,16 +71,15 @@ fn wait_loop(
         if set.hot_n > 0 {
             let Some(guard) = acquire(&set.lock) else { return kernel(events, max, timeout) };
             set.serial = set.serial.wrapping_add(1);
-            let mut n = set.look(family, events, 0, max);
             set.hits += 1;
             let now = state::now();
-            let ask = n == 0 || set.hits >= ASK_CALLS || now - set.checked > ASK_NS;
-            if n > 0 && !ask {
-                return Ok(n);
+            let mut n = 0;
+            // The kernel first when its turn has come, or a full array would keep it out for ever.
+            if timeout == 0 || set.hits >= ASK_CALLS || now - set.checked > ASK_NS {
+                set.sync(family);
+                n = set.ask(family, events, max, now);
             }
-            if n < max && (n > 0 || timeout == 0 || now - set.checked > ASK_NS) {
-                n = set.ask(family, events, n, max, now);
-            }
+            n = set.look(family, events, n, max);
             drop(guard);
             if n > 0 || timeout == 0 {
                 return Ok(n);
@@ -167,9 +166,12 @@ impl Set {
             }
             if ev == 0 {
                 let rx = channel::receiving(c);
+                let fd = reg.fd;
                 let gone = !rx.word.is_hot()
                     || c.stage() != Stage::Live
-                    || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
+                    || (rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed))
+                        && !rx::news(family, fd, c, &rx)
+                        && !in_ring(c.rx_epoch.load(Ordering::Relaxed)));
                 if gone {
                     self.cool_checked(family, r);
                 }
@@ -206,17 +208,14 @@ impl Set {
         self.cool(c, r);
     }
 
-    /// Adds what the kernel has, without waiting.
-    fn ask(&mut self, family: Family, events: *mut epoll_event, n: i32, max: i32, now: u64) -> i32 {
+    /// What the kernel has, without waiting.
+    fn ask(&mut self, family: Family, events: *mut epoll_event, max: i32, now: u64) -> i32 {
         self.checked = now;
         self.hits = 0;
-        // SAFETY: room for max - n entries.
-        match unsafe { raw::epoll_poll(self.fd, events.add(n as usize), max - n) } {
-            Ok(got) if got > 0 => {
-                let n = self.filter(family, events, n, n + got);
-                self.look(family, events, n, max)
-            }
-            _ => n,
+        // SAFETY: room for max entries.
+        match unsafe { raw::epoll_poll(self.fd, events, max) } {
+            Ok(got) if got > 0 => self.filter(family, events, 0, got),
+            _ => 0,
         }
     }
 
@@ -266,9 +265,14 @@ impl Set {
         }
         let mut bits = bits & (want | ALWAYS);
         if bits & IN != 0 {
-            let hot = self.regs.get(r).hot;
+            crate::leave::follow_if_left(family, fd, c);
+            // Hot by our list and by the word: somebody else may have cooled it.
+            let hot = channel::receiving(c).word.is_hot();
+            if !hot && self.regs.get(r).hot {
+                self.cool_checked(family, r);
+            }
             let was = rx::settle(family, fd, c, !hot);
-            let heated = hot || self.heat(c, r);
+            let heated = (hot && self.regs.get(r).hot) || self.heat(c, r);
             let ring = in_ring(c.rx_epoch.load(Ordering::Relaxed));
             match was {
                 // A hot one is reported by look(), with its edges.
@@ -298,7 +302,8 @@ impl Set {
                     (true, Some(seen)) => stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen,
                     _ => waiting(c),
                 };
-                if unseen || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) || !rx.word.is_hot() {
+                let moved = rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
+                if unseen || moved && rx::news(family, reg.fd, c, &rx) || !rx.word.is_hot() {
                     return true;
                 }
             }
@@ -368,7 +373,7 @@ impl Set {
             let reg = self.regs.get(r);
             if reg.want & IN != 0 {
                 let c = family.conn(reg.conn);
-                if c.stage() == Stage::Live && rx::news(c, &channel::receiving(c)) {
+                if c.stage() == Stage::Live && rx::hint(c, &channel::receiving(c)) {
                     return true;
                 }
             }

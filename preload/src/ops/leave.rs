@@ -105,3 +105,29 @@ pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
     // SAFETY: the program's arguments.
     unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }
 }
+
+/// vdprintf(3): glibc writes inside itself.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int {
+    if fdtable::conn(fd).is_some() {
+        leave::leave(fd, Reason::Stdio);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::vdprintf::real()(fd, format, args) }
+}
+
+/// vdprintf(3) under -D_FORTIFY_SOURCE.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int {
+    if fdtable::conn(fd).is_some() {
+        leave::leave(fd, Reason::Stdio);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::__vdprintf_chk::real()(fd, flag, format, args) }
+}

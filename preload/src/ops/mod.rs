@@ -6,8 +6,10 @@ pub mod fd;
 pub mod leave;
 pub mod open;
 pub mod option;
+pub mod raw;
 pub mod recv;
 pub mod send;
+pub mod variadic;
 pub mod wait;
 
 use core::ffi::c_int;

@@ -29,7 +29,15 @@ pub unsafe fn setsockopt(
         let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if live => return 0,
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if live && len >= 4 && !value.is_null() => {
+                let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
+                // SAFETY: the program's int.
+                match unsafe { value.cast::<c_int>().read_unaligned() } {
+                    0 => c.clear(flag),
+                    _ => c.set(flag),
+                }
+                return 0;
+            }
             // A low-water mark above one byte hides bells. While it is TCP, it stays TCP.
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if live => return 0,
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
@@ -84,6 +92,17 @@ pub unsafe fn getsockopt(
 ) -> c_int {
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    if rc == 0 && level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK) {
+        if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
+            let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
+            // SAFETY: the kernel wrote that many bytes there.
+            unsafe {
+                if *len >= 4 {
+                    value.cast::<c_int>().write_unaligned(c_int::from(c.has(flag)));
+                }
+            }
+        }
+    }
     if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
         if let Some(c) = conn(fd) {
             let e = c.error.swap(0, Ordering::Relaxed);

@@ -26,7 +26,10 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(i) = fdtable::conn(fd) else { return Way::Kernel };
     let Some(family) = state::family() else { return Way::Kernel };
     let c = family.conn(i);
-    if flags & !libc::MSG_DONTWAIT == 0 {
+    if w.is_bad() && c.stage() == Stage::Live {
+        return Way::Done(Err(libc::EFAULT));
+    }
+    if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
         if let Some(n) = rx::quick(c, w) {
             return Way::Done(Ok(n));
         }
@@ -59,10 +62,10 @@ fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way 
         return Way::Kernel;
     }
     let pending = c.error.swap(0, Ordering::Relaxed);
-    if pending != 0 && !rx::news(c, &channel::receiving(c)) {
+    if pending != 0 && !rx::news(family, fd, c, &channel::receiving(c)) {
         return Way::Done(Err(pending as i32));
     }
-    Way::Done(rx::receive(family, fd, c, w, flags, || {
+    Way::Done(rx::receive(family, fd, c, w, flags, &|| {
         let mut byte = 0u8;
         // SAFETY: one byte; libc's own function, so that a cancelled thread unwinds from here.
         took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) })
@@ -92,7 +95,7 @@ macro_rules! way {
 #[inline(always)]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     let real = || unsafe { hooks::read::real()(fd, buf, n) };
-    if fdtable::conn(fd).is_none() || n == 0 {
+    if fdtable::conn(fd).is_none() {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -107,7 +110,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
 #[inline(always)]
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     let real = || unsafe { hooks::recv::real()(fd, buf, n, flags) };
-    if fdtable::conn(fd).is_none() || n == 0 {
+    if fdtable::conn(fd).is_none() {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -128,7 +131,7 @@ pub unsafe fn recvfrom(
     len: *mut socklen_t,
 ) -> ssize_t {
     let real = move || unsafe { hooks::recvfrom::real()(fd, buf, n, flags, from, len) };
-    if fdtable::conn(fd).is_none() || n == 0 {
+    if fdtable::conn(fd).is_none() {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -154,9 +157,6 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     let m = unsafe { &mut *msg };
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen as usize) }) else { return real() };
-    if w.left() == 0 {
-        return real();
-    }
     let way = receive(fd, &mut w, flags);
     if let Way::Done(Ok(_)) = way {
         m.msg_namelen = 0;
@@ -207,9 +207,6 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
-    if w.left() == 0 {
-        return real();
-    }
     way!(receive(fd, &mut w, 0), real())
 }
 

@@ -25,6 +25,9 @@ enum Way {
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Way::Kernel };
     let c = family.conn(i);
+    if w.is_bad() && c.stage() == Stage::Live {
+        return Way::Done(Err(libc::EFAULT));
+    }
     if flags & !tx::FLAGS == 0 {
         if let Some(n) = tx::quick(c, fd, w) {
             return Way::Done(Ok(n));

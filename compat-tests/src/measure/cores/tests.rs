@@ -36,10 +36,7 @@ fn core_zero_is_left_to_interrupts_where_others_share_a_cache() {
 #[test]
 fn a_machine_that_tells_nothing_about_itself_gets_a_pair_too() {
     let nothing = || vec![Vec::new(); 3];
-    assert_eq!(
-        chosen(&[0, 4, 9], &Topology { execution_units: nothing(), cache: nothing() }),
-        Some((4, 9))
-    );
+    assert_eq!(chosen(&[0, 4, 9], &Topology { execution_units: nothing(), cache: nothing() }), Some((4, 9)));
 }
 
 #[test]

@@ -50,8 +50,12 @@ impl Control {
                 None => Err(Error::words(what(), &head)),
             };
         };
-        let length: usize =
-            announced.trim_end().parse().ok().filter(|n| *n < LONGEST).ok_or_else(|| Error::words(what(), &head))?;
+        let length: usize = announced
+            .trim_end()
+            .parse()
+            .ok()
+            .filter(|n| *n < LONGEST)
+            .ok_or_else(|| Error::words(what(), &head))?;
         let mut text = vec![0; length + 2];
         self.stream.read_exact(&mut text).map_err(Error::system(what()))?;
         self.own.sent += text.len() as u64;
@@ -68,7 +72,9 @@ impl Control {
         let info = self.ask("INFO stats")?;
         let count = |name: &str| -> Result<u64, Error> {
             let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            found.and_then(|n| n.trim().parse().ok()).ok_or_else(|| Error::words("redis-server, INFO stats", &info))
+            found
+                .and_then(|n| n.trim().parse().ok())
+                .ok_or_else(|| Error::words("redis-server, INFO stats", &info))
         };
         Ok(Traffic {
             received: count("total_net_input_bytes")?.saturating_sub(self.own.received),

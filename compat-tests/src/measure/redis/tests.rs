@@ -12,7 +12,8 @@ fn rate_and_percentiles_are_found_by_their_titles() {
 
 #[test]
 fn other_words_are_an_error_that_repeats_them() {
-    for said in ["", "\"GET\",\"40160.64\"\n", "Could not connect to Redis", &CSV.replace("40160.64", "nan")] {
+    for said in ["", "\"GET\",\"40160.64\"\n", "Could not connect to Redis", &CSV.replace("40160.64", "nan")]
+    {
         let error = parse(said).unwrap_err().to_string();
         assert!(error.contains("redis-benchmark"), "{error}");
     }

@@ -17,9 +17,8 @@ fn every_other_round_goes_the_other_way_round_and_samples_stay_sorted() {
 fn a_ratio_is_the_median_of_the_pairs_not_of_the_medians() {
     let tcp = [1.0, 10.0, 100.0];
     let dp = [3.0, 20.0, 100.0];
-    let turns = Turns::take(&[Way::Tcp, Way::Dp], 3, |way, i| {
-        Ok(if way == Way::Tcp { tcp[i] } else { dp[i] })
-    });
+    let turns =
+        Turns::take(&[Way::Tcp, Way::Dp], 3, |way, i| Ok(if way == Way::Tcp { tcp[i] } else { dp[i] }));
     let ratio = turns.unwrap().ratio(Way::Dp, Way::Tcp, |value| *value).unwrap();
     assert_eq!((ratio.low, ratio.median, ratio.high), (1.0, 2.0, 3.0));
 }

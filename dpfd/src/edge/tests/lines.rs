@@ -1,8 +1,13 @@
 //! Rings without a mapping, and the ends of a copy.
 
-use crate::edge::ring::{Lines, Pos, LINE};
+use crate::edge::ring::{Cursor, Lines, Pos, LINE};
 use crate::edge::stream::{Sink, Source};
 use crate::sync::{AtomicU64, Ordering};
+
+/// A cursor at the beginning of a line.
+pub fn at_line(pos: Pos) -> Cursor {
+    Cursor { pos, ..Cursor::default() }
+}
 
 /// A ring on the heap. Every word is an atomic, so that Miri and loom see no data race where the real
 /// ring has copies that only the protocol keeps apart.

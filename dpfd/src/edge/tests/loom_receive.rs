@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::{Feed, Heap, Room};
+use super::lines::{at_line, Feed, Heap, Room};
 use super::loom_ring::explore;
 use crate::edge::ring::{self, Cursor, Lines, Tail, HEADER};
 use crate::edge::{stream, Error};
@@ -53,7 +53,7 @@ fn no_swap(s: &Shared, _peek: bool) -> Result<u64, Error> {
     let mut bytes = [0; 8];
     // SAFETY: eight bytes of our own.
     unsafe { s.ring.get(at, HEADER, bytes.as_mut_ptr(), 8) };
-    s.cursor.store(Cursor { pos: at.add(1), off: 0 }.pack(), Ordering::SeqCst);
+    s.cursor.store(at_line(at.add(1)).pack(), Ordering::SeqCst);
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -66,7 +66,7 @@ fn no_recheck(s: &Shared, peek: bool) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         // SAFETY: eight bytes of our own.
         unsafe { s.ring.get(at, HEADER, bytes.as_mut_ptr(), 8) };
-        let next = Cursor { pos: at.add(1), off: 0 }.pack();
+        let next = at_line(at.add(1)).pack();
         if peek || s.cursor.compare_exchange(seen, next, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             return Ok(u64::from_le_bytes(bytes));
         }

@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::Heap;
+use super::lines::{at_line, Heap};
 use crate::edge::message::{self, Head};
 use crate::edge::ring::{self, lines_for, Cursor, Kind, Lines, Tail, HEADER};
 use crate::edge::Error;
@@ -170,7 +170,7 @@ fn take(early: bool, order: Ordering) {
             }
         })
     };
-    let back = || s.cursor.store(Cursor { pos: ring::Pos::new(2), off: 0 }.pack(), order);
+    let back = || s.cursor.store(at_line(ring::Pos::new(2)).pack(), order);
     if early {
         back();
     }

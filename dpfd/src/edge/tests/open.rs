@@ -1,1 +1,214 @@
+//! Memory that somebody else made: what is refused, and with which errno (E12).
 
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use libc::{EBADMSG, EINVAL, EPROTONOSUPPORT, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
+
+use crate::edge::arena::{Arena, Geometry, MAGIC, VERSION};
+use crate::edge::message::{self, Head};
+use crate::edge::ring::Tail;
+use crate::edge::segment::{sealed_len, sealed_memory, Segment, CONTROL, MAX_RING, MIN_RING};
+use crate::edge::slot::Side;
+
+const NAME: &CStr = c"dp-test";
+const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
+
+fn memory(len: usize, seals: i32, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a C string and flags.
+    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, owned by nobody else.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(len as u64)?;
+    // SAFETY: a plain call on our own descriptor.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+    Ok(file.into())
+}
+
+fn errno<T>(result: io::Result<T>) -> i32 {
+    result.map(|_| ()).expect_err("refused").raw_os_error().expect("an errno")
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn memory_without_both_size_seals_is_refused() {
+    for seals in [0, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK | F_SEAL_SEAL] {
+        let fd = memory(CONTROL + MIN_RING, seals, 0).unwrap();
+        assert_eq!(errno(sealed_len(fd.as_fd())), EBADMSG, "seals {seals:x}");
+        assert_eq!(errno(Segment::open(fd.try_clone().unwrap())), EBADMSG, "seals {seals:x}");
+        assert_eq!(errno(Arena::open(fd.as_fd())), EBADMSG, "seals {seals:x}");
+    }
+    assert!(Segment::open(memory(CONTROL + MIN_RING, SEALS, 0).unwrap()).is_ok());
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn descriptors_that_are_no_sealed_memory_are_refused() {
+    let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    let fds: [OwnedFd; 3] = [
+        File::open("/dev/null").unwrap().into(),
+        File::open("/proc/self/exe").unwrap().into(),
+        socket.into(),
+    ];
+    for fd in fds {
+        assert_eq!(errno(Arena::open(fd.as_fd())), EBADMSG);
+        assert_eq!(errno(Segment::open(fd)), EBADMSG);
+    }
+}
+
+/// Huge pages are refused wherever the kernel lets us make them at all.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn huge_pages_are_refused() {
+    if let Ok(fd) = memory(1 << 22, SEALS, libc::MFD_HUGETLB) {
+        assert_eq!(errno(sealed_len(fd.as_fd())), EBADMSG);
+    }
+}
+
+/// Sealed against writing, or opened for reading only: refused by mmap(2), and nothing stays mapped.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn memory_we_may_not_write_is_refused() {
+    let fd = memory(CONTROL + MIN_RING, SEALS | F_SEAL_WRITE, 0).unwrap();
+    assert_eq!(errno(Segment::open(fd)), libc::EPERM);
+    let fd = memory(CONTROL + MIN_RING, SEALS, 0).unwrap();
+    let read_only = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
+    assert_eq!(errno(Segment::open(read_only.into())), libc::EACCES);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn segments_of_impossible_sizes_are_refused() {
+    let sizes = [
+        0,
+        1,
+        CONTROL - 1,
+        CONTROL,
+        CONTROL + MIN_RING / 2,
+        CONTROL + MIN_RING - 1,
+        CONTROL + MIN_RING + 1,
+        CONTROL + 3 * MIN_RING,
+        CONTROL + 2 * MAX_RING,
+        MIN_RING * 2 - 4096,
+        1 << 50,
+    ];
+    for len in sizes {
+        let fd = memory(len, SEALS, 0).unwrap();
+        assert_eq!(errno(Segment::open(fd)), EBADMSG, "{len} bytes");
+    }
+    for ring in [0, 1, MIN_RING - 1, MIN_RING / 2, MIN_RING * 3, MAX_RING * 2, usize::MAX] {
+        assert_eq!(errno(Segment::create(ring)), EINVAL, "{ring} bytes");
+    }
+}
+
+/// One edge, two mappings: a message longer than what is left before the ring's end lies in one piece.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn segment_opened_twice_is_one_edge() {
+    let a = Segment::create(MIN_RING).unwrap();
+    let b = Segment::open(a.fd().try_clone_to_owned().unwrap()).unwrap();
+    let (to, from) = (a.lines(), b.lines());
+    let (mut tail, mut head) = (Tail::default(), Head::default());
+    for i in 0..100u8 {
+        let m = vec![i; 1000 + usize::from(i)];
+        // SAFETY: a slice.
+        unsafe { message::send(&to, &mut tail, &a.rx().cursor, m.as_ptr(), m.len()) }.unwrap();
+        let len = head.look(&from).unwrap();
+        // SAFETY: look() bounds the length; the ring stands twice in a row; nobody writes now.
+        let in_place = unsafe { core::slice::from_raw_parts(from.payload(head.at.pos), len) };
+        assert_eq!(in_place, m);
+        head.release(len, &b.rx().cursor);
+    }
+}
+
+/// A good arena's first bytes, with one of its fields changed.
+fn arena(change: impl Fn(&mut [u8; 20])) -> io::Result<Arena> {
+    let geo = Geometry { slots: 16, lines: 64 };
+    let mut header = [0u8; 20];
+    header[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&geo.slots.to_le_bytes());
+    header[16..].copy_from_slice(&geo.lines.to_le_bytes());
+    change(&mut header);
+    let fd = memory(geo.len(), SEALS, 0).unwrap();
+    let file = File::from(fd.try_clone().unwrap());
+    file.write_all_at(&header, 0).unwrap();
+    Arena::open(fd.as_fd())
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn arenas_of_another_version_are_told_apart() {
+    assert!(arena(|_| ()).is_ok());
+    for version in [0, VERSION + 1, u32::MAX] {
+        let set = |h: &mut [u8; 20]| h[8..12].copy_from_slice(&version.to_le_bytes());
+        assert_eq!(errno(arena(set)), EPROTONOSUPPORT, "version {version}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn arenas_with_an_impossible_header_are_refused() {
+    for bit in [0, 7, 31, 63] {
+        assert_eq!(errno(arena(|h| h[bit / 8] ^= 1 << (bit % 8))), EBADMSG, "magic, bit {bit}");
+    }
+    for n in [0u32, 1, 8, 15, 17, 32, 1 << 15, 1 << 31, u32::MAX] {
+        let set = |h: &mut [u8; 20]| h[12..16].copy_from_slice(&n.to_le_bytes());
+        assert_eq!(errno(arena(set)), EBADMSG, "{n} slots");
+        let set = |h: &mut [u8; 20]| h[16..].copy_from_slice(&n.to_le_bytes());
+        assert_eq!(errno(arena(set)), EBADMSG, "{n} lines");
+    }
+    for len in [0, 1, 4095, 4096, 8192, 1 << 40] {
+        let fd = sealed_memory(NAME, len).unwrap();
+        assert_eq!(errno(Arena::open(fd.as_fd())), EBADMSG, "{len} bytes of zeros");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn arenas_of_impossible_geometry_are_not_made() {
+    for (slots, lines) in [(0, 64), (8, 64), (17, 64), (1 << 15, 64), (16, 0), (16, 32), (16, 96), (16, 1 << 21)] {
+        assert_eq!(errno(Arena::create(Geometry { slots, lines })), EINVAL, "{slots} slots, {lines} lines");
+    }
+}
+
+/// Control lines and rings of all slots lie apart from each other, in both mappings alike.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn arena_parts_do_not_overlap() {
+    let geo = Geometry { slots: 16, lines: 64 };
+    let (a, fd) = Arena::create(geo).unwrap();
+    let b = Arena::open(fd.as_fd()).unwrap();
+    assert_eq!(b.geometry(), geo);
+    let parts = |arena: &Arena| {
+        let mut parts = Vec::new();
+        for i in 0..geo.slots {
+            parts.push((arena.slot(i) as *const _ as usize, 128));
+            for side in [Side::Client, Side::Server] {
+                let e = arena.edge(i, side);
+                parts.extend([
+                    (e.word as *const _ as usize, 8),
+                    (e.rx as *const _ as usize, 64),
+                    (e.tx as *const _ as usize, 64),
+                    (e.ring.payload(Default::default()) as usize - 8, geo.ring_bytes()),
+                ]);
+            }
+        }
+        for side in [Side::Client, Side::Server] {
+            parts.extend(arena.groups(side).iter().map(|g| (g as *const _ as usize, 64)));
+        }
+        parts.iter_mut().for_each(|p| p.0 -= arena.id());
+        parts.sort();
+        parts
+    };
+    let all = parts(&a);
+    assert!(all.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "parts overlap");
+    assert!(all.last().is_some_and(|&(at, len)| at + len <= geo.len()));
+    assert_eq!(all, parts(&b));
+}

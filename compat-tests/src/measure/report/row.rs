@@ -1,0 +1,222 @@
+//! A row of the table of targets: a baseline, DP beside it, and what was promised.
+
+use serde::Serialize;
+
+use super::{deviation, number, percent, Cell, Style, Title};
+use crate::measure::kit::Way;
+use crate::measure::stats::{median, Interval, Spread};
+use crate::measure::turns::Turns;
+
+/// One comparison with its target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What `--only` takes.
+    pub name: &'static str,
+    /// The comparison in words.
+    pub what: String,
+    /// Of the values.
+    pub unit: &'static str,
+    /// What was promised.
+    pub target: Target,
+    /// What DP is compared with; null if nothing was measured.
+    pub baseline: Option<Column>,
+    /// DP itself.
+    pub dp: Option<Column>,
+    /// DP / baseline, the rounds' own ratios.
+    pub ratio: Option<Interval>,
+    /// Whether the target is met; null if nothing was measured.
+    pub met: Option<bool>,
+    /// The part of the bytes that went through DP by the product's counters, 0 to 1; null where it does not apply.
+    pub dp_part: Option<f64>,
+    /// Why nothing was measured, or what is to be known about the numbers.
+    pub notes: Vec<String>,
+}
+
+/// What one side of a comparison came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Column {
+    /// What it is.
+    pub name: String,
+    /// The rounds' values.
+    pub value: Spread,
+    /// All of them, in the order of the rounds.
+    pub samples: Vec<f64>,
+    /// Median CPU seconds of the server in one round; null where the program does not tell.
+    pub server_cpu_s: Option<f64>,
+    /// Median CPU seconds of the client in one round.
+    pub client_cpu_s: Option<f64>,
+}
+
+/// A promise about DP and its baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "test", content = "value", rename_all = "snake_case")]
+pub enum Target {
+    /// The median ratio is not below this.
+    RatioAtLeast(f64),
+    /// The ratio's whole 95 % interval is not below this.
+    IntervalAtLeast(f64),
+    /// The ratio's 95 % interval is not wholly above this: where DP costs the same, half of all medians are.
+    NotAbove(f64),
+    /// The value is not above the baseline plus this.
+    BaselinePlus(f64),
+}
+
+impl Target {
+    fn met(self, baseline: f64, dp: f64, ratio: &Interval) -> bool {
+        match self {
+            Target::RatioAtLeast(least) => ratio.median >= least,
+            Target::IntervalAtLeast(least) => ratio.low >= least,
+            Target::NotAbove(most) => ratio.low <= most,
+            Target::BaselinePlus(more) => dp <= baseline + more,
+        }
+    }
+
+    fn text(self, unit: &str) -> String {
+        match self {
+            Target::RatioAtLeast(least) => format!(">= {least}x"),
+            Target::IntervalAtLeast(least) => format!("95 % >= {least}x"),
+            Target::NotAbove(most) => format!("not above {most}x"),
+            Target::BaselinePlus(more) => format!("<= + {more} {unit}"),
+        }
+    }
+}
+
+impl Row {
+    /// A row without numbers yet.
+    pub fn new(name: &'static str, what: impl Into<String>, unit: &'static str, target: Target) -> Row {
+        let (what, notes) = (what.into(), Vec::new());
+        Row {
+            name,
+            what,
+            unit,
+            target,
+            baseline: None,
+            dp: None,
+            ratio: None,
+            met: None,
+            dp_part: None,
+            notes,
+        }
+    }
+
+    /// With what was measured of these two ways.
+    pub fn with(mut self, turns: &Turns, baseline: Way, dp: Way) -> Row {
+        self.ratio = turns.ratio(dp, baseline, |sample| sample.value);
+        self.baseline = Column::of(turns, baseline);
+        self.dp = Column::of(turns, dp);
+        self.judged()
+    }
+
+    /// With single values and no rounds of its own, as another program measured them.
+    pub fn with_values(mut self, baseline: (&str, f64), dp: (&str, f64)) -> Row {
+        self.baseline = Column::single(baseline.0, baseline.1);
+        self.dp = Column::single(dp.0, dp.1);
+        self.ratio = Interval::of(&[dp.1 / baseline.1]);
+        self.judged()
+    }
+
+    /// With the product's own word on how much went through DP, and a note where that is too little for the
+    /// numbers to mean anything.
+    pub fn with_part(mut self, part: Option<f64>, left: &str) -> Row {
+        self.dp_part = part;
+        match part {
+            None => self.note("the server has no shim by `dp ls`: these are not numbers of DP"),
+            Some(part) if part < 0.9 => {
+                self.note(format!("only {} of the bytes went through DP; on TCP: {left}", percent(part)));
+            }
+            Some(_) => {}
+        }
+        self
+    }
+
+    /// The same, with the reason why it has no numbers.
+    pub fn with_note(mut self, note: impl ToString) -> Row {
+        self.note(note.to_string());
+        self
+    }
+
+    /// Something to be known about the numbers, or why there are none.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    fn judged(mut self) -> Row {
+        if let (Some(baseline), Some(dp), Some(ratio)) = (&self.baseline, &self.dp, &self.ratio) {
+            self.met = Some(self.target.met(baseline.value.median, dp.value.median, ratio));
+        }
+        self
+    }
+
+    /// The titles of [`Row::cells`].
+    pub const TITLES: [Title; 9] = [
+        Title::Left("WHAT"),
+        Title::Right("BASELINE"),
+        Title::Right("DP"),
+        Title::Left("UNIT"),
+        Title::Right("RATIO"),
+        Title::Left("95 %"),
+        Title::Left("TARGET"),
+        Title::Left(""),
+        Title::Left("CPU s: BASELINE | DP"),
+    ];
+
+    /// As a line of the table.
+    pub fn cells(&self) -> Vec<Cell> {
+        let value =
+            |column: &Column| format!("{} {:>4}", number(column.value.median), deviation(&column.value));
+        let baseline = self.baseline.as_ref().map(|column| format!("{} {}", column.name, value(column)));
+        let dp = self.dp.as_ref().map(value);
+        let ratio = self.ratio.as_ref();
+        let interval = ratio.filter(|r| r.percent >= 95.0).map(|r| format!("{:.2} - {:.2}", r.low, r.high));
+        let cpu = [&self.baseline, &self.dp].map(|column| column.as_ref().and_then(Column::cpu));
+        let verdict = match self.met {
+            None => Cell::from("not measured"),
+            Some(true) => Cell::styled("met", Style::Good),
+            Some(false) => Cell::styled("MISSED", Style::Bad),
+        };
+        vec![
+            self.what.as_str().into(),
+            or_dash(baseline).into(),
+            or_dash(dp).into(),
+            self.unit.into(),
+            Cell::styled(or_dash(ratio.map(|r| format!("{:.2}x", r.median))), Style::Strong),
+            or_dash(interval).into(),
+            self.target.text(self.unit).into(),
+            verdict,
+            or_dash(cpu[0].as_ref().zip(cpu[1].as_ref()).map(|(b, d)| format!("{b} | {d}"))).into(),
+        ]
+    }
+}
+
+impl Column {
+    fn of(turns: &Turns, way: Way) -> Option<Column> {
+        let seconds = |values: Vec<f64>| Some(median(&values));
+        Some(Column {
+            name: way.name().to_string(),
+            value: turns.values(way)?,
+            samples: turns.each(way, |sample| sample.value),
+            server_cpu_s: seconds(turns.each(way, |sample| sample.server.cpu.as_secs_f64())),
+            client_cpu_s: seconds(turns.each(way, |sample| sample.client.cpu.as_secs_f64())),
+        })
+    }
+
+    fn single(name: &str, value: f64) -> Option<Column> {
+        let samples = vec![value];
+        let value = Spread::of(&samples)?;
+        Some(Column { name: name.to_string(), value, samples, server_cpu_s: None, client_cpu_s: None })
+    }
+
+    fn cpu(&self) -> Option<String> {
+        let (server, client) = (self.server_cpu_s?, self.client_cpu_s?);
+        // Of programs that do nothing, milliseconds count.
+        let digits = if server + client < 0.1 { 4 } else { 2 };
+        Some(format!("{server:.digits$} + {client:.digits$}"))
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The rows of the table of targets, and how each is measured.
+
+use std::slice;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::cores::Cores;
+use super::edge;
+use super::idle;
+use super::iperf;
+use super::kit::{Kit, Tool, Way};
+use super::redis::{self, Load, Session};
+use super::report::{Row, Target};
+use super::turns::{Progress, Sample, Turns};
+use super::Error;
+
+/// The rows, as `--only` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Name {
+    /// redis GET, 50 clients, two cores.
+    #[value(name = "redis-50")]
+    Redis50,
+    /// redis GET, one client, two cores.
+    #[value(name = "redis-1")]
+    Redis1,
+    /// redis GET, 50 clients, both processes on one core.
+    OneCore,
+    /// iperf3, one stream, two cores.
+    Iperf3,
+    /// A small message over one edge, from core to core.
+    EdgeLat,
+    /// Small messages over one edge in a second.
+    EdgeRate,
+    /// CPU time and context switches of redis-server and redis-cli doing nothing.
+    Idle,
+    /// Connections with one request each.
+    Connect,
+    /// redis under the shim with rules that leave everything on TCP.
+    LeftAlone,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Rounds of each row.
+    pub rounds: usize,
+    /// Of one run.
+    pub time: Duration,
+    /// Of the row without work.
+    pub idle: Duration,
+}
+
+const PAIR: [Way; 2] = [Way::Tcp, Way::Dp];
+const FIFTY: Load = Load { clients: 50, keep: true };
+const ONE: Load = Load { clients: 1, keep: true };
+const RECONNECT: Load = Load { clients: 50, keep: false };
+/// A difference of a few percent shows in this many pairs, not in fewer.
+const LEFT_ALONE_PAIRS: usize = 24;
+/// The fewest parts that give an interval of 95 %.
+const IDLE_PARTS: usize = 6;
+
+impl Name {
+    /// The programs of others that it needs.
+    pub fn tools(self) -> &'static [Tool] {
+        match self {
+            Name::Iperf3 => &[iperf::IPERF],
+            Name::EdgeLat | Name::EdgeRate => &[],
+            Name::Idle => &[redis::SERVER, idle::CLI],
+            _ => &[redis::SERVER, redis::BENCHMARK],
+        }
+    }
+
+    /// Its rows. One that cannot be measured has no numbers, and a note that says why.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn measure(self, kit: &Kit, plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
+        let rows = self.rows();
+        let needs_two = !matches!(self, Name::OneCore | Name::Idle);
+        let measured = match needs_two && !kit.cores.two() {
+            true => Err(Error::OneCore(kit.cores.server)),
+            false => self.fill(rows.clone(), kit, plan, progress),
+        };
+        match measured {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(why) => Ok(rows.into_iter().map(|row| row.with_note(&why)).collect()),
+            filled => filled,
+        }
+    }
+
+    fn fill(self, rows: Vec<Row>, kit: &Kit, plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
+        let what = rows[0].what.clone();
+        let show = |round, way: Way| progress.show(&format!("{what}: round {}, {}", round + 1, way.name()));
+        let mut rows = rows.into_iter();
+        let row = rows.next().unwrap_or_else(|| unreachable!("each name has a row"));
+        let cores = kit.cores;
+        let row = match self {
+            Name::Redis50 => redis_row(kit, plan, row, FIFTY, cores, show)?,
+            Name::Redis1 => redis_row(kit, plan, row, ONE, cores, show)?,
+            Name::OneCore => redis_row(kit, plan, row, FIFTY, cores.shared(), show)?,
+            Name::Connect => connect_row(kit, plan, row, show)?,
+            Name::Iperf3 => iperf_row(kit, plan, row, show)?,
+            Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
+            Name::EdgeLat | Name::EdgeRate => {
+                progress.show(&what);
+                edge::measure(kit, row)?
+            }
+            Name::Idle => {
+                progress.show(&format!("{what}: {} s", plan.idle.as_secs()));
+                return idle_rows(kit, plan, row, rows);
+            }
+        };
+        Ok(vec![row])
+    }
+
+    /// The rows without numbers.
+    fn rows(self) -> Vec<Row> {
+        let row = |name, what: &str, unit, target| vec![Row::new(name, what, unit, target)];
+        let least = Target::RatioAtLeast;
+        match self {
+            Name::Redis50 => row("redis-50", "redis GET, 50 clients", "req/s", least(2.5)),
+            Name::Redis1 => row("redis-1", "redis GET, 1 client", "req/s", least(12.0)),
+            Name::OneCore => row("one-core", "redis GET, 50 clients, one core", "req/s", least(1.0)),
+            Name::Iperf3 => row("iperf3", "iperf3, one stream", "Gbit/s", least(2.5)),
+            Name::EdgeLat => {
+                row("edge-lat", "8 B over an edge, one way, p50", "ns", Target::BaselinePlus(60.0))
+            }
+            Name::EdgeRate => row("edge-rate", "8 B messages over an edge", "msg/s", least(15.0)),
+            Name::Idle => {
+                let most = Target::NotAbove(1.0);
+                let cpu = Row::new("idle", "idle redis pair, CPU time", "ms/s", most);
+                vec![cpu, Row::new("idle", "idle redis pair, context switches", "1/s", most)]
+            }
+            Name::Connect => row("connect", "connect, one GET, close", "req/s", least(0.9)),
+            Name::LeftAlone => row(
+                "left-alone",
+                "redis GET, 50 clients, left on TCP",
+                "req/s",
+                Target::IntervalAtLeast(0.97),
+            ),
+        }
+    }
+}
+
+fn redis_row(
+    kit: &Kit,
+    plan: &Plan,
+    row: Row,
+    load: Load,
+    cores: Cores,
+    show: impl Fn(usize, Way),
+) -> Result<Row, Error> {
+    let mut session = Session::start(kit, &PAIR, cores, plan.time)?;
+    session.warm_up(&PAIR, load)?;
+    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+        show(round, way);
+        session.run(way, load).map(Sample::from)
+    })?;
+    let shared = session.shared(Way::Dp)?;
+    let left = shared.as_ref().map(|shared| shared.family.left_on_tcp()).unwrap_or_default();
+    let row = row.with(&turns, Way::Tcp, Way::Dp);
+    Ok(row.with_part(shared.map(|shared| shared.part()), &left))
+}
+
+/// Short connections: how many of them became channels does not matter, only that the shim does not hold them up.
+fn connect_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
+    let mut session = Session::start(kit, &PAIR, kit.cores, plan.time)?;
+    session.warm_up(&PAIR, RECONNECT)?;
+    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+        show(round, way);
+        session.run(way, RECONNECT).map(Sample::from)
+    })?;
+    let mut row = row.with(&turns, Way::Tcp, Way::Dp);
+    row.dp_part = session.shared(Way::Dp)?.map(|shared| shared.part());
+    if row.dp_part.is_none() {
+        row = row.with_part(None, "");
+    }
+    Ok(row)
+}
+
+fn iperf_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
+    let start = |way: &Way| iperf::Server::start(kit, *way, kit.cores);
+    let [mut tcp, mut dp] = [start(&PAIR[0])?, start(&PAIR[1])?];
+    let seconds = plan.time.as_secs().max(1) as u32;
+    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+        show(round, way);
+        let server = if way == Way::Tcp { &mut tcp } else { &mut dp };
+        let sample = server.run(kit, kit.cores, seconds)?;
+        Ok(Sample { value: sample.value / 1e9, ..sample })
+    })?;
+    let part = dp.part(kit)?;
+    let left = part.as_ref().map(|(_, family)| family.left_on_tcp()).unwrap_or_default();
+    Ok(row.with(&turns, Way::Tcp, Way::Dp).with_part(part.map(|(part, _)| part), &left))
+}
+
+/// New servers for each pair: where a process happens to have its memory shows in its speed, and must not look
+/// like the shim's doing.
+fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
+    const WAYS: [Way; 2] = [Way::Tcp, Way::LeftAlone];
+    let time = plan.time / 2;
+    let mut made = 0;
+    let turns = Turns::take(&WAYS, plan.rounds.max(LEFT_ALONE_PAIRS), |way, round| {
+        show(round, way);
+        let mut session = Session::start(kit, slice::from_ref(&way), kit.cores, time)?;
+        session.warm_up(slice::from_ref(&way), FIFTY)?;
+        let run = session.run(way, FIFTY)?;
+        made += session.shared(way)?.map_or(0, |shared| shared.family.channels);
+        Ok(Sample::from(run))
+    })?;
+    let mut row = row.with(&turns, Way::Tcp, Way::LeftAlone);
+    if made > 0 {
+        row.note(format!("{made} connections became channels against the rules: these are other numbers"));
+    }
+    Ok(row)
+}
+
+fn idle_rows(
+    kit: &Kit,
+    plan: &Plan,
+    cpu: Row,
+    switches: impl Iterator<Item = Row>,
+) -> Result<Vec<Row>, Error> {
+    let idle = idle::measure(kit, kit.cores, &PAIR, IDLE_PARTS, plan.idle)?;
+    let mut cpu = cpu.with(&idle.cpu_ms, Way::Tcp, Way::Dp);
+    match idle.family.map(|family| (family.open().0, family.left_on_tcp())) {
+        None => cpu = cpu.with_part(None, ""),
+        Some((0, left)) => cpu.note(format!("the idle connection is no channel; on TCP: {left}")),
+        Some(_) => {}
+    }
+    let switches = switches.map(|row| row.with(&idle.switches, Way::Tcp, Way::Dp));
+    Ok([cpu].into_iter().chain(switches).collect())
+}
+
+impl From<redis::Run> for Sample {
+    fn from(run: redis::Run) -> Sample {
+        Sample { value: run.rate, server: run.server, client: run.client }
+    }
+}

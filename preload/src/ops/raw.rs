@@ -1,0 +1,71 @@
+//! `syscall(2)` used for socket calls, and io_uring, which the shim cannot see into.
+
+use core::ffi::{c_int, c_long, c_uint};
+
+use dpfd::family::Reason;
+
+use super::{fd, open, recv, send, wait};
+use crate::fdtable::{self, Entry};
+use crate::{hooks, leave, state};
+
+/// The process uses io_uring: it may read and write sockets where no hook sees it.
+fn rings_set_up() {
+    state::URING.store(true, core::sync::atomic::Ordering::Release);
+    fdtable::each(|fd, e| {
+        if matches!(e, Entry::Conn(_)) {
+            leave::leave(fd, Reason::IoUring);
+        }
+    });
+}
+
+/// syscall(2): the numbers that mean a call of the table go the table's way.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    let x = a as c_int;
+    // SAFETY: the program's arguments, cast to what the kernel takes them for.
+    unsafe {
+        match n {
+            libc::SYS_read => recv::read(x, b as _, c) as c_long,
+            libc::SYS_readv => recv::readv(x, b as _, c as c_int) as c_long,
+            libc::SYS_recvfrom => recv::recvfrom(x, b as _, c, d as c_int, e as _, f as _) as c_long,
+            libc::SYS_recvmsg => recv::recvmsg(x, b as _, c as c_int) as c_long,
+            libc::SYS_write => send::write(x, b as _, c) as c_long,
+            libc::SYS_writev => send::writev(x, b as _, c as c_int) as c_long,
+            libc::SYS_sendto => send::sendto(x, b as _, c, d as c_int, e as _, f as _) as c_long,
+            libc::SYS_sendmsg => send::sendmsg(x, b as _, c as c_int) as c_long,
+            libc::SYS_connect => open::connect(x, b as _, c as _).into(),
+            libc::SYS_accept4 => open::accept4(x, b as _, c as _, d as c_int).into(),
+            libc::SYS_listen => open::listen(x, b as c_int).into(),
+            libc::SYS_shutdown => open::shutdown(x, b as c_int).into(),
+            libc::SYS_close => fd::close(x).into(),
+            libc::SYS_close_range => fd::close_range(a as c_uint, b as c_uint, c as c_int).into(),
+            libc::SYS_dup => fd::dup(x).into(),
+            libc::SYS_dup3 => fd::dup3(x, b as c_int, c as c_int).into(),
+            libc::SYS_fcntl => fd::fcntl(x, b as c_int, c as _).into(),
+            libc::SYS_ioctl => fd::ioctl(x, b as _, c as _).into(),
+            libc::SYS_ppoll => wait::ppoll(a as _, b as _, c as _, d as _).into(),
+            libc::SYS_epoll_ctl => wait::epoll_ctl(x, b as c_int, c as c_int, d as _).into(),
+            libc::SYS_epoll_pwait => {
+                wait::epoll_pwait(x, b as _, c as c_int, d as c_int, e as _).into()
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll => wait::poll(a as _, b as _, c as c_int).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select => wait::select(x, b as _, c as _, d as _, e as _).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => wait::epoll_wait(x, b as _, c as c_int, d as c_int).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => fd::dup2(x, b as c_int).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_accept => open::accept(x, b as _, c as _).into(),
+            libc::SYS_io_uring_setup => {
+                rings_set_up();
+                hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            _ => hooks::syscall::real()(n, a, b, c, d, e, f),
+        }
+    }
+}
