@@ -50,6 +50,7 @@ pub struct Set {
     groups_n: usize,
     serial: u32,
     dirty: u32,
+    peeks: u32,
     spin: u32,
     checked: u64,
     hits: u32,
@@ -228,7 +229,9 @@ impl Set {
                 let word = channel::receiving(c).word;
                 word.cool();
                 // What came while nobody relied on the kernel was not rung for: look at it ourselves.
-                self.heat(c, r);
+                if !self.heat(c, r) {
+                    self.peek_at(c, r);
+                }
             }
         } else {
             c.set(Conn::ARMED);
@@ -319,6 +322,9 @@ impl Set {
         if self.regs.get(r).hot {
             self.cool(c, r);
         }
+        if self.regs.get(r).peek {
+            self.peeks -= 1;
+        }
         self.regs.remove(r);
         c.watched.fetch_sub(1, Ordering::SeqCst);
     }
@@ -363,6 +369,15 @@ impl Set {
         }
         if c.stage() == Stage::Live {
             channel::receiving(c).word.cool();
+            self.peek_at(c, r);
+        }
+    }
+
+    /// A channel that is not hot here: what came while it was, no bell announced.
+    fn peek_at(&mut self, c: &Conn, r: u32) {
+        if waiting(c) && !self.regs.get(r).peek {
+            self.regs.get(r).peek = true;
+            self.peeks += 1;
         }
     }
 
@@ -405,6 +420,14 @@ impl Set {
             let c = family.conn(self.regs.get(r).conn);
             self.cool(c, r);
         }
+        self.regs.each(|reg| {
+            let c = family.conn(reg.conn);
+            c.set(Conn::ARMED);
+            if matches!(c.stage(), Stage::Accepted | Stage::Live) {
+                // Bells left from when it was hot would look like something to read.
+                crate::rx::settle(family, reg.fd, c, true);
+            }
+        });
     }
 }
 

@@ -83,7 +83,12 @@ pub fn clear(fd: i32, c: &Conn, out: &End) {
         while at.pos != end {
             let mut w = Walk::one(buf.as_mut_ptr(), buf.len());
             let Ok(n) = stream::retrieve(&out.ring, &mut at, &mut w) else { break };
-            if n == 0 || !put_on_tcp(fd, &buf[..n]) {
+            if let Err(e) = put_on_tcp(fd, &buf[..n]) {
+                // W13: the program's next call gets it.
+                c.error.store(e as u32, Ordering::Relaxed);
+                break;
+            }
+            if n == 0 {
                 break;
             }
             c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
@@ -93,8 +98,8 @@ pub fn clear(fd: i32, c: &Conn, out: &End) {
     c.set(Conn::TX_TCP);
 }
 
-/// All of it: the program's send returned long ago. False when the connection is gone.
-fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> bool {
+/// All of it: the program's send returned long ago.
+fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> Result<(), i32> {
     while !bytes.is_empty() {
         // SAFETY: the buffer.
         match unsafe { raw::send(fd, bytes.as_ptr(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
@@ -104,10 +109,10 @@ fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> bool {
                 // SAFETY: one entry.
                 let _ = took(unsafe { hooks::poll::real()(&mut p, 1, 100) } as isize);
             }
-            Err(_) => return false,
+            Err(e) => return Err(e),
         }
     }
-    true
+    Ok(())
 }
 
 /// The peer left: follows it. Under the sender's lock.

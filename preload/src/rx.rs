@@ -40,8 +40,8 @@ pub enum Settled {
     Quiet,
     /// End of file.
     Eof,
-    /// An errno.
-    Err(i32),
+    /// A pending error, still the kernel's.
+    Err,
 }
 
 /// Flags a channel serves; a call with others goes to the kernel as it is.
@@ -112,14 +112,17 @@ fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
 
 /// The fast path: what is in the ring right now. `None`: take the long way.
 #[inline(always)]
-pub fn quick(c: &Conn, w: &mut Walk) -> Option<usize> {
-    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) || c.has(Conn::ARMED) {
+pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
+    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
         return None;
     }
     let rx = channel::receiving(c);
     match stream::pull(&rx.ring, &rx.rx.cursor, w, false) {
         Ok(n) => {
             took(c, &rx, n);
+            if bells_out(c, &rx) {
+                tidy(family, fd, c, &rx);
+            }
             Some(n)
         }
         Err(_) => None,
@@ -136,12 +139,27 @@ fn took(c: &Conn, rx: &End, n: usize) {
     }
 }
 
-/// After a receive on an end that somebody watches whom the shim cannot see into: an empty ring must not
-/// leave the kernel readable.
-fn tidy(family: Family, fd: i32, c: &Conn) {
-    if c.has(Conn::ARMED) && bells_out(c, &channel::receiving(c)) {
-        settle(family, fd, c, true);
+/// After a receive: bells that are out go as soon as the ring is empty. They would make an end that
+/// somebody else watches look readable, and turn the FIN of a process that dies into a reset, which loses
+/// what it still had on TCP.
+#[cold]
+fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
+    c.rx_lock.lock(state::me(), family);
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    if in_ring(r) && !rx.tx.moved(r) {
+        let there = raw::queued(fd).unwrap_or(0);
+        if !rx.word.is_hot() {
+            rx.word.arm();
+        }
+        if stream::waiting(&rx.ring, &rx.rx.cursor) {
+            if there > 0 && !rx.word.is_hot() {
+                rx.word.unarm();
+            }
+        } else if there > 0 && !rx.tx.moved(r) {
+            drain(fd, c, there);
+        }
     }
+    c.rx_lock.unlock();
 }
 
 /// One attempt that does not block and arms nothing.
@@ -169,7 +187,9 @@ pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step
                 }
                 if !peek {
                     took(c, &rx, n);
-                    tidy(family, fd, c);
+                    if bells_out(c, &rx) {
+                        tidy(family, fd, c, &rx);
+                    }
                 }
                 return Step::Got(n);
             }
@@ -318,6 +338,36 @@ pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
     (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring, &rx.rx.cursor)
 }
 
+/// What the kernel says of a descriptor, taking nothing: neither bytes nor a pending error (W13).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    Nothing,
+    Bytes,
+    Fin,
+    Error,
+}
+
+fn kernel_state(fd: i32) -> Kernel {
+    let mut p = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
+    let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [&raw mut p as usize, 1, &raw const t as usize, 0, 8, 0];
+    // SAFETY: one entry, a timeout of nothing, no mask.
+    if unsafe { raw::call(libc::SYS_ppoll, args) }.is_err() {
+        return Kernel::Nothing;
+    }
+    if p.revents & (libc::POLLERR | libc::POLLNVAL) != 0 {
+        return Kernel::Error;
+    }
+    if p.revents & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
+        return Kernel::Nothing;
+    }
+    match raw::queued(fd) {
+        Ok(0) | Err(_) if p.revents & (libc::POLLRDHUP | libc::POLLHUP) != 0 => Kernel::Fin,
+        Ok(0) => Kernel::Nothing,
+        _ => Kernel::Bytes,
+    }
+}
+
 fn peek_one(fd: i32) -> Result<usize, i32> {
     let mut byte = 0u8;
     // SAFETY: one byte.
@@ -333,14 +383,19 @@ fn bells_out(c: &Conn, rx: &End) -> bool {
 ///
 /// `arm` is false for an edge that stays hot: then only stale bells are drained.
 pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
+    settle_and(family, fd, c, arm, true)
+}
+
+/// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
+fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settled {
     let rx = channel::receiving(c);
     c.rx_lock.lock(state::me(), family);
-    let result = settle_locked(fd, c, &rx, arm);
+    let result = settle_locked(fd, c, &rx, arm, ask);
     c.rx_lock.unlock();
     result
 }
 
-fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool) -> Settled {
+fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
     let ringing = || {
         in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor)
     };
@@ -358,7 +413,8 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool) -> Settled {
         if ringing() {
             if arm && there > 0 {
                 rx.word.unarm();
-            } else if !arm && there > 0 && !rx.tx.moved(r) {
+            } else if !arm && there > 0 && !rx.tx.moved(r) && !rx.word.has_sleepers() {
+                // Somebody asleep in the kernel must still find it readable (W4).
                 drain(fd, c, there);
             }
             return Settled::News;
@@ -379,25 +435,35 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool) -> Settled {
         if bells > 0 {
             drain(fd, c, bells);
         }
-        let at_kernel = peek_one(fd);
+        let at_kernel = if ask { kernel_state(fd) } else { Kernel::Nothing };
         // FIN seen, ring looked at again (W11).
         if ringing() || rx.tx.moved(r) {
             continue;
         }
         return match at_kernel {
-            Ok(0) => Settled::Eof,
+            Kernel::Fin => Settled::Eof,
             // In a ring epoch only another bell can be there: its token is, or was, too.
-            Ok(_) if ring => Settled::Quiet,
-            Ok(_) => Settled::News,
-            Err(libc::EAGAIN) => Settled::Quiet,
-            Err(e) => Settled::Err(e),
+            Kernel::Bytes if ring => Settled::Quiet,
+            Kernel::Bytes => Settled::News,
+            Kernel::Nothing => Settled::Quiet,
+            Kernel::Error => Settled::Err,
         };
+    }
+}
+
+/// Takes the pending error, for the program.
+fn pending(fd: i32) -> i32 {
+    match peek_one(fd) {
+        Err(e) => e,
+        // Taken by somebody else meanwhile.
+        Ok(_) => libc::EAGAIN,
     }
 }
 
 /// W12: an error after a peer that had read everything it was sent is an end of file.
 fn verdict(c: &Conn, e: i32) -> Step {
-    if e == libc::ECONNRESET {
+    // A peer that closed has drained its bells, so its reset was meant; one that died may have left one.
+    if e == libc::ECONNRESET && channel::slot_live(c) {
         let tx = channel::sending(c);
         let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
         if in_ring(tx.tx.epoch()) && taken.off == 0 && taken.pos == c.tail().pos {
@@ -434,6 +500,8 @@ pub fn receive(
         return receive(family, fd, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
+    // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
+    let mut ask = false;
     loop {
         match step(family, fd, c, w, flags) {
             Step::Got(n) => {
@@ -464,7 +532,7 @@ pub fn receive(
                 Settled::News => continue,
                 Settled::Quiet => return Err(libc::EAGAIN),
                 Settled::Eof => return Ok(0),
-                Settled::Err(e) => return outcome(verdict(c, e)),
+                Settled::Err => return outcome(verdict(c, pending(fd))),
             }
         }
         if !looked && look_a_while(c) {
@@ -472,11 +540,11 @@ pub fn receive(
             continue;
         }
         let rx = channel::receiving(c);
-        match settle(family, fd, c, true) {
+        match settle_and(family, fd, c, true, ask) {
             Settled::News => continue,
             Settled::Eof => return Ok(sum),
-            Settled::Err(_) if sum > 0 => return Ok(sum),
-            Settled::Err(e) => return outcome(verdict(c, e)),
+            Settled::Err if sum > 0 => return Ok(sum),
+            Settled::Err => return outcome(verdict(c, pending(fd))),
             Settled::Quiet => {}
         }
         rx.word.sleep();
@@ -484,7 +552,7 @@ pub fn receive(
         rx.word.awake();
         looked = false;
         match slept {
-            Ok(_) => {}
+            Ok(n) => ask = n == 0,
             Err(_) if news(family, fd, c, &rx) => {}
             Err(_) if sum > 0 => return Ok(sum),
             Err(e) => return outcome(verdict(c, e)),

@@ -181,9 +181,13 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Result<Then, i32> {
         return Ok(Then::Kernel(0));
     }
     let tx = channel::sending(c);
-    if tx.word.has_left() {
+    // One that closed left, too, but there is nobody to put the rest on TCP for.
+    if tx.word.has_left() && channel::slot_live(c) {
         crate::leave::follow(fd, c, &tx);
-        return Ok(Then::Kernel(0));
+        return match c.error.swap(0, Ordering::Relaxed) {
+            0 => Ok(Then::Kernel(0)),
+            e => Err(e as i32),
+        };
     }
     let mut ring = in_ring(tx.tx.epoch());
     if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {

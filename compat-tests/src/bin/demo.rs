@@ -141,7 +141,7 @@ fn cells(load: Load, turns: &Turns<Run>, way: Way) -> Vec<Cell> {
         latency(|run| run.p99_ms).into(),
         strong(format!("{ratio:.2}x")),
         format!("{server} + {client}").into(),
-        cpu(|run| 1e6 * (run.server.cpu + run.client.cpu).as_secs_f64() / run.requests as f64).into(),
+        cpu(|run| 1e6 * run.cpu_of_a_request()).into(),
     ]
 }
 

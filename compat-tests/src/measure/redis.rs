@@ -160,6 +160,13 @@ pub struct Run {
     pub client: Cost,
 }
 
+impl Run {
+    /// Seconds of CPU time, server and client together.
+    pub fn cpu_of_a_request(&self) -> f64 {
+        (self.server.cpu + self.client.cpu).as_secs_f64() / self.requests as f64
+    }
+}
+
 /// redis-benchmark at work.
 pub struct Benchmark<'a> {
     server: &'a Server,

@@ -155,11 +155,11 @@ fn redis_row(
     session.warm_up(&PAIR, load)?;
     let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
         show(round, way);
-        session.run(way, load).map(Sample::from)
+        session.run(way, load)
     })?;
     let shared = session.shared(Way::Dp)?;
     let left = shared.as_ref().map(|shared| shared.family.left_on_tcp()).unwrap_or_default();
-    let row = row.with(&turns, Way::Tcp, Way::Dp);
+    let row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::Dp);
     Ok(row.with_part(shared.map(|shared| shared.part()), &left))
 }
 
@@ -169,9 +169,9 @@ fn connect_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> R
     session.warm_up(&PAIR, RECONNECT)?;
     let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
         show(round, way);
-        session.run(way, RECONNECT).map(Sample::from)
+        session.run(way, RECONNECT)
     })?;
-    let mut row = row.with(&turns, Way::Tcp, Way::Dp);
+    let mut row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::Dp);
     row.dp_part = session.shared(Way::Dp)?.map(|shared| shared.part());
     if row.dp_part.is_none() {
         row = row.with_part(None, "");
@@ -206,9 +206,17 @@ fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -
         session.warm_up(slice::from_ref(&way), FIFTY)?;
         let run = session.run(way, FIFTY)?;
         made += session.shared(way)?.map_or(0, |shared| shared.family.channels);
-        Ok(Sample::from(run))
+        Ok(run)
     })?;
-    let mut row = row.with(&turns, Way::Tcp, Way::LeftAlone);
+    let mut row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::LeftAlone);
+    // On a machine with other work this says more than the rate does.
+    if let Some(cpu) = turns.ratio(Way::LeftAlone, Way::Tcp, redis::Run::cpu_of_a_request) {
+        let (low, high, pairs) = (cpu.low, cpu.high, turns.rounds());
+        row.note(format!(
+            "CPU time of a request: {:.3}x TCP's, {low:.3} - {high:.3}; {pairs} pairs",
+            cpu.median
+        ));
+    }
     if made > 0 {
         row.note(format!("{made} connections became channels against the rules: these are other numbers"));
     }

@@ -70,6 +70,17 @@ impl<S> Turns<S> {
         Interval::of(&ratios)
     }
 
+    /// The same rounds, seen differently.
+    pub fn map<T>(&self, view: impl Fn(&S) -> T) -> Turns<T> {
+        let rounds = self.rounds.iter().map(|round| round.iter().map(&view).collect()).collect();
+        Turns { ways: self.ways.clone(), rounds }
+    }
+
+    /// How many rounds there were.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
     /// The ways, in the order given.
     pub fn ways(&self) -> &[Way] {
         &self.ways

@@ -239,6 +239,11 @@ impl Word {
         self.0.load(Ordering::Relaxed) & HOT != 0
     }
 
+    /// Whether somebody sleeps in the kernel for this edge.
+    pub fn has_sleepers(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & SLEEPERS != 0
+    }
+
     /// Whether a bell was rung and not re-armed since.
     pub fn is_rung(&self) -> bool {
         self.0.load(Ordering::Relaxed) & RUNG != 0

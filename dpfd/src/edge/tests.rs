@@ -29,6 +29,8 @@ mod loom_slot;
 #[cfg(loom)]
 mod loom_switch;
 #[cfg(not(loom))]
+mod meddled;
+#[cfg(not(loom))]
 mod model;
 #[cfg(not(loom))]
 mod open;

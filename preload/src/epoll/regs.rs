@@ -29,6 +29,8 @@ pub struct Reg {
     pub hot: bool,
     /// `want`, `data` differ from what the kernel has.
     pub dirty: bool,
+    /// Cold, but its ring holds something no bell announced: to be looked at before sleeping.
+    pub peek: bool,
     /// Edge-triggered: writability is to be reported once.
     pub out_edge: bool,
     /// Sleeps since it last had something.
@@ -202,6 +204,11 @@ impl Regs {
             }
         }
         None
+    }
+
+    /// Indexes below this may be in use.
+    pub fn high(&self) -> u32 {
+        self.high as u32
     }
 
     /// Calls `f` for all.

@@ -26,11 +26,11 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(i) = fdtable::conn(fd) else { return Way::Kernel };
     let Some(family) = state::family() else { return Way::Kernel };
     let c = family.conn(i);
-    if w.is_bad() && c.stage() == Stage::Live {
+    if w.is_bad() && flags & libc::MSG_TRUNC == 0 && c.stage() == Stage::Live {
         return Way::Done(Err(libc::EFAULT));
     }
     if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
-        if let Some(n) = rx::quick(c, w) {
+        if let Some(n) = rx::quick(family, fd, c, w) {
             return Way::Done(Ok(n));
         }
     }
@@ -95,7 +95,8 @@ macro_rules! way {
 #[inline(always)]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     let real = || unsafe { hooks::read::real()(fd, buf, n) };
-    if fdtable::conn(fd).is_none() {
+    // Unlike recv, read of nothing returns at once.
+    if fdtable::conn(fd).is_none() || n == 0 {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -207,6 +208,9 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    if w.left() == 0 {
+        return real();
+    }
     way!(receive(fd, &mut w, 0), real())
 }
 

@@ -167,7 +167,8 @@ impl Row {
         let baseline = self.baseline.as_ref().map(|column| format!("{} {}", column.name, value(column)));
         let dp = self.dp.as_ref().map(value);
         let ratio = self.ratio.as_ref();
-        let interval = ratio.filter(|r| r.percent >= 95.0).map(|r| format!("{:.2} - {:.2}", r.low, r.high));
+        let interval =
+            ratio.filter(|r| r.percent >= 95.0).map(|r| format!("{} - {}", times(r.low), times(r.high)));
         let cpu = [&self.baseline, &self.dp].map(|column| column.as_ref().and_then(Column::cpu));
         let verdict = match self.met {
             None => Cell::from("not measured"),
@@ -179,7 +180,7 @@ impl Row {
             or_dash(baseline).into(),
             or_dash(dp).into(),
             self.unit.into(),
-            Cell::styled(or_dash(ratio.map(|r| format!("{:.2}x", r.median))), Style::Strong),
+            Cell::styled(or_dash(ratio.map(|r| format!("{}x", times(r.median)))), Style::Strong),
             or_dash(interval).into(),
             self.target.text(self.unit).into(),
             verdict,
@@ -211,6 +212,15 @@ impl Column {
         // Of programs that do nothing, milliseconds count.
         let digits = if server + client < 0.1 { 4 } else { 2 };
         Some(format!("{server:.digits$} + {client:.digits$}"))
+    }
+}
+
+/// A ratio; near 1 the third digit matters.
+fn times(ratio: f64) -> String {
+    if ratio < 2.0 {
+        format!("{ratio:.3}")
+    } else {
+        format!("{ratio:.2}")
     }
 }
 

@@ -1,0 +1,77 @@
+//! A hostile peer that wins every race: it acts whenever this side looks at a header. No threads, so what
+//! it does is the same in every run, and Miri can run it.
+
+use super::lines::{Heap, Room};
+use crate::edge::message::Head;
+use crate::edge::ring::{Lines, Pos, Tail};
+use crate::edge::{stream, Error};
+use crate::sync::{AtomicU64, Ordering};
+
+/// A ring whose peer acts whenever this side looks at a header.
+struct Meddled<F: Fn(&Heap, Pos)> {
+    ring: Heap,
+    peer: F,
+}
+
+// SAFETY: Heap's own.
+unsafe impl<F: Fn(&Heap, Pos)> Lines for Meddled<F> {
+    fn count(&self) -> u64 {
+        self.ring.count()
+    }
+    fn header(&self, pos: Pos) -> &AtomicU64 {
+        (self.peer)(&self.ring, pos);
+        self.ring.header(pos)
+    }
+    unsafe fn put(&self, pos: Pos, at: usize, src: *const u8, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.ring.put(pos, at, src, len) };
+    }
+    unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.ring.get(pos, at, dst, len) };
+    }
+}
+
+fn token(pos: Pos, kind: u64, len: u64) -> u64 {
+    (pos.raw() & 0xffff_ffff | 0x8000_0000) << 32 | kind << 30 | len
+}
+
+/// The peer wins every race for the cursor: each receive ends nevertheless.
+#[test]
+fn hostile_cursor_cannot_hold_a_receiver() {
+    for (kind, len) in [(0, 8), (1, 0), (3, 0)] {
+        let cursor = AtomicU64::new(0);
+        let ring = Meddled {
+            ring: Heap::new(16),
+            peer: |ring, pos| {
+                ring.header(pos).store(token(pos, kind, len), Ordering::Relaxed);
+                cursor.fetch_add(1 << 16, Ordering::Relaxed);
+            },
+        };
+        for peek in [false, true] {
+            let got = stream::pull(&ring, &cursor, &mut Room::room(8, 8), peek);
+            assert_eq!(got, Err(Error::Corrupt));
+        }
+    }
+}
+
+/// Tokens without end, each put there as it is looked at: every walk over them ends.
+#[test]
+fn hostile_tokens_without_end() {
+    for kind in [0, 1] {
+        let ring = Meddled {
+            ring: Heap::new(16),
+            peer: |ring, pos| ring.header(pos).store(token(pos, kind, 0), Ordering::Relaxed),
+        };
+        let cursor = AtomicU64::new(0);
+        let mut tail = Tail::default();
+        stream::recover(&ring, &mut tail);
+        assert!(tail.pos.raw() < 16);
+        assert!(stream::frontier(&ring, &cursor, Pos::default()).raw() <= 16);
+        assert_eq!(stream::bytes_waiting(&ring, &cursor, usize::MAX), 0);
+        let got = stream::pull(&ring, &cursor, &mut Room::room(8, 8), false);
+        assert_eq!(got, Err(Error::Corrupt));
+        let look = Head::default().look(&ring);
+        assert_eq!(look, if kind == 0 { Ok(0) } else { Err(Error::Corrupt) });
+    }
+}
