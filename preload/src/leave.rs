@@ -57,7 +57,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) {
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     let inward = channel::receiving(c);
-    inward.word.leave();
+    inward.word.leave_raw();
     c.tx_lock.lock(state::me(), family);
     let out = channel::sending(c);
     // One bell, so that a sleeping peer looks and follows; it has to stand in a ring epoch.
@@ -126,11 +126,9 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 
 /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
-    if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.has_left() {
+    if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw() {
         c.tx_lock.lock(state::me(), family);
-        if channel::slot_live(c) {
-            follow(fd, c, &channel::sending(c));
-        }
+        follow(fd, c, &channel::sending(c));
         c.tx_lock.unlock();
     }
 }

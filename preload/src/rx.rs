@@ -123,10 +123,26 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
             if bells_out(c, &rx) {
                 tidy(family, fd, c, &rx);
             }
+            if w.left() > 0 && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+                return Some(n + more(family, fd, c, w));
+            }
             Some(n)
         }
         Err(_) => None,
     }
+}
+
+/// The rest of a receive whose direction goes on beyond a switch, as far as it is there.
+#[cold]
+fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
+    let mut sum = 0;
+    while w.left() > 0 {
+        match step(family, fd, c, w, 0) {
+            Step::Got(n) => sum += n,
+            _ => break,
+        }
+    }
+    sum
 }
 
 #[inline(always)]
@@ -506,8 +522,13 @@ pub fn receive(
         match step(family, fd, c, w, flags) {
             Step::Got(n) => {
                 sum += n;
-                let all = flags & libc::MSG_WAITALL == 0 || flags & libc::MSG_PEEK != 0 || sum >= want;
-                if all {
+                let peek = flags & libc::MSG_PEEK != 0;
+                // What FIONREAD promised comes in one piece, across a switch too.
+                let rx = channel::receiving(c);
+                if !peek && sum < want && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+                    continue;
+                }
+                if flags & libc::MSG_WAITALL == 0 || peek || sum >= want {
                     return Ok(sum);
                 }
                 looked = false;
@@ -517,6 +538,7 @@ pub fn receive(
             Step::Err(_) if sum > 0 => return Ok(sum),
             Step::Err(_) if news(family, fd, c, &channel::receiving(c)) => continue,
             Step::Err(e) => return outcome(verdict(c, e)),
+            Step::Nothing if sum > 0 && flags & libc::MSG_WAITALL == 0 => return Ok(sum),
             Step::Nothing => {}
         }
         crate::leave::follow_if_left(family, fd, c);
@@ -573,16 +595,19 @@ pub fn readable_bytes(fd: i32, c: &Conn) -> Result<usize, i32> {
     let r = c.rx_epoch.load(Ordering::Acquire);
     let at = c.rx_kernel.load(Ordering::Relaxed);
     let ring = || stream::bytes_waiting(&rx.ring, &rx.rx.cursor, 4096);
-    if in_ring(r) {
-        // What follows a hand-back is told once the ring is read.
-        return Ok(ring());
-    }
-    let there = raw::queued(fd)?;
-    let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
-    match rx.tx.view(r) {
-        Ok(View::RingAt(p)) => Ok(there.min(p.saturating_sub(at) as usize).saturating_sub(bells) + ring()),
-        _ => Ok(there.saturating_sub(bells)),
-    }
+    let there = || raw::queued(fd).map(|n| n as u64);
+    let after = |q: u64, there: u64| there.saturating_sub(q.saturating_sub(at));
+    Ok(match rx.tx.view(r) {
+        Ok(View::Same) if in_ring(r) => ring(),
+        Ok(View::TcpAt { q, .. }) => ring() + after(q, there()?) as usize,
+        Ok(View::RingAt(p)) => {
+            let there = there()?;
+            let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at);
+            let before = there.min(p.saturating_sub(at)).saturating_sub(bells);
+            before as usize + ring() + rx.tx.beyond(r).map_or(0, |q| after(q, there)) as usize
+        }
+        _ => after(c.rx_data.load(Ordering::Relaxed), there()?) as usize,
+    })
 }
 
 /// Whether looking before sleeping can pay: another CPU runs the peer.

@@ -8,7 +8,6 @@
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::bell::Owed;
-use dpfd::edge::ring::Cursor;
 use dpfd::edge::switch::in_ring;
 use dpfd::edge::{stream, Error};
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
@@ -70,14 +69,18 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
     done
 }
 
-/// After a token: the wake word, a bell if one is owed. A receiver that left is seen by the next call.
+/// After a token: the wake word, a bell if one is owed. A receiver that left for plain TCP is followed.
 #[inline(always)]
 fn published(c: &Conn, fd: i32, tx: &End) {
     if tx.word.after_publish_fast() {
         return;
     }
-    if tx.word.after_publish(channel::peer_groups(c)) == Owed::Bell {
-        ring_bell(c, fd, tx);
+    match tx.word.after_publish(channel::peer_groups(c)) {
+        Owed::Nothing => {}
+        Owed::Bell => ring_bell(c, fd, tx),
+        Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
+        // Closed: the kernel says so to the next call.
+        Owed::Left => {}
     }
 }
 
@@ -181,8 +184,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Result<Then, i32> {
         return Ok(Then::Kernel(0));
     }
     let tx = channel::sending(c);
-    // One that closed left, too, but there is nobody to put the rest on TCP for.
-    if tx.word.has_left() && channel::slot_live(c) {
+    if tx.word.is_raw() {
         crate::leave::follow(fd, c, &tx);
         return match c.error.swap(0, Ordering::Relaxed) {
             0 => Ok(Then::Kernel(0)),
@@ -221,6 +223,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk) -> Result<Then, i32> {
                 match tx.word.after_publish(channel::peer_groups(c)) {
                     Owed::Nothing => {}
                     Owed::Bell => ring_bell(c, fd, tx),
+                    Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                         crate::leave::follow(fd, c, tx);
@@ -284,13 +287,6 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     let mine = state::cpu();
     tx.tx.cpu.store(mine, Ordering::Relaxed);
     tx.tx.to_ring(tx.rx, p)
-}
-
-/// Whether everything this side put into the ring was taken.
-pub fn all_taken(c: &Conn) -> bool {
-    let tx = channel::sending(c);
-    let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
-    taken.off == 0 && taken.pos == c.tail().pos
 }
 
 /// A sender of this family died in the middle: step over what it had published (L4).

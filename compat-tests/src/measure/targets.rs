@@ -56,7 +56,7 @@ const FIFTY: Load = Load { clients: 50, keep: true };
 const ONE: Load = Load { clients: 1, keep: true };
 const RECONNECT: Load = Load { clients: 50, keep: false };
 /// A difference of a few percent shows in this many pairs, not in fewer.
-const LEFT_ALONE_PAIRS: usize = 24;
+const LEFT_ALONE_PAIRS: usize = 40;
 /// The fewest parts that give an interval of 95 %.
 const IDLE_PARTS: usize = 6;
 

@@ -1,10 +1,10 @@
 //! The wake word: who sleeps, who looks by itself, whether a bell is out (PROTOCOLS W1-W5).
 //!
 //! ```text
-//!   63         32 31       24 23     16 15    11  10    9     8    7          0
-//!  +-------------+-----------+---------+--------+-----+-----+-----+-----------+
-//!  | bells, all  |     0     |  group  |   0    |left |rung | hot | sleepers  |
-//!  +-------------+-----------+---------+--------+-----+-----+-----+-----------+
+//!   63         32 31       24 23     16 15  12  11   10    9     8    7          0
+//!  +-------------+-----------+---------+------+----+-----+-----+-----+-----------+
+//!  | bells, all  |     0     |  group  |  0   |raw |left |rung | hot | sleepers  |
+//!  +-------------+-----------+---------+------+----+-----+-----+-----+-----------+
 //! ```
 //!
 //! *Armed* = not rung and (sleepers > 0 or not hot): the sender that publishes then owes one bell.
@@ -22,6 +22,7 @@ const SLEEPERS: u64 = 0xff;
 const HOT: u64 = 1 << 8;
 const RUNG: u64 = 1 << 9;
 const LEFT: u64 = 1 << 10;
+const RAW: u64 = 1 << 11;
 const GROUP_SHIFT: u32 = 16;
 const GROUP: u64 = 0xff << GROUP_SHIFT;
 const BELL: u64 = 1 << 32;
@@ -258,6 +259,16 @@ impl Word {
     /// E8: the receiver leaves for good. Fenced.
     pub fn leave(&self) -> Armed {
         self.update(|w| w | LEFT)
+    }
+
+    /// E8: the receiver leaves, and somebody else will read the socket as plain TCP. Fenced.
+    pub fn leave_raw(&self) -> Armed {
+        self.update(|w| w | LEFT | RAW)
+    }
+
+    /// Whether the socket is read as plain TCP from now on: what is unread belongs there.
+    pub fn is_raw(&self) -> bool {
+        self.0.load(Ordering::Acquire) & RAW != 0
     }
 
     /// Whether the receiver left.

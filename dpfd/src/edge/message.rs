@@ -36,6 +36,18 @@ pub unsafe fn send<L: Lines + ?Sized>(
     Ok(())
 }
 
+/// Sends `message` as one message: [`send`] of a slice.
+#[inline(always)]
+pub fn send_bytes<L: Lines + ?Sized>(
+    ring: &L,
+    tail: &mut Tail,
+    cursor: &AtomicU64,
+    message: &[u8],
+) -> Result<(), Error> {
+    // SAFETY: a slice is readable for its length.
+    unsafe { send(ring, tail, cursor, message.as_ptr(), message.len()) }
+}
+
 /// The receiver's place in an edge; its own, the shared cursor only tells the sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head {
@@ -99,5 +111,17 @@ impl Head {
         unsafe { ring.get(self.at.pos, HEADER, dst, len.min(room)) };
         self.release(len, cursor);
         Ok(len)
+    }
+
+    /// [`Head::recv`] into a slice.
+    #[inline(always)]
+    pub fn recv_bytes<L: Lines + ?Sized>(
+        &mut self,
+        ring: &L,
+        cursor: &AtomicU64,
+        dst: &mut [u8],
+    ) -> Result<usize, Error> {
+        // SAFETY: a slice is writable for its length.
+        unsafe { self.recv(ring, cursor, dst.as_mut_ptr(), dst.len()) }
     }
 }

@@ -141,6 +141,12 @@ impl TxLine {
         self.epoch.load(Ordering::Relaxed) != r
     }
 
+    /// Receiver in TCP epoch `r` with a ring epoch and its end both published: where data is data again.
+    pub fn beyond(&self, r: u64) -> Option<u64> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        (!in_ring(r) && epoch.wrapping_sub(r) == 2).then(|| self.q.load(Ordering::Relaxed))
+    }
+
     /// Receiver in epoch `r`: what comes next. `Corrupt` for an epoch that cannot be.
     #[inline]
     pub fn view(&self, r: u64) -> Result<View, Error> {

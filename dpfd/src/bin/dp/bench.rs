@@ -1,11 +1,136 @@
-//! `dp bench`: not there yet.
+//! `dp bench`: one edge between two processes on two cores, with the kernel's ways beside it.
+//!
+//! All ways are measured in turns within one run: on a shared or virtual machine the cores' distance and
+//! speed move from second to second, so only numbers of the same turn can be compared.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`cores`] | which cores, and staying there |
+//! | [`peer`] | the second process, and what it is told |
+//! | [`link`] | ways of sending: sockets, pipes |
+//! | [`edges`] | the way of sending this is about |
+//! | [`floor`] | the word no protocol can beat |
+//! | [`lat`] | round trips |
+//! | [`flood`] | messages, or bytes, one way |
+//! | [`report`] | the table and the JSON |
 
+mod cores;
+mod edges;
+mod floor;
+mod flood;
+mod lat;
+mod link;
+mod peer;
+mod report;
+
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use clap::error::ErrorKind;
+use clap::CommandFactory;
+
+use cores::Cores;
+use link::Way;
+use peer::Peer;
+
+/// What goes wrong here is the machine's or a way's; where, is told in words.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Measure one edge between two cores, with TCP, AF_UNIX and a pipe beside it.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// lat: half a round trip; bw: bytes in a second; rate: messages in a second.
+    what: What,
+    /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
+    #[arg(long, value_name = "A,B")]
+    cores: Option<Cores>,
+    /// Length of a message, or several [default: 8; of bw: 65536,1048576].
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
+    size: Vec<u32>,
+    /// How long each way of sending is measured, for each length.
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// Turns this time is cut into; results are medians over them.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Print JSON, as dp-bench(1) describes it.
+    #[arg(long)]
+    json: bool,
+    /// The second process, started by the first; its standard input is the way to it.
+    #[arg(long, hide = true)]
+    peer: bool,
+}
 
-pub fn main(_args: Args) -> ExitCode {
-    eprintln!("dp bench: not there yet");
-    ExitCode::from(2)
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    Lat,
+    Bw,
+    Rate,
+}
+
+/// An edge takes more; a benchmark of it would measure memory.
+const MAX_SIZE: i64 = 16 << 20;
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(n) if (0.01..=3600.0).contains(&n) => Ok(n),
+        _ => Err("a number from 0.01 to 3600".into()),
+    }
+}
+
+pub fn main(args: Args) -> ExitCode {
+    if args.peer {
+        return peer::serve();
+    }
+    let cores = match args.cores.map_or_else(Cores::first, Cores::allowed) {
+        Ok(cores) => cores,
+        Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
+    };
+    match run(&args, cores) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("dp bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args, cores: Cores) -> Result<String> {
+    let sizes: Vec<usize> = match (&args.size[..], args.what) {
+        ([], What::Bw) => vec![65_536, 1_048_576],
+        ([], _) => vec![8],
+        (given, _) => given.iter().map(|&n| n as usize).collect(),
+    };
+    let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+    let mut peer = Peer::start(cores)?;
+    cores::stay(cores.a)?;
+    let mut results = Vec::new();
+    for size in sizes {
+        let ways = Way::all(args.what, cores, size);
+        let mut series = ways.iter().map(|&way| peer.open(way, size)).collect::<Result<Vec<_>>>()?;
+        for round in 0..args.rounds {
+            progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
+            for one in &mut series {
+                one.turn(&mut peer, args.what, turn)?;
+            }
+        }
+        peer.close_all()?;
+        results.push(report::Size::new(size, series));
+    }
+    progress("");
+    let report = report::Report::new(args, cores, results);
+    Ok(if args.json { report.json() } else { report.text() })
+}
+
+/// One line that replaces the one before it, for people only.
+fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+    }
 }

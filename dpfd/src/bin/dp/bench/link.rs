@@ -1,0 +1,162 @@
+//! One way of sending between the two processes, and one end of it.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use dpfd::edge::segment::{Segment, MIN_RING};
+use nix::fcntl::OFlag;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::{pipe2, read, write};
+use serde::{Deserialize, Serialize};
+
+use super::cores::Cores;
+use super::What;
+
+/// A way of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// One word each way: not a way of sending, but what every way between two cores stands on.
+    Floor,
+    /// Two edges whose receivers look by themselves.
+    Edge,
+    /// Two edges whose receivers sleep until the bell: for two processes on one core.
+    EdgeAsleep,
+    UnixDgram,
+    UnixStream,
+    Tcp,
+    Pipe,
+}
+
+/// The kernel takes longer datagrams only with larger buffers than it gives.
+const LONGEST_DGRAM: usize = 128 * 1024;
+
+impl Way {
+    /// What is measured between these cores, for messages of this length.
+    pub fn all(what: What, cores: Cores, size: usize) -> Vec<Way> {
+        let mut ways = vec![Way::Floor, Way::Edge, Way::UnixDgram, Way::UnixStream, Way::Tcp, Way::Pipe];
+        ways.retain(|way| match way {
+            Way::Floor => what == What::Lat && !cores.shared(),
+            Way::UnixDgram => size <= LONGEST_DGRAM,
+            _ => true,
+        });
+        if cores.shared() {
+            ways[0] = Way::EdgeAsleep;
+        }
+        ways
+    }
+
+    pub fn is_edge(self) -> bool {
+        matches!(self, Way::Edge | Way::EdgeAsleep)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Floor => "floor",
+            Way::Edge => "edge",
+            Way::EdgeAsleep => "edge-asleep",
+            Way::UnixDgram => "unix-dgram",
+            Way::UnixStream => "unix-stream",
+            Way::Tcp => "tcp",
+            Way::Pipe => "pipe",
+        }
+    }
+
+    /// Makes both ends, as descriptors for `End::new`: those to send to first.
+    pub fn make(self, size: usize) -> io::Result<[Vec<OwnedFd>; 2]> {
+        match self {
+            Way::Floor => {
+                let fd = Segment::create(MIN_RING)?.fd().try_clone_to_owned()?;
+                Ok([vec![fd.try_clone()?], vec![fd]])
+            }
+            Way::Edge | Way::EdgeAsleep => {
+                let ring = || Segment::create(ring_for(size))?.fd().try_clone_to_owned();
+                let bell = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned();
+                let [ab, ba, bell_ab, bell_ba] = [ring()?, ring()?, bell()?, bell()?];
+                let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];
+                Ok([a, vec![ba, bell_ba, ab, bell_ab]])
+            }
+            Way::UnixDgram => {
+                let (a, b) = UnixDatagram::pair()?;
+                both(a.into(), b.into())
+            }
+            Way::UnixStream => {
+                let (a, b) = UnixStream::pair()?;
+                both(a.into(), b.into())
+            }
+            Way::Tcp => {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let a = TcpStream::connect(listener.local_addr()?)?;
+                let (b, _) = listener.accept()?;
+                a.set_nodelay(true)?;
+                b.set_nodelay(true)?;
+                both(a.into(), b.into())
+            }
+            Way::Pipe => {
+                let (b_from, a_to) = pipe2(OFlag::O_CLOEXEC)?;
+                let (a_from, b_to) = pipe2(OFlag::O_CLOEXEC)?;
+                Ok([vec![a_to, a_from], vec![b_to, b_from]])
+            }
+        }
+    }
+}
+
+/// A socket is one descriptor for both directions.
+fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
+    Ok([vec![a.try_clone()?, a], vec![b.try_clone()?, b]])
+}
+
+/// Bytes of an edge's ring for messages of `size`: room for eight, so that both sides work at once, and
+/// small enough for the cores' caches where the messages are.
+fn ring_for(size: usize) -> usize {
+    (8 * (size + 64)).next_power_of_two().max(64 * 1024)
+}
+
+/// One end of a way that carries messages or bytes.
+pub trait Link {
+    /// Sends all of `message`, waiting for room.
+    fn send(&mut self, message: &[u8]) -> io::Result<()>;
+
+    /// Receives what comes first, waiting for it: a message; of a stream, what is there. Never 0.
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Receives exactly `into`.
+    #[inline(always)]
+    fn recv_all(&mut self, into: &mut [u8]) -> io::Result<()> {
+        let mut n = 0;
+        while n < into.len() {
+            n += self.recv(&mut into[n..])?;
+        }
+        Ok(())
+    }
+}
+
+/// An end of a socket or of two pipes.
+pub struct Fds {
+    to: OwnedFd,
+    from: OwnedFd,
+}
+
+impl Fds {
+    pub fn new([to, from]: [OwnedFd; 2]) -> Fds {
+        Fds { to, from }
+    }
+}
+
+impl Link for Fds {
+    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
+        while !message.is_empty() {
+            message = &message[write(&self.to, message)?..];
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match read(&self.from, into)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(n),
+        }
+    }
+}

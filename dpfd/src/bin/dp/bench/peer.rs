@@ -1,0 +1,256 @@
+//! The second process: this program again, on its own core, told over a socket what to do.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    recvmsg, sendmsg, socketpair, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag,
+    SockType,
+};
+use nix::time::{clock_gettime, ClockId};
+use serde::{Deserialize, Serialize};
+
+use super::cores::{self, Cores};
+use super::edges::Edges;
+use super::floor::Floor;
+use super::link::{Fds, Way};
+use super::{flood, lat, Result, What};
+
+/// What the first process tells the second.
+#[derive(Serialize, Deserialize)]
+enum Job {
+    /// Stay on this core.
+    Stay(usize),
+    /// Take your end of a way: its descriptors come along.
+    Open(Way),
+    /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
+    Turn { way: usize, what: What, size: usize },
+    /// Forget all ways.
+    Close,
+}
+
+/// What it answers: first that it begins, then what it did.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Ready,
+    Done { messages: u64, cpu_s: f64 },
+    Failed(String),
+}
+
+/// The second process, seen from the first.
+pub struct Peer {
+    child: Child,
+    control: OwnedFd,
+    open: usize,
+}
+
+/// A message of this socket; a job or an answer is shorter.
+const LONGEST: usize = 4096;
+
+fn tell<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
+    let text = serde_json::to_vec(what)?;
+    let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    let rights = [ControlMessage::ScmRights(&raw)];
+    let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
+    sendmsg::<()>(control.as_raw_fd(), &[IoSlice::new(&text)], rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
+}
+
+fn hear<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+    let mut text = [0; LONGEST];
+    let mut space = nix::cmsg_space!([RawFd; 8]);
+    let mut parts = [IoSliceMut::new(&mut text)];
+    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let mut fds = Vec::new();
+    for message in got.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = message {
+            // SAFETY: the kernel has just put these descriptors here, for us alone.
+            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    match got.bytes {
+        0 => Err("the other process is gone".into()),
+        n => Ok((serde_json::from_slice(&text[..n])?, fds)),
+    }
+}
+
+impl Peer {
+    /// Starts it, on the second core.
+    pub fn start(cores: Cores) -> Result<Peer> {
+        let (control, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let child = Command::new("/proc/self/exe")
+            .args(["bench", "lat", "--peer"])
+            .stdin(Stdio::from(theirs))
+            .spawn()
+            .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
+        let peer = Peer { child, control, open: 0 };
+        tell(&peer.control, &Job::Stay(cores.b), &[])?;
+        Ok(peer)
+    }
+
+    /// Makes a way of sending between the two.
+    pub fn open(&mut self, way: Way, size: usize) -> Result<Series> {
+        let make = || {
+            let [ours, theirs] = way.make(size)?;
+            tell(&self.control, &Job::Open(way), &theirs)?;
+            Ok(End::new(way, ours, true)?)
+        };
+        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
+        self.open += 1;
+        Ok(Series { way, size, end, index: self.open - 1, turns: Vec::new() })
+    }
+
+    pub fn close_all(&mut self) -> Result<()> {
+        self.open = 0;
+        tell(&self.control, &Job::Close, &[])
+    }
+
+    fn answer(&self) -> Result<Answer> {
+        match hear(&self.control)?.0 {
+            Answer::Failed(why) => Err(why.into()),
+            answer => Ok(answer),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends by itself when the socket does, unless it spins on an edge that nobody feeds any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asked while spinning: an error when the other process is gone. The second process need not ask, the
+/// kernel ends it with the first.
+pub fn alive() -> io::Result<()> {
+    use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
+    // Looks at a child that has ended, and leaves it to be waited for.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    match waitid(Id::All, flags) {
+        Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => Ok(()),
+        _ => Err(io::Error::other("the second process is gone")),
+    }
+}
+
+/// One end of a way.
+enum End {
+    Floor(Floor),
+    Edges(Box<Edges>),
+    Fds(Fds),
+}
+
+impl End {
+    fn new(way: Way, fds: Vec<OwnedFd>, first: bool) -> io::Result<End> {
+        fn these<const N: usize>(fds: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
+            fds.try_into().map_err(|_| io::Error::other("another number of descriptors than that way has"))
+        }
+        Ok(match way {
+            Way::Floor => End::Floor(Floor::new(these(fds)?, first)?),
+            Way::Edge | Way::EdgeAsleep => {
+                End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
+            }
+            _ => End::Fds(Fds::new(these(fds)?)),
+        })
+    }
+}
+
+/// What one turn of one way brought.
+pub enum Turn {
+    Lat(lat::Turn),
+    /// Messages in a second.
+    Flood(f64),
+}
+
+/// All turns of one way, for one length of message.
+pub struct Series {
+    pub way: Way,
+    size: usize,
+    end: End,
+    index: usize,
+    /// With the CPU seconds of both processes.
+    pub turns: Vec<(Turn, [f64; 2])>,
+}
+
+impl Series {
+    /// One more turn.
+    pub fn turn(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<()> {
+        let done = self.run(peer, what, time).map_err(|e| format!("{}: {e}", self.way.name()))?;
+        self.turns.push(done);
+        Ok(())
+    }
+
+    fn run(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<(Turn, [f64; 2])> {
+        let size = self.size;
+        tell(&peer.control, &Job::Turn { way: self.index, what, size }, &[])?;
+        peer.answer()?;
+        let cpu = cpu_seconds()?;
+        let start = Instant::now();
+        let (sent, turn) = match (&mut self.end, what) {
+            (End::Floor(floor), _) => (None, Some(lat::over_floor(floor, time)?)),
+            (End::Edges(link), What::Lat) => (None, Some(lat::over_link(&mut **link, size, time)?)),
+            (End::Fds(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
+            (End::Edges(link), _) => (Some(flood::pour(&mut **link, size, time)?), None),
+            (End::Fds(link), _) => (Some(flood::pour(link, size, time)?), None),
+        };
+        let mine = cpu_seconds()? - cpu;
+        let Answer::Done { messages, cpu_s } = peer.answer()? else {
+            return Err("an answer out of turn".into());
+        };
+        if sent.is_some_and(|sent| sent != messages) {
+            return Err(format!("{} messages were sent, {messages} came", sent.unwrap_or(0)).into());
+        }
+        // Until the other process has them all: what is still under way was not carried.
+        let turn = match turn {
+            Some(turn) => Turn::Lat(turn),
+            None => Turn::Flood(messages as f64 / start.elapsed().as_secs_f64()),
+        };
+        Ok((turn, [mine, cpu_s]))
+    }
+}
+
+fn cpu_seconds() -> nix::Result<f64> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?).as_secs_f64())
+}
+
+/// The second process: does what it is told until the first is gone.
+pub fn serve() -> ExitCode {
+    // Also when it spins, and cannot see the socket end.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
+    let mut ends = Vec::new();
+    while let Ok((job, fds)) = hear::<Job>(&control) {
+        if let Err(error) = obey(&control, job, fds, &mut ends) {
+            let _ = tell(&control, &Answer::Failed(error.to_string()), &[]);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn obey(control: &OwnedFd, job: Job, fds: Vec<OwnedFd>, ends: &mut Vec<End>) -> Result<()> {
+    match job {
+        Job::Stay(core) => cores::stay(core)?,
+        Job::Open(way) => ends.push(End::new(way, fds, false)?),
+        Job::Close => ends.clear(),
+        Job::Turn { way, what, size } => {
+            let end = ends.get_mut(way).ok_or("no such way")?;
+            let cpu = cpu_seconds()?;
+            tell(control, &Answer::Ready, &[])?;
+            let messages = match (end, what) {
+                (End::Floor(floor), _) => floor.echo()?,
+                (End::Edges(link), What::Lat) => lat::echo(&mut **link, size)?,
+                (End::Fds(link), What::Lat) => lat::echo(link, size)?,
+                (End::Edges(link), _) => flood::drain(&mut **link, size)?,
+                (End::Fds(link), _) => flood::drain(link, size)?,
+            };
+            tell(control, &Answer::Done { messages, cpu_s: cpu_seconds()? - cpu }, &[])?;
+        }
+    }
+    Ok(())
+}
