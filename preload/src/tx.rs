@@ -22,11 +22,14 @@ use crate::walk::Walk;
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
 
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
-const NEARLY_READ: u64 = 256 * 1024;
-/// How long a sender looks for room while the receiver takes, ns.
-const ROOM_WAIT: u32 = 200_000;
-/// How long without the receiver taking anything, ns.
-const ROOM_STALL: u32 = 30_000;
+const NEARLY_READ: u64 = 1 << 20;
+/// How long a sender looks for room in one call while the receiver goes on taking, ns.
+const ROOM_WAIT: u64 = 500_000;
+/// How long it looks while nothing is taken, ns.
+const ROOM_STALL: u32 = 40_000;
+/// How often a blocking sender naps after that, before it hands back, and for how long, ns.
+const NAPS: u32 = 16;
+const NAP: u32 = 50_000;
 
 /// What is left to do after the locked part.
 enum Then {
@@ -144,7 +147,7 @@ pub fn send(
     if c.tx_lock.lock(state::me(), family) == Held::Inherited && c.stage() == Stage::Live {
         mend(c);
     }
-    let then = locked(fd, c, w, flags);
+    let then = locked(fd, c, w, flags, blocking);
     match then {
         Ok(Then::Done(n)) => {
             c.tx_lock.unlock();
@@ -179,7 +182,7 @@ pub fn send(
     }
 }
 
-fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Result<Then, i32> {
+fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result<Then, i32> {
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
@@ -207,14 +210,14 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Result<Then, i32> {
     if !ring || w.left() == 0 {
         return Ok(Then::Kernel(0));
     }
-    fill(fd, c, &tx, w)
+    fill(fd, c, &tx, w, blocking)
 }
 
 /// Puts what is left of `w` into the ring, looking for room for a while when it is full.
-fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk) -> Result<Then, i32> {
+fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
     let mut tail = c.tail();
     let mut sent = 0;
-    let mut waited = 0;
+    let mut began = 0;
     while w.left() > 0 {
         match stream::push(&tx.ring, &mut tail, &tx.rx.cursor, w) {
             Ok(n) => {
@@ -232,19 +235,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk) -> Result<Then, i32> {
                 }
             }
             Err(Error::Full) => {
-                let started = state::now();
-                let before = tx.rx.cursor.load(Ordering::Relaxed);
-                let mine = state::cpu();
-                if tx.tx.cpu.load(Ordering::Relaxed) != mine {
-                    tx.tx.cpu.store(mine, Ordering::Relaxed);
-                }
-                let theirs = tx.rx.cpu.load(Ordering::Relaxed);
-                let elsewhere = theirs != mine && state::CPUS.load(Ordering::Relaxed) > 1;
-                let moved = elsewhere
-                    && waited < ROOM_WAIT
-                    && spin_until(ROOM_STALL, || tx.rx.cursor.load(Ordering::Relaxed) != before);
-                waited += (state::now() - started).min(u64::from(ROOM_WAIT)) as u32;
-                if !moved {
+                if !room(c, tx, &mut began, blocking) {
                     break;
                 }
             }
@@ -260,6 +251,37 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk) -> Result<Then, i32> {
     }
     hand_back(c, tx);
     Ok(Then::Kernel(sent))
+}
+
+/// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.
+#[cold]
+fn room(c: &Conn, tx: &End, began: &mut u64, blocking: bool) -> bool {
+    let now = state::now();
+    if *began == 0 {
+        *began = now;
+        let mine = state::cpu();
+        if tx.tx.cpu.load(Ordering::Relaxed) != mine {
+            tx.tx.cpu.store(mine, Ordering::Relaxed);
+        }
+    } else if !blocking && now - *began > ROOM_WAIT {
+        return false;
+    }
+    // What it takes from TCP before it comes to the ring counts as well.
+    let taken = || (tx.rx.cursor.load(Ordering::Relaxed), tx.rx.consumed.load(Ordering::Relaxed));
+    let before = taken();
+    let theirs = tx.rx.cpu.load(Ordering::Relaxed);
+    let elsewhere = theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
+    if elsewhere && spin_until(ROOM_STALL, || taken() != before) {
+        return true;
+    }
+    if c.has(Conn::SHARED) || !blocking {
+        return false;
+    }
+    // The lock is held: nobody else could send either. Long enough for a receiver that was preempted.
+    (0..NAPS).any(|_| {
+        raw::nap(NAP);
+        taken() != before
+    })
 }
 
 /// E7: the ring ends here; data is data again on TCP. Under the lock.

@@ -113,11 +113,16 @@ impl Kit {
         command
     }
 
-    /// Starts it on a core.
+    /// Starts it on a core, or wherever it wants to be.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self, command: Command, what: &str, core: usize) -> Result<Process, Error> {
+    pub fn start(
+        &self,
+        command: Command,
+        what: &str,
+        core: impl Into<Option<usize>>,
+    ) -> Result<Process, Error> {
         Process::start(what, command, core, &self.scratch)
     }
 

@@ -64,11 +64,16 @@ impl Sub for Cost {
 }
 
 impl Process {
-    /// Starts the command on this core, with nothing on standard input and its output in files.
+    /// Starts the command on this core if one is named, with nothing on standard input and its output in files.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(what: &str, command: Command, core: usize, scratch: &Scratch) -> Result<Process, Error> {
+    pub fn start(
+        what: &str,
+        command: Command,
+        core: impl Into<Option<usize>>,
+        scratch: &Scratch,
+    ) -> Result<Process, Error> {
         Process::start_reading(what, command, core, scratch, Stdio::null())
     }
 
@@ -79,7 +84,7 @@ impl Process {
     pub fn start_reading(
         what: &str,
         mut command: Command,
-        core: usize,
+        core: impl Into<Option<usize>>,
         scratch: &Scratch,
         input: Stdio,
     ) -> Result<Process, Error> {
@@ -90,11 +95,13 @@ impl Process {
         command.stdin(input).stdout(file(&out)?).stderr(file(&err)?);
         // Ctrl-C is for the measuring process, which then ends the others one by one.
         command.process_group(0).current_dir(scratch.path());
-        let set = set_of(core)?;
+        let set = core.into().map(set_of).transpose()?;
         let confine = move || -> io::Result<()> {
             set_pdeathsig(Signal::SIGKILL)?;
-            sched_setaffinity(Pid::from_raw(0), &set)?;
-            Ok(())
+            match &set {
+                Some(set) => Ok(sched_setaffinity(Pid::from_raw(0), set)?),
+                None => Ok(()),
+            }
         };
         // SAFETY: between fork and exec the closure makes two system calls on a set it owns; it takes no lock,
         // allocates nothing and touches no memory of the parent.

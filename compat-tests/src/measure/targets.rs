@@ -104,7 +104,8 @@ impl Name {
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
             Name::EdgeLat | Name::EdgeRate => {
                 progress.show(&what);
-                edge::measure(kit, row)?
+                let what = if self == Name::EdgeLat { edge::What::Lat } else { edge::What::Rate };
+                edge::measure(kit, row, what, plan.time)?
             }
             Name::Idle => {
                 progress.show(&format!("{what}: {} s", plan.idle.as_secs()));

@@ -9,6 +9,7 @@
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
 //! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
 //! | [`message`] | whole messages over tokens; in-place receive | R5, R7 |
+//! | [`pace`] | how often a receiver that spins looks | |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
@@ -22,6 +23,7 @@
 pub mod arena;
 pub mod bell;
 pub mod message;
+pub mod pace;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;

@@ -107,11 +107,10 @@ impl Row {
         self.judged()
     }
 
-    /// With single values and no rounds of its own, as another program measured them.
-    pub fn with_values(mut self, baseline: (&str, f64), dp: (&str, f64)) -> Row {
-        self.baseline = Column::single(baseline.0, baseline.1);
-        self.dp = Column::single(dp.0, dp.1);
-        self.ratio = Interval::of(&[dp.1 / baseline.1]);
+    /// With what another program measured, in rounds of its own.
+    pub fn with_columns(mut self, baseline: Column, dp: Column) -> Row {
+        self.ratio = Interval::of(&[dp.value.median / baseline.value.median]);
+        (self.baseline, self.dp) = (Some(baseline), Some(dp));
         self.judged()
     }
 
@@ -201,10 +200,12 @@ impl Column {
         })
     }
 
-    fn single(name: &str, value: f64) -> Option<Column> {
-        let samples = vec![value];
+    /// One value, with the CPU seconds of server and client if they are known. None of what is no number.
+    pub fn single(name: &str, value: f64, cpu_s: Option<[f64; 2]>) -> Option<Column> {
+        let samples = vec![Some(value).filter(|value| value.is_finite())?];
         let value = Spread::of(&samples)?;
-        Some(Column { name: name.to_string(), value, samples, server_cpu_s: None, client_cpu_s: None })
+        let [server_cpu_s, client_cpu_s] = [0, 1].map(|i| cpu_s.map(|cpu_s| cpu_s[i]));
+        Some(Column { name: name.to_string(), value, samples, server_cpu_s, client_cpu_s })
     }
 
     fn cpu(&self) -> Option<String> {

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use dpfd::edge::bell::Owed;
 use dpfd::edge::message::{self, Head};
+use dpfd::edge::pace::Pace;
 use dpfd::edge::ring::Tail;
 use dpfd::edge::segment::{Mapped, Segment};
 use dpfd::edge::Error;
@@ -26,6 +27,7 @@ pub struct Edges {
     to: Segment,
     bell: OwnedFd,
     head: Head,
+    pace: Pace,
     from_ring: Mapped,
     from: Segment,
     rung: OwnedFd,
@@ -44,6 +46,7 @@ impl Edges {
             to,
             bell,
             head: Head::default(),
+            pace: Pace::default(),
             from_ring: from.lines(),
             from,
             rung,
@@ -108,13 +111,19 @@ impl Link for Edges {
 
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut looks = 0;
         loop {
-            // No pause between two looks: the floor has none either.
             match self.head.recv_bytes(&self.from_ring, &self.from.rx().cursor, into) {
-                Ok(n) => return Ok(n.min(into.len())),
+                Ok(n) => {
+                    self.pace.got();
+                    return Ok(n.min(into.len()));
+                }
                 Err(Error::Empty) if self.asleep => self.sleep()?,
-                Err(Error::Empty) => still_there(&mut looks, 1)?,
+                // No pause between two looks: the floor has none either.
+                Err(Error::Empty) => {
+                    if self.pace.nothing() % LOOKS == 0 {
+                        peer::alive()?;
+                    }
+                }
                 Err(e) => return Err(io::Error::other(e)),
             }
         }
