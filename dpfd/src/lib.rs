@@ -5,16 +5,16 @@
 //! endpoint API grows on the same edge.
 #![deny(unsafe_code)]
 
+#[cfg(not(loom))]
+pub mod config;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod edge;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
+#[cfg(not(loom))]
+pub mod rules;
 pub mod sync;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
-#[cfg(not(loom))]
-pub mod config;
-#[cfg(not(loom))]
-pub mod rules;

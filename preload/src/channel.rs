@@ -309,7 +309,9 @@ fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generatio
 
 /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
 pub fn check_live(family: Family, fd: i32, c: &Conn) -> Stage {
-    if c.side.load(Ordering::Relaxed) == Side::Server as u32 && slot_live(c) && c.rx_lock.try_lock(state::me())
+    if c.side.load(Ordering::Relaxed) == Side::Server as u32
+        && slot_live(c)
+        && c.rx_lock.try_lock(state::me())
     {
         if c.stage() == Stage::Accepted {
             go_live(family, fd, c);

@@ -138,9 +138,9 @@ fn sweep(own: &dpfd::family::OwnArena, arena: &Arena) -> Option<u32> {
 fn make(family: Family, server: tcp::Addr) -> Result<(), No> {
     let key = hash(server);
     let now = state::now();
-    let known = NOBODY.iter().any(|(k, until)| {
-        k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed)
-    });
+    let known = NOBODY
+        .iter()
+        .any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed));
     if known {
         return Err(No::Never(Reason::NoDoor));
     }
@@ -249,7 +249,10 @@ fn introduce(door: i32, server: tcp::Addr, arena: i32) -> Result<(), Reason> {
         let me = unsafe { libc::geteuid() };
         // Root and ourselves could reach into this process anyway; anybody else must own the listener.
         if cred.uid != 0 && cred.uid != me {
-            let anyone = tcp::Addr { ip: if server.ip[10] == 0xff { v4_zero() } else { [0; 16] }, ..Default::default() };
+            let anyone = tcp::Addr {
+                ip: if server.ip[10] == 0xff { v4_zero() } else { [0; 16] },
+                ..Default::default()
+            };
             if diag::owner(server, anyone) != Ok(cred.uid) {
                 return Err(Reason::Owner);
             }

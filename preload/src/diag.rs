@@ -57,7 +57,7 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     address(&mut req, 44, &other, v4);
     put(&mut req, 60, &own.scope.to_ne_bytes());
     put(&mut req, 64, &[0xff; 8]); // no cookie
-    // SAFETY: the request buffer.
+                                   // SAFETY: the request buffer.
     unsafe { raw::send(fd, req.as_ptr(), req.len(), 0)? };
     let mut reply = [0u8; 512];
     // SAFETY: the reply buffer.

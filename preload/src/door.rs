@@ -75,9 +75,9 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !may {
         return none;
     }
-    let Some(i) = (0..DOORS).find(|&i| {
-        OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }) else {
+    let Some(i) = (0..DOORS)
+        .find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    else {
         return none;
     };
     match listen(addr) {
@@ -232,9 +232,8 @@ fn greet(conn: i32) -> bool {
         // SAFETY: just received, ours alone; closed on drop.
         (Some(cred), Ok(fd)) => admit(unsafe { OwnedFd::from_raw_fd(fd) }, &cred),
         (_, Err(intro::Bad::Late)) => {
-            let free = |w: &&AtomicI32| {
-                w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            };
+            let free =
+                |w: &&AtomicI32| w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if WAITING.iter().any(|w| free(&w)) {
                 fdtable::mark_internal(conn);
                 return false;
@@ -260,9 +259,9 @@ fn admit(fd: OwnedFd, cred: &libc::ucred) -> bool {
         return false;
     }
     let high = HIGH.load(Ordering::Relaxed).min(GUESTS);
-    let known = MET[..high].iter().any(|g| {
-        g.arena.load(Ordering::Relaxed) != 0 && g.inode.load(Ordering::Relaxed) == st.st_ino
-    });
+    let known = MET[..high]
+        .iter()
+        .any(|g| g.arena.load(Ordering::Relaxed) != 0 && g.inode.load(Ordering::Relaxed) == st.st_ino);
     if known {
         return true;
     }

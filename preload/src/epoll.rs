@@ -85,7 +85,6 @@ fn acquire(lock: &AtomicU32) -> Option<Guard> {
 }
 
 /// The set behind an index.
-#[allow(clippy::mut_from_ref)]
 fn set_of(i: u32) -> Option<&'static mut Set> {
     let p = TABLE[i as usize % SETS].load(Ordering::Acquire);
     // SAFETY: made by make(), freed by close() only when its last descriptor is; every access but the

@@ -4,7 +4,6 @@
 //! descriptor in [`fdtable`]; sending is [`tx`], receiving [`rx`], waiting [`wait`] and [`epoll`]; how a
 //! connection becomes a channel is [`channel`], with [`client`] and [`door`] for its two sides; how it ends
 //! is [`life`].
-#![allow(clippy::missing_safety_doc)]
 
 mod channel;
 mod client;

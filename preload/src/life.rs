@@ -167,9 +167,9 @@ pub unsafe extern "C" fn prepare_fork_c() {
     // SAFETY: no arguments, no failure.
     let uid = unsafe { libc::geteuid() };
     // Until the child says who it is, the entry is ours: alive while we are.
-    let Some(n) = (0..MEMBERS as u32).find(|&n| {
-        n != me && family.member(n as usize).reserve(raw::getpid(), uid, state::program())
-    }) else {
+    let Some(n) = (0..MEMBERS as u32)
+        .find(|&n| n != me && family.member(n as usize).reserve(raw::getpid(), uid, state::program()))
+    else {
         return;
     };
     let bit = 1u64 << n;

@@ -412,9 +412,7 @@ fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settle
 }
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
-    let ringing = || {
-        in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor)
-    };
+    let ringing = || in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor);
     loop {
         if !catch_up(fd, c, rx) {
             return Settled::News; // the next step finds out
@@ -445,7 +443,8 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
         let bells = if ring {
             there
         } else {
-            let before = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+            let before =
+                c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
             (before as usize).min(there)
         };
         if bells > 0 {

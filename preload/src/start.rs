@@ -52,7 +52,8 @@ fn prepare() {
     // SAFETY: fills the set it is given.
     if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } == 0 {
         // SAFETY: counts bits.
-        state::CPUS.store(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32, Ordering::Relaxed);
+        state::CPUS
+            .store(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32, Ordering::Relaxed);
     }
     if !state::prepare_self() || !fdtable::prepare() {
         return;

@@ -88,7 +88,9 @@ fn any_news(family: Family, fds: &[pollfd]) -> bool {
     fds.iter().any(|p| {
         p.events & IN != 0
             && match fdtable::get(p.fd) {
-                Entry::Conn(_) => live(family, p).is_some_and(|c| rx::news(family, p.fd, c, &channel::receiving(c))),
+                Entry::Conn(_) => {
+                    live(family, p).is_some_and(|c| rx::news(family, p.fd, c, &channel::receiving(c)))
+                }
                 Entry::Epoll(i) => epoll::has_news(i),
                 _ => false,
             }

@@ -78,6 +78,15 @@ impl Family {
         (self.connections.iter().filter(|c| c.is_channel()).count(), self.connections.len())
     }
 
+    /// In words, how bytes came to go by TCP.
+    pub fn elsewhere(&self) -> String {
+        format!(
+            "connections left on TCP: {}; directions handed back: {}",
+            self.left_on_tcp(),
+            self.hand_backs
+        )
+    }
+
     /// `2 no-offer, 1 silent`, or `none`.
     pub fn left_on_tcp(&self) -> String {
         let counts: Vec<String> =

@@ -159,9 +159,9 @@ fn redis_row(
         session.run(way, load)
     })?;
     let shared = session.shared(Way::Dp)?;
-    let left = shared.as_ref().map(|shared| shared.family.left_on_tcp()).unwrap_or_default();
+    let elsewhere = shared.as_ref().map(|shared| shared.family.elsewhere()).unwrap_or_default();
     let row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::Dp);
-    Ok(row.with_part(shared.map(|shared| shared.part()), &left))
+    Ok(row.with_part(shared.map(|shared| shared.part()), &elsewhere))
 }
 
 /// Short connections: how many of them became channels does not matter, only that the shim does not hold them up.
@@ -191,8 +191,8 @@ fn iperf_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Res
         Ok(Sample { value: sample.value / 1e9, ..sample })
     })?;
     let part = dp.part(kit)?;
-    let left = part.as_ref().map(|(_, family)| family.left_on_tcp()).unwrap_or_default();
-    Ok(row.with(&turns, Way::Tcp, Way::Dp).with_part(part.map(|(part, _)| part), &left))
+    let elsewhere = part.as_ref().map(|(_, family)| family.elsewhere()).unwrap_or_default();
+    Ok(row.with(&turns, Way::Tcp, Way::Dp).with_part(part.map(|(part, _)| part), &elsewhere))
 }
 
 /// New servers for each pair: where a process happens to have its memory shows in its speed, and must not look

@@ -85,6 +85,7 @@ impl Geometry {
         self.lines as usize * LINE
     }
     /// Bytes of the whole arena; sparse until slots are used.
+    #[expect(clippy::len_without_is_empty, reason = "a size, not a collection")]
     pub fn len(self) -> usize {
         self.rings_at() + self.slots as usize * 2 * self.ring_bytes()
     }
@@ -200,9 +201,7 @@ impl Arena {
     /// Client: makes `slot` findable under `hash`. False when its neighbourhood is full.
     pub fn publish(&self, hash: usize, slot: u32) -> bool {
         (0..PROBES).any(|i| {
-            self.index(hash + i)
-                .compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+            self.index(hash + i).compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     }
 

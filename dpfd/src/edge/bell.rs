@@ -136,7 +136,12 @@ impl Word {
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
             }
-            match self.0.compare_exchange(word, (word | RUNG).wrapping_add(BELL), Ordering::SeqCst, Ordering::Relaxed) {
+            match self.0.compare_exchange(
+                word,
+                (word | RUNG).wrapping_add(BELL),
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Owed::Bell,
                 Err(now) => word = now,
             }
@@ -146,9 +151,12 @@ impl Word {
     /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).
     pub fn undo_bell(&self) {
         let mut word = self.0.load(Ordering::Relaxed);
-        while let Err(now) =
-            self.0.compare_exchange(word, (word & !RUNG).wrapping_sub(BELL), Ordering::SeqCst, Ordering::Relaxed)
-        {
+        while let Err(now) = self.0.compare_exchange(
+            word,
+            (word & !RUNG).wrapping_sub(BELL),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        ) {
             word = now;
         }
     }
@@ -158,7 +166,8 @@ impl Word {
     pub fn count_bell(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & LEFT == 0 {
-            match self.0.compare_exchange(word, word.wrapping_add(BELL), Ordering::SeqCst, Ordering::Relaxed) {
+            match self.0.compare_exchange(word, word.wrapping_add(BELL), Ordering::SeqCst, Ordering::Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -211,7 +220,10 @@ impl Word {
             return true;
         }
         word & (SLEEPERS | LEFT) == 0
-            && self.0.compare_exchange(word, (word | HOT) & !GROUP, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && self
+                .0
+                .compare_exchange(word, (word | HOT) & !GROUP, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// The receiver is watched by `group` (1-based) from now on and looks by itself.

@@ -51,6 +51,10 @@ pub struct Pos(u64);
 impl Pos {
     /// The position `lines` after this one.
     #[inline(always)]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a position plus a count is no position plus a position"
+    )]
     pub fn add(self, lines: u64) -> Pos {
         Pos((self.0 + lines) & POS_MASK)
     }
@@ -124,7 +128,7 @@ impl Token {
 /// Lines for a payload of `len` bytes and its header.
 #[inline(always)]
 pub fn lines_for(len: usize) -> u64 {
-    ((len + HEADER + LINE - 1) / LINE) as u64
+    (len + HEADER).div_ceil(LINE) as u64
 }
 
 #[inline(always)]
@@ -189,7 +193,7 @@ impl Tail {
     /// lap behind.
     #[inline(always)]
     fn fits(&self, count: u64, lines: u64) -> bool {
-        self.pos.since(self.seen) + lines + 1 <= count
+        self.pos.since(self.seen) + lines < count
     }
 
     #[cold]

@@ -248,7 +248,7 @@ impl Segment {
     ///
     /// EBADMSG when the memory is not a sealed edge; else those of mmap(2).
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
-        let ring = sealed_len(fd.as_fd())?.checked_sub(CONTROL).unwrap_or(0);
+        let ring = sealed_len(fd.as_fd())?.saturating_sub(CONTROL);
         if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
             return Err(io::Error::from_raw_os_error(libc::EBADMSG));
         }

@@ -68,12 +68,14 @@ impl Tuple {
     /// As six words, the form in which it lies in shared memory.
     fn words(&self) -> [u64; 5] {
         let w = |b: &[u8]| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-        let ports = (u64::from(self.client_port) << 48)
-            | (u64::from(self.server_port) << 32)
-            | u64::from(self.scope);
+        let ports =
+            (u64::from(self.client_port) << 48) | (u64::from(self.server_port) << 32) | u64::from(self.scope);
         [w(&self.client[..8]), w(&self.client[8..]), w(&self.server[..8]), w(&self.server[8..]), ports]
     }
 }
+
+/// An address, v4-mapped, and a port.
+pub type End = ([u8; 16], u16);
 
 /// A side's mark that it is through with the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +156,7 @@ impl Slot {
     }
 
     /// The tuple's two ends, client and server; for our own slots only, a peer could have changed it.
-    pub fn ends(&self) -> Option<(([u8; 16], u16), ([u8; 16], u16))> {
+    pub fn ends(&self) -> Option<(End, End)> {
         let mut words = [0u64; 5];
         for (to, from) in words.iter_mut().zip(&self.tuple) {
             *to = from.load(Ordering::Relaxed);
@@ -171,7 +173,12 @@ impl Slot {
 
     fn step(&self, generation: u32, from: State, to: State) -> bool {
         self.state
-            .compare_exchange(word(generation, from), word(generation, to), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(
+                word(generation, from),
+                word(generation, to),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
             .is_ok()
     }
 

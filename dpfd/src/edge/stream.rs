@@ -15,7 +15,6 @@ pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
 /// completed, so honest neighbours never get there; a peer that only spins on the cursor does.
 const MAX_TRIES: u32 = 1 << 16;
 
-
 /// Where the bytes of a write come from: a walk over a scatter list.
 pub trait Source {
     /// Bytes left.

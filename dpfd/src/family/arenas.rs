@@ -74,8 +74,12 @@ impl OwnArena {
             let mut used = self.used[w].load(Ordering::Relaxed);
             while used != u64::MAX {
                 let bit = (!used).trailing_zeros();
-                match self.used[w].compare_exchange(used, used | 1 << bit, Ordering::AcqRel, Ordering::Relaxed)
-                {
+                match self.used[w].compare_exchange(
+                    used,
+                    used | 1 << bit,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                ) {
                     Ok(_) => return Some((w * 64) as u32 + bit),
                     Err(now) => used = now,
                 }

@@ -152,10 +152,30 @@ impl Conn {
     /// Makes the entry new.
     pub fn reset(&self, side: u32, local: Addr, peer: Addr) {
         self.side.store(side, Ordering::Relaxed);
-        for a in [&self.calls, &self.flags, &self.watched, &self.tx_flight, &self.tx_full, &self.rx_flight, &self.drained, &self.reason, &self.error] {
+        for a in [
+            &self.calls,
+            &self.flags,
+            &self.watched,
+            &self.tx_flight,
+            &self.tx_full,
+            &self.rx_flight,
+            &self.drained,
+            &self.reason,
+            &self.error,
+        ] {
             a.store(0, Ordering::Relaxed);
         }
-        for a in [&self.tx_kernel, &self.tx_bytes, &self.bells, &self.rx_epoch, &self.rx_kernel, &self.rx_data, &self.rx_bytes, &self.back, &self.offer] {
+        for a in [
+            &self.tx_kernel,
+            &self.tx_bytes,
+            &self.bells,
+            &self.rx_epoch,
+            &self.rx_kernel,
+            &self.rx_data,
+            &self.rx_bytes,
+            &self.back,
+            &self.offer,
+        ] {
             a.store(0, Ordering::Relaxed);
         }
         self.rx_spin.store(20_000, Ordering::Relaxed);

@@ -22,6 +22,7 @@ pub enum Held {
 }
 
 /// The owner word of thread `tid` of member `member`.
+#[cfg(test)]
 pub fn owner(member: u32, tid: u32) -> u64 {
     (u64::from(member + 1) << 32) | u64::from(tid)
 }
@@ -65,8 +66,7 @@ impl Lock {
                 _ => {
                     raw::nap(50_000);
                     let dead = turn % 64 == 0 && !family.member((now >> 32) as usize - 1).alive();
-                    if dead
-                        && self.0.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                    if dead && self.0.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
                         return Held::Inherited;
                     }

@@ -34,9 +34,13 @@ fn stat_of(pid: u32) -> Option<(u8, u64)> {
     let mut fields = rest.get(close + 2..)?.split(|&b| b == b' ');
     let state = *fields.next()?.first()?;
     let start = fields.nth(18)?;
-    Some((state, start.iter().filter(|b| b.is_ascii_digit()).fold(0u64, |n, b| {
-        n.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))
-    })))
+    Some((
+        state,
+        start
+            .iter()
+            .filter(|b| b.is_ascii_digit())
+            .fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))),
+    ))
 }
 
 impl Member {
@@ -99,8 +103,12 @@ impl Member {
 
     /// The program's name, as far as 16 bytes go.
     pub fn name(&self) -> String {
-        let bytes: Vec<u8> =
-            self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).take_while(|&b| b != 0).collect();
+        let bytes: Vec<u8> = self
+            .name
+            .iter()
+            .flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes())
+            .take_while(|&b| b != 0)
+            .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 

@@ -101,7 +101,8 @@ impl Regs {
 
     fn grow(&mut self) -> bool {
         let cap = (self.cap * 2).max(64);
-        let (Some(list), Some(index), Some(by_fd)) = (map::<Reg>(cap), map::<u32>(cap * 2), map::<u32>(cap * 2))
+        let (Some(list), Some(index), Some(by_fd)) =
+            (map::<Reg>(cap), map::<u32>(cap * 2), map::<u32>(cap * 2))
         else {
             return false;
         };

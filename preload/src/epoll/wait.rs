@@ -22,7 +22,7 @@ fn left(timeout: i64, start: u64) -> i64 {
     if timeout < 0 {
         return -1;
     }
-    (timeout - ((state::now() - start)) as i64).max(0)
+    (timeout - (state::now() - start) as i64).max(0)
 }
 
 /// `epoll_wait` on set `i`: `timeout` in nanoseconds, negative for ever.
@@ -121,10 +121,7 @@ fn wait_loop(
         let got = kernel(events, max, left(timeout, start));
         let Some(_guard) = acquire(&set.lock) else { return got };
         set.each_group(|g| g.wake());
-        let got = match got {
-            Ok(n) => n,
-            Err(e) => return Err(e),
-        };
+        let got = got?;
         set.serial = set.serial.wrapping_add(1);
         set.checked = state::now();
         set.hits = 0;
@@ -425,4 +422,3 @@ impl Set {
         false
     }
 }
-

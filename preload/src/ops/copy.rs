@@ -51,7 +51,11 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) ->
     let mut done = 0usize;
     // SAFETY: no pointers but the program's offset.
     let mut at = unsafe {
-        if offset.is_null() { libc::lseek64(from, 0, libc::SEEK_CUR) } else { *offset }
+        if offset.is_null() {
+            libc::lseek64(from, 0, libc::SEEK_CUR)
+        } else {
+            *offset
+        }
     };
     if at < 0 {
         return fail(libc::EINVAL);

@@ -33,6 +33,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
 ///
 /// As for the call it replaces.
 pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::connect::real()(fd, addr, len) };
     if !on() {
         return real();

@@ -29,7 +29,9 @@ pub unsafe fn setsockopt(
         let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if live && len >= 4 && !value.is_null() => {
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK)
+                if live && len >= 4 && !value.is_null() =>
+            {
                 let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
                 // SAFETY: the program's int.
                 match unsafe { value.cast::<c_int>().read_unaligned() } {

@@ -48,9 +48,7 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_ioctl => fd::ioctl(x, b as _, c as _).into(),
             libc::SYS_ppoll => wait::ppoll(a as _, b as _, c as _, d as _).into(),
             libc::SYS_epoll_ctl => wait::epoll_ctl(x, b as c_int, c as c_int, d as _).into(),
-            libc::SYS_epoll_pwait => {
-                wait::epoll_pwait(x, b as _, c as c_int, d as c_int, e as _).into()
-            }
+            libc::SYS_epoll_pwait => wait::epoll_pwait(x, b as _, c as c_int, d as c_int, e as _).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => wait::poll(a as _, b as _, c as c_int).into(),
             #[cfg(target_arch = "x86_64")]

@@ -94,6 +94,7 @@ macro_rules! way {
 /// As for the call it replaces.
 #[inline(always)]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::read::real()(fd, buf, n) };
     // Unlike recv, read of nothing returns at once.
     if fdtable::conn(fd).is_none() || n == 0 {
@@ -110,6 +111,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
 /// As for the call it replaces.
 #[inline(always)]
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::recv::real()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
@@ -131,6 +133,7 @@ pub unsafe fn recvfrom(
     from: *mut sockaddr,
     len: *mut socklen_t,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = move || unsafe { hooks::recvfrom::real()(fd, buf, n, flags, from, len) };
     if fdtable::conn(fd).is_none() {
         return real();
@@ -150,6 +153,7 @@ pub unsafe fn recvfrom(
 ///
 /// As for the call it replaces.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = move || unsafe { hooks::recvmsg::real()(fd, msg, flags) };
     if fdtable::conn(fd).is_none() || msg.is_null() {
         return real();
@@ -157,7 +161,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's message header.
     let m = unsafe { &mut *msg };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen as usize) }) else { return real() };
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else { return real() };
     let way = receive(fd, &mut w, flags);
     if let Way::Done(Ok(_)) = way {
         m.msg_namelen = 0;
@@ -202,6 +206,7 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
 ///
 /// As for the call it replaces.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::readv::real()(fd, iov, n) };
     if fdtable::conn(fd).is_none() || n <= 0 {
         return real();

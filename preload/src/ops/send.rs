@@ -103,6 +103,7 @@ fn kernel(fd: c_int, w: &Walk, flags: c_int) -> Result<usize, i32> {
 /// As for the call it replaces.
 #[inline(always)]
 pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::write::real()(fd, buf, n) };
     if fdtable::conn(fd).is_none() {
         return real();
@@ -118,6 +119,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
 /// As for the call it replaces.
 #[inline(always)]
 pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::send::real()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
@@ -139,6 +141,7 @@ pub unsafe fn sendto(
     to: *const sockaddr,
     len: socklen_t,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::sendto::real()(fd, buf, n, flags, to, len) };
     if fdtable::conn(fd).is_none() || flags & libc::MSG_FASTOPEN != 0 {
         return real();
@@ -153,6 +156,7 @@ pub unsafe fn sendto(
 ///
 /// As for the call it replaces.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::sendmsg::real()(fd, msg, flags) };
     if msg.is_null() {
         return real();
@@ -168,7 +172,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
         return real();
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen as usize) }) else {
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
     way!(transmit(fd, &mut w, flags), real())
@@ -213,6 +217,7 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
 ///
 /// As for the call it replaces.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::writev::real()(fd, iov, n) };
     if fdtable::conn(fd).is_none() || n <= 0 {
         return real();

@@ -72,9 +72,8 @@ pub unsafe fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the program's array and timeout.
-    let (all, ns) = unsafe {
-        (list(fds, n), if timeout.is_null() { Some(-1) } else { nanoseconds(&*timeout) })
-    };
+    let (all, ns) =
+        unsafe { (list(fds, n), if timeout.is_null() { Some(-1) } else { nanoseconds(&*timeout) }) };
     match ns {
         Some(ns) if wait::concerns(all) => {
             give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
@@ -157,14 +156,14 @@ impl Sets {
             return Err(libc::EBADF);
         }
         let mut count = 0;
-        for w in 0..3 {
+        for (w, ready) in READY.into_iter().enumerate() {
             if self.set[w].is_null() {
                 continue;
             }
             for p in list {
                 let fd = p.fd as usize;
                 if self.has(w, fd) {
-                    if p.revents & READY[w] != 0 {
+                    if p.revents & ready != 0 {
                         count += 1;
                     } else {
                         // SAFETY: as in has().
@@ -178,12 +177,7 @@ impl Sets {
 }
 
 /// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
-fn select_on(
-    n: c_int,
-    sets: [*mut fd_set; 3],
-    ns: i64,
-    mask: *const sigset_t,
-) -> Option<Result<i32, i32>> {
+fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok().filter(|n| *n <= MOST)?;
     let mut sets = Sets { n, set: sets };
     let ours = |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_));

@@ -116,12 +116,12 @@ impl Row {
 
     /// With the product's own word on how much went through DP, and a note where that is too little for the
     /// numbers to mean anything.
-    pub fn with_part(mut self, part: Option<f64>, left: &str) -> Row {
+    pub fn with_part(mut self, part: Option<f64>, elsewhere: &str) -> Row {
         self.dp_part = part;
         match part {
             None => self.note("the server has no shim by `dp ls`: these are not numbers of DP"),
             Some(part) if part < 0.9 => {
-                self.note(format!("only {} of the bytes went through DP; on TCP: {left}", percent(part)));
+                self.note(format!("only {} of the bytes went through DP: {elsewhere}", percent(part)));
             }
             Some(_) => {}
         }

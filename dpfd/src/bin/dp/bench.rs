@@ -16,8 +16,8 @@
 
 mod cores;
 mod edges;
-mod floor;
 mod flood;
+mod floor;
 mod lat;
 mod link;
 mod peer;

@@ -47,7 +47,8 @@ impl Random {
         let len = [0, 1, 8, 56, 57, most - 1, most, most + 1, LINES * 64, MAX_LEN as u64, 16_376, 16_377]
             [self.below(12)];
         let pos = near.wrapping_add(
-            [0, 1, 2, LINES - 1, LINES, LINES + 1, 0u64.wrapping_sub(1), 0u64.wrapping_sub(LINES), 1 << 31][self.below(9)],
+            [0, 1, 2, LINES - 1, LINES, LINES + 1, 0u64.wrapping_sub(1), 0u64.wrapping_sub(LINES), 1 << 31]
+                [self.below(9)],
         );
         match self.below(12) {
             0 => 0,

@@ -98,7 +98,9 @@ unsafe impl Lines for Heap {
             let Some(word) = self.word(pos, base) else { return };
             let bytes = word.load(Ordering::Relaxed).to_le_bytes();
             // SAFETY: writable for `len` bytes by the caller's contract; from + lanes.len() <= len.
-            unsafe { core::ptr::copy_nonoverlapping(bytes[lanes.clone()].as_ptr(), dst.add(from), lanes.len()) };
+            unsafe {
+                core::ptr::copy_nonoverlapping(bytes[lanes.clone()].as_ptr(), dst.add(from), lanes.len())
+            };
         });
     }
 }
@@ -157,6 +159,7 @@ pub struct Room {
 
 impl Room {
     /// Room for `len` bytes, filled in pieces of at most `piece`.
+    #[expect(clippy::self_named_constructors, reason = "reads as the English word where it is used")]
     pub fn room(len: usize, piece: usize) -> Room {
         Room { bytes: vec![0; len], piece: piece.max(1), full: 0 }
     }

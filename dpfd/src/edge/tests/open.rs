@@ -19,7 +19,8 @@ const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
 
 fn memory(len: usize, seals: i32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: a C string and flags.
-    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags) };
+    let fd =
+        unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -173,7 +174,9 @@ fn arenas_with_an_impossible_header_are_refused() {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn arenas_of_impossible_geometry_are_not_made() {
-    for (slots, lines) in [(0, 64), (8, 64), (17, 64), (1 << 15, 64), (16, 0), (16, 32), (16, 96), (16, 1 << 21)] {
+    for (slots, lines) in
+        [(0, 64), (8, 64), (17, 64), (1 << 15, 64), (16, 0), (16, 32), (16, 96), (16, 1 << 21)]
+    {
         assert_eq!(errno(Arena::create(Geometry { slots, lines })), EINVAL, "{slots} slots, {lines} lines");
     }
 }

@@ -35,7 +35,9 @@ impl Cores {
         let may = may_use()?;
         match [self.a, self.b].into_iter().find(|core| !may.contains(core)) {
             None => Ok(self),
-            Some(core) => Err(format!("core {core} is not there, or not for this process; it may use {may:?}")),
+            Some(core) => {
+                Err(format!("core {core} is not there, or not for this process; it may use {may:?}"))
+            }
         }
     }
 

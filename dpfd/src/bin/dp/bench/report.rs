@@ -154,7 +154,8 @@ impl Report {
             What::Lat => "nanoseconds one way (half a round trip)",
             What::Rate | What::Bw => "one way at full speed",
         };
-        let mut text = format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
+        let mut text =
+            format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
         let mut size = 0;
         for one in &self.results {
             if one.size != size {
