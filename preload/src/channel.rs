@@ -146,6 +146,9 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
 /// Whether this process is the only living one that has the connection.
 pub fn exclusive(family: Family, c: &Conn) -> bool {
     let Some(me) = state::member_if_joined() else { return false };
+    if c.has(Conn::UNCOUNTED) {
+        return false;
+    }
     let mut others = c.holders.load(Ordering::Acquire) & !(1 << me);
     while others != 0 {
         let bit = others & others.wrapping_neg();

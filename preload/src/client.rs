@@ -302,3 +302,8 @@ fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {
     f(family, i, n);
     c.offer.store(0, Ordering::Release);
 }
+
+/// In a forked child: a thread of the parent may have been at work.
+pub fn inherited() {
+    MAKING.store(0, Ordering::Release);
+}

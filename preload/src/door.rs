@@ -327,3 +327,9 @@ fn bury() -> Option<usize> {
     }
     freed
 }
+
+/// In a forked child: threads of the parent may have been at work.
+pub fn inherited() {
+    BUSY.store(0, Ordering::Release);
+    WALKERS.store(0, Ordering::Release);
+}

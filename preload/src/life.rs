@@ -191,6 +191,8 @@ fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
 pub unsafe extern "C" fn child_of_fork_c() {
     let n = RESERVED.swap(0, Ordering::AcqRel);
     epoll::inherited();
+    client::inherited();
+    door::inherited();
     if let (Some(n), Some(family)) = (n.checked_sub(1), state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);

@@ -73,10 +73,16 @@ pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
     in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring, &rx.rx.cursor)
 }
 
+/// Switches followed in one go.
+const SWITCHES: u32 = 64;
+/// Turns of a loop that only a hostile peer can keep going.
+const TURNS: u32 = 10_000;
+
 /// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
 /// the sender's line cannot be.
 fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
-    loop {
+    // An honest sender needs our acknowledgement for every second switch; a hostile one must not keep us.
+    for _ in 0..SWITCHES {
         let r = c.rx_epoch.load(Ordering::Relaxed);
         match rx.tx.view(r) {
             Ok(View::Same) => return true,
@@ -108,6 +114,7 @@ fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
             Err(_) => return false,
         }
     }
+    false
 }
 
 /// The fast path: what is in the ring right now. `None`: take the long way.
@@ -182,7 +189,7 @@ fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
 pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step {
     let rx = channel::receiving(c);
     let peek = flags & libc::MSG_PEEK != 0;
-    loop {
+    for _ in 0..TURNS {
         let r = c.rx_epoch.load(Ordering::Acquire);
         if !in_ring(r) {
             match tcp_step(family, fd, c, &rx, r, w, flags) {
@@ -222,6 +229,7 @@ pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step
             return broken(fd, c);
         }
     }
+    broken(fd, c)
 }
 
 /// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
@@ -413,9 +421,9 @@ fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settle
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
     let ringing = || in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor);
-    loop {
+    for _ in 0..SWITCHES {
         if !catch_up(fd, c, rx) {
-            return Settled::News; // the next step finds out
+            break; // the next step finds out
         }
         let r = c.rx_epoch.load(Ordering::Relaxed);
         let ring = in_ring(r);
@@ -464,6 +472,7 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
             Kernel::Error => Settled::Err,
         };
     }
+    Settled::News
 }
 
 /// Takes the pending error, for the program.

@@ -135,6 +135,8 @@ impl Conn {
     pub const TX_TCP: u32 = 16;
     /// The program asked for TCP_NODELAY.
     pub const NODELAY: u32 = 32;
+    /// A process holds it that is no member (there are 64 already): nobody can tell when it is through.
+    pub const UNCOUNTED: u32 = 128;
     /// The program asked for TCP_CORK.
     pub const CORK: u32 = 64;
 

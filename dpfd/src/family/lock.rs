@@ -65,7 +65,9 @@ impl Lock {
                 201..=220 => raw::yield_now(),
                 _ => {
                     raw::nap(50_000);
-                    let dead = turn % 64 == 0 && !family.member((now >> 32) as usize - 1).alive();
+                    // Member 0 is a process that is no member: it cannot be asked.
+                    let owner = (now >> 32) as usize;
+                    let dead = turn % 64 == 0 && owner != 0 && !family.member(owner - 1).alive();
                     if dead && self.0.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
                         return Held::Inherited;

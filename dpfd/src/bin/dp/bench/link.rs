@@ -111,7 +111,7 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
 /// Bytes of an edge's ring for messages of `size`: room for eight, so that both sides work at once, and
 /// small enough for the cores' caches where the messages are.
 fn ring_for(size: usize) -> usize {
-    (8 * (size + 64)).next_power_of_two().max(64 * 1024)
+    (8 * (size + 64)).next_power_of_two().max(1 << 20)
 }
 
 /// One end of a way that carries messages or bytes.

@@ -1,0 +1,37 @@
+//! Long streams in both directions at once while the shim switches at random.
+
+use compat_tests::{difference, Combo, Pair};
+
+use crate::product;
+
+/// MiB in each direction of one run.
+const EACH_WAY: u64 = 16;
+
+#[test]
+fn long_streams_survive_random_switching() {
+    let _turn = product::alone();
+    let runs = if product::long() { 1024 } else { 256 } / (2 * EACH_WAY);
+    let pair = Pair::c("threads").arg("duplex").arg(&EACH_WAY.to_string());
+    let expected = pair.run(&Combo::native());
+    let mut wrong = String::new();
+    for run in 0..runs {
+        let mut combo = Combo { chaos: Some(100 + run as u32), ..Combo::shimmed() };
+        if run % 2 == 1 {
+            (combo.warm, combo.after) = (0, Some(1));
+        }
+        // The ring as it is, as small as it can be, and something odd.
+        let ring = ["131072", "4096", "20000"][run as usize % 3];
+        for (expected, got) in expected.iter().zip(pair.clone().env("DP_RING", ring).run(&combo)) {
+            assert!(expected.ok(), "natively: {}", expected.text());
+            if got.status != expected.status || got.transcript != expected.transcript {
+                let shown = difference(&expected.transcript, &got.transcript);
+                wrong += &format!("DP_CHAOS={:?} DP_AFTER={:?} DP_RING={ring}: ", combo.chaos, combo.after);
+                wrong += &format!("{}\n{shown}{}", got.status, got.errors);
+            }
+        }
+        if wrong.contains("timed out") {
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "threads duplex {EACH_WAY}\n{wrong}");
+}

@@ -1,0 +1,97 @@
+//! The library replaces exactly what it says, and everything of glibc that could go around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use compat_tests::programs;
+use compat_tests::tools::needed;
+
+/// What carries bytes, or makes, copies, closes, waits for and hands on descriptors.
+const CALLS: &str = "read write recv send recvfrom sendto recvmsg sendmsg recvmmsg sendmmsg readv writev preadv \
+    pwritev preadv2 pwritev2 pread pwrite sendfile splice tee vmsplice copy_file_range connect accept accept4 listen \
+    bind socket socketpair shutdown getpeername getsockname getsockopt setsockopt sockatmark isfdtype close dup dup2 \
+    dup3 close_range closefrom fcntl ioctl poll ppoll select pselect epoll_create epoll_create1 epoll_ctl epoll_wait \
+    epoll_pwait epoll_pwait2 fdopen fclose freopen fcloseall execve execv execvp execvpe execl execlp execle execveat \
+    fexecve posix_spawn posix_spawnp posix_spawn_file_actions_adddup2 posix_spawn_file_actions_addclose \
+    posix_spawn_file_actions_addclosefrom_np pidfd_spawn pidfd_spawnp pidfd_getfd syscall dprintf vdprintf fork _Fork \
+    vfork clone popen system daemon aio_read aio_write lio_listio";
+
+/// STYLE, trap 6.
+const FORGOTTEN: &str =
+    "__read_chk __recv_chk __recvfrom_chk __poll_chk __ppoll_chk recvmmsg sendmmsg ppoll pselect \
+    epoll_pwait epoll_pwait2 dup3 accept4 close_range fdopen";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
+}
+
+/// The names a library defines for others.
+fn defined_by(library: &Path) -> BTreeSet<String> {
+    let nm = Command::new(needed("nm", "binutils")).args(["-D", "--defined-only"]).arg(library).output();
+    let said = String::from_utf8(nm.expect("nm runs").stdout).expect("names");
+    let names = said.lines().filter_map(|line| line.split_whitespace().nth(2)?.split('@').next());
+    names.map(str::to_string).collect()
+}
+
+fn exported() -> BTreeSet<String> {
+    let shim = std::env::var_os("DP_SHIM").map(PathBuf::from);
+    defined_by(&shim.unwrap_or_else(|| programs::target_dir().join("release/libdp_preload.so")))
+}
+
+/// Names that are left alone, each with its reason.
+fn not_hooked() -> BTreeMap<String, String> {
+    let text = fs::read_to_string(golden("not-hooked.txt")).expect("golden/not-hooked.txt");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, reason) = line.split_once(' ').unwrap_or_else(|| panic!("{line}: no reason"));
+            (name.to_string(), reason.trim().to_string())
+        })
+        .collect()
+}
+
+/// Without what glibc puts around the names of variants of one call.
+fn plain(name: &str) -> &str {
+    let name = name.strip_prefix("__libc_").or_else(|| name.strip_prefix("__")).unwrap_or(name);
+    let mut name = name.strip_prefix("isoc99_").unwrap_or(name);
+    for end in ["_chk", "_nocancel", "_time64", "64v2", "64"] {
+        name = name.strip_suffix(end).unwrap_or(name);
+    }
+    name
+}
+
+#[test]
+fn the_library_exports_what_the_list_says() {
+    let text = fs::read_to_string(golden("exports.txt")).expect("golden/exports.txt");
+    let listed: BTreeSet<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_string).collect();
+    let exported = exported();
+    let new: Vec<_> = exported.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&exported).collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "not in golden/exports.txt: {new:?}; no longer exported: {gone:?}"
+    );
+}
+
+#[test]
+fn every_call_of_glibc_is_replaced_or_has_a_reason() {
+    let (exported, reasons) = (exported(), not_hooked());
+    let maps = fs::read_to_string("/proc/self/maps").expect("our own mappings");
+    let libc =
+        maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("/libc.so")));
+    let libc = defined_by(Path::new(libc.expect("a libc")));
+    let calls: BTreeSet<&str> = CALLS.split_whitespace().collect();
+    let relevant = |name: &&String| calls.contains(name.as_str()) || calls.contains(plain(name));
+    let missed: Vec<&String> = libc
+        .iter()
+        .filter(relevant)
+        .filter(|name| !exported.contains(*name) && !reasons.contains_key(*name))
+        .collect();
+    assert!(missed.is_empty(), "neither exported nor in golden/not-hooked.txt: {missed:?}");
+    let forgotten: Vec<_> = FORGOTTEN.split_whitespace().filter(|name| !exported.contains(*name)).collect();
+    assert!(forgotten.is_empty(), "not exported: {forgotten:?}");
+    let both: Vec<_> = reasons.keys().filter(|name| exported.contains(*name)).collect();
+    assert!(both.is_empty(), "exported, so no longer for golden/not-hooked.txt: {both:?}");
+}

@@ -1,0 +1,210 @@
+//! Strangers at the door, and a partner that destroys what it shares.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::{await_that, TempDir};
+use compat_tests::{programs, Combo, Job};
+
+use crate::product;
+
+/// A server that goes on whatever its clients do.
+struct Crowd {
+    server: Job,
+    folder: TempDir,
+    clients: u32,
+}
+
+impl Crowd {
+    fn new(mode: &str) -> Self {
+        let folder = TempDir::new();
+        let crowd = programs::c("crowd");
+        let server = product::start(&Combo::shimmed(), &crowd, "server", folder.path(), &[mode], &[]);
+        await_that("the server listens", Duration::from_secs(10), || folder.file("port").exists());
+        Self { server, folder, clients: 0 }
+    }
+
+    fn marked(&self, name: &str) -> PathBuf {
+        self.folder.file(&format!("port.{name}"))
+    }
+
+    fn mark(&self, name: &str) {
+        fs::write(self.folder.file("port.new"), "1\n").expect("the mark");
+        fs::rename(self.folder.file("port.new"), self.marked(name)).expect("the mark");
+    }
+
+    /// Starts an honest client.
+    fn welcome(&mut self, exchanges: u32) -> Honest {
+        self.clients += 1;
+        let number = self.clients;
+        let arguments = ["", &exchanges.to_string(), &number.to_string()];
+        let job = product::start(
+            &Combo::shimmed(),
+            &programs::c("crowd"),
+            "client",
+            self.folder.path(),
+            &arguments,
+            &[],
+        );
+        Honest { job, number }
+    }
+
+    /// Ends it: whether it was a channel.
+    fn see_off(&mut self, mut honest: Honest) -> Result<bool, String> {
+        let (done, deadline) =
+            (self.marked(&format!("done-{}", honest.number)), Instant::now() + Duration::from_secs(10));
+        while !done.exists() && honest.job.ended().is_none() && Instant::now() < deadline {
+            sleep(Duration::from_millis(2));
+        }
+        let doing = if done.exists() { String::new() } else { self.server.doing() };
+        let channel = product::channels(honest.job.pid().as_raw()) > 0;
+        self.mark(&format!("looked-{}", honest.number));
+        let ended = honest.job.finish(Instant::now() + Duration::from_secs(3));
+        if ended.ok() && ended.transcript == "fine\n" {
+            return Ok(channel);
+        }
+        Err(format!("an honest client: {}\nthe server was:\n{doing}", ended.text()))
+    }
+
+    /// Whether it lives, answers a new client by a channel, and rests when nobody wants anything.
+    fn check(&mut self, wrong: &mut Vec<String>, when: &str, with_channel: bool) {
+        if let Some(status) = self.server.ended() {
+            wrong.push(format!("{when}: the server ended: {status}"));
+            return;
+        }
+        let honest = self.welcome(300);
+        match self.see_off(honest) {
+            Ok(channel) if channel || !with_channel => {}
+            Ok(_) => wrong.push(format!(
+                "{when}: an honest client stays on TCP; the server's reasons: {:?}",
+                product::family(self.server.pid().as_raw()).map(|family| family.on_tcp)
+            )),
+            Err(what) => wrong.push(format!("{when}: {what}")),
+        }
+    }
+
+    fn check_rest(&mut self, wrong: &mut Vec<String>, when: &str) {
+        let pid = self.server.pid().as_raw();
+        sleep(Duration::from_millis(200));
+        let before = product::cpu(pid);
+        sleep(Duration::from_millis(500));
+        let used = product::cpu(pid).saturating_sub(before);
+        if used > Duration::from_millis(200) {
+            wrong
+                .push(format!("{when}: the idle server used {used:?} in 500 ms:\n{}", product::threads(pid)));
+        }
+    }
+
+    fn descriptors(&self) -> usize {
+        product::descriptors(Path::new(&format!("/proc/{}", self.server.pid()))).len()
+    }
+}
+
+struct Honest {
+    job: Job,
+    number: u32,
+}
+
+const SINGLE: [&str; 10] =
+    ["garbage", "magic", "version", "no_fd", "pipe", "unsealed", "tiny", "wrong_size", "many", "silent"];
+
+#[test]
+fn strangers_at_the_door_do_no_harm() {
+    let _turn = product::alone();
+    let mut wrong = Vec::new();
+    let mut crowd = Crowd::new("threads");
+    crowd.check(&mut wrong, "at the start", true);
+    let before = crowd.descriptors();
+    for mode in SINGLE.into_iter().chain(["flood"]) {
+        for name in ["knocked", "over"] {
+            let _ = fs::remove_file(crowd.marked(name));
+        }
+        let knock = programs::c("knock");
+        let mut stranger =
+            product::start(&Combo::native(), &knock, "client", crowd.folder.path(), &[mode], &[]);
+        // A full backlog must not keep honest clients from TCP; the speed-up it may cost them as long as it lasts.
+        crowd.check(&mut wrong, &format!("{mode}, under way"), false);
+        let knocked = crowd.marked("knocked");
+        await_that("knocking", Duration::from_secs(10), || knocked.exists() || stranger.ended().is_some());
+        crowd.check(&mut wrong, &format!("{mode}, knocked"), mode != "flood");
+        crowd.mark("over");
+        let ended = stranger.finish(Instant::now() + Duration::from_secs(5));
+        if !ended.ok() {
+            wrong.push(format!("{mode}: the stranger itself: {}", ended.text()));
+        }
+        // The server takes sixteen at a time out of the backlog of 128.
+        for _ in 0..10 {
+            crowd.check(&mut wrong, &format!("{mode}, clearing"), false);
+            if mode != "flood" {
+                break;
+            }
+        }
+        sleep(Duration::from_millis(1100)); // clients remember a missing door for a second
+        crowd.check(&mut wrong, &format!("{mode}, over"), true);
+        let after = crowd.descriptors();
+        if after > before + 2 {
+            wrong.push(format!("{mode}: the server had {before} descriptors and has {after}"));
+        }
+        if crowd.server.ended().is_some() {
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn scribblers_harm_only_themselves(mode: &str) {
+    let _turn = product::alone();
+    let mut wrong = Vec::new();
+    let mut crowd = Crowd::new(mode);
+    crowd.check(&mut wrong, "at the start", true);
+    let first = std::env::var("DP_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let rounds = if product::long() { 60 } else { 9 };
+    let mut crashes = 0;
+    for seed in first..first + rounds {
+        for name in ["scribbling", "scribbled", "over"] {
+            let _ = fs::remove_file(crowd.marked(name));
+        }
+        let what = ["everywhere", "the rings", "the control lines"][seed as usize % 3];
+        let name = format!("{mode}, seed {seed}, {what}");
+        let arguments = ["", "300", &seed.to_string(), &(seed % 3).to_string()];
+        let scribble = programs::c("scribble");
+        let folder = crowd.folder.path();
+        let mut scribbler = product::start(&Combo::shimmed(), &scribble, "client", folder, &arguments, &[]);
+        let scribbled = crowd.marked("scribbled");
+        let beside = crowd.welcome(6000);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // It may hang or crash: only itself.
+        while !scribbled.exists() && scribbler.ended().is_none() && Instant::now() < deadline {
+            sleep(Duration::from_millis(2));
+        }
+        crashes += u32::from(!scribbled.exists());
+        match crowd.see_off(beside) {
+            Ok(true) => {}
+            Ok(false) => wrong.push(format!("{name}: the client beside it got no channel")),
+            Err(error) => wrong.push(format!("{name}: beside it, {error}")),
+        }
+        crowd.check_rest(&mut wrong, &format!("{name}, the scribbler still there"));
+        crowd.check(&mut wrong, &format!("{name}, the scribbler still there"), true);
+        crowd.mark("over");
+        scribbler.finish(Instant::now() + Duration::from_secs(1));
+        crowd.check(&mut wrong, &format!("{name}, over"), true);
+        crowd.check_rest(&mut wrong, &format!("{name}, over"));
+        if !wrong.is_empty() {
+            break;
+        }
+    }
+    println!("{crashes} of {rounds} scribblers hung or crashed themselves");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_server_with_threads_survives_partners_that_destroy_shared_memory() {
+    scribblers_harm_only_themselves("threads");
+}
+
+#[test]
+fn a_server_with_one_loop_survives_partners_that_destroy_shared_memory() {
+    scribblers_harm_only_themselves("epoll");
+}

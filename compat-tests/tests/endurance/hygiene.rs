@@ -1,0 +1,60 @@
+//! Thousands of connections leave neither descriptors nor memory.
+
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::TempDir;
+use compat_tests::{programs, Combo, Ended};
+
+use crate::product;
+
+#[derive(Debug, Default)]
+struct Report {
+    low: u64,
+    high: u64,
+    kept: u64,
+    size: u64,
+    shared: u64,
+}
+
+/// `after 1: low 4 high 2 kept 0 VmSize 123 RssShmem 456`, and the names of the numbers.
+fn reports(ended: &Ended) -> Vec<Report> {
+    let number = |line: &str, name: &str| -> u64 {
+        let mut words = line.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {name} in {line}"))
+    };
+    let lines = ended.transcript.lines().filter(|line| line.starts_with("after"));
+    lines
+        .map(|line| Report {
+            low: number(line, "low"),
+            high: number(line, "high"),
+            kept: number(line, "kept"),
+            size: number(line, "VmSize"),
+            shared: number(line, "RssShmem"),
+        })
+        .collect()
+}
+
+#[test]
+fn closed_connections_leave_no_descriptors_and_no_memory() {
+    let _turn = product::alone();
+    let count = if product::long() { "20000" } else { "2000" };
+    for closes_first in ["0", "1"] {
+        let folder = TempDir::new();
+        let program = programs::c("hygiene");
+        let start = |role| {
+            product::start(&Combo::shimmed(), &program, role, folder.path(), &["", count, closes_first], &[])
+        };
+        let (server, client) = (start("server"), start("client"));
+        let deadline = Instant::now() + Duration::from_secs(55);
+        for (who, job) in [("client", client), ("server", server)] {
+            let ended = job.finish(deadline);
+            assert!(ended.ok(), "{who}: {}", ended.text());
+            let said = &ended.transcript;
+            let [first, middle, last] = &reports(&ended)[..] else { panic!("{who}: {said}") };
+            assert_eq!((first.low, first.high), (last.low, last.high), "{who}: descriptors\n{said}");
+            assert!(last.high <= 8 && last.kept == 0, "{who}: internal descriptors\n{said}");
+            assert!(last.size <= middle.size + 8 * 1024, "{who}: address space grows\n{said}");
+            assert!(last.shared <= middle.shared + 2 * 1024, "{who}: shared memory grows\n{said}");
+        }
+    }
+}

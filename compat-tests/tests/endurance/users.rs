@@ -1,0 +1,154 @@
+//! Server and client of different users. Only root can try it.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::{await_that, free_port, needed, TempDir};
+use compat_tests::{programs, Combo, Ended, Job};
+
+use crate::product;
+
+const ROOT: u32 = 0;
+const ONE: u32 = 5;
+const OTHER: u32 = 3;
+const NOBODY: u32 = 65534;
+
+/// A folder that all users may write to, with the program and the shim in it.
+struct Open {
+    folder: TempDir,
+}
+
+impl Open {
+    fn new() -> Self {
+        let folder = TempDir::new();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("our folder");
+        Self { folder }
+    }
+
+    fn command(&self, uid: u32, role: &str, program: &Path, shimmed: bool) -> Command {
+        let here = |from: &Path| {
+            let to = self.folder.file(&from.file_name().unwrap_or_default().to_string_lossy());
+            if !to.exists() {
+                fs::copy(from, &to).expect("a copy for all users");
+                fs::set_permissions(&to, Permissions::from_mode(0o755)).expect("our file");
+            }
+            to
+        };
+        let setpriv = needed("setpriv", "util-linux");
+        let combo = if shimmed { Combo::shimmed() } else { Combo::native() };
+        let mut command = combo.server_command(&setpriv, self.folder.path());
+        let preload = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
+        if let Some(shim) = preload.map(|path| here(Path::new(path))) {
+            command.env("LD_PRELOAD", shim);
+        }
+        command.arg(format!("--reuid={uid}")).arg(format!("--regid={uid}")).arg("--clear-groups");
+        command.arg(here(program)).arg(role).arg(self.folder.file("port"));
+        command
+    }
+
+    fn mark(&self, name: &str) {
+        fs::write(self.folder.file("new"), "1\n").expect("the mark");
+        fs::rename(self.folder.file("new"), self.folder.file(&format!("port.{name}"))).expect("the mark");
+    }
+}
+
+/// Whether other users can be played; says so if not.
+fn root() -> bool {
+    if fs::metadata("/proc/self").is_ok_and(|data| data.uid() == ROOT) {
+        return true;
+    }
+    if let Some(list) = std::env::var_os("DP_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
+        writeln!(file, "SKIP: endurance users: different users need root").expect("the list of skips");
+    }
+    false
+}
+
+/// Exchanges between two users: both transcripts, both ends' channels, and the reasons for staying on TCP.
+fn between(server: u32, client: u32, shimmed: bool) -> ([Ended; 2], [u64; 2], String) {
+    let open = Open::new();
+    let program = programs::c("ping_pong");
+    let start = |uid, role: &str| {
+        let mut command = open.command(uid, role, &program, shimmed);
+        command.args(["hold", "1000"]);
+        Job::start(role, command, open.folder.path())
+    };
+    let (mut server, mut client) = (start(server, "server"), start(client, "client"));
+    let [done, told] = ["port.server-done", "port.client-done"].map(|name| open.folder.file(name));
+    await_that("the exchanges", Duration::from_secs(20), || {
+        (done.exists() && told.exists()) || server.ended().is_some() || client.ended().is_some()
+    });
+    let pids = [server.pid().as_raw(), client.pid().as_raw()];
+    let channels = pids.map(product::channels);
+    let reasons = format!("{:?}", pids.map(|pid| product::family(pid).map(|family| family.on_tcp)));
+    open.mark("looked");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let client = client.finish(deadline);
+    ([server.finish(deadline), client], channels, reasons)
+}
+
+#[test]
+fn users_talk_to_each_other_over_channels() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let (expected, _, _) = between(ROOT, ROOT, false);
+    for (server, client, channel) in [
+        (ONE, ROOT, true),
+        (ONE, OTHER, true),
+        (ONE, ONE, true),
+        (ROOT, OTHER, true),
+        (OTHER, ONE, true),
+        (NOBODY, ONE, false),
+        (ONE, NOBODY, false),
+    ] {
+        let (got, channels, reasons) = between(server, client, true);
+        for (expected, got) in expected.iter().zip(&got) {
+            let same = (&got.status, &got.transcript) == (&expected.status, &expected.transcript);
+            assert!(same, "server {server}, client {client}: {}", got.text());
+        }
+        let both = u64::from(channel);
+        assert_eq!(channels, [both, both], "server {server}, client {client}: channels; on TCP: {reasons}");
+        assert!(channel || !reasons.contains("[Some({}), Some({})]"), "no reason: {reasons}");
+    }
+}
+
+#[test]
+fn a_squatted_door_costs_only_the_channel() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    for client in [ROOT, 2] {
+        let open = Open::new();
+        let port = free_port();
+        let mut command = open.command(OTHER, "client", &programs::c("knock"), false);
+        command.args(["squat", &port.to_string()]);
+        let squatter = Job::start("squatter", command, open.folder.path());
+        let squatting = open.folder.file("port.squatting");
+        await_that("the squatter", Duration::from_secs(10), || squatting.exists());
+        let mut command = open.command(ONE, "server", &programs::c("crowd"), true);
+        command.env("COMPAT_PORT", port.to_string()).arg("threads");
+        let mut server = Job::start("server", command, open.folder.path());
+        let mut command = open.command(client, "client", &programs::c("crowd"), true);
+        command.args(["", "2000", "1"]);
+        let mut honest = Job::start("client", command, open.folder.path());
+        let done = open.folder.file("port.done-1");
+        await_that("the exchanges", Duration::from_secs(20), || done.exists() || honest.ended().is_some());
+        let reasons = product::family(honest.pid().as_raw()).map(|family| family.on_tcp);
+        open.mark("looked-1");
+        let ended = honest.finish(Instant::now() + Duration::from_secs(10));
+        assert!(ended.ok() && ended.transcript == "fine\n", "client {client}: {}", ended.text());
+        assert!(server.ended().is_none(), "client {client}: the server ended");
+        open.mark("over");
+        let thief = squatter.finish(Instant::now() + Duration::from_secs(10));
+        assert_eq!(thief.transcript, "visited, given 0\n", "client {client}: {}", thief.text());
+        let told = reasons.as_ref().is_some_and(|all| all.contains_key("owner"));
+        assert!(told, "client {client}: the reason is not `owner`: {reasons:?}");
+    }
+}
