@@ -181,6 +181,11 @@ pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
     c.stage()
 }
 
+/// A low-water mark above one byte: a bell alone would wake nobody (W14).
+fn hides_bells(fd: i32) -> bool {
+    raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
+}
+
 /// Turns at which an unanswered side looks again: often at first, then at every power of two.
 fn worth_a_look(turn: u32) -> bool {
     turn < 8 || turn.is_power_of_two()
@@ -204,6 +209,9 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
             }
             if !exclusive(family, c) {
                 return give_up(fd, i, c, Reason::Shared);
+            }
+            if hides_bells(fd) {
+                return give_up(fd, i, c, Reason::Option);
             }
             match client::offer(family, fd, c) {
                 Ok(()) => c.set_stage(Stage::Offered),
@@ -287,7 +295,7 @@ fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
     }
     let walking = door::walking();
     match door::find_offer(fd, c, &walking) {
-        door::Found::Offer { arena, slot: n, generation } => accept(fd, c, &arena, n, generation),
+        door::Found::Offer { arena, slot: n, generation } => accept(fd, i, c, &arena, n, generation),
         door::Found::Refused(why) => give_up(fd, i, c, why),
         door::Found::Nothing if turn > PATIENCE => give_up(fd, i, c, Reason::NoOffer),
         door::Found::Nothing => {}
@@ -295,11 +303,13 @@ fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
 }
 
 /// Server: takes the offer.
-fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
+fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
     if !c.rx_lock.try_lock(state::me()) {
         return;
     }
-    if c.stage() == Stage::Candidate {
+    if hides_bells(fd) {
+        give_up(fd, i, c, Reason::Option);
+    } else if c.stage() == Stage::Candidate {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);
         if !(base_position(fd, c) && arena.slot(n).accept(generation)) {

@@ -337,7 +337,7 @@ impl Set {
             || self.hot_n == MAX_HOT
             || c.stage() != Stage::Live
             || !in_ring(c.rx_epoch.load(Ordering::Relaxed))
-            || c.has(Conn::ARMED | Conn::SHARED)
+            || c.has(Conn::ARMED)
             || c.watched.load(Ordering::SeqCst) != 1
         {
             return false;

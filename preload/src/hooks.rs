@@ -102,6 +102,8 @@ hooks! {
     sleep fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t = ops::recv::recvmsg;
     sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
     sleep fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::recv::readv;
+    sleep fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
+    sleep fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv64v2;
     sleep fn __read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t = ops::recv::read_chk;
     sleep fn __recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t = ops::recv::recv_chk;
     sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
@@ -112,6 +114,8 @@ hooks! {
     sleep fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t = ops::send::sendmsg;
     sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
     sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
+    sleep fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
+    sleep fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev64v2;
     sleep fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t = ops::copy::sendfile;
     sleep fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile64;
     sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;

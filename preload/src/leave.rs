@@ -69,6 +69,11 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) {
     c.rx_lock.lock(state::me(), family);
     rx::drain_for_close(fd, c, &inward);
     c.rx_lock.unlock();
+    // What the program asked of TCP holds again.
+    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
+    if c.has(Conn::CORK) {
+        let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+    }
 }
 
 /// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
@@ -98,13 +103,19 @@ pub fn clear(fd: i32, c: &Conn, out: &End) {
     c.set(Conn::TX_TCP);
 }
 
-/// All of it: the program's send returned long ago.
+/// Waits of 100 ms for room on TCP before the connection is given up.
+const PATIENCE: u32 = 50;
+
+/// All of it: the program's send returned long ago. Waits for room, but not for ever: the peer may be leaving
+/// as well, and read nothing until it has.
 fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> Result<(), i32> {
+    let mut waits = 0;
     while !bytes.is_empty() {
         // SAFETY: the buffer.
         match unsafe { raw::send(fd, bytes.as_ptr(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
             Ok(n) => bytes = &bytes[n..],
-            Err(libc::EAGAIN | libc::EINTR) => {
+            Err(libc::EAGAIN | libc::EINTR) if waits < PATIENCE => {
+                waits += 1;
                 let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
                 // SAFETY: one entry.
                 let _ = took(unsafe { hooks::poll::real()(&mut p, 1, 100) } as isize);

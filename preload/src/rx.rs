@@ -44,14 +44,6 @@ pub enum Settled {
     Err,
 }
 
-/// Flags a channel serves; a call with others goes to the kernel as it is.
-pub const FLAGS: i32 = libc::MSG_PEEK
-    | libc::MSG_WAITALL
-    | libc::MSG_DONTWAIT
-    | libc::MSG_TRUNC
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
-
 /// Whether the direction's ring, or a switch, may have something to say. Two or three loads; [`news`] knows.
 #[inline(always)]
 pub fn hint(c: &Conn, rx: &End) -> bool {
@@ -647,7 +639,7 @@ fn look_a_while(c: &Conn) -> bool {
         return false;
     }
     // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
-    let hot = c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::SHARED) && rx.word.heat();
+    let hot = c.watched.load(Ordering::Relaxed) == 0 && rx.word.heat();
     let _ = hot;
     let hit = spin_until(budget, || hint(c, &rx));
     let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };

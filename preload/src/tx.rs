@@ -50,6 +50,7 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let mut done = None;
+    c.tx_frame.store(&raw const done as u64, Ordering::Relaxed);
     // Asked again under the lock: another thread may have handed back.
     if in_ring(tx.tx.epoch()) && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && channel::slot_live(c) {
         let mut tail = c.tail();
@@ -144,9 +145,17 @@ pub fn send(
         return Err(pending as i32);
     }
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
-    if c.tx_lock.lock(state::me(), family) == Held::Inherited && c.stage() == Stage::Live {
-        mend(c);
+    let here = 0u8;
+    let frame = &raw const here as u64;
+    match c.tx_lock.lock(state::me(), family) {
+        Held::Clean => {}
+        // A signal handler inside our own send: half a token may lie there. It must not wait (L5). A frame
+        // further up the stack is a send that was left by longjmp.
+        Held::Mine if frame < c.tx_frame.load(Ordering::Relaxed) => return Err(libc::EAGAIN),
+        _ if c.stage() == Stage::Live => mend(c),
+        _ => {}
     }
+    c.tx_frame.store(frame, Ordering::Relaxed);
     let then = locked(fd, c, w, flags, blocking);
     match then {
         Ok(Then::Done(n)) => {
@@ -195,6 +204,10 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         };
     }
     let mut ring = in_ring(tx.tx.epoch());
+    if flags & libc::MSG_OOB != 0 {
+        // An urgent byte is counted by one end and not by the other: no more switches.
+        c.set(Conn::TX_TCP);
+    }
     if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {
             hand_back(c, &tx);
@@ -235,7 +248,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(Error::Full) => {
-                if !room(c, tx, &mut began, blocking) {
+                if !room(tx, &mut began, blocking) {
                     break;
                 }
             }
@@ -255,7 +268,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
 
 /// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.
 #[cold]
-fn room(c: &Conn, tx: &End, began: &mut u64, blocking: bool) -> bool {
+fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
     let now = state::now();
     if *began == 0 {
         *began = now;
@@ -274,7 +287,7 @@ fn room(c: &Conn, tx: &End, began: &mut u64, blocking: bool) -> bool {
     if elsewhere && spin_until(ROOM_STALL, || taken() != before) {
         return true;
     }
-    if c.has(Conn::SHARED) || !blocking {
+    if !blocking {
         return false;
     }
     // The lock is held: nobody else could send either. Long enough for a receiver that was preempted.

@@ -179,7 +179,7 @@ fn spin(family: Family, fds: &[pollfd]) -> bool {
         return false;
     }
     for c in fds.iter().filter_map(|p| live(family, p)) {
-        if c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::SHARED | Conn::ARMED) {
+        if c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::ARMED) {
             channel::receiving(c).word.heat();
         }
     }

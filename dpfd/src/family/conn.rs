@@ -78,7 +78,7 @@ pub struct Conn {
     pub tx_kernel: AtomicU64,
     /// Kernel sends under way outside the lock.
     pub tx_flight: AtomicU32,
-    /// Ring-full turns in a row, for the policy.
+    /// Counts sends while `DP_CHAOS` is on.
     pub tx_full: AtomicU32,
     /// Bytes sent through the ring.
     pub tx_bytes: AtomicU64,
@@ -119,12 +119,12 @@ pub struct Conn {
     pub lines: AtomicU32,
     /// Times the sender handed back to TCP.
     pub back: AtomicU64,
-    _pad5: [u64; 6],
+    /// Stack address of the sender that has the lock: tells a signal handler inside it (L5).
+    pub tx_frame: AtomicU64,
+    _pad5: [u64; 5],
 }
 
 impl Conn {
-    /// Another process may hold it: bells are never spared, the end never upgraded.
-    pub const SHARED: u32 = 1;
     /// Somebody waits on it in a way the shim cannot see into: armed for good (W3).
     pub const ARMED: u32 = 2;
     /// This side has shut down sending.

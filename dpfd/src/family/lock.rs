@@ -1,7 +1,8 @@
 //! The lock of one direction: short, known by its owner, taken over from the dead (PROTOCOLS L2-L5).
 //!
-//! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing sleeps in the
-//! kernel while holding it; a waiter spins, then yields, then naps and asks whether the owner is alive.
+//! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing waits for a peer
+//! while holding it, but for a blocking sender's short naps before it hands back, and a leaver's bounded wait
+//! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive.
 
 use super::Family;
 use crate::sync::{relax, AtomicU64, Ordering};
@@ -17,8 +18,10 @@ pub struct Lock(AtomicU64);
 pub enum Held {
     /// It was free.
     Clean,
-    /// Its owner died, or left it by longjmp: mend what it may have left half done.
+    /// Its owner died: mend what it may have left half done.
     Inherited,
+    /// This very thread has it: we are in a signal handler inside it, or it was left by longjmp.
+    Mine,
 }
 
 /// The owner word of thread `tid` of member `member`.
@@ -28,8 +31,7 @@ pub fn owner(member: u32, tid: u32) -> u64 {
 }
 
 impl Lock {
-    /// Takes the lock. The same thread finding itself in it (a signal handler, or after longjmp)
-    /// inherits it.
+    /// Takes the lock. A thread that finds itself in it is told so, and has it.
     #[inline(always)]
     pub fn lock(&self, me: u64, family: Family) -> Held {
         if self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -51,7 +53,7 @@ impl Lock {
         loop {
             let now = self.0.load(Ordering::Relaxed);
             if now == me {
-                return Held::Inherited;
+                return Held::Mine;
             }
             if now == 0 {
                 if self.try_lock(me) {

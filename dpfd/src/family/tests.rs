@@ -48,7 +48,7 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
     lock.unlock();
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
-    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited, "the same thread again");
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Mine, "the same thread again");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_long, c_uint};
 
 use dpfd::family::Reason;
 
-use super::{fd, open, recv, send, wait};
+use super::{copy, fd, open, recv, send, wait};
 use crate::fdtable::{self, Entry};
 use crate::{hooks, leave, state};
 
@@ -36,6 +36,10 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_writev => send::writev(x, b as _, c as c_int) as c_long,
             libc::SYS_sendto => send::sendto(x, b as _, c, d as c_int, e as _, f as _) as c_long,
             libc::SYS_sendmsg => send::sendmsg(x, b as _, c as c_int) as c_long,
+            libc::SYS_sendmmsg => send::sendmmsg(x, b as _, c as c_uint, d as c_int).into(),
+            libc::SYS_recvmmsg => recv::recvmmsg(x, b as _, c as c_uint, d as c_int, e as _).into(),
+            libc::SYS_sendfile => copy::sendfile(x, b as c_int, c as _, d) as c_long,
+            libc::SYS_splice => copy::splice(x, b as _, c as c_int, d as _, e, f as c_uint) as c_long,
             libc::SYS_connect => open::connect(x, b as _, c as _).into(),
             libc::SYS_accept4 => open::accept4(x, b as _, c as _, d as c_int).into(),
             libc::SYS_listen => open::listen(x, b as c_int).into(),

@@ -57,7 +57,7 @@ fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way 
         }
         Stage::Accepted | Stage::Live => {}
     }
-    if flags & !rx::FLAGS != 0 {
+    if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
         return Way::Kernel;
     }
@@ -267,4 +267,32 @@ pub unsafe fn recvfrom_chk(
     }
     // SAFETY: the program's arguments.
     unsafe { recvfrom(fd, buf, n, flags, from, len) }
+}
+
+/// preadv2(2): with offset -1 it is a plain readv, with flags.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
+    if at == -1 && fdtable::conn(fd).is_some() {
+        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
+        return unsafe { readv(fd, iov, n) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::preadv2::real()(fd, iov, n, at, flags) }
+}
+
+/// preadv64v2(2): with offset -1 it is a plain readv, with flags.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
+    if at == -1 && fdtable::conn(fd).is_some() {
+        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
+        return unsafe { readv(fd, iov, n) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::preadv64v2::real()(fd, iov, n, at, flags) }
 }

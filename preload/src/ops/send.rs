@@ -226,3 +226,31 @@ pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
     way!(transmit(fd, &mut w, 0), real())
 }
+
+/// pwritev2(2): with offset -1 it is a plain writev, with flags.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
+    if at == -1 && fdtable::conn(fd).is_some() {
+        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
+        return unsafe { writev(fd, iov, n) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) }
+}
+
+/// pwritev64v2(2): with offset -1 it is a plain writev, with flags.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
+    if at == -1 && fdtable::conn(fd).is_some() {
+        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
+        return unsafe { writev(fd, iov, n) };
+    }
+    // SAFETY: the program's arguments.
+    unsafe { hooks::pwritev64v2::real()(fd, iov, n, at, flags) }
+}

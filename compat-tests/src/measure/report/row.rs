@@ -161,8 +161,10 @@ impl Row {
 
     /// As a line of the table.
     pub fn cells(&self) -> Vec<Cell> {
-        let value =
-            |column: &Column| format!("{} {:>4}", number(column.value.median), deviation(&column.value));
+        let value = |column: &Column| {
+            let spread = if column.samples.len() > 1 { deviation(&column.value) } else { String::new() };
+            format!("{} {spread:>4}", number(column.value.median))
+        };
         let baseline = self.baseline.as_ref().map(|column| format!("{} {}", column.name, value(column)));
         let dp = self.dp.as_ref().map(value);
         let ratio = self.ratio.as_ref();
