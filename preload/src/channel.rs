@@ -186,13 +186,26 @@ fn hides_bells(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
 }
 
-/// Turns at which an unanswered side looks again: often at first, then at every power of two.
+/// Turns at which an unanswered side looks again: often at first, then now and then.
 fn worth_a_look(turn: u32) -> bool {
-    turn < 8 || turn.is_power_of_two()
+    turn < 8 || turn.is_power_of_two() || turn % 64 == 0
 }
 
-/// After this many calls without an answer the connection is plain TCP for good.
+/// After this many calls *and* this long without an answer the connection is plain TCP for good.
 const PATIENCE: u32 = 1 << 10;
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+fn patient(c: &Conn, turn: u32) -> bool {
+    if turn <= PATIENCE {
+        return true;
+    }
+    // The clock is asked only from here on, and not in every call.
+    let began = c.since.load(Ordering::Relaxed);
+    if began == 0 {
+        c.since.store(state::now(), Ordering::Relaxed);
+    }
+    began == 0 || turn % 64 != 0 || state::now() - began < PATIENCE_NS
+}
 
 fn give_up(fd: i32, i: u32, c: &Conn, why: Reason) {
     c.reason.store(why as u32, Ordering::Relaxed);
@@ -216,7 +229,7 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
             match client::offer(family, fd, c) {
                 Ok(()) => c.set_stage(Stage::Offered),
                 Err(client::No::Never(why)) => give_up(fd, i, c, why),
-                Err(client::No::Later) if turn > PATIENCE => give_up(fd, i, c, Reason::Silent),
+                Err(client::No::Later) if !patient(c, turn) => give_up(fd, i, c, Reason::Silent),
                 Err(client::No::Later) => {}
             }
         }
@@ -227,7 +240,7 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
             } else if !s.is(generation, State::Offered) {
                 client::release(c);
                 give_up(fd, i, c, Reason::Silent);
-            } else if turn > PATIENCE {
+            } else if !patient(c, turn) {
                 if s.withdraw(generation) {
                     client::release(c);
                     give_up(fd, i, c, Reason::Silent);
@@ -297,7 +310,7 @@ fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
     match door::find_offer(fd, c, &walking) {
         door::Found::Offer { arena, slot: n, generation } => accept(fd, i, c, &arena, n, generation),
         door::Found::Refused(why) => give_up(fd, i, c, why),
-        door::Found::Nothing if turn > PATIENCE => give_up(fd, i, c, Reason::NoOffer),
+        door::Found::Nothing if !patient(c, turn) => give_up(fd, i, c, Reason::NoOffer),
         door::Found::Nothing => {}
     }
 }

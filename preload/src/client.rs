@@ -177,7 +177,10 @@ fn make_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
                 return Err(e);
             }
         };
-        let memfd = state::high_fd(memfd.into_raw_fd());
+        let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else {
+            raw::close(first);
+            return Err(memory);
+        };
         fdtable::mark_internal(memfd);
         let greeted = introduce(first, server, memfd);
         for door in doors {

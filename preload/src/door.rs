@@ -97,7 +97,10 @@ pub fn open(fd: i32) -> fdtable::Entry {
 
 fn listen(addr: tcp::Addr) -> Option<i32> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let fd = state::high_fd(raw::socket(libc::AF_UNIX, kind, 0).ok()?);
+    if !state::roomy() {
+        return None;
+    }
+    let fd = state::high_fd(raw::socket(libc::AF_UNIX, kind, 0).ok()?)?;
     for copy in 0..COPIES {
         let (un, len) = intro::door_address(addr, copy);
         // SAFETY: the address outlives the call.

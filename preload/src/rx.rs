@@ -256,11 +256,13 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
             // Nothing to read of this epoch: is it the end, an error, or just nothing yet?
             let at_kernel = peek_one(fd);
             if rx.tx.moved(r) && at_kernel != Err(libc::EAGAIN) && there == 0 {
-                // It said where it went before it ended (W11).
-                return if catch_up(fd, c, rx) && c.rx_epoch.load(Ordering::Relaxed) == r {
-                    Some(Step::Nothing)
-                } else {
-                    None
+                // It said where it went before it ended (W11). If that place is never reached, the end took
+                // bytes with it: a reset, whatever the kernel calls it.
+                return match (catch_up(fd, c, rx), at_kernel) {
+                    (true, _) if c.rx_epoch.load(Ordering::Relaxed) != r => None,
+                    (_, Err(e)) => Some(Step::Err(e)),
+                    _ if raw::queued(fd).is_ok_and(|n| n > 0) => None,
+                    _ => Some(Step::Err(libc::ECONNRESET)),
                 };
             }
             return match at_kernel {
@@ -437,8 +439,9 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
             if !catch_up(fd, c, rx) || c.rx_epoch.load(Ordering::Relaxed) != r {
                 continue;
             }
-            // Bytes of this epoch are still on their way, or wait in the kernel.
-            return if there > 0 { Settled::News } else { Settled::Quiet };
+            // Bytes of this epoch wait in the kernel, or are still on their way, or will never come.
+            let ended = ask && matches!(kernel_state(fd), Kernel::Fin | Kernel::Error);
+            return if there > 0 || ended { Settled::News } else { Settled::Quiet };
         }
         let bells = if ring {
             there
@@ -467,17 +470,20 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
     Settled::News
 }
 
-/// Takes the pending error, for the program.
+/// Takes the pending error, for the program; there may be bells in front of it.
 fn pending(fd: i32) -> i32 {
-    match peek_one(fd) {
-        Err(e) => e,
-        // Taken by somebody else meanwhile.
-        Ok(_) => libc::EAGAIN,
+    match raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        Ok(e) if e > 0 => e,
+        // Somebody else took it meanwhile; the connection is as dead as it was.
+        _ => libc::ECONNRESET,
     }
 }
 
 /// W12: an error after a peer that had read everything it was sent is an end of file.
 fn verdict(c: &Conn, e: i32) -> Step {
+    if c.stage() == Stage::Plain {
+        return Step::Err(e);
+    }
     // A peer that closed has drained its bells, so its reset was meant; one that died may have left one.
     if e == libc::ECONNRESET && channel::slot_live(c) {
         let tx = channel::sending(c);
@@ -536,7 +542,10 @@ pub fn receive(
             }
             Step::Eof => return Ok(sum),
             Step::Err(_) if sum > 0 => return Ok(sum),
-            Step::Err(_) if news(family, fd, c, &channel::receiving(c)) => continue,
+            // A broken connection is Plain by now, and not asked again.
+            Step::Err(_) if c.stage() == Stage::Live && news(family, fd, c, &channel::receiving(c)) => {
+                continue
+            }
             Step::Err(e) => return outcome(verdict(c, e)),
             Step::Nothing if sum > 0 && flags & libc::MSG_WAITALL == 0 => return Ok(sum),
             Step::Nothing => {}
@@ -575,7 +584,7 @@ pub fn receive(
         looked = false;
         match slept {
             Ok(n) => ask = n == 0,
-            Err(_) if news(family, fd, c, &rx) => {}
+            Err(_) if c.stage() == Stage::Live && news(family, fd, c, &rx) => {}
             Err(_) if sum > 0 => return Ok(sum),
             Err(e) => return outcome(verdict(c, e)),
         }

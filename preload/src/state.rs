@@ -107,14 +107,18 @@ pub fn family_or_make() -> Option<Family> {
     if let Some(f) = family() {
         return Some(f);
     }
+    if !roomy() {
+        return None;
+    }
     let (family, fd) = Family::create().ok()?;
     let place = leak_value(family)?;
     match FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             // Kept open for `dp ls`, out of the program's way.
-            let high = high_fd(fd.into_raw_fd());
-            crate::fdtable::mark_internal(high);
-            FAMILY_FD.store(high, Ordering::Release);
+            if let Some(high) = high_fd(fd.into_raw_fd()) {
+                crate::fdtable::mark_internal(high);
+                FAMILY_FD.store(high, Ordering::Release);
+            }
             Some(family)
         }
         // Another thread was faster; ours is closed on drop of `fd`, its mapping stays (sparse).
@@ -153,21 +157,32 @@ pub unsafe fn free_value<T>(p: *mut T) {
     unsafe { libc::munmap(p.cast(), 4096) };
 }
 
-/// Moves a descriptor of ours to a high number, so that the program's stay small and dense.
-pub fn high_fd(fd: i32) -> i32 {
+/// Descriptors a process must be allowed before the shim takes one of them.
+const ROOMY: u64 = 64;
+
+fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the struct it is given.
-    let soft = match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
-        0 => limit.rlim_cur.min(1 << 20) as usize,
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => limit.rlim_cur.min(1 << 20),
         _ => 1024,
-    };
-    for min in [soft.saturating_sub(64), soft / 2] {
-        if let Ok(high) = raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min) {
-            raw::close(fd);
-            return high as i32;
-        }
     }
-    fd
+}
+
+/// Whether the program has descriptors to spare.
+pub fn roomy() -> bool {
+    descriptor_limit() >= ROOMY
+}
+
+/// Moves a descriptor of ours to a high number, so that the program's stay small and dense. Closes it and
+/// says `None` when there is no room: then it is the program that needs it.
+pub fn high_fd(fd: i32) -> Option<i32> {
+    let soft = descriptor_limit() as usize;
+    let high = [soft.saturating_sub(64), soft / 2]
+        .into_iter()
+        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok());
+    raw::close(fd);
+    high.map(|n| n as i32)
 }
 
 /// Our number among the family's members; joins if need be. `None` when 64 processes are in already.

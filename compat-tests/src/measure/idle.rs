@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cores::Cores;
 use super::counters::Family;
 use super::kit::{Kit, Tool, Way};
-use super::process::Process;
+use super::process::{Cost, Process};
 use super::redis::Server;
 use super::scratch::{await_answer, pause};
 use super::turns::{Sample, Turns};
@@ -28,7 +28,7 @@ pub struct Idle {
     pub cpu_ms: Turns,
     /// Context switches.
     pub switches: Turns,
-    /// The product's counters of the server under DP, at the end.
+    /// The product's counters of the last server under DP.
     pub family: Option<Family>,
 }
 
@@ -37,38 +37,42 @@ struct Pair {
     client: Process,
 }
 
-/// Looks at the ways' costs at so many equal parts of the time.
+/// Looks at the ways' costs for so many equal parts of the time. Each part has new processes: where they happen
+/// to be in memory and in the core's time shows in such small numbers, and must not look like the shim's doing.
 ///
 /// # Errors
 /// A program fails, or `dp ls` does.
 pub fn measure(kit: &Kit, cores: Cores, ways: &[Way], parts: usize, time: Duration) -> Result<Idle, Error> {
-    let pairs = ways.iter().map(|way| start(kit, cores, *way)).collect::<Result<Vec<Pair>, Error>>()?;
-    pause(SETTLE)?;
     let part = time / parts.max(1) as u32;
-    let (mut cpu_ms, mut switches) = (Vec::new(), Vec::new());
-    for _ in 0..parts {
+    let (mut cpu_ms, mut switches, mut family) = (Vec::new(), Vec::new(), None);
+    for number in 0..parts {
+        let mut pairs = Vec::new();
+        for i in 0..ways.len() {
+            pairs.push(start(kit, cores, ways[(i + number) % ways.len()])?);
+        }
+        pairs.rotate_right(number % ways.len().max(1));
+        pause(SETTLE)?;
         let earlier = costs(&pairs)?;
         pause(part)?;
-        let samples: Vec<Sample> = costs(&pairs)?
-            .into_iter()
-            .zip(earlier)
-            .map(|([server, client], before)| {
-                let (server, client) = (server - before[0], client - before[1]);
-                let cpu = (server.cpu + client.cpu).as_secs_f64() * 1000.0;
-                Sample { value: cpu / part.as_secs_f64(), server, client }
-            })
-            .collect();
+        let later = costs(&pairs)?;
+        let samples: Vec<Sample> = later.iter().zip(&earlier).map(|(l, e)| sample(*l, *e, part)).collect();
         let switched = |s: &Sample| (s.server.switches + s.client.switches) as f64 / part.as_secs_f64();
         switches.push(samples.iter().map(|s| Sample { value: switched(s), ..*s }).collect());
         cpu_ms.push(samples);
+        let dp = pairs.iter().find(|pair| pair.server.way() == Way::Dp);
+        family = dp.map(|pair| pair.server.family(kit)).transpose()?.flatten();
     }
-    let dp = pairs.iter().find(|pair| pair.server.way() == Way::Dp);
-    let family = dp.map(|pair| pair.server.family(kit)).transpose()?.flatten();
     Ok(Idle { cpu_ms: Turns::of(ways, cpu_ms), switches: Turns::of(ways, switches), family })
 }
 
-fn costs(pairs: &[Pair]) -> Result<Vec<[super::process::Cost; 2]>, Error> {
+fn costs(pairs: &[Pair]) -> Result<Vec<[Cost; 2]>, Error> {
     pairs.iter().map(|pair| Ok([pair.server.cost()?, pair.client.cost()?])).collect()
+}
+
+fn sample(later: [Cost; 2], earlier: [Cost; 2], part: Duration) -> Sample {
+    let [server, client] = [0, 1].map(|i| later[i] - earlier[i]);
+    let cpu = (server.cpu + client.cpu).as_secs_f64() * 1000.0;
+    Sample { value: cpu / part.as_secs_f64(), server, client }
 }
 
 /// A server and a client that has been busy with it, and waits for its next command.

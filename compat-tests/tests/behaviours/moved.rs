@@ -26,7 +26,9 @@ fn bytes_through_tcp(combo: &Combo) -> u64 {
         .args(["-tinOH", "state", "established", "sport", "=", &format!(":{port}")])
         .output()
         .expect("ss runs");
-    fs::write(marked("looked"), "1\n").expect("the mark");
+    // Renamed into place: the programs read it the moment it is there.
+    fs::write(marked("looked.tmp"), "1\n").expect("the mark");
+    fs::rename(marked("looked.tmp"), marked("looked")).expect("the mark");
     for side in running.finish() {
         assert!(side.ok(), "{}", side.text());
     }

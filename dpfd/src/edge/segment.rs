@@ -129,8 +129,14 @@ unsafe impl Lines for Mapped {
 ///
 /// # Errors
 ///
-/// Those of memfd_create(2) and ftruncate(2): EMFILE, ENFILE, ENOMEM.
+/// Those of memfd_create(2) and ftruncate(2): EMFILE, ENFILE, ENOMEM; EFBIG beyond RLIMIT_FSIZE.
 pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
+    // Growing a file past this limit is not an error but a signal, SIGXFSZ.
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the struct it is given.
+    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < len as u64 {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     // SAFETY: a C string and flags; the result is a new descriptor or -1.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
     if fd < 0 {

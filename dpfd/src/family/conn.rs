@@ -121,7 +121,9 @@ pub struct Conn {
     pub back: AtomicU64,
     /// Stack address of the sender that has the lock: tells a signal handler inside it (L5).
     pub tx_frame: AtomicU64,
-    _pad5: [u64; 5],
+    /// When it began to look for the other side, ns of the monotonic clock.
+    pub since: AtomicU64,
+    _pad5: [u64; 4],
 }
 
 impl Conn {
@@ -177,6 +179,7 @@ impl Conn {
             &self.rx_bytes,
             &self.back,
             &self.offer,
+            &self.since,
         ] {
             a.store(0, Ordering::Relaxed);
         }

@@ -53,6 +53,8 @@ impl Member {
         if old != 0 && self.alive() {
             return false;
         }
+        // The dead owner's start time must not be taken for ours.
+        self.start.store(0, Ordering::SeqCst);
         if self.pid.compare_exchange(old, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -82,8 +84,10 @@ impl Member {
 
     /// The child is there.
     pub fn settle(&self, child: u32) {
-        self.start.store(stat_of(child).map_or(0, |s| s.1), Ordering::Relaxed);
-        self.pid.store(child, Ordering::Release);
+        // Never a pid with another's start time: that would read as a dead process.
+        self.start.store(0, Ordering::SeqCst);
+        self.pid.store(child, Ordering::SeqCst);
+        self.start.store(stat_of(child).map_or(0, |s| s.1), Ordering::Release);
     }
 
     /// The process leaves (its connections went elsewhere, or it could not be forked after all).
@@ -115,16 +119,19 @@ impl Member {
     /// Whether the process still runs. Doubt (no /proc, another pid namespace) counts as alive.
     pub fn alive(&self) -> bool {
         let pid = self.pid();
-        if pid == 0 || raw::probe_process(pid) == Err(libc::ESRCH) {
-            return false;
-        }
-        match stat_of(pid) {
-            Some((b'Z' | b'X', _)) => false,
-            Some((_, start)) => {
-                let ours = self.start.load(Ordering::Acquire);
-                ours == 0 || ours == start
-            }
-            None => true,
-        }
+        let dead = match pid {
+            0 => true,
+            _ if raw::probe_process(pid) == Err(libc::ESRCH) => true,
+            _ => match stat_of(pid) {
+                Some((b'Z' | b'X', _)) => true,
+                Some((_, start)) => {
+                    let ours = self.start.load(Ordering::SeqCst);
+                    ours != 0 && ours != start
+                }
+                None => false,
+            },
+        };
+        // A child settled in between: pid and start time were not of one process.
+        !dead || self.pid.load(Ordering::SeqCst) != pid
     }
 }

@@ -30,7 +30,7 @@ pub unsafe fn setsockopt(
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
             (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK)
-                if live && len >= 4 && !value.is_null() =>
+                if c.stage() == Stage::Live && len >= 4 && !value.is_null() =>
             {
                 let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
                 // SAFETY: the program's int.
