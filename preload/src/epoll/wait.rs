@@ -86,8 +86,10 @@ fn wait_loop(
             set.hits += 1;
             let now = state::now();
             let mut n = 0;
-            // The kernel first when its turn has come, or a full array would keep it out for ever.
-            if timeout == 0 || set.hits >= ASK_CALLS || now - set.checked > ASK_NS {
+            // The kernel first when its turn has come, or a full array would keep it out for ever. With nothing
+            // to report, the call that sleeps asks it anyway.
+            let due = set.hits >= ASK_CALLS || now - set.checked > ASK_NS;
+            if timeout == 0 || (due && set.glance(family)) {
                 set.sync(family);
                 n = set.ask(family, events, max, now);
             }
@@ -339,10 +341,12 @@ impl Set {
             let c = family.conn(reg.conn);
             if reg.want & IN != 0 {
                 let rx = channel::receiving(c);
-                let unseen = match (reg.want & ET != 0, reg.seen) {
-                    (true, Some(seen)) => stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen,
-                    _ => waiting(c),
-                };
+                // As look() has it, or the two would disagree for ever.
+                let unseen = waiting(c)
+                    && (reg.want & ET == 0
+                        || reg
+                            .seen
+                            .is_none_or(|seen| stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen));
                 let moved = rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
                 if unseen || moved && rx::news(family, reg.fd, c, &rx) || !rx.word.is_hot() {
                     return true;
