@@ -1,9 +1,9 @@
 //! The preload shim: moves selected TCP connections of unmodified programs onto DP channels.
 //!
-//! Read [`hooks`] first: the table of what is replaced. A call goes from there to [`ops`], which finds the
-//! descriptor in [`fdtable`]; sending is [`tx`], receiving [`rx`], waiting [`wait`] and [`epoll`]; how a
-//! connection becomes a channel is [`channel`], with [`client`] and [`door`] for its two sides; how it ends
-//! is [`life`].
+//! Read `hooks` first: the table of what is replaced. A call goes from there to `ops`, which finds the
+//! descriptor in `fdtable`; sending is `tx`, receiving `rx`, waiting `wait` and `epoll`; how a
+//! connection becomes a channel is `channel`, with `client` and `door` for its two sides; how it ends
+//! is `life`.
 
 mod channel;
 mod client;
