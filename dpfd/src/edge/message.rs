@@ -32,7 +32,7 @@ pub unsafe fn send<L: Lines + ?Sized>(
     // SAFETY: `src` by the caller's contract; the reservation keeps the token inside the ring.
     unsafe { ring.put(tail.pos, HEADER, src, len) };
     ring::commit(ring, tail.pos, len, Kind::Data)?;
-    tail.pos = tail.pos.add(lines);
+    tail.advance(ring, lines);
     Ok(())
 }
 

@@ -30,6 +30,9 @@ pub const SMALL: usize = LINE - HEADER;
 /// Longest payload a header can describe.
 pub const MAX_LEN: usize = (1 << 30) - 1;
 
+/// Lines whose headers a sender of small tokens makes its own in one go; a power of two.
+const AHEAD: u64 = 8;
+
 const KIND_SHIFT: u32 = 30;
 const POS_BITS: u32 = 48;
 const POS_MASK: u64 = (1 << POS_BITS) - 1;
@@ -159,9 +162,6 @@ pub unsafe trait Lines {
     ///
     /// `dst` is writable for `len` bytes; `at + len` is at most the ring's size.
     unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize);
-    /// Asks for the line at `pos` to be owned by this core soon.
-    #[inline(always)]
-    fn prefetch(&self, _pos: Pos) {}
 }
 
 /// The longest payload a ring of `count` lines takes: one line stays free for the next header.
@@ -220,6 +220,35 @@ impl Tail {
         Ok(())
     }
 
+    /// Steps over the token of `lines` just committed, and makes the lines of the next ones this core's.
+    ///
+    /// A line that the receiver has read stays shared, and the first store to it waits for a round trip
+    /// between the cores; the fence of the next commit waits for that store. So the header that the next
+    /// small token will invalidate is invalidated now, while nobody waits for us, and every eight lines
+    /// those of the eight after them, whose round trips then overlap. (A prefetch for writing does not do
+    /// it: on the processors at hand it leaves a line shared that is in the cache already.) Free lines may
+    /// hold anything, so a 0 there is as good; those the cached cursor does not know to be free are left
+    /// alone. Long tokens need nothing: the stores of their payload overlap by themselves.
+    #[inline(always)]
+    pub fn advance<L: Lines + ?Sized>(&mut self, ring: &L, lines: u64) {
+        let before = self.pos;
+        self.pos = before.add(lines);
+        if lines > AHEAD / 2 {
+            return;
+        }
+        let count = ring.count();
+        let clear = |at: Pos| ring.header(at).store(0, Ordering::Relaxed);
+        if self.pos.since(self.seen) + 1 < count {
+            clear(self.pos.add(1));
+        }
+        if (before.0 ^ self.pos.0) & AHEAD != 0 {
+            let next = Pos::new((self.pos.0 | (AHEAD - 1)) + 1);
+            if next.since(self.seen) + AHEAD <= count {
+                (0..AHEAD).for_each(|i| clear(next.add(i)));
+            }
+        }
+    }
+
     /// Lines free for tokens, by the cached cursor.
     #[inline]
     pub fn free(&self, count: u64) -> u64 {
@@ -243,7 +272,6 @@ pub fn commit<L: Lines + ?Sized>(ring: &L, pos: Pos, len: usize, kind: Kind) -> 
     match header.compare_exchange(0, encode(pos, len, kind), Ordering::SeqCst, Ordering::Relaxed) {
         Ok(_) => {
             fence_after_rmw();
-            ring.prefetch(pos.add(lines_for(len) + 1));
             Ok(())
         }
         Err(_) => Err(Error::Corrupt),

@@ -109,20 +109,6 @@ unsafe impl Lines for Mapped {
             }
         }
     }
-
-    #[inline(always)]
-    fn prefetch(&self, pos: Pos) {
-        // Asked for with intent to write: the next send then invalidates a header it already owns,
-        // instead of waiting for the line between its payload and its own header.
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: prefetchw faults on no address and changes no memory.
-        unsafe {
-            let p = self.base.add(self.offset(pos, 0));
-            core::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = pos;
-    }
 }
 
 /// Makes sealed memory of exactly `len` bytes (rounded up to pages by the kernel, sparse until used).

@@ -59,7 +59,7 @@ pub fn push<L: Lines + ?Sized>(
         at += n;
     });
     ring::commit(ring, tail.pos, len, Kind::Data)?;
-    tail.pos = tail.pos.add(lines);
+    tail.advance(ring, lines);
     Ok(len)
 }
 

@@ -30,56 +30,62 @@ impl Floor {
         Ok(Floor { words: memory.lines(), _memory: memory, first, last: 0 })
     }
 
-    #[inline(always)]
-    fn word(&self, first: bool) -> &AtomicU64 {
+    /// The word this side writes, and the one it reads.
+    fn words(&self) -> [&AtomicU64; 2] {
         // Four lines apart, or a prefetcher takes one for the other's neighbour.
-        self.words.header(Pos::new(if first { 0 } else { 4 }))
-    }
-
-    #[inline(always)]
-    fn wait(&self, until: impl Fn(u64) -> bool) -> io::Result<u64> {
-        let theirs = self.word(!self.first);
-        let mut looks = 0;
-        loop {
-            let word = theirs.load(Ordering::Acquire);
-            if until(word) {
-                return Ok(word);
-            }
-            looks += 1;
-            if looks == LOOKS {
-                looks = 0;
-                peer::alive()?;
-            }
+        let (a, b) = (self.words.header(Pos::new(0)), self.words.header(Pos::new(4)));
+        if self.first {
+            [a, b]
+        } else {
+            [b, a]
         }
     }
 
     /// There and back.
     #[inline(always)]
     pub fn round_trip(&mut self) -> io::Result<()> {
-        self.last += 1;
-        self.word(self.first).store(self.last, Ordering::Release);
         let last = self.last;
-        self.wait(|word| word == last)?;
+        self.last = last + 1;
+        let [mine, theirs] = self.words();
+        mine.store(last + 1, Ordering::Release);
+        other_than(theirs, last)?;
         Ok(())
     }
 
     pub fn stop(&mut self) {
-        self.word(self.first).store(STOP, Ordering::Release);
+        self.words()[0].store(STOP, Ordering::Release);
     }
 
     /// The other end: sends back what comes, until told to stop.
     pub fn echo(&mut self) -> io::Result<u64> {
-        let mut trips = 0;
+        let [mine, theirs] = self.words();
+        let mut last = self.last;
         loop {
-            let last = self.last;
-            let word = self.wait(|word| word != last)?;
+            let word = other_than(theirs, last)?;
             if word == STOP {
-                self.word(!self.first).store(self.last, Ordering::Release);
-                return Ok(trips);
+                break;
             }
-            self.word(self.first).store(word, Ordering::Release);
-            self.last = word;
-            trips += 1;
+            mine.store(word, Ordering::Release);
+            last = word;
         }
+        // The next turn goes on from here.
+        theirs.store(last, Ordering::Release);
+        let trips = last - self.last;
+        self.last = last;
+        Ok(trips)
+    }
+}
+
+/// Looks until the word is another than `old`.
+#[inline(always)]
+fn other_than(word: &AtomicU64, old: u64) -> io::Result<u64> {
+    loop {
+        for _ in 0..LOOKS {
+            let now = word.load(Ordering::Acquire);
+            if now != old {
+                return Ok(now);
+            }
+        }
+        peer::alive()?;
     }
 }
