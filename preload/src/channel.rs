@@ -163,7 +163,7 @@ pub fn exclusive(family: Family, c: &Conn) -> bool {
 
 /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
 /// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
-pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
+pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     let stage = c.stage();
     if !matches!(stage, Stage::Candidate | Stage::Offered) {
         return stage;
@@ -173,12 +173,22 @@ pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
     if calls <= after {
         return stage;
     }
-    if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
-        client_step(family, fd, i, c, stage, calls - after);
-    } else {
-        server_step(family, fd, i, c, calls - after);
+    // One thread moves a connection; what another one saw of its stage before is no ground to act upon.
+    if c.rx_lock.try_lock(state::me()) {
+        match c.stage() {
+            stage @ (Stage::Candidate | Stage::Offered) if is_client(c) => {
+                client_step(family, fd, c, stage, calls - after);
+            }
+            Stage::Candidate => server_step(family, fd, c, calls - after),
+            _ => {}
+        }
+        c.rx_lock.unlock();
     }
     c.stage()
+}
+
+fn is_client(c: &Conn) -> bool {
+    c.side.load(Ordering::Relaxed) == Side::Client as u32
 }
 
 /// A low-water mark above one byte: a bell alone would wake nobody (W14).
@@ -207,29 +217,29 @@ fn patient(c: &Conn, turn: u32) -> bool {
     began == 0 || turn % 64 != 0 || state::now() - began < PATIENCE_NS
 }
 
-fn give_up(fd: i32, i: u32, c: &Conn, why: Reason) {
+fn give_up(c: &Conn, why: Reason) {
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     c.set_stage(Stage::Plain);
-    let _ = (fd, i);
 }
 
-fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u32) {
+/// Under the receive lock.
+fn client_step(family: Family, fd: i32, c: &Conn, stage: Stage, turn: u32) {
     match stage {
         Stage::Candidate => {
             if !worth_a_look(turn) {
                 return;
             }
             if !exclusive(family, c) {
-                return give_up(fd, i, c, Reason::Shared);
+                return give_up(c, Reason::Shared);
             }
             if hides_bells(fd) {
-                return give_up(fd, i, c, Reason::Option);
+                return give_up(c, Reason::Option);
             }
             match client::offer(family, fd, c) {
                 Ok(()) => c.set_stage(Stage::Offered),
-                Err(client::No::Never(why)) => give_up(fd, i, c, why),
-                Err(client::No::Later) if !patient(c, turn) => give_up(fd, i, c, Reason::Silent),
+                Err(client::No::Never(why)) => give_up(c, why),
+                Err(client::No::Later) if !patient(c, turn) => give_up(c, Reason::Silent),
                 Err(client::No::Later) => {}
             }
         }
@@ -239,11 +249,11 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
                 confirm(family, fd, c, s, generation);
             } else if !s.is(generation, State::Offered) {
                 client::release(c);
-                give_up(fd, i, c, Reason::Silent);
+                give_up(c, Reason::Silent);
             } else if !patient(c, turn) {
                 if s.withdraw(generation) {
                     client::release(c);
-                    give_up(fd, i, c, Reason::Silent);
+                    give_up(c, Reason::Silent);
                 }
             } else if turn >= 16 && turn.is_power_of_two() {
                 // Perhaps another worker of the server took the last introduction.
@@ -254,13 +264,10 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
     }
 }
 
-/// Client: the server took the offer; from here on receives count first, and either side may switch.
+/// Client: the server took the offer; from here on receives count first, and either side may switch. Under
+/// the receive lock: no receive of ours may be in the kernel while the position is read.
 fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
-    // One thread only; and no receive of ours may be in the kernel while the position is read.
-    if !c.rx_lock.try_lock(state::me()) {
-        return;
-    }
-    if c.stage() == Stage::Offered && exclusive(family, c) {
+    if exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             go_live(family, fd, c);
@@ -268,7 +275,6 @@ fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
             c.set_stage(Stage::Offered);
         }
     }
-    c.rx_lock.unlock();
 }
 
 /// Reads the receive position. The stage already says that new receives take the lock; those that were
@@ -299,30 +305,25 @@ fn go_live(family: Family, fd: i32, c: &Conn) {
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }
 
-fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
-    if !worth_a_look(turn) {
-        return;
-    }
-    if !exclusive(family, c) {
+/// Under the receive lock.
+fn server_step(family: Family, fd: i32, c: &Conn, turn: u32) {
+    if !worth_a_look(turn) || !exclusive(family, c) {
         return;
     }
     let walking = door::walking();
     match door::find_offer(fd, c, &walking) {
-        door::Found::Offer { arena, slot: n, generation } => accept(fd, i, c, &arena, n, generation),
-        door::Found::Refused(why) => give_up(fd, i, c, why),
-        door::Found::Nothing if !patient(c, turn) => give_up(fd, i, c, Reason::NoOffer),
+        door::Found::Offer { arena, slot: n, generation } => accept(fd, c, &arena, n, generation),
+        door::Found::Refused(why) => give_up(c, why),
+        door::Found::Nothing if !patient(c, turn) => give_up(c, Reason::NoOffer),
         door::Found::Nothing => {}
     }
 }
 
-/// Server: takes the offer.
-fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
-    if !c.rx_lock.try_lock(state::me()) {
-        return;
-    }
+/// Server: takes the offer. Under the receive lock.
+fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
     if hides_bells(fd) {
-        give_up(fd, i, c, Reason::Option);
-    } else if c.stage() == Stage::Candidate {
+        give_up(c, Reason::Option);
+    } else {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);
         if !(base_position(fd, c) && arena.slot(n).accept(generation)) {
@@ -330,15 +331,11 @@ fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, g
             c.offer.store(0, Ordering::Release);
         }
     }
-    c.rx_lock.unlock();
 }
 
 /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
 pub fn check_live(family: Family, fd: i32, c: &Conn) -> Stage {
-    if c.side.load(Ordering::Relaxed) == Side::Server as u32
-        && slot_live(c)
-        && c.rx_lock.try_lock(state::me())
-    {
+    if !is_client(c) && slot_live(c) && c.rx_lock.try_lock(state::me()) {
         if c.stage() == Stage::Accepted {
             go_live(family, fd, c);
         }

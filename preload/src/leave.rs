@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage};
+use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
 use crate::channel::{self, End};
@@ -27,14 +27,21 @@ pub fn leave(fd: i32, why: Reason) {
         Stage::Candidate | Stage::Offered => option::plain(c, why),
         _ => {}
     }
-    match c.stage() {
-        Stage::Offered => {
-            // The server took the offer meanwhile; without our word it carries nothing.
+    if c.stage() == Stage::Offered {
+        // The server took the offer meanwhile; without our word it carries nothing. Under the lock: another
+        // thread of ours may be about to give it.
+        let held = c.rx_lock.lock(state::me(), family);
+        if c.stage() == Stage::Offered {
             if let Some(s) = channel::slot(c) {
                 s.kill(c.generation.load(Ordering::Relaxed));
             }
             c.set_stage(Stage::Plain);
         }
+        if held != Held::Mine {
+            c.rx_lock.unlock();
+        }
+    }
+    match c.stage() {
         Stage::Accepted => {
             if let Some(s) = channel::slot(c) {
                 s.refuse(c.generation.load(Ordering::Relaxed));

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Reason, Stage};
+use dpfd::family::{Conn, Held, Reason, Stage};
 use libc::socklen_t;
 
 use crate::{fdtable, hooks, life, state};
@@ -61,21 +61,31 @@ pub unsafe fn setsockopt(
 
 /// A candidate becomes plain TCP for good.
 pub fn plain(c: &Conn, why: Reason) {
-    if c.stage() == Stage::Candidate {
-        c.reason.store(why as u32, Ordering::Relaxed);
-        state::count(why);
-        c.set_stage(Stage::Plain);
-    } else if c.stage() == Stage::Offered {
-        if let Some(s) = crate::channel::slot(c) {
-            if s.withdraw(c.generation.load(Ordering::Relaxed)) {
-                crate::client::release(c);
-                c.reason.store(why as u32, Ordering::Relaxed);
-                state::count(why);
-                c.set_stage(Stage::Plain);
-            }
+    let Some(family) = state::family() else { return };
+    if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
+        // Another thread may be moving it to the next stage just now.
+        let held = c.rx_lock.lock(state::me(), family);
+        let may = match c.stage() {
+            Stage::Candidate => true,
+            Stage::Offered => crate::channel::slot(c).is_some_and(|s| {
+                let mine = s.withdraw(c.generation.load(Ordering::Relaxed));
+                if mine {
+                    crate::client::release(c);
+                }
+                mine
+            }),
+            _ => false,
+        };
+        if may {
+            c.reason.store(why as u32, Ordering::Relaxed);
+            state::count(why);
+            c.set_stage(Stage::Plain);
+        }
+        if held != Held::Mine {
+            c.rx_lock.unlock();
         }
     }
-    if let (Stage::Live, Some(family)) = (c.stage(), state::family()) {
+    if c.stage() == Stage::Live {
         life::demote(family, -1, c, why);
     }
 }

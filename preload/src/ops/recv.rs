@@ -34,14 +34,14 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
             return Way::Done(Ok(n));
         }
     }
-    slow(fd, i, c, w, flags)
+    slow(fd, c, w, flags)
 }
 
 #[cold]
 #[inline(never)]
-fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
+fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    let mut stage = channel::advance(family, fd, i, c);
+    let mut stage = channel::advance(family, fd, c);
     if stage == Stage::Accepted {
         stage = channel::check_live(family, fd, c);
     }
