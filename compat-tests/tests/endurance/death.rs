@@ -65,10 +65,14 @@ impl Round {
             wrong.push(format!("the survivor: {}", ended.text()));
         }
         drop(victim);
-        for (what, left) in [("memory", product::holders(&memory)), ("doors", product::doors(self.port))] {
-            if !left.is_empty() {
-                wrong.push(format!("{what} left: {left:?}"));
-            }
+        // The kernel takes its time to clear away a process with many threads.
+        let left = || [("memory", product::holders(&memory)), ("doors", product::doors(self.port))];
+        let patience = Instant::now() + SOON;
+        while left().iter().any(|(_, left)| !left.is_empty()) && Instant::now() < patience {
+            sleep(Duration::from_millis(5));
+        }
+        for (what, left) in left().iter().filter(|(_, left)| !left.is_empty()) {
+            wrong.push(format!("{what} left: {left:?}"));
         }
         if pids.iter().any(|pid| product::family(pid.as_raw()).is_some()) {
             wrong.push("dp ls shows dead processes".to_string());
