@@ -6,15 +6,32 @@
 #![deny(unsafe_code)]
 
 #[cfg(not(loom))]
+pub mod addr;
+#[cfg(not(loom))]
 pub mod config;
+#[cfg(not(loom))]
+pub mod driver;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod edge;
 #[cfg(not(loom))]
+pub mod endpoint;
+#[cfg(not(loom))]
+pub mod error;
+#[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
+#[cfg(not(loom))]
+pub mod pool;
 #[cfg(not(loom))]
 pub mod rules;
 pub mod sync;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
+
+#[cfg(not(loom))]
+pub use addr::{Addr, Dpid, Nid};
+#[cfg(not(loom))]
+pub use endpoint::{Endpoint, Message, Stat};
+#[cfg(not(loom))]
+pub use error::{Error, Result};

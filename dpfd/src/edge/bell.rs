@@ -65,9 +65,14 @@ impl Group {
     pub fn wake(&self) {
         self.asleep.store(0, Ordering::Relaxed);
     }
-    /// The sender's side: whether the caller is the one to ring.
+    /// Whether nobody has cleared what [`Group::doze`] said.
     #[inline]
-    fn rouse(&self) -> bool {
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) != 0
+    }
+    /// The sender's side, after it published and fenced: whether the caller is the one to ring.
+    #[inline(always)]
+    pub fn rouse(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0
             && self.asleep.compare_exchange(1, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }

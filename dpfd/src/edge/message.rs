@@ -36,6 +36,34 @@ pub unsafe fn send<L: Lines + ?Sized>(
     Ok(())
 }
 
+/// Sends the place of a message that lies elsewhere, under `number`.
+pub fn send_far<L: Lines + ?Sized>(
+    ring: &L,
+    tail: &mut Tail,
+    cursor: &AtomicU64,
+    number: u64,
+) -> Result<(), Error> {
+    tail.reserve(ring.count(), 1, cursor)?;
+    ring::invalidate_next(ring, tail.pos, 1);
+    let bytes = number.to_ne_bytes();
+    // SAFETY: eight bytes; the reservation keeps the token inside the ring.
+    unsafe { ring.put(tail.pos, HEADER, bytes.as_ptr(), bytes.len()) };
+    ring::commit(ring, tail.pos, bytes.len(), Kind::Far)?;
+    tail.advance(ring, 1);
+    Ok(())
+}
+
+/// The number in a token that [`send_far`] made at `pos`.
+pub fn far_number<L: Lines + ?Sized>(ring: &L, pos: super::ring::Pos, len: usize) -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    if len != bytes.len() {
+        return Err(Error::Corrupt);
+    }
+    // SAFETY: the buffer is that long; eight bytes are inside any ring.
+    unsafe { ring.get(pos, HEADER, bytes.as_mut_ptr(), bytes.len()) };
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// Sends `message` as one message: [`send`] of a slice.
 #[inline(always)]
 pub fn send_bytes<L: Lines + ?Sized>(
@@ -61,10 +89,11 @@ impl Head {
     #[inline(always)]
     pub fn look<L: Lines + ?Sized>(&mut self, ring: &L) -> Result<usize, Error> {
         let token = ring::look(ring, self.at.pos)?;
-        if token.kind == Kind::Data {
-            return Ok(token.len);
+        match token.kind {
+            Kind::Data => Ok(token.len),
+            Kind::Void => self.look_past_voids(ring, token.lines()),
+            Kind::Far => Err(Error::Corrupt),
         }
-        self.look_past_voids(ring, token.lines())
     }
 
     #[cold]
@@ -76,10 +105,11 @@ impl Head {
             walked += step;
             self.at.pos = self.at.pos.add(step);
             let token = ring::look(ring, self.at.pos)?;
-            if token.kind == Kind::Data {
-                return Ok(token.len);
+            match token.kind {
+                Kind::Data => return Ok(token.len),
+                Kind::Void => step = token.lines(),
+                Kind::Far => break,
             }
-            step = token.lines();
         }
         Err(Error::Corrupt)
     }

@@ -9,14 +9,18 @@
 //!   file     | control, 4 KiB |  ring, 2^n bytes |
 //!   mapping  | control, 4 KiB |  ring            |  ring again     |
 //!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | wake word | group |
+//!   control  | rx line | tx line | wake word | group | space |
 //! ```
+//!
+//! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
+//! program in place, the program cannot spoil for the protocol.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::bell::{Group, Word};
 use super::ring::{Lines, Pos, LINE};
+use super::space::Space;
 use super::switch::{RxLine, TxLine};
 use crate::sync::AtomicU64;
 
@@ -177,19 +181,20 @@ pub fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     usize::try_from(st.st_size).map_err(|_| io::Error::from_raw_os_error(libc::EBADMSG))
 }
 
-/// Maps `len` bytes of `fd` at `offset`, shared, read and write, at `at` if given.
-fn map(fd: BorrowedFd<'_>, len: usize, offset: usize, at: Option<*mut u8>) -> io::Result<*mut u8> {
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Maps `len` bytes of `fd` at `offset`, shared, at `at` if given.
+fn map(
+    fd: BorrowedFd<'_>,
+    len: usize,
+    offset: usize,
+    at: Option<*mut u8>,
+    protection: i32,
+) -> io::Result<*mut u8> {
     let (hint, fixed) = at.map_or((core::ptr::null_mut(), 0), |p| (p.cast(), libc::MAP_FIXED));
     // SAFETY: without `at` the kernel chooses; with it the caller owns the range it replaces.
     let p = unsafe {
-        libc::mmap(
-            hint,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | fixed,
-            fd.as_raw_fd(),
-            offset as libc::off_t,
-        )
+        libc::mmap(hint, len, protection, libc::MAP_SHARED | fixed, fd.as_raw_fd(), offset as libc::off_t)
     };
     if p == libc::MAP_FAILED {
         Err(io::Error::last_os_error())
@@ -204,7 +209,7 @@ fn map(fd: BorrowedFd<'_>, len: usize, offset: usize, at: Option<*mut u8>) -> io
 ///
 /// Those of mmap(2): ENOMEM.
 pub fn map_flat(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
-    map(fd, len, 0, None)
+    map(fd, len, 0, None, READ_WRITE)
 }
 
 /// One mapped edge for messages.
@@ -231,7 +236,20 @@ impl Segment {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
-        Segment::map_twice(fd, ring)
+        Segment::map_twice(fd, ring, READ_WRITE)
+    }
+
+    /// A new edge whose ring this process can only read; the control page it writes, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::create`].
+    pub fn create_for_receiver(ring: usize) -> io::Result<Segment> {
+        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
+        Segment::map_twice(fd, ring, libc::PROT_READ)
     }
 
     /// An edge that somebody else made; its seals and size are checked first.
@@ -244,10 +262,10 @@ impl Segment {
         if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
             return Err(io::Error::from_raw_os_error(libc::EBADMSG));
         }
-        Segment::map_twice(fd, ring)
+        Segment::map_twice(fd, ring, READ_WRITE)
     }
 
-    fn map_twice(fd: OwnedFd, ring: usize) -> io::Result<Segment> {
+    fn map_twice(fd: OwnedFd, ring: usize, protection: i32) -> io::Result<Segment> {
         let whole = CONTROL + 2 * ring;
         // SAFETY: an anonymous reservation, nothing is replaced.
         let p = unsafe {
@@ -265,10 +283,12 @@ impl Segment {
         }
         // From here on the reservation is unmapped if anything fails.
         let seg = Segment { fd, base: p.cast(), ring };
-        map(seg.fd.as_fd(), CONTROL + ring, 0, Some(seg.base))?;
-        // SAFETY: inside the reservation of CONTROL + 2 * ring bytes.
-        let second = unsafe { seg.base.add(CONTROL + ring) };
-        map(seg.fd.as_fd(), ring, CONTROL, Some(second))?;
+        map(seg.fd.as_fd(), CONTROL, 0, Some(seg.base), READ_WRITE)?;
+        for copy in 0..2 {
+            // SAFETY: inside the reservation of CONTROL + 2 * ring bytes.
+            let at = unsafe { seg.base.add(CONTROL + copy * ring) };
+            map(seg.fd.as_fd(), ring, CONTROL, Some(at), protection)?;
+        }
         Ok(seg)
     }
 
@@ -281,6 +301,13 @@ impl Segment {
     pub fn lines(&self) -> Mapped {
         // SAFETY: the ring is mapped as long as self; its size was checked.
         unsafe { Mapped::new(self.base.add(CONTROL), (self.ring / LINE) as u64) }
+    }
+
+    /// Copies payload of the token at `pos`; what is beyond the ring is not touched.
+    pub fn copy_payload(&self, pos: Pos, to: &mut [u8]) {
+        let n = to.len().min(self.ring - super::ring::HEADER);
+        // SAFETY: `n` bytes of a slice; header and payload together are no longer than the ring.
+        unsafe { self.lines().get(pos, super::ring::HEADER, to.as_mut_ptr(), n) };
     }
 
     fn control<T>(&self, line: usize) -> &T {
@@ -303,6 +330,14 @@ impl Segment {
     /// The one group of this edge's receiver.
     pub fn group(&self) -> &Group {
         self.control(3)
+    }
+    /// Whether the sender waits for room.
+    pub fn space(&self) -> &Space {
+        self.control(4)
+    }
+    /// Bytes of the ring.
+    pub fn ring_len(&self) -> usize {
+        self.ring
     }
 }
 

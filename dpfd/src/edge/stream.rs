@@ -161,8 +161,9 @@ fn copy_out<L: Lines + ?Sized>(
             Err(e) => return Err(e),
         };
         let off = usize::from(at.off);
-        if off > token.len || token.len > MAX_TOKEN {
-            return Err(Error::Corrupt);
+        if off > token.len || token.len > MAX_TOKEN || token.kind == Kind::Far {
+            // What stands before it is good.
+            return if total > 0 { Ok((total, at)) } else { Err(Error::Corrupt) };
         }
         if token.kind == Kind::Data {
             let n = (token.len - off).min(dst.left());

@@ -1,5 +1,7 @@
-//! Raw system calls, TCP's own numbers, mappings: with [`crate::edge`], the only room for `unsafe`.
+//! Raw system calls, sockets, mappings, the process: with [`crate::edge`], the only room for `unsafe`.
 
+pub mod process;
 pub mod raw;
 pub mod tcp;
+pub mod unix;
 pub mod xattr;

@@ -1,0 +1,7 @@
+//! Drivers: what serves the endpoint API.
+//!
+//! | driver | what it is |
+//! |---|---|
+//! | [`user`] | this library: shared memory and AF_UNIX sockets, no other process needed |
+
+pub mod user;

@@ -1,0 +1,276 @@
+//! One endpoint: what the calls and the service share of it.
+//!
+//! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked. The
+//! service takes them for moments; a call holds one while it looks for a message or for room, not while it
+//! sleeps.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use super::link::{Link, Path};
+use super::registry::Entry;
+use super::service::{Command, Process};
+use crate::addr::{Addr, Dpid};
+use crate::edge::inbox::Inbox;
+use crate::edge::segment::sealed_memory;
+use crate::error::{Error, Result};
+use crate::pool::budget::{Budget, DEFAULT_POOL};
+use crate::pool::tokens::{InEdge, Tokens};
+use crate::sys::{process, unix};
+
+/// Longest message, bytes.
+pub const MAX_MESSAGE: usize = 16 << 20;
+/// How long a receive looks before it sleeps, ns, unless told otherwise.
+pub const DEFAULT_SPIN: u32 = 50_000;
+
+/// Sending.
+#[derive(Debug, Default)]
+pub struct Tx {
+    /// All links that were ever used.
+    pub links: Vec<Link>,
+    by_addr: HashMap<Addr, usize>,
+    /// The target's link.
+    pub target: Option<usize>,
+}
+
+impl Tx {
+    /// The link to `to`, if there is one.
+    pub fn find(&self, to: Addr) -> Option<usize> {
+        self.by_addr.get(&to).copied()
+    }
+    /// The link to `to`, made if need be; whether it is new.
+    pub fn link(&mut self, to: Addr) -> (usize, bool) {
+        if let Some(ix) = self.find(to) {
+            return (ix, false);
+        }
+        self.links.push(Link::new(to));
+        let ix = self.links.len() - 1;
+        self.by_addr.insert(to, ix);
+        (ix, true)
+    }
+}
+
+/// Receiving.
+#[derive(Debug, Default)]
+pub struct Rx {
+    /// The messages.
+    pub tokens: Tokens,
+    /// Bells and messages taken from the descriptor since there was a pool.
+    pub drained: u32,
+    /// Who sent the message read last.
+    pub peer: Addr,
+    /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
+    pub hot: bool,
+    /// How long to look before sleeping, ns: what paid lately.
+    pub spin: u32,
+}
+
+/// What the service puts there for the receiver.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    /// New edges.
+    pub edges: Vec<InEdge>,
+    /// What of the pool no edge has.
+    pub budget: Option<Budget>,
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct Inner {
+    /// Its number.
+    pub dpid: Dpid,
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// The driver's end of the pair.
+    pub back: OwnedFd,
+    /// The process that opened it, as forks are counted.
+    pub generation: u32,
+    /// What this process shares among its endpoints.
+    pub process: Arc<Process>,
+    tx: Mutex<Tx>,
+    rx: Mutex<Rx>,
+    /// New edges wait in `arrivals`.
+    pub news: AtomicBool,
+    arrivals: Mutex<Arrivals>,
+    /// There since the endpoint has a pool.
+    pub inbox: OnceLock<Inbox>,
+    /// Says who sends where no edge does: a sealed file, made when needed.
+    tag: OnceLock<OwnedFd>,
+    /// Calls of `dp_read`: whether the program is still at it.
+    pub visits: AtomicU32,
+    /// Somebody writes plainly on it: a direct message must not overtake.
+    pub mixed: AtomicBool,
+    /// The pair has hung up, or the endpoint was closed.
+    pub retired: AtomicBool,
+    /// Longest look before sleeping, ns.
+    pub max_spin: AtomicU32,
+    /// Times the program was woken in the kernel, and times a direct way was full.
+    pub sleeps: AtomicU64,
+    /// As above.
+    pub full: AtomicU64,
+}
+
+fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under the lock cannot leave a half-made state that matters: all values are plain.
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    /// An endpoint whose driver's end is `back`.
+    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>) -> Inner {
+        Inner {
+            dpid,
+            entry,
+            back,
+            generation: process::generation(),
+            process,
+            tx: Mutex::default(),
+            rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            news: AtomicBool::new(false),
+            arrivals: Mutex::default(),
+            inbox: OnceLock::new(),
+            tag: OnceLock::new(),
+            visits: AtomicU32::new(0),
+            mixed: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            max_spin: AtomicU32::new(DEFAULT_SPIN),
+            sleeps: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+        }
+    }
+
+    /// The sender's side.
+    pub fn tx(&self) -> MutexGuard<'_, Tx> {
+        held(&self.tx)
+    }
+    /// The receiver's side.
+    pub fn rx(&self) -> MutexGuard<'_, Rx> {
+        held(&self.rx)
+    }
+    /// The receiver's side, if nobody has it.
+    pub fn try_rx(&self) -> Option<MutexGuard<'_, Rx>> {
+        match self.rx.try_lock() {
+            Ok(rx) => Some(rx),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+    /// What the service brings.
+    pub fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        held(&self.arrivals)
+    }
+
+    /// Its address, as other nodes would write it.
+    pub fn addr(&self) -> Addr {
+        Addr::local(self.dpid)
+    }
+
+    /// The file that says "from this endpoint".
+    ///
+    /// # Errors
+    ///
+    /// EMFILE and others of memfd_create(2).
+    pub fn tag(&self) -> Result<&OwnedFd> {
+        if let Some(tag) = self.tag.get() {
+            return Ok(tag);
+        }
+        let made = Tag { from: self.addr() }.make()?;
+        Ok(self.tag.get_or_init(|| made))
+    }
+
+    /// Pool mode, one way (U2). `size` None: the usual size, if there is no pool yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
+    pub fn start_pool(&self, size: Option<usize>) -> Result<usize> {
+        let mut arrivals = self.arrivals();
+        if let Some(budget) = &arrivals.budget {
+            return match size {
+                Some(n) if n != budget.size() => Err(Error::HasPool(budget.size())),
+                _ => Ok(budget.size()),
+            };
+        }
+        let want = size.unwrap_or(DEFAULT_POOL);
+        let budget = Budget::new(want).ok_or(Error::BadPool(want))?;
+        let inbox = Inbox::create().map_err(Error::io("memfd_create"))?;
+        arrivals.budget = Some(budget);
+        let _ = self.inbox.set(inbox);
+        drop(arrivals);
+        self.process.command(Command::Pool(self.entry.serial));
+        Ok(want)
+    }
+
+    /// Takes what the service brought.
+    #[cold]
+    pub fn adopt(&self, rx: &mut Rx) {
+        self.news.store(false, Ordering::Relaxed);
+        let mut arrivals = self.arrivals();
+        for edge in arrivals.edges.drain(..) {
+            rx.tokens.add(edge);
+        }
+    }
+
+    /// Puts a bell on the program's own descriptor.
+    pub fn ring_self(&self) {
+        if let Some(inbox) = self.inbox.get() {
+            super::link::ring(&self.back, inbox);
+        }
+    }
+
+    /// Takes the endpoint out of the registry, once. True for the one who did.
+    pub fn retire(&self) -> bool {
+        let first = !self.retired.swap(true, Ordering::AcqRel);
+        if first {
+            self.process.registry.remove(self.dpid, &self.entry);
+        }
+        first
+    }
+
+    /// Whether every descriptor of the program's was closed.
+    pub fn is_closed(&self) -> bool {
+        self.retired.load(Ordering::Acquire) || unix::hung_up(self.back.as_fd())
+    }
+
+    /// Messages of this endpoint that are not with their receivers yet.
+    pub fn unsent(&self) -> bool {
+        let tx = self.tx();
+        let queued = crate::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
+        queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
+    }
+}
+
+/// What a tag says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// The sender.
+    pub from: Addr,
+}
+
+const TAG: usize = 8;
+
+impl Tag {
+    fn make(self) -> Result<OwnedFd> {
+        use std::os::unix::fs::FileExt;
+        let fd = sealed_memory(c"dp-tag", TAG).map_err(Error::io("memfd_create"))?;
+        let file = std::fs::File::from(fd);
+        let mut text = *b"DPtg\0\0\0\0";
+        text[4..6].copy_from_slice(&self.from.nid.to_ne_bytes());
+        text[6..].copy_from_slice(&self.from.dpid.to_ne_bytes());
+        file.write_all_at(&text, 0).map_err(Error::io("write"))?;
+        Ok(file.into())
+    }
+
+    /// What a descriptor that came with a message says.
+    pub fn read(fd: OwnedFd) -> Option<Tag> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; TAG];
+        // Only a memfd is read: anything else could block.
+        crate::edge::segment::sealed_len(fd.as_fd()).ok()?;
+        std::fs::File::from(fd).read_exact_at(&mut text, 0).ok()?;
+        let word = |at: usize| u16::from_ne_bytes([text[at], text[at + 1]]);
+        (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) } })
+    }
+}

@@ -1,0 +1,310 @@
+//! The way from one endpoint to one destination.
+//!
+//! A link starts out as *queued*: what is sent goes through the endpoint's own pair, and the service takes it
+//! on. Once the service has found the destination and nothing of the link is queued any more, it becomes
+//! *direct*: onto the receiver's descriptor while that is read plainly, into an edge once it has a pool. A
+//! direct way that is full is left again, so a sender always waits in the kernel, where poll can see it (U4).
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::note::FarPacket;
+use crate::addr::Addr;
+use crate::edge::inbox::Inbox;
+use crate::edge::message;
+use crate::edge::ring::{Pos, Tail};
+use crate::edge::segment::Segment;
+use crate::edge::{self};
+use crate::sync::Ordering;
+use crate::sys::{process, unix};
+
+/// An edge, its sender's side.
+#[derive(Debug)]
+pub struct OutEdge {
+    segment: Segment,
+    tail: Tail,
+    turn: u8,
+    /// The number of the next far message, and the position behind the last.
+    far: (u64, Pos),
+}
+
+/// Where the messages of a link go now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Through the endpoint's own pair.
+    Queued,
+    /// To the receiver, from the calling thread.
+    Direct,
+}
+
+/// A message the service holds.
+#[derive(Debug)]
+pub enum Parked {
+    /// Its bytes.
+    Bytes(Vec<u8>),
+    /// Sealed memory ([`crate::edge::far`]).
+    Far(OwnedFd),
+}
+
+/// What the service knows of the destination.
+#[derive(Debug)]
+pub enum Way {
+    /// Not found yet, or gone.
+    Unknown,
+    /// Its descriptor's other end; it reads plainly.
+    Plain(Arc<OwnedFd>),
+    /// It has a pool.
+    Pool {
+        /// Its descriptor's other end, for bells.
+        back: Arc<OwnedFd>,
+        /// Whether it sleeps.
+        inbox: Inbox,
+        /// The edge; none when the pool has none left.
+        edge: Option<OutEdge>,
+    },
+}
+
+/// How a delivery ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is with the receiver.
+    Done,
+    /// No room now.
+    Full,
+    /// Too long for this way; the limit.
+    TooLong(usize),
+    /// The receiver is gone.
+    Gone,
+}
+
+/// A link.
+#[derive(Debug)]
+pub struct Link {
+    /// The destination.
+    pub to: Addr,
+    /// Where messages go.
+    pub path: Path,
+    /// How the destination is reached.
+    pub way: Way,
+    /// Messages in the endpoint's pair that belong to this link, or parked.
+    pub queued: u32,
+    /// Messages the service took and could not deliver yet.
+    pub parked: VecDeque<Parked>,
+    /// Bytes of these.
+    pub parked_bytes: usize,
+    /// Since when the receiver is known and reads plainly, ns; 0: not known.
+    pub plain_since: u64,
+    /// The destination belongs to a user who does not let us.
+    pub denied: bool,
+    /// Messages and bytes delivered.
+    pub sent: (u64, u64),
+}
+
+impl Parked {
+    /// Bytes it takes of the service's memory.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Parked::Bytes(bytes) => bytes.len(),
+            Parked::Far(_) => 0,
+        }
+    }
+}
+
+impl Link {
+    /// A link to `to`.
+    pub fn new(to: Addr) -> Link {
+        Link {
+            to,
+            path: Path::Queued,
+            way: Way::Unknown,
+            queued: 0,
+            parked: VecDeque::new(),
+            parked_bytes: 0,
+            plain_since: 0,
+            denied: false,
+            sent: (0, 0),
+        }
+    }
+
+    /// The destination is gone.
+    pub fn unlink(&mut self) {
+        self.way = Way::Unknown;
+        self.path = Path::Queued;
+        self.plain_since = 0;
+    }
+
+    /// The destination has a pool: its inbox, and perhaps an edge.
+    pub fn pooled(&mut self, back: Arc<OwnedFd>, inbox: Inbox, edge: Option<Segment>) {
+        let edge =
+            edge.map(|segment| OutEdge { segment, tail: Tail::default(), turn: 0, far: (0, Pos::default()) });
+        self.way = Way::Pool { back, inbox, edge };
+    }
+
+    /// Hands one message to the receiver over the edge, if there is one: the light-weight call.
+    #[inline(always)]
+    pub fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
+        let Way::Pool { back, inbox, edge: Some(edge) } = &mut self.way else { return None };
+        let delivery = edge.send(msg);
+        if delivery == Delivery::Done {
+            self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
+            if inbox.rouse() {
+                ring(back, inbox);
+                edge.here();
+            }
+        }
+        Some(delivery)
+    }
+
+    /// Hands one message to the receiver, without waiting. `tag` says who sends, where no edge does.
+    pub fn deliver(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
+        self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
+    }
+
+    /// Hands over a message that lies elsewhere: the packet first, then the token that keeps its place. One at
+    /// a time: what a sender has elsewhere is not bounded by the pool.
+    pub fn deliver_far(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
+        let Way::Pool { back, inbox, edge } = &mut self.way else { return Delivery::Full };
+        let mut number = 0;
+        if let Some(edge) = edge {
+            let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
+            if edge.tail.refresh(cursor).is_err() {
+                return Delivery::Gone;
+            }
+            let unread = edge.tail.pos.since(edge.tail.seen);
+            if unread > 0 && edge.tail.pos.since(edge.far.1) < unread || edge.tail.free(count) == 0 {
+                return Delivery::Full;
+            }
+            number = edge.far.0 + 1;
+        }
+        let packet = FarPacket { number }.encode();
+        let sent = unix::send(
+            back.as_raw_fd(),
+            &[IoSlice::new(&packet)],
+            &[tag.as_fd(), memory.as_fd()],
+            libc::MSG_DONTWAIT,
+        );
+        match sent {
+            Ok(_) => inbox.count_bell(),
+            Err(e) => return refused(e, back),
+        }
+        if let Some(edge) = edge {
+            let rx = edge.segment.rx();
+            if message::send_far(&edge.segment.lines(), &mut edge.tail, &rx.cursor, number).is_err() {
+                return Delivery::Gone;
+            }
+            edge.far = (number, edge.tail.pos);
+            if inbox.rouse() {
+                ring(back, inbox);
+            }
+        }
+        self.sent.0 += 1;
+        Delivery::Done
+    }
+
+    fn deliver_plain(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
+        let (back, inbox) = match &self.way {
+            Way::Unknown => return Delivery::Full,
+            Way::Plain(back) => (back, None),
+            Way::Pool { back, inbox, .. } => (back, Some(inbox)),
+        };
+        let sent = unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT);
+        match sent {
+            Ok(_) => {
+                if let Some(inbox) = inbox {
+                    inbox.count_bell();
+                }
+                self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
+                Delivery::Done
+            }
+            Err(e) => refused(e, back),
+        }
+    }
+
+    /// Says that room is wanted; true when there was some after all, so that another try is worth it.
+    pub fn want_room(&mut self) -> bool {
+        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        edge.segment.space().want();
+        let before = edge.tail.seen;
+        edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
+    }
+
+    /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.
+    pub fn look_for_room(&mut self, ns: u64) -> bool {
+        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        edge.here();
+        let rx = edge.segment.rx();
+        let theirs = rx.cpu.load(Ordering::Relaxed);
+        if theirs == 0 || theirs == process::cpu() {
+            return false;
+        }
+        let before = rx.cursor.load(Ordering::Relaxed);
+        let end = process::now() + ns;
+        loop {
+            for _ in 0..64 {
+                if rx.cursor.load(Ordering::Relaxed) != before {
+                    return true;
+                }
+                crate::sync::relax();
+            }
+            if process::now() >= end {
+                return false;
+            }
+        }
+    }
+}
+
+impl OutEdge {
+    #[inline(always)]
+    fn send(&mut self, msg: &[u8]) -> Delivery {
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn == 0 {
+            self.here();
+        }
+        let rx = self.segment.rx();
+        match message::send_bytes(&self.segment.lines(), &mut self.tail, &rx.cursor, msg) {
+            Ok(()) => Delivery::Done,
+            Err(edge::Error::Full) => Delivery::Full,
+            Err(edge::Error::TooLong(limit)) => Delivery::TooLong(limit),
+            Err(_) => Delivery::Gone,
+        }
+    }
+
+    /// Tells the receiver where this sender runs: whether looking pays.
+    fn here(&self) {
+        let (mine, told) = (process::cpu(), &self.segment.tx().cpu);
+        if told.load(Ordering::Relaxed) != mine {
+            told.store(mine, Ordering::Relaxed);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        (self.segment.ring_len() / edge::ring::LINE) as u64
+    }
+}
+
+/// What it means that the kernel did not take a packet.
+fn refused(errno: i32, back: &OwnedFd) -> Delivery {
+    match errno {
+        // Descriptors in flight are limited, too, and come back as the receiver reads.
+        libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS => Delivery::Full,
+        libc::EMSGSIZE => Delivery::TooLong(plain_limit(back)),
+        _ => Delivery::Gone,
+    }
+}
+
+/// One bell: an empty packet. It cannot fail but where the descriptor is readable anyway, or closed.
+#[cold]
+pub fn ring(back: &OwnedFd, inbox: &Inbox) {
+    inbox.count_bell();
+    let _ = unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT);
+}
+
+/// The longest packet the kernel takes at once.
+pub fn plain_limit(fd: &OwnedFd) -> usize {
+    let size =
+        crate::sys::raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+    // unix(7) keeps 32 bytes of it for itself.
+    (size.max(32) - 32) as usize
+}

@@ -1,0 +1,32 @@
+//! The user-space driver (PROTOCOLS U): endpoints that are AF_UNIX pairs, edges in shared memory, one service
+//! thread in each process that has endpoints.
+//!
+//! ```text
+//!   program A                                          program B
+//!   fd --pair-- back                                   back --pair-- fd
+//!          (service of A) -- plain: sendmsg ----------> back of B        B in plain mode
+//!   dp_write ------------- edge, bell on back of B ---> dp_read          B in pool mode
+//! ```
+//!
+//! Whatever a program writes plainly waits in its own pair until the service has taken it to its target; a
+//! sender whose direct way is full goes the same way, so blocking, EAGAIN and POLLOUT are always the kernel's
+//! own truth. Nothing is dropped: a message is in a pair, in an edge, or with the service.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`registry`] | where endpoints of a node find each other |
+//! | [`note`] | what two services say to each other |
+//! | [`inner`] | one endpoint |
+//! | [`link`] | its way to one destination |
+//! | [`send`], [`recv`] | the calls |
+//! | [`process`] | what the endpoints of a process share |
+//! | [`service`] | the thread |
+
+pub mod inner;
+pub mod link;
+pub mod note;
+pub mod process;
+pub mod recv;
+pub mod registry;
+pub mod send;
+pub mod service;

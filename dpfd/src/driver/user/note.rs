@@ -1,0 +1,224 @@
+//! What the services of two processes say to each other: one packet each, descriptors beside it.
+//!
+//! ```text
+//!   0      2        3     4        8       12      16
+//!  +------+--------+-----+--------+-------+-------+
+//!  | "DP" |version |kind |  link  |   a   |   b   |      native byte order: both ends are on one machine
+//!  +------+--------+-----+--------+-------+-------+
+//! ```
+//!
+//! A *link* is one sender endpoint's way to one receiver endpoint, numbered by the sender's service.
+
+use crate::addr::{Addr, Dpid};
+
+/// Bytes of a note.
+pub const LEN: usize = 16;
+const VERSION: u8 = 1;
+
+/// One note. `->` from the sender's service to the receiver's, `<-` back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// `->` Endpoint `from` wants to send to `to`.
+    Attach {
+        /// The link.
+        link: u32,
+        /// Who sends.
+        from: Addr,
+        /// Who receives, in this process.
+        to: Dpid,
+    },
+    /// `<-` It may; beside it the receiver's back, to put plain messages and bells on.
+    Attached {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left.
+    Pool {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` There is no such endpoint here, or it is closed now.
+    Gone {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` The sender's user may not send to it.
+    Denied {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` The edge has room again.
+    Room {
+        /// The link.
+        link: u32,
+    },
+    /// `->` The sender is through with it.
+    Detach {
+        /// The link.
+        link: u32,
+    },
+    /// `->` Is endpoint `dpid`, the process's `serial`th, still open?
+    Ask {
+        /// The endpoint.
+        dpid: Dpid,
+        /// Which of the process's endpoints.
+        serial: u32,
+    },
+    /// `<-` The answer.
+    Answer {
+        /// Whether it is.
+        open: bool,
+    },
+}
+
+impl Note {
+    /// As a packet.
+    pub fn encode(self) -> [u8; LEN] {
+        let at = |a: Addr| u32::from(a.nid) << 16 | u32::from(a.dpid);
+        let (kind, link, a, b) = match self {
+            Note::Attach { link, from, to } => (1, link, at(from), u32::from(to)),
+            Note::Attached { link } => (2, link, 0, 0),
+            Note::Pool { link } => (3, link, 0, 0),
+            Note::Gone { link } => (4, link, 0, 0),
+            Note::Denied { link } => (5, link, 0, 0),
+            Note::Room { link } => (6, link, 0, 0),
+            Note::Detach { link } => (7, link, 0, 0),
+            Note::Ask { dpid, serial } => (8, 0, u32::from(dpid), serial),
+            Note::Answer { open } => (9, 0, u32::from(open), 0),
+        };
+        let mut out = [0; LEN];
+        out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
+        out[4..8].copy_from_slice(&link.to_ne_bytes());
+        out[8..12].copy_from_slice(&a.to_ne_bytes());
+        out[12..].copy_from_slice(&b.to_ne_bytes());
+        out
+    }
+
+    /// From a packet; `None` for anything that is none of this version.
+    pub fn decode(bytes: &[u8]) -> Option<Note> {
+        let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (link, a, b) = (word(4), word(8), word(12));
+        if bytes[..3] != [b'D', b'P', VERSION] {
+            return None;
+        }
+        let dpid = |n: u32| Dpid::try_from(n).ok().filter(|d| *d > 0);
+        Some(match bytes[3] {
+            1 => {
+                let from = Addr { nid: (a >> 16) as u16, dpid: a as u16 };
+                Note::Attach { link, from, to: dpid(b)? }
+            }
+            2 => Note::Attached { link },
+            3 => Note::Pool { link },
+            4 => Note::Gone { link },
+            5 => Note::Denied { link },
+            6 => Note::Room { link },
+            7 => Note::Detach { link },
+            8 => Note::Ask { dpid: dpid(a)?, serial: b },
+            9 => Note::Answer { open: a != 0 },
+            _ => return None,
+        })
+    }
+}
+
+/// Before a message that a library puts on its own pair: where it goes.
+///
+/// A program's plain write has no descriptor beside it, so the two are never confused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    /// The destination.
+    pub to: Addr,
+}
+
+/// Bytes of an envelope.
+pub const ENVELOPE: usize = 8;
+
+impl Envelope {
+    /// As bytes.
+    pub fn encode(self) -> [u8; ENVELOPE] {
+        let mut out = *b"DPto\0\0\0\0";
+        out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
+        out[6..].copy_from_slice(&self.to.dpid.to_ne_bytes());
+        out
+    }
+
+    /// From the start of a packet.
+    pub fn decode(bytes: &[u8]) -> Option<Envelope> {
+        let bytes = bytes.get(..ENVELOPE)?;
+        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        (&bytes[..4] == b"DPto").then(|| Envelope { to: Addr { nid: word(4), dpid: word(6) } })
+    }
+}
+
+/// The packet beside a message that lies elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FarPacket {
+    /// The number in its token; 0 where there is no edge, and packets are the order.
+    pub number: u64,
+}
+
+/// Bytes of it.
+pub const FAR: usize = 12;
+
+impl FarPacket {
+    /// As bytes.
+    pub fn encode(self) -> [u8; FAR] {
+        let mut out = [0; FAR];
+        out[..4].copy_from_slice(b"DPfr");
+        out[4..].copy_from_slice(&self.number.to_ne_bytes());
+        out
+    }
+
+    /// From a packet.
+    pub fn decode(bytes: &[u8]) -> Option<FarPacket> {
+        let bytes: &[u8; FAR] = bytes.try_into().ok()?;
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[4..]);
+        (&bytes[..4] == b"DPfr").then(|| FarPacket { number: u64::from_ne_bytes(number) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_come_out_as_they_went_in() {
+        let from = Addr { nid: 65535, dpid: 1024 };
+        for note in [
+            Note::Attach { link: 7, from, to: 65535 },
+            Note::Attached { link: u32::MAX },
+            Note::Pool { link: 1 },
+            Note::Gone { link: 2 },
+            Note::Denied { link: 3 },
+            Note::Room { link: 4 },
+            Note::Detach { link: 5 },
+            Note::Ask { dpid: 1, serial: u32::MAX },
+            Note::Answer { open: true },
+            Note::Answer { open: false },
+        ] {
+            assert_eq!(Note::decode(&note.encode()), Some(note));
+        }
+        let envelope = Envelope { to: from };
+        assert_eq!(Envelope::decode(&envelope.encode()), Some(envelope));
+    }
+
+    #[test]
+    fn what_is_no_note_is_refused() {
+        let good = Note::Attach { link: 1, from: Addr::local(2), to: 3 }.encode();
+        assert_eq!(Note::decode(&good[..15]), None);
+        assert_eq!(Note::decode(&[]), None);
+        for at in [0, 1, 2] {
+            let mut bad = good;
+            bad[at] ^= 1;
+            assert_eq!(Note::decode(&bad), None, "byte {at}");
+        }
+        let mut bad = good;
+        bad[3] = 200;
+        assert_eq!(Note::decode(&bad), None, "kind");
+        let mut bad = good;
+        bad[12..].copy_from_slice(&0u32.to_ne_bytes());
+        assert_eq!(Note::decode(&bad), None, "no endpoint has the number 0");
+        assert_eq!(Envelope::decode(b"DPto"), None);
+    }
+}

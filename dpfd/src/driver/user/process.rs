@@ -1,0 +1,222 @@
+//! What the endpoints of one process share: the registry, the service thread, how it is told things.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::inner::Inner;
+use super::registry::{Entry, Member, Registry};
+use super::service;
+use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
+use crate::error::{Error, Result};
+use crate::sys::{process, unix};
+
+/// How long a process that exits waits for what it sent to reach its receivers.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long another process may take to say whether its endpoint is open.
+const ANSWER: i32 = 1000;
+
+/// What the service is told. Endpoints are named by their serial numbers.
+#[derive(Debug)]
+pub enum Command {
+    /// A new endpoint.
+    Open(Arc<Inner>),
+    /// It has a new destination.
+    Attach(u32, Addr),
+    /// Its target changed: what waited for one may go.
+    Resume(u32),
+    /// A destination is gone.
+    Lost(u32, Addr),
+    /// It has a pool now.
+    Pool(u32),
+    /// Its receiver waits in the library: watch that it comes back.
+    Hot(u32),
+    /// The connection `.0` must hear that link `.1` has room.
+    Room(u32, u32),
+}
+
+/// A process with endpoints.
+#[derive(Debug)]
+pub struct Process {
+    /// This node's own number.
+    pub nid: Nid,
+    /// Whether another CPU could run the other side.
+    pub many_cpus: bool,
+    /// Where endpoints find each other.
+    pub registry: Registry,
+    /// This process in it.
+    pub member: Member,
+    wake: OwnedFd,
+    commands: Mutex<Vec<Command>>,
+    endpoints: Mutex<HashMap<u32, Weak<Inner>>>,
+    serials: AtomicU32,
+    generation: u32,
+}
+
+static CURRENT: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+
+fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `DP_NID`, or 1: a node without a graph is node 1.
+fn own_nid() -> Nid {
+    std::env::var("DP_NID").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+}
+
+impl Process {
+    /// This process, with its service running; a child of a fork gets its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Folder`]; EMFILE, EAGAIN (no more threads).
+    pub fn current() -> Result<Arc<Process>> {
+        process::watch_forks();
+        let generation = process::generation();
+        let mut current = held(&CURRENT);
+        if let Some(p) = current.as_ref().filter(|p| p.generation == generation) {
+            return Ok(p.clone());
+        }
+        // The parent's, in a child of a fork: its thread does not run here, and nothing of it may be closed,
+        // or the lock it holds in our name would go.
+        if let Some(parent) = current.take() {
+            core::mem::forget(parent);
+        }
+        let registry = Registry::open()?;
+        let member = registry.join()?;
+        let wake = nix::sys::eventfd::EventFd::from_flags(
+            nix::sys::eventfd::EfdFlags::EFD_CLOEXEC | nix::sys::eventfd::EfdFlags::EFD_NONBLOCK,
+        )
+        .map_err(|e| Error::System { call: "eventfd", errno: e as i32 })?;
+        let p = Arc::new(Process {
+            nid: own_nid(),
+            many_cpus: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            registry,
+            member,
+            wake: wake.into(),
+            commands: Mutex::default(),
+            endpoints: Mutex::default(),
+            serials: AtomicU32::new(1),
+            generation,
+        });
+        service::start(p.clone())?;
+        *current = Some(p.clone());
+        process::at_exit(at_exit);
+        Ok(p)
+    }
+
+    /// Tells the service.
+    pub fn command(&self, command: Command) {
+        let mut commands = held(&self.commands);
+        commands.push(command);
+        if commands.len() == 1 {
+            self.nudge();
+        }
+    }
+
+    fn nudge(&self) {
+        let one = 1u64.to_ne_bytes();
+        let _ = nix::unistd::write(&self.wake, &one);
+    }
+
+    /// What the service was told since it last asked.
+    pub fn commands(&self) -> Vec<Command> {
+        core::mem::take(&mut *held(&self.commands))
+    }
+
+    /// Readable when there are commands.
+    pub fn wake_fd(&self) -> &OwnedFd {
+        &self.wake
+    }
+
+    /// Opens endpoint `dpid` (0: any free one): the program's descriptor, and the endpoint.
+    ///
+    /// # Errors
+    ///
+    /// Those of `dp_open`.
+    pub fn open(self: &Arc<Process>, dpid: Dpid) -> Result<(OwnedFd, Arc<Inner>)> {
+        if dpid != 0 && dpid < PRIVILEGED && !process::may_bind_service() {
+            return Err(Error::Privileged(dpid));
+        }
+        let (front, back) = unix::pair().map_err(|errno| Error::System { call: "socketpair", errno })?;
+        unix::mark_messages(back.as_fd());
+        let serial = self.serials.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry { process: self.member.name.clone(), serial };
+        let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
+        let inner = Arc::new(Inner::new(dpid, entry, back, self.clone()));
+        held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
+        self.command(Command::Open(inner.clone()));
+        Ok((front, inner))
+    }
+
+    fn enter(&self, dpid: Dpid, entry: &Entry) -> Result<Dpid> {
+        for _ in 0..8 {
+            if self.registry.enter(dpid, entry)? {
+                return Ok(dpid);
+            }
+            let Some(old) = self.registry.look_up(dpid) else { continue };
+            if self.is_open(dpid, &old) {
+                return Err(Error::InUse(dpid));
+            }
+            self.registry.remove(dpid, &old);
+        }
+        Err(Error::InUse(dpid))
+    }
+
+    /// Whether the endpoint that an entry stands for is still open. The kernel knows before the service does.
+    fn is_open(&self, dpid: Dpid, entry: &Entry) -> bool {
+        if entry.process == self.member.name {
+            let inner = held(&self.endpoints).get(&entry.serial).and_then(Weak::upgrade);
+            return inner.is_some_and(|i| {
+                let open = !i.is_closed();
+                if !open {
+                    i.retire();
+                }
+                open
+            });
+        }
+        if !self.registry.lives(&entry.process) {
+            self.registry.sweep();
+            return false;
+        }
+        service::ask(&self.registry.door_path(&entry.process), dpid, entry.serial, ANSWER)
+    }
+
+    /// All endpoints that are open in this process.
+    pub fn endpoints(&self) -> Vec<Arc<Inner>> {
+        held(&self.endpoints).values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// An endpoint is over.
+    pub fn forget(&self, serial: u32) {
+        held(&self.endpoints).remove(&serial);
+    }
+
+    /// Waits until everything sent is with its receiver, or `limit` is over. Whether it is.
+    pub fn flush(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            if !self.endpoints().iter().any(|i| i.unsent()) {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            self.nudge();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// At exit(3): what was written plainly may still be in this process's hands.
+extern "C" fn at_exit() {
+    let Ok(current) = CURRENT.try_lock() else { return };
+    let Some(p) = current.as_ref().filter(|p| p.generation == process::generation()) else { return };
+    p.flush(LINGER);
+    for inner in p.endpoints() {
+        inner.retire();
+    }
+    p.registry.leave(&p.member);
+}

@@ -1,0 +1,273 @@
+//! Where the endpoints of a node find each other: a folder.
+//!
+//! ```text
+//!   $DP_RUNTIME_DIR, else $XDG_RUNTIME_DIR/dp, else /dev/shm/dp-<uid>      0700, or 2770 for a group
+//!     1025 -> 4711-9f3a.12       endpoint 1025: process 4711-9f3a, its 12th endpoint     (a symbolic link)
+//!     4711-9f3a.lock             locked as long as the process lives
+//!     4711-9f3a.door             where its service listens
+//! ```
+//!
+//! An entry is made and read in one system call each, so nobody ever sees half of one. The kernel releases the
+//! lock when its process ends, however it ends: whoever finds an entry of a dead process removes it.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::addr::Dpid;
+use crate::error::{Error, Result};
+use crate::sys::{process, unix};
+
+/// First number that [`Registry::enter_any`] gives; all above are tried, too.
+const FIRST_FREE: Dpid = 32768;
+
+/// Which endpoint an entry stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The process: `<pid>-<random>`.
+    pub process: String,
+    /// Which of its endpoints, counted.
+    pub serial: u32,
+}
+
+impl Entry {
+    fn text(&self) -> String {
+        format!("{}.{}", self.process, self.serial)
+    }
+    fn parse(text: &str) -> Option<Entry> {
+        let (process, serial) = text.rsplit_once('.')?;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        // It becomes part of a path.
+        if process.is_empty() || !process.bytes().all(plain) {
+            return None;
+        }
+        Some(Entry { process: process.to_string(), serial: serial.parse().ok()? })
+    }
+}
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    folder: PathBuf,
+}
+
+/// This process in the folder.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Where its service listens.
+    pub door: OwnedFd,
+    /// Locked; closing it gives the lock up.
+    _lock: File,
+}
+
+fn folder_of_environment() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+    if let Some(dir) = set("DP_RUNTIME_DIR") {
+        return PathBuf::from(dir);
+    }
+    if let Some(dir) = set("XDG_RUNTIME_DIR") {
+        return Path::new(&dir).join("dp");
+    }
+    PathBuf::from(format!("/dev/shm/dp-{}", nix::unistd::geteuid()))
+}
+
+impl Registry {
+    /// The folder the environment names, made if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Folder`] if it cannot be made, belongs to somebody else, or lets others in.
+    pub fn open() -> Result<Registry> {
+        Registry::at(folder_of_environment())
+    }
+
+    /// The folder at `path`, made with mode 0700 if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::open`].
+    pub fn at(path: PathBuf) -> Result<Registry> {
+        let fail =
+            |what: &str, errno: i32| Error::Folder { path: path.clone(), what: what.to_string(), errno };
+        let io_fail = |e: io::Error| fail(&e.to_string(), e.raw_os_error().unwrap_or(libc::EIO));
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io_fail(e)),
+            _ => {}
+        }
+        let meta = fs::symlink_metadata(&path).map_err(io_fail)?;
+        let me = nix::unistd::geteuid().as_raw();
+        if !meta.is_dir() {
+            return Err(fail("not a folder", libc::ENOTDIR));
+        }
+        if meta.mode() & 0o007 != 0 {
+            return Err(fail("open to everybody; chmod it to 0700, or 2770 for a group", libc::EACCES));
+        }
+        if meta.uid() != me && me != 0 && meta.mode() & 0o2070 != 0o2070 {
+            return Err(fail("belongs to another user", libc::EACCES));
+        }
+        Ok(Registry { folder: path })
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn entry_path(&self, dpid: Dpid) -> PathBuf {
+        self.folder.join(dpid.to_string())
+    }
+    /// Where a process's service listens.
+    pub fn door_path(&self, process: &str) -> PathBuf {
+        self.folder.join(format!("{process}.door"))
+    }
+    fn lock_path(&self, process: &str) -> PathBuf {
+        self.folder.join(format!("{process}.lock"))
+    }
+
+    fn failed(&self, name: &str) -> impl Fn(io::Error) -> Error + '_ {
+        let path = self.folder.join(name);
+        move |e| Error::Folder {
+            path: path.clone(),
+            what: e.to_string(),
+            errno: e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+
+    /// Makes this process known, and removes what dead ones left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Folder`]: ENOSPC, EMFILE, EACCES, ENAMETOOLONG (a path above 107 bytes).
+    pub fn join(&self) -> Result<Member> {
+        self.sweep();
+        let random = process::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        let name = format!("{}-{random:04x}", std::process::id());
+        // Locked before it has a name, or a sweeper would take it for a dead one's.
+        let lock = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o660)
+            .custom_flags(libc::O_TMPFILE)
+            .open(&self.folder)
+            .map_err(self.failed(&format!("{name}.lock")))?;
+        if !process::lock_for_life(lock.as_fd()) {
+            return Err(Error::io("fcntl(F_SETLK)")(io::Error::last_os_error()));
+        }
+        self.name_file(&lock, &self.lock_path(&name)).map_err(self.failed(&format!("{name}.lock")))?;
+        let door = unix::listen(&self.door_path(&name))
+            .map_err(|e| self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e)))?;
+        Ok(Member { name, door, _lock: lock })
+    }
+
+    fn name_file(&self, file: &File, path: &Path) -> io::Result<()> {
+        let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        nix::unistd::linkat(
+            nix::fcntl::AT_FDCWD,
+            from.as_c_str(),
+            nix::fcntl::AT_FDCWD,
+            path,
+            nix::fcntl::AtFlags::AT_SYMLINK_FOLLOW,
+        )
+        .map_err(Into::into)
+    }
+
+    /// Takes this process's own names away, at its end.
+    pub fn leave(&self, member: &Member) {
+        let _ = fs::remove_file(self.door_path(&member.name));
+        let _ = fs::remove_file(self.lock_path(&member.name));
+    }
+
+    /// Whether a process lives: somebody holds its lock.
+    pub fn lives(&self, process: &str) -> bool {
+        File::open(self.lock_path(process)).is_ok_and(|f| process::is_locked(f.as_fd()))
+    }
+
+    /// Enters `dpid` for an endpoint of this process. False if there is an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Folder`]: ENOSPC, EACCES.
+    pub fn enter(&self, dpid: Dpid, entry: &Entry) -> Result<bool> {
+        match std::os::unix::fs::symlink(entry.text(), self.entry_path(dpid)) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(self.failed(&dpid.to_string())(e)),
+        }
+    }
+
+    /// Enters any free number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoneFree`]; as [`Registry::enter`].
+    pub fn enter_any(&self, entry: &Entry) -> Result<Dpid> {
+        let span = u32::from(Dpid::MAX - FIRST_FREE) + 1;
+        let start = (process::now() >> 8) as u32;
+        for i in 0..span {
+            let dpid = FIRST_FREE + (start.wrapping_add(i) % span) as Dpid;
+            if self.enter(dpid, entry)? {
+                return Ok(dpid);
+            }
+        }
+        Err(Error::NoneFree)
+    }
+
+    /// Who has `dpid`.
+    pub fn look_up(&self, dpid: Dpid) -> Option<Entry> {
+        let text = fs::read_link(self.entry_path(dpid)).ok()?;
+        Entry::parse(text.to_str()?)
+    }
+
+    /// Removes the entry, if it is still `entry`.
+    pub fn remove(&self, dpid: Dpid, entry: &Entry) {
+        if self.look_up(dpid).as_ref() == Some(entry) {
+            let _ = fs::remove_file(self.entry_path(dpid));
+        }
+    }
+
+    /// All entries, by number.
+    pub fn entries(&self) -> Vec<(Dpid, Entry)> {
+        let Ok(dir) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let mut all: Vec<_> = dir
+            .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|dpid| Some((dpid, self.look_up(dpid)?)))
+            .collect();
+        all.sort_by_key(|(dpid, _)| *dpid);
+        all
+    }
+
+    /// Removes what dead processes left. Costs one look at each file, so it is done once a process.
+    pub fn sweep(&self) {
+        let Ok(dir) = fs::read_dir(&self.folder) else { return };
+        let mut dead: Vec<String> = Vec::new();
+        for file in dir.flatten() {
+            let name = file.file_name();
+            if let Some(process) = name.to_str().and_then(|n| n.strip_suffix(".lock")) {
+                if !self.lives(process) {
+                    dead.push(process.to_string());
+                }
+            }
+        }
+        if dead.is_empty() {
+            return;
+        }
+        for (dpid, entry) in self.entries() {
+            if dead.contains(&entry.process) {
+                self.remove(dpid, &entry);
+            }
+        }
+        for process in dead {
+            // The lock's file last: as long as it is there, another sweeper goes on.
+            let _ = fs::remove_file(self.door_path(&process));
+            let _ = fs::remove_file(self.lock_path(&process));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! A received message: a guard that borrows the pool.
+
+use core::fmt;
+
+use crate::addr::Addr;
+use crate::driver::user::inner::Inner;
+use crate::pool::tokens::Got;
+
+/// A message where it arrived. Dropping it releases it.
+///
+/// Its memory is shared with its sender, who is another process: a hostile one could change the bytes while they
+/// are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the sender
+/// ([`Message::as_slice`]).
+pub struct Message<'a> {
+    endpoint: &'a Inner,
+    got: Got,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn new(endpoint: &'a Inner, got: Got) -> Message<'a> {
+        Message { endpoint, got }
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.got.len
+    }
+
+    /// Whether it has none. Empty messages are messages.
+    pub fn is_empty(&self) -> bool {
+        self.got.len == 0
+    }
+
+    /// Who sent it; `0` where it came from a program that wrote plainly in another process's name.
+    pub fn from(&self) -> Addr {
+        self.got.from
+    }
+
+    /// Its first byte; valid as long as the message.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.got.address()
+    }
+
+    /// Copies it, as far as `to` has room; how much that was.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        self.got.copy_to(to)
+    }
+
+    /// A copy.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.got.len];
+        self.copy_to(&mut bytes);
+        bytes
+    }
+
+    /// The bytes in place, without a copy.
+    ///
+    /// # Safety
+    ///
+    /// The sender must not write to the message's memory as long as the slice lives. Senders that use this
+    /// library never do; a process that means harm can.
+    #[allow(unsafe_code, clippy::allow_attributes)]
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: the pool keeps the bytes until the message is released; that nobody writes them is the
+        // caller's promise.
+        unsafe { core::slice::from_raw_parts(self.got.address(), self.got.len) }
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("len", &self.got.len).field("from", &self.got.from).finish()
+    }
+}
+
+impl Drop for Message<'_> {
+    fn drop(&mut self) {
+        self.endpoint.release(self.got.number);
+    }
+}

@@ -1,0 +1,142 @@
+//! What can go wrong with an endpoint: an errno and a sentence each.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
+
+/// Why a call on an endpoint failed. [`Error::errno`] is what the C interface puts into `errno`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// EINVAL: a number that no endpoint has.
+    #[error("endpoint number {0} is not in 0..=65535 (0: any free one)")]
+    BadDpid(i64),
+    /// EINVAL: a number that no node has.
+    #[error("node number {0} is not in 0..=65535 (0: this node)")]
+    BadNid(i64),
+    /// EADDRINUSE: the number is taken on this node.
+    #[error("endpoint {0} is open already; `dp ls` shows by whom")]
+    InUse(Dpid),
+    /// EACCES: a number for privileged programs.
+    #[error("endpoint {0} is below {PRIVILEGED} and needs CAP_NET_BIND_SERVICE; choose a higher number")]
+    Privileged(Dpid),
+    /// ENFILE: all numbers are taken.
+    #[error("no endpoint number is free on this node")]
+    NoneFree,
+    /// EACCES and others: the folder in which endpoints find each other cannot be used.
+    #[error("{}: {what}; set DP_RUNTIME_DIR to a folder of your own", path.display())]
+    Folder {
+        /// The folder, or what lies in it.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// The errno.
+        errno: i32,
+    },
+    /// EBADF: not a descriptor of an endpoint that this process opened.
+    #[error("descriptor {0} is no endpoint that this process opened")]
+    NotAnEndpoint(i32),
+    /// EDESTADDRREQ: nowhere to send to.
+    #[error("the endpoint has no target; set one with dp_target, or name it with dp_sendto")]
+    NoTarget,
+    /// EHOSTUNREACH: no route leads to that node.
+    #[error("no route to node {0}: it is not this node, and no other is known")]
+    NoRoute(Nid),
+    /// EACCES: the endpoint belongs to a user who does not let this one send.
+    #[error("endpoint {0} belongs to another user")]
+    Denied(Addr),
+    /// EMSGSIZE: longer than the destination can take.
+    #[error("a message of {len} bytes to {to}: the limit is {limit}")]
+    TooLong {
+        /// The message.
+        len: usize,
+        /// Where it should go.
+        to: Addr,
+        /// What would go.
+        limit: usize,
+    },
+    /// EAGAIN: nothing there, or no room, and the endpoint does not wait.
+    #[error("nothing to receive, or no room to send, at the moment")]
+    WouldBlock,
+    /// EINTR: a signal came while the call waited.
+    #[error("interrupted by a signal")]
+    Interrupted,
+    /// EINVAL: more messages released than are lent out.
+    #[error("{asked} messages released, but only {lent} are lent out")]
+    NotLent {
+        /// What was asked.
+        asked: usize,
+        /// What is there.
+        lent: usize,
+    },
+    /// EINVAL: a pool that cannot be.
+    #[error("a pool of {0} bytes: 4096 to 1073741824 are possible")]
+    BadPool(usize),
+    /// EBUSY: the pool is there and keeps its size.
+    #[error("the endpoint has a pool already, of {0} bytes; its size stays")]
+    HasPool(usize),
+    /// EINVAL: an option or a value that there is not.
+    #[error("option {0}: unknown, or not with this value")]
+    BadOption(i32),
+    /// ESHUTDOWN: the endpoint was closed under the call.
+    #[error("the endpoint was closed")]
+    Closed,
+    /// EPROTO: another process wrote what no honest one writes; the edge was given up.
+    #[error("a sender wrote an impossible value into its edge; the edge was closed")]
+    Corrupt,
+    /// What the system says to a call the library made.
+    #[error("{call}: {}", io::Error::from_raw_os_error(*errno))]
+    System {
+        /// The call.
+        call: &'static str,
+        /// Its errno.
+        errno: i32,
+    },
+}
+
+impl Error {
+    /// The errno of the C interface.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::BadDpid(_) | Error::BadNid(_) | Error::NotLent { .. } => libc::EINVAL,
+            Error::BadPool(_) | Error::BadOption(_) => libc::EINVAL,
+            Error::InUse(_) => libc::EADDRINUSE,
+            Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
+            Error::NoneFree => libc::ENFILE,
+            Error::Folder { errno, .. } | Error::System { errno, .. } => *errno,
+            Error::NotAnEndpoint(_) => libc::EBADF,
+            Error::NoTarget => libc::EDESTADDRREQ,
+            Error::NoRoute(_) => libc::EHOSTUNREACH,
+            Error::TooLong { .. } => libc::EMSGSIZE,
+            Error::WouldBlock => libc::EAGAIN,
+            Error::Interrupted => libc::EINTR,
+            Error::HasPool(_) => libc::EBUSY,
+            Error::Closed => libc::ESHUTDOWN,
+            Error::Corrupt => libc::EPROTO,
+        }
+    }
+
+    /// The errno of a system call that failed, with the call's name.
+    pub(crate) fn system(call: &'static str) -> impl Fn(i32) -> Error {
+        move |errno| match errno {
+            libc::EAGAIN => Error::WouldBlock,
+            libc::EINTR => Error::Interrupted,
+            _ => Error::System { call, errno },
+        }
+    }
+
+    /// The same from std.
+    pub(crate) fn io(call: &'static str) -> impl Fn(io::Error) -> Error {
+        move |e| Error::system(call)(e.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(e: Error) -> io::Error {
+        let kind = io::Error::from_raw_os_error(e.errno()).kind();
+        io::Error::new(kind, e)
+    }
+}
+
+/// What the calls of this crate return.
+pub type Result<T> = core::result::Result<T, Error>;

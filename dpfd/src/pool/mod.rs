@@ -1,0 +1,14 @@
+//! The Token Buffer Pool of an endpoint: where messages wait until the program has read them.
+//!
+//! Directed Point (section 4.2) gives every endpoint a pool of variable-length token buffers, mapped into the
+//! program, so that a message is read where it arrived. Here the pool is a *budget*: each sender gets an edge of
+//! its own out of it, a power of two of bytes, so senders never meet on a lock or a line, and memory is touched
+//! only as far as messages have filled it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`budget`] | how the pool is shared out among edges |
+//! | [`tokens`] | the edges, the messages lent to the program, their release |
+
+pub mod budget;
+pub mod tokens;

@@ -1,0 +1,99 @@
+//! What a library needs to know of the process it lives in: forks, exits, its CPU, capabilities, locks.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Once;
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+static WATCH: Once = Once::new();
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many forks lie between the process that first asked and this one: a number that a child does not share
+/// with its parent. One load.
+#[inline(always)]
+pub fn generation() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Starts counting; needed once, before the first [`generation`] that matters.
+pub fn watch_forks() {
+    WATCH.call_once(|| {
+        // SAFETY: the handler is async-signal-safe: one store.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+}
+
+/// Has `f` called when the process exits by exit(3) or a return from main.
+pub fn at_exit(f: extern "C" fn()) {
+    // SAFETY: a function of the program's whole life.
+    unsafe { libc::atexit(f) };
+}
+
+/// The CPU this thread runs on, plus one.
+#[inline(always)]
+pub fn cpu() -> u32 {
+    // SAFETY: no argument; -1 becomes 0, "unknown".
+    (unsafe { libc::sched_getcpu() } + 1) as u32
+}
+
+/// Nanoseconds of the monotonic clock.
+#[inline]
+pub fn now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the struct it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Whether the process may use privileged numbers: CAP_NET_BIND_SERVICE is in its effective set.
+pub fn may_bind_service() -> bool {
+    #[repr(C)]
+    struct Head {
+        version: u32,
+        pid: i32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAP_NET_BIND_SERVICE: u32 = 10;
+    let mut head = Head { version: VERSION_3, pid: 0 };
+    let mut data = [[0u32; 3]; 2];
+    // SAFETY: both structs are what capget(2) wants for version 3.
+    let r = unsafe { libc::syscall(libc::SYS_capget, &mut head, data.as_mut_ptr()) };
+    r == 0 && data[0][0] & (1 << CAP_NET_BIND_SERVICE) != 0
+}
+
+fn lock_of(kind: libc::c_int) -> libc::flock {
+    // SAFETY: plain data: the whole file.
+    let mut lock: libc::flock = unsafe { core::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Locks a file for the life of this process: not inherited by fork, released by the kernel at its end. It is
+/// released as well when the process closes *any* descriptor of the file.
+pub fn lock_for_life(fd: BorrowedFd<'_>) -> bool {
+    let lock = lock_of(libc::F_WRLCK);
+    // SAFETY: a struct flock, as F_SETLK wants.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLK, &lock) == 0 }
+}
+
+/// Whether some other process holds such a lock.
+pub fn is_locked(fd: BorrowedFd<'_>) -> bool {
+    let mut lock = lock_of(libc::F_WRLCK);
+    // SAFETY: a struct flock, as F_GETLK wants.
+    let r = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLK, &mut lock) };
+    r == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+/// Blocks every signal in this thread: it belongs to the library, handlers to the program.
+pub fn block_signals() {
+    // SAFETY: sigfillset makes a set, pthread_sigmask reads it.
+    unsafe {
+        let mut all: libc::sigset_t = core::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, core::ptr::null_mut());
+    }
+}
