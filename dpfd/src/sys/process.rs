@@ -39,6 +39,12 @@ pub fn cpu() -> u32 {
     (unsafe { libc::sched_getcpu() } + 1) as u32
 }
 
+/// CPUs of the machine, whichever of them this process may use: the other side may use others.
+pub fn cpus() -> usize {
+    // SAFETY: no pointer.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
 /// Nanoseconds of the monotonic clock.
 #[inline]
 pub fn now() -> u64 {

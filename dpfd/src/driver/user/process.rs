@@ -92,7 +92,7 @@ impl Process {
         .map_err(|e| Error::System { call: "eventfd", errno: e as i32 })?;
         let p = Arc::new(Process {
             nid: own_nid(),
-            many_cpus: std::thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            many_cpus: process::cpus() > 1,
             registry,
             member,
             wake: wake.into(),
