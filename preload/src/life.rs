@@ -4,9 +4,10 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Held, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
+use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::{channel, client, door, epoll, rx, state};
 
@@ -83,8 +84,11 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
     let edge = channel::receiving(c);
     // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
     edge.word.leave();
-    c.rx_lock.lock(state::me(), family);
-    if rx::unread(fd, c, &edge) {
+    rx::locked(family, fd, c, || last_words(fd, c, &edge));
+}
+
+fn last_words(fd: i32, c: &Conn, edge: &End) {
+    if rx::unread(fd, c, edge) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
         let args = [
             fd as usize,
@@ -97,9 +101,8 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
         // SAFETY: a plain option; the struct outlives the call.
         let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
     } else {
-        rx::drain_for_close(fd, c, &edge);
+        rx::drain_for_close(fd, c, edge);
     }
-    c.rx_lock.unlock();
 }
 
 /// The entry goes back; the slot too.
@@ -208,7 +211,10 @@ pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
     if c.stage() != Stage::Live {
         return;
     }
-    c.tx_lock.lock(state::me(), family);
+    // In a handler inside a send of this thread the next send hands back: the flag is set.
+    if c.tx_lock.lock(state::me(), family) == Held::Mine {
+        return;
+    }
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
         crate::tx::hand_back(c, &tx);

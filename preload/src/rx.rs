@@ -21,7 +21,7 @@ use dpfd::sys::raw;
 
 use crate::channel::{self, End};
 use crate::walk::Walk;
-pub use epoch::{drain_for_close, news, unread};
+pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{settle, Settled};
@@ -157,6 +157,7 @@ pub fn receive(
                 Settled::Quiet => return Err(libc::EAGAIN),
                 Settled::Eof => return Ok(0),
                 Settled::Err => return outcome(verdict(c, pending(fd))),
+                Settled::Busy => return Err(libc::EAGAIN),
             }
         }
         if !looked && look_a_while(c) {
@@ -169,6 +170,9 @@ pub fn receive(
             Settled::Eof => return Ok(sum),
             Settled::Err if sum > 0 => return Ok(sum),
             Settled::Err => return outcome(verdict(c, pending(fd))),
+            // It must not wait for the receive that it interrupted.
+            Settled::Busy if sum > 0 => return Ok(sum),
+            Settled::Busy => return Err(libc::EAGAIN),
             Settled::Quiet => {}
         }
         rx.word.sleep();

@@ -11,4 +11,7 @@ same_everywhere! {
     signal_restarts => Pair::c("interrupts").arg("restart");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+    a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
+    a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
+    a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
 }

@@ -48,7 +48,34 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
     lock.unlock();
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
-    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Mine, "the same thread again");
+}
+
+/// As deep on the stack as a handler would be.
+#[inline(never)]
+fn deeper(lock: &Lock, f: Family) -> Held {
+    let room = core::hint::black_box([0u8; 4096]);
+    let held = lock.lock(lock::owner(0, 7), f);
+    core::hint::black_box(&room);
+    held
+}
+
+#[test]
+fn a_handler_inside_a_lock_is_told_and_leaves_it() {
+    let (f, _fd) = Family::create().unwrap();
+    let lock = Lock::default();
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
+    assert_eq!(deeper(&lock, f), Held::Mine);
+    assert!(!lock.try_lock(lock::owner(0, 8)), "still locked");
+}
+
+#[test]
+fn a_lock_left_by_longjmp_is_inherited() {
+    let (f, _fd) = Family::create().unwrap();
+    let lock = Lock::default();
+    assert_eq!(deeper(&lock, f), Held::Clean);
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
+    lock.unlock();
+    assert!(lock.try_lock(lock::owner(0, 7)));
 }
 
 #[test]

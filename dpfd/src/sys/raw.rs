@@ -223,6 +223,16 @@ pub fn probe_process(pid: u32) -> Result<(), i32> {
     sys!(SYS_kill, pid, 0usize).map(|_| ())
 }
 
+/// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has
+/// interrupted whoever put something at `frame`.
+pub fn on_signal_stack_above(frame: u64) -> bool {
+    // SAFETY: plain data.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    let told = sys!(SYS_sigaltstack, 0usize, &mut stack as *mut libc::stack_t).is_ok();
+    let start = stack.ss_sp as u64;
+    told && stack.ss_flags & libc::SS_ONSTACK != 0 && !(start..start + stack.ss_size as u64).contains(&frame)
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     let _ = sys!(SYS_sched_yield);

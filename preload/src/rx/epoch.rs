@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering;
 use dpfd::edge::ring::Cursor;
 use dpfd::edge::stream;
 use dpfd::edge::switch::{in_ring, View};
-use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dpfd::family::{Conn, Family, Held, Stage};
+use dpfd::sys::{raw, tcp};
 
 use super::{bells_out, hint};
 use crate::channel::End;
@@ -15,6 +15,31 @@ use crate::state;
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
 
+/// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
+/// whose counts are half done. Nothing was done then, and the caller must not wait for it.
+pub fn locked<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
+    match c.rx_lock.lock(state::me(), family) {
+        Held::Clean => {}
+        Held::Mine => return None,
+        Held::Inherited => recount(fd, c),
+    }
+    let result = f();
+    c.rx_lock.unlock();
+    Some(result)
+}
+
+/// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
+/// the kernel knows how much that is.
+#[cold]
+fn recount(fd: i32, c: &Conn) {
+    if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
+        return;
+    }
+    if let Some(at) = tcp::consumed(fd) {
+        c.rx_kernel.store(at, Ordering::Relaxed);
+    }
+}
+
 /// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
 #[inline]
 pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
@@ -22,9 +47,7 @@ pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
         return false;
     }
     if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
-        c.rx_lock.lock(state::me(), family);
-        catch_up(fd, c, rx);
-        c.rx_lock.unlock();
+        locked(family, fd, c, || catch_up(fd, c, rx));
     }
     in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring, &rx.rx.cursor)
 }

@@ -7,9 +7,8 @@ use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
-use super::epoch::{catch_up, drain, SWITCHES};
+use super::epoch::{catch_up, drain, locked, SWITCHES};
 use crate::channel::{self, End};
-use crate::state;
 
 /// What [`settle`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +21,8 @@ pub enum Settled {
     Eof,
     /// A pending error, still the kernel's.
     Err,
+    /// Not known, nothing done: a signal handler inside a receive of its own thread asks.
+    Busy,
 }
 
 /// Before a wait, or an EAGAIN: arm, look again, drain what was counted before (W4).
@@ -34,10 +35,7 @@ pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
 /// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
 pub(super) fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settled {
     let rx = channel::receiving(c);
-    c.rx_lock.lock(state::me(), family);
-    let result = settle_locked(fd, c, &rx, arm, ask);
-    c.rx_lock.unlock();
-    result
+    locked(family, fd, c, || settle_locked(fd, c, &rx, arm, ask)).unwrap_or(Settled::Busy)
 }
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
@@ -102,9 +100,11 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
 /// what it still had on TCP.
 #[cold]
 pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
-    c.rx_lock.lock(state::me(), family);
-    let r = c.rx_epoch.load(Ordering::Relaxed);
-    if in_ring(r) && !rx.tx.moved(r) {
+    locked(family, fd, c, || {
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        if !in_ring(r) || rx.tx.moved(r) {
+            return;
+        }
         let there = raw::queued(fd).unwrap_or(0);
         if !rx.word.is_hot() {
             rx.word.arm();
@@ -116,8 +116,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
         } else if there > 0 && !rx.tx.moved(r) {
             drain(fd, c, there);
         }
-    }
-    c.rx_lock.unlock();
+    });
 }
 
 /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.

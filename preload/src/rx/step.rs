@@ -8,10 +8,9 @@ use dpfd::edge::Error;
 use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
-use super::epoch::{catch_up, drain};
+use super::epoch::{catch_up, drain, locked};
 use super::{bells_out, broken, tidy, took, Step};
 use crate::channel::{self, End};
-use crate::state;
 use crate::walk::{Discard, Walk};
 
 /// Turns of a loop that only a hostile peer can keep going.
@@ -54,11 +53,10 @@ pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step
         if !rx.tx.moved(r) {
             return Step::Nothing;
         }
-        c.rx_lock.lock(state::me(), family);
-        let sane = catch_up(fd, c, &rx);
-        c.rx_lock.unlock();
-        if !sane {
-            return broken(fd, c);
+        match locked(family, fd, c, || catch_up(fd, c, &rx)) {
+            Some(true) => {}
+            Some(false) => return broken(fd, c),
+            None => return Step::Nothing,
         }
     }
     broken(fd, c)
@@ -67,8 +65,7 @@ pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step
 /// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
 /// `None`: the epoch changed, start over.
 fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, flags: i32) -> Option<Step> {
-    c.rx_lock.lock(state::me(), family);
-    let result = (|| {
+    let attempt = || {
         if c.rx_epoch.load(Ordering::Relaxed) != r {
             return None;
         }
@@ -136,9 +133,8 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
             Err(libc::EAGAIN) => Some(Step::Nothing),
             Err(e) => Some(Step::Err(e)),
         }
-    })();
-    c.rx_lock.unlock();
-    result
+    };
+    locked(family, fd, c, attempt).unwrap_or(Some(Step::Nothing))
 }
 
 fn peek_one(fd: i32) -> Result<usize, i32> {
