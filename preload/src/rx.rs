@@ -23,6 +23,7 @@ use crate::channel::{self, End};
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
+use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{settle, Settled};
 use spin::look_a_while;
@@ -96,15 +97,15 @@ fn took(c: &Conn, rx: &End, n: usize) {
 
 /// A whole receive on an `Accepted` or `Live` connection: bytes, 0, or -errno.
 ///
-/// `sleep(flags)` must block in the kernel until the descriptor is readable, and return what its recv of
-/// one byte with MSG_PEEK returned; it is libc's function, a cancellation point.
+/// `sleep(there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
+/// of one byte more, with MSG_PEEK, returned; it is libc's function, a cancellation point.
 pub fn receive(
     family: Family,
     fd: i32,
     c: &Conn,
     w: &mut Walk,
     flags: i32,
-    sleep: &dyn Fn() -> Result<usize, i32>,
+    sleep: &dyn Fn(usize) -> Result<usize, i32>,
 ) -> Result<usize, i32> {
     let mut sum = 0;
     let want = w.left();
@@ -117,17 +118,29 @@ pub fn receive(
     let mut looked = false;
     // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
     let mut ask = false;
+    let peeking = flags & libc::MSG_PEEK != 0;
+    let mut peeked = (0, More::Came);
     loop {
-        match step(family, fd, c, w, flags) {
+        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags) } {
+            Step::Got(n) if peeking => {
+                let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
+                if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {
+                    return Ok(n);
+                }
+                if raw::is_nonblocking(fd) || c.has(Conn::SHUT_RD) {
+                    return Ok(n);
+                }
+                peeked = (n, peek::wait(fd, c, n, sleep));
+                continue;
+            }
             Step::Got(n) => {
                 sum += n;
-                let peek = flags & libc::MSG_PEEK != 0;
                 // What FIONREAD promised comes in one piece, across a switch too.
                 let rx = channel::receiving(c);
-                if !peek && sum < want && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+                if sum < want && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
                     continue;
                 }
-                if flags & libc::MSG_WAITALL == 0 || peek || sum >= want {
+                if flags & libc::MSG_WAITALL == 0 || sum >= want {
                     return Ok(sum);
                 }
                 looked = false;
@@ -176,7 +189,7 @@ pub fn receive(
             Settled::Quiet => {}
         }
         rx.word.sleep();
-        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep() };
+        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep(0) };
         rx.word.awake();
         looked = false;
         match slept {

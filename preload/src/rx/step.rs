@@ -17,7 +17,7 @@ use crate::walk::{Discard, Walk};
 const TURNS: u32 = 10_000;
 
 /// One attempt that does not block and arms nothing.
-pub fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step {
+pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step {
     let rx = channel::receiving(c);
     let peek = flags & libc::MSG_PEEK != 0;
     for _ in 0..TURNS {
