@@ -187,6 +187,11 @@ pub fn forget(fd: i32) {
         let set = unsafe { &mut *p };
         let Some(_guard) = acquire(&set.lock) else { continue };
         if let Some(r) = set.regs.by_fd(fd, conn) {
+            if set.of_child {
+                // The registration, and all that was said of it, is the parent's.
+                set.unlist(r);
+                continue;
+            }
             if set.regs.get(r).want == 0 || fdtable::refs(conn).load(Ordering::Relaxed) > 1 {
                 let _ = raw::epoll_ctl(set.fd, libc::EPOLL_CTL_DEL, fd, None);
             }
@@ -233,14 +238,15 @@ pub fn close(i: u32) {
         return;
     }
     if let Some(_guard) = acquire(&set.lock) {
+        // A child that closes its copy changes nothing of what the parent said.
         if !set.of_child {
             set.arm_all(family);
+            set.each_group(|g| g.taken.store(0, Ordering::Release));
+            set.regs.each(|reg| {
+                family.conn(reg.conn).watched.fetch_sub(1, Ordering::SeqCst);
+            });
         }
-        set.each_group(|g| g.taken.store(0, Ordering::Release));
-        set.groups_n = 0;
-        set.regs.each(|reg| {
-            family.conn(reg.conn).watched.fetch_sub(1, Ordering::SeqCst);
-        });
+        (set.groups_n, set.hot_n) = (0, 0);
         set.regs.clear();
     }
     // The memory stays in the table's place for the next set: a waiter may still be in it.

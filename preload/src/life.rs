@@ -70,8 +70,13 @@ fn drop_ref(fd: i32, i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
     let last = channel::exclusive(family, c);
-    if last && c.stage() == Stage::Live {
-        farewell(family, fd, c);
+    if c.stage() == Stage::Live {
+        if last {
+            farewell(family, fd, c);
+        } else {
+            // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
+            rx::settle(family, fd, c, true);
+        }
     }
     c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
     if last {
@@ -196,6 +201,7 @@ pub unsafe extern "C" fn child_of_fork_c() {
     epoll::inherited();
     client::inherited();
     door::inherited();
+    dpfd::family::forked();
     if let (Some(n), Some(family)) = (n.checked_sub(1), state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);

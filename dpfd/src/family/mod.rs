@@ -22,7 +22,7 @@ mod view;
 pub use arenas::{OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use lock::{Held, Lock};
-pub use member::{Member, MEMBERS};
+pub use member::{forked, space, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
 

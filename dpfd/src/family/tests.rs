@@ -36,6 +36,23 @@ fn a_member_of_a_dead_process_is_taken_over() {
     assert_eq!(m.name(), "me");
 }
 
+/// Its number is that of no process here, or of another one.
+#[test]
+fn a_member_of_another_pid_namespace_is_never_judged_dead() {
+    let (f, _fd) = Family::create().unwrap();
+    let m = f.member(0);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    assert!(m.claim(child.id(), 0, b"elsewhere"));
+    child.wait().unwrap();
+    assert!(!m.alive());
+    m.set_space(space() + 1);
+    assert!(m.alive());
+    assert!(!m.is(child.id()));
+    assert!(!m.claim(std::process::id(), 0, b"me") && !m.reserve(std::process::id(), 0, b"me"));
+    m.clear();
+    assert!(!m.alive() && m.claim(std::process::id(), 0, b"me") && m.is(std::process::id()));
+}
+
 #[test]
 fn a_lock_is_inherited_from_a_dead_owner() {
     let (f, _fd) = Family::create().unwrap();

@@ -172,10 +172,18 @@ impl Set {
         if self.regs.get(r).hot {
             self.cool(c, r);
         }
+        self.unlist(r);
+        c.watched.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Forgets a registration in this process, and nowhere else.
+    pub(super) fn unlist(&mut self, r: u32) {
+        if self.regs.get(r).hot {
+            self.off_the_list(r);
+        }
         if self.regs.get(r).peek {
             self.peeks -= 1;
         }
         self.regs.remove(r);
-        c.watched.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -46,6 +46,15 @@ impl Set {
 
     /// Back to the kernel's readiness. Bells ring from here on.
     pub(super) fn cool(&mut self, c: &Conn, r: u32) {
+        self.off_the_list(r);
+        if c.stage() == Stage::Live {
+            channel::receiving(c).word.cool();
+            self.peek_at(c, r);
+        }
+    }
+
+    /// Takes a channel out of the list of hot ones; its word still says hot.
+    pub(super) fn off_the_list(&mut self, r: u32) {
         let at = self.regs.get(r).hot_at as usize;
         self.regs.get(r).hot = false;
         self.hot_n -= 1;
@@ -53,10 +62,6 @@ impl Set {
             let last = self.hot[self.hot_n];
             self.hot[at] = last;
             self.regs.get(last).hot_at = at as u32;
-        }
-        if c.stage() == Stage::Live {
-            channel::receiving(c).word.cool();
-            self.peek_at(c, r);
         }
     }
 
@@ -114,11 +119,14 @@ impl Set {
         if self.groups_n == MAX_ARENAS {
             return None;
         }
-        let pid = raw::getpid();
+        let space = u64::from(dpfd::family::space());
+        let me = (space << 32) | u64::from(raw::getpid());
+        // A pid says something only in its own namespace; elsewhere the owner counts as alive.
+        let dead = |o: u64| o >> 32 == space && raw::probe_process(o as u32) == Err(libc::ESRCH);
         let i = (0..GROUPS).find(|&i| {
             let owner = groups[i].taken.load(Ordering::Relaxed);
-            (owner == 0 || raw::probe_process(owner) == Err(libc::ESRCH))
-                && groups[i].taken.compare_exchange(owner, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            (owner == 0 || dead(owner))
+                && groups[i].taken.compare_exchange(owner, me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })?;
         groups[i].wake();
         self.groups[self.groups_n] = (at, i as u8 + 1);
