@@ -236,7 +236,7 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
         Stage::Offered => {
             let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
             if s.is(generation, State::Accepted) {
-                confirm(family, fd, c, s, generation);
+                confirm(family, fd, i, c, s, generation);
             } else if !s.is(generation, State::Offered) {
                 client::release(c);
                 give_up(fd, i, c, Reason::Silent);
@@ -254,13 +254,28 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
     }
 }
 
+/// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
+/// that was disconnected and connected anew keeps its cookie and has another tuple.
+fn same_socket(fd: i32, s: &Slot, side: Side) -> bool {
+    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
+    let (tuple, cookie) = match side {
+        Side::Client => (tcp::tuple(local, peer), tcp::cookie(fd) == Some(s.cookie.load(Ordering::Relaxed))),
+        Side::Server => (tcp::tuple(peer, local), true),
+    };
+    cookie && s.matches(&tuple, tcp::netns(fd))
+}
+
 /// Client: the server took the offer; from here on receives count first, and either side may switch.
-fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
+fn confirm(family: Family, fd: i32, i: u32, c: &Conn, s: &Slot, generation: u32) {
     // One thread only; and no receive of ours may be in the kernel while the position is read.
     if !c.rx_lock.try_lock(state::me()) {
         return;
     }
-    if c.stage() == Stage::Offered && exclusive(family, c) {
+    if !same_socket(fd, s, Side::Client) {
+        s.kill(generation);
+        client::leave(c);
+        give_up(fd, i, c, Reason::State);
+    } else if c.stage() == Stage::Offered && exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             go_live(family, fd, c);
@@ -322,6 +337,8 @@ fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, g
     }
     if hides_bells(fd) {
         give_up(fd, i, c, Reason::Option);
+    } else if !same_socket(fd, arena.slot(n), Side::Server) {
+        give_up(fd, i, c, Reason::State);
     } else if c.stage() == Stage::Candidate {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);

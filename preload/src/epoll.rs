@@ -53,6 +53,8 @@ pub struct Set {
     checked: u64,
     hits: u32,
     of_child: bool,
+    /// A hot channel's sender is more than one process (L6): seen by the last look before a sleep.
+    wary: bool,
 }
 
 /// The set's lock; released on drop. A spinning lock: holders never sleep.

@@ -183,6 +183,9 @@ pub unsafe extern "C" fn prepare_fork_c() {
     let bit = 1u64 << n;
     for c in held(family, me) {
         c.holders.fetch_or(bit, Ordering::AcqRel);
+        if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+            s.shared.store(1, Ordering::Relaxed);
+        }
     }
     RESERVED.store(n + 1, Ordering::Release);
 }

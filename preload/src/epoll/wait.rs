@@ -16,6 +16,10 @@ use crate::{channel, state};
 const ASK_NS: u64 = 50_000;
 const ASK_CALLS: u32 = 32;
 
+/// A sender that was killed between waking the group and sending the bell leaves everybody in the group to
+/// believe that the bell is out. If a relative keeps the connection open, no FIN wakes us: look again then (L6).
+const SECOND_LOOK: i64 = 1_000_000_000;
+
 /// Milliseconds that are left of a timeout that began at `start`; negative is for ever.
 fn left(timeout: i64, start: u64) -> i64 {
     if timeout < 0 {
@@ -119,7 +123,11 @@ fn wait_loop(
                 continue;
             }
         }
-        let got = kernel(events, max, left(timeout, start));
+        let mut rest = left(timeout, start);
+        if set.wary && !(0..SECOND_LOOK).contains(&rest) {
+            rest = SECOND_LOOK;
+        }
+        let got = kernel(events, max, rest);
         let Some(_guard) = acquire(&set.lock) else { return got };
         set.each_group(|g| g.wake());
         let got = got?;
@@ -138,10 +146,12 @@ fn wait_loop(
 
 impl Set {
     fn any_news(&mut self, family: Family) -> bool {
+        self.wary = false;
         for k in 0..self.hot_n {
             let r = self.hot[k];
             let reg = self.regs.get(r);
             let c = family.conn(reg.conn);
+            self.wary |= channel::slot(c).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0);
             if reg.want & IN != 0 {
                 let rx = channel::receiving(c);
                 // As look() has it, or the two would disagree for ever.
