@@ -173,10 +173,20 @@ pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
     if calls <= after {
         return stage;
     }
-    if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
-        client_step(family, fd, i, c, stage, calls - after);
-    } else {
-        server_step(family, fd, i, c, calls - after);
+    let turn = calls - after;
+    if stage == Stage::Candidate && !worth_a_look(turn) {
+        return stage;
+    }
+    // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
+    // another has just confirmed for an offer that was refused.
+    if c.rx_lock.try_lock(state::me()) {
+        match (c.stage(), c.side.load(Ordering::Relaxed) == Side::Client as u32) {
+            (Stage::Candidate, true) => post(family, fd, i, c, turn),
+            (Stage::Offered, _) => await_answer(family, fd, i, c, turn),
+            (Stage::Candidate, false) => look_for_offer(family, fd, i, c, turn),
+            _ => {}
+        }
+        c.rx_lock.unlock();
     }
     c.stage()
 }
@@ -214,43 +224,38 @@ fn give_up(fd: i32, i: u32, c: &Conn, why: Reason) {
     let _ = (fd, i);
 }
 
-fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u32) {
-    match stage {
-        Stage::Candidate => {
-            if !worth_a_look(turn) {
-                return;
-            }
-            if !exclusive(family, c) {
-                return give_up(fd, i, c, Reason::Shared);
-            }
-            if hides_bells(fd) {
-                return give_up(fd, i, c, Reason::Option);
-            }
-            match client::offer(family, fd, c) {
-                Ok(()) => c.set_stage(Stage::Offered),
-                Err(client::No::Never(why)) => give_up(fd, i, c, why),
-                Err(client::No::Later) if !patient(c, turn) => give_up(fd, i, c, Reason::Silent),
-                Err(client::No::Later) => {}
-            }
+/// Client: is it time for an offer? Under the receiver's lock.
+fn post(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
+    if !exclusive(family, c) {
+        return give_up(fd, i, c, Reason::Shared);
+    }
+    if hides_bells(fd) {
+        return give_up(fd, i, c, Reason::Option);
+    }
+    match client::offer(family, fd, c) {
+        Ok(()) => c.set_stage(Stage::Offered),
+        Err(client::No::Never(why)) => give_up(fd, i, c, why),
+        Err(client::No::Later) if !patient(c, turn) => give_up(fd, i, c, Reason::Silent),
+        Err(client::No::Later) => {}
+    }
+}
+
+/// Client: was the offer taken? Under the receiver's lock.
+fn await_answer(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
+    let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
+    if s.is(generation, State::Accepted) {
+        confirm(family, fd, i, c, s, generation);
+    } else if !s.is(generation, State::Offered) {
+        client::release(c);
+        give_up(fd, i, c, Reason::Silent);
+    } else if !patient(c, turn) {
+        if s.withdraw(generation) {
+            client::release(c);
+            give_up(fd, i, c, Reason::Silent);
         }
-        Stage::Offered => {
-            let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
-            if s.is(generation, State::Accepted) {
-                confirm(family, fd, i, c, s, generation);
-            } else if !s.is(generation, State::Offered) {
-                client::release(c);
-                give_up(fd, i, c, Reason::Silent);
-            } else if !patient(c, turn) {
-                if s.withdraw(generation) {
-                    client::release(c);
-                    give_up(fd, i, c, Reason::Silent);
-                }
-            } else if turn >= 16 && turn.is_power_of_two() {
-                // Perhaps another worker of the server took the last introduction.
-                client::introduce_again(c);
-            }
-        }
-        _ => {}
+    } else if turn >= 16 && turn.is_power_of_two() {
+        // Perhaps another worker of the server took the last introduction.
+        client::introduce_again(c);
     }
 }
 
@@ -265,17 +270,14 @@ fn same_socket(fd: i32, s: &Slot, side: Side) -> bool {
     cookie && s.matches(&tuple, tcp::netns(fd))
 }
 
-/// Client: the server took the offer; from here on receives count first, and either side may switch.
+/// Client: the server took the offer; from here on receives count first, and either side may switch. Under the
+/// receiver's lock: no receive of ours may be in the kernel while the position is read.
 fn confirm(family: Family, fd: i32, i: u32, c: &Conn, s: &Slot, generation: u32) {
-    // One thread only; and no receive of ours may be in the kernel while the position is read.
-    if !c.rx_lock.try_lock(state::me()) {
-        return;
-    }
     if !same_socket(fd, s, Side::Client) {
         s.kill(generation);
         client::leave(c);
         give_up(fd, i, c, Reason::State);
-    } else if c.stage() == Stage::Offered && exclusive(family, c) {
+    } else if exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             go_live(family, fd, c);
@@ -283,7 +285,6 @@ fn confirm(family: Family, fd: i32, i: u32, c: &Conn, s: &Slot, generation: u32)
             c.set_stage(Stage::Offered);
         }
     }
-    c.rx_lock.unlock();
 }
 
 /// Reads the receive position. The stage already says that new receives take the lock; those that were
@@ -314,10 +315,8 @@ fn go_live(family: Family, fd: i32, c: &Conn) {
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }
 
-fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
-    if !worth_a_look(turn) {
-        return;
-    }
+/// Server: is there an offer? Under the receiver's lock.
+fn look_for_offer(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
         return;
     }
@@ -332,14 +331,11 @@ fn server_step(family: Family, fd: i32, i: u32, c: &Conn, turn: u32) {
 
 /// Server: takes the offer.
 fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
-    if !c.rx_lock.try_lock(state::me()) {
-        return;
-    }
     if hides_bells(fd) {
         give_up(fd, i, c, Reason::Option);
     } else if !same_socket(fd, arena.slot(n), Side::Server) {
         give_up(fd, i, c, Reason::State);
-    } else if c.stage() == Stage::Candidate {
+    } else {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);
         if !(base_position(fd, c) && arena.slot(n).accept(generation)) {
@@ -347,7 +343,6 @@ fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, g
             c.offer.store(0, Ordering::Release);
         }
     }
-    c.rx_lock.unlock();
 }
 
 /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
