@@ -3,7 +3,7 @@
  *   duplex          each side sends and receives a long stream at the same time (argument: MiB, 8), random chunks
  *   two_senders     two threads send records on one socket: all arrive
  *   two_receivers   two threads receive on one socket: everything is received once
- *   young           many connections that are used by three threads on each side from their first byte on
+ *   young           many connections that are used by four threads on each side from their first byte on
  *   per_connection  a thread per connection, four of them
  */
 #include "common.h"
@@ -99,7 +99,7 @@ static void *use_connection(void *unused) {
 static void *send_young(void *fd) {
     char chunk[60];
     fill(chunk, sizeof chunk, 3);
-    for (int sent = 0; sent < YOUNG_BYTES; sent += sizeof chunk)
+    for (int sent = 0; sent < YOUNG_BYTES / 2; sent += sizeof chunk)
         write_all(*(int *)fd, chunk, sizeof chunk);
     return NULL;
 }
@@ -118,10 +118,12 @@ static void *watch_young(void *fd) {
 static void use_young(int fd) {
     char buffer[100];
     watching = true;
-    pthread_t sender = start_thread(send_young, &fd), watcher = start_thread(watch_young, &fd);
+    pthread_t sender = start_thread(send_young, &fd), other = start_thread(send_young, &fd);
+    pthread_t watcher = start_thread(watch_young, &fd);
     for (ssize_t n, left = YOUNG_BYTES; left > 0; left -= n)
         CHECK((n = recv(fd, buffer, left < 100 ? (size_t)left : 100, 0)) > 0);
     pthread_join(sender, NULL);
+    pthread_join(other, NULL);
     watching = false;
     pthread_join(watcher, NULL);
     close(fd);

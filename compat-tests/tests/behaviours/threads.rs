@@ -4,7 +4,7 @@ use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
     long_streams_in_both_directions_at_once => Pair::c("threads").arg("duplex").arg("8");
-    three_threads_on_each_side_of_young_connections => Pair::c("threads").arg("young");
+    four_threads_on_each_side_of_young_connections => Pair::c("threads").arg("young");
     two_senders_on_one_socket => Pair::c("threads").arg("two_senders");
     two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
     a_thread_for_every_connection => Pair::c("threads").arg("per_connection");

@@ -222,8 +222,8 @@ pub fn gettid() -> u32 {
 fn number_in_link(path: &core::ffi::CStr) -> Option<u32> {
     let mut text = [0u8; 32];
     let n = sys!(SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), text.as_mut_ptr(), text.len()).ok()?;
-    let digits = text[..n].iter().filter(|b| b.is_ascii_digit());
-    digits.fold(Some(0u32), |n, b| n?.checked_mul(10)?.checked_add(u32::from(b - b'0'))).filter(|&n| n != 0)
+    let mut digits = text[..n].iter().filter(|b| b.is_ascii_digit());
+    digits.try_fold(0u32, |n, b| n.checked_mul(10)?.checked_add(u32::from(b - b'0'))).filter(|&n| n != 0)
 }
 
 /// The inode of this process's pid namespace, which the kernel keeps within 32 bits. `None` without a /proc
