@@ -13,6 +13,7 @@ same_everywhere! {
     epoll_level => Pair::c("epoll_modes").arg("level");
     epoll_edge_read_until_eagain => Pair::c("epoll_modes").arg("edge_drain");
     epoll_edge_new_bytes_after_a_partial_read => Pair::c("epoll_modes").arg("edge_partial");
+    epoll_edge_new_bytes_after_a_partial_read_of_a_small_ring => Pair::c("epoll_modes").arg("edge_partial").env("DP_RING", "4096");
     epoll_oneshot => Pair::c("epoll_modes").arg("oneshot");
     epoll_nested => Pair::c("epoll_modes").arg("nested");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");

@@ -178,7 +178,9 @@ impl Set {
             }
             let was = rx::settle(family, fd, c, !hot);
             let heated = (hot && self.regs.get(r).hot) || self.heat(c, r);
-            let ring = in_ring(c.rx_epoch.load(Ordering::Relaxed));
+            let epoch = c.rx_epoch.load(Ordering::Relaxed);
+            // Behind a hand-back the edge may be that of bytes on TCP.
+            let ring = in_ring(epoch) && !channel::receiving(c).tx.moved(epoch);
             match was {
                 // A hot one is reported by look(), with its edges.
                 Settled::News if heated && ring && waiting(c) => bits &= !IN,

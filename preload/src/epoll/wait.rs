@@ -120,6 +120,9 @@ fn wait_loop(
             bell::settle();
             if set.any_news(family) {
                 set.each_group(|g| g.wake());
+                if timeout >= 0 && left(timeout, start) == 0 {
+                    return Ok(0);
+                }
                 continue;
             }
         }
@@ -154,14 +157,16 @@ impl Set {
             self.wary |= channel::slot(c).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0);
             if reg.want & IN != 0 {
                 let rx = channel::receiving(c);
+                if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+                    rx::news(family, reg.fd, c, &rx); // follows
+                }
                 // As look() has it, or the two would disagree for ever.
                 let unseen = waiting(c)
                     && (reg.want & ET == 0
                         || reg
                             .seen
                             .is_none_or(|seen| stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen));
-                let moved = rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
-                if unseen || moved && rx::news(family, reg.fd, c, &rx) || !rx.word.is_hot() {
+                if unseen || !rx.word.is_hot() {
                     return true;
                 }
             }
