@@ -212,7 +212,7 @@ fn join(page: &Self_) -> Option<u32> {
             page.member.store(i as u32 + 1, Ordering::Release);
             return Some(i as u32);
         }
-        if family.member(i).pid() == pid {
+        if family.member(i).is(pid) {
             // Another thread of ours joined meanwhile.
             page.member.store(i as u32 + 1, Ordering::Release);
             return Some(i as u32);

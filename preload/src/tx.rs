@@ -50,7 +50,6 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let mut done = None;
-    c.tx_frame.store(&raw const done as u64, Ordering::Relaxed);
     // Asked again under the lock: another thread may have handed back.
     if in_ring(tx.tx.epoch()) && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && channel::slot_live(c) {
         let mut tail = c.tail();
@@ -145,17 +144,13 @@ pub fn send(
         return Err(pending as i32);
     }
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
-    let here = 0u8;
-    let frame = &raw const here as u64;
     match c.tx_lock.lock(state::me(), family) {
         Held::Clean => {}
-        // A signal handler inside our own send: half a token may lie there. It must not wait (L5). A frame
-        // further up the stack is a send that was left by longjmp.
-        Held::Mine if frame < c.tx_frame.load(Ordering::Relaxed) => return Err(libc::EAGAIN),
-        _ if c.stage() == Stage::Live => mend(c),
-        _ => {}
+        // A signal handler inside our own send: half a token may lie there. It must not wait (L5).
+        Held::Mine => return Err(libc::EAGAIN),
+        Held::Inherited if c.stage() == Stage::Live => mend(fd, c),
+        Held::Inherited => {}
     }
-    c.tx_frame.store(frame, Ordering::Relaxed);
     let then = locked(fd, c, w, flags, blocking);
     match then {
         Ok(Then::Done(n)) => {
@@ -324,13 +319,21 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     tx.tx.to_ring(tx.rx, p)
 }
 
-/// A sender of this family died in the middle: step over what it had published (L4).
-fn mend(c: &Conn) {
+/// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count
+/// what it had put on TCP, and ring (L4). It may have counted a bell without sending it, and no other would
+/// be sent before the receiver, who sleeps, has taken that one.
+#[cold]
+fn mend(fd: i32, c: &Conn) {
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();
         stream::recover(&tx.ring, &mut tail);
         c.set_tail(tail);
+        let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
+        if let Some(p) = tcp::written(fd, client) {
+            c.tx_kernel.store(p, Ordering::Relaxed);
+        }
+        announce(c, fd, &tx);
     }
 }
 

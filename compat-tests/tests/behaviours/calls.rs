@@ -4,6 +4,10 @@ use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
     msg_peek => Pair::c("recv_flags").arg("peek");
+    msg_peek_until_all_is_seen => Pair::c("recv_flags").arg("peek_until");
+    msg_peek_until_all_is_seen_beyond_a_small_ring => Pair::c("recv_flags").arg("peek_until").env("DP_RING", "4096");
+    msg_peek_and_msg_waitall => Pair::c("recv_flags").arg("peek_waitall");
+    msg_peek_and_msg_waitall_with_a_small_ring => Pair::c("recv_flags").arg("peek_waitall").env("DP_RING", "4096");
     msg_waitall => Pair::c("recv_flags").arg("waitall");
     msg_dontwait => Pair::c("recv_flags").arg("dontwait");
     msg_trunc => Pair::c("recv_flags").arg("trunc");

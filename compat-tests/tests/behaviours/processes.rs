@@ -9,6 +9,10 @@ same_everywhere! {
     fork_only_to_exit => Pair::c("fork_serve").arg("snapshot");
     fork_and_take_turns => Pair::c("fork_serve").arg("in_turns");
     fork_of_the_client => Pair::c("fork_serve").arg("client_child");
+    child_in_a_pid_namespace_of_its_own => Pair::c("namespaces").arg("child");
+    child_in_a_pid_namespace_closes_and_lives_on => Pair::c("namespaces").arg("close");
+    child_in_a_pid_namespace_outlives_its_parent => Pair::c("namespaces").arg("parent_ends");
+    child_closes_an_epoll_set_of_its_parent => Pair::c("namespaces").arg("epoll");
     exec_of_cat => Pair::c("exec_live").arg("cat");
     exec_of_cat_without_the_shim => Pair::c("exec_live").arg("bare");
     exec_of_a_static_program => Pair::c("exec_live").arg("static");

@@ -57,9 +57,8 @@ pub fn privileged_numbers(d: Driver) {
             std::env::set_var("DP_RUNTIME_DIR", &dir);
             nix::unistd::setgid(nix::unistd::Gid::from_raw(65534)).expect("a group");
             nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("a user");
-            let refused = Endpoint::open_on(d, 999).is_err_and(|e| {
-                e.errno() == libc::EACCES && e.to_string().contains("CAP_NET_BIND_SERVICE")
-            });
+            let refused = Endpoint::open_on(d, 999)
+                .is_err_and(|e| e.errno() == libc::EACCES && e.to_string().contains("CAP_NET_BIND_SERVICE"));
             let allowed = Endpoint::open_on(d, 1024).is_ok();
             let _ = std::fs::remove_dir_all(dir);
             refused && allowed
@@ -83,7 +82,9 @@ pub fn folders(d: Driver) {
         std::env::set_var("DP_RUNTIME_DIR", "/proc/no/such/folder");
         Endpoint::open_on(d, n).is_err_and(|e| {
             let text = e.to_string();
-            e.errno() == libc::ENOENT && text.contains("/proc/no/such/folder") && text.contains("DP_RUNTIME_DIR")
+            e.errno() == libc::ENOENT
+                && text.contains("/proc/no/such/folder")
+                && text.contains("DP_RUNTIME_DIR")
         })
     })
     .ok();

@@ -67,7 +67,13 @@ pub fn what_was_written_before_the_close_arrives(d: Driver) {
         let a = open(d, first);
         a.target(local(first + 1)).expect("a target");
         let b = (!late).then(|| open(d, first + 1));
-        (0..50u64).for_each(|i| if i % 2 == 0 { write(&a, &numbered(i, 30)) } else { a.send(&numbered(i, 30)).expect("room") });
+        (0..50u64).for_each(|i| {
+            if i % 2 == 0 {
+                write(&a, &numbered(i, 30))
+            } else {
+                a.send(&numbered(i, 30)).expect("room")
+            }
+        });
         drop(a);
         let b = b.unwrap_or_else(|| open(d, first + 1));
         (0..50u64).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
@@ -126,7 +132,13 @@ fn exits_right_behind_its_writes() {
     let first: u16 = std::env::var("DP_CONFORMANCE_CHILD").expect("a number").parse().expect("a number");
     let a = open(Driver::User, first);
     a.target(local(first + 1)).expect("a target");
-    (0..30u64).for_each(|i| if i < 15 { write(&a, &numbered(i, 30)) } else { a.send(&numbered(i, 30)).expect("room") });
+    (0..30u64).for_each(|i| {
+        if i < 15 {
+            write(&a, &numbered(i, 30))
+        } else {
+            a.send(&numbered(i, 30)).expect("room")
+        }
+    });
     std::mem::forget(a);
     std::process::exit(0);
 }

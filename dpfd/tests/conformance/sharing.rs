@@ -47,11 +47,8 @@ pub fn an_executed_program_reads_and_writes(d: Driver) {
     b.target(a.addr()).expect("a target");
     // cat(1), which knows nothing of us: what comes in goes out again.
     let (stdin, stdout) = (file(&b), file(&b));
-    let mut cat = Command::new("cat")
-        .stdin(Stdio::from(stdin))
-        .stdout(Stdio::from(stdout))
-        .spawn()
-        .expect("cat");
+    let mut cat =
+        Command::new("cat").stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).spawn().expect("cat");
     for i in 0..50u64 {
         write(&a, &numbered(i, 30));
         assert_eq!(recv(&a), numbered(i, 30));
@@ -75,9 +72,11 @@ pub fn a_descriptor_passed_to_another_process(d: Driver) {
         let mut byte = [0];
         let mut iov = [IoSliceMut::new(&mut byte)];
         let mut space = nix::cmsg_space!([std::os::fd::RawFd; 1]);
-        let msg =
-            recvmsg::<()>(theirs.as_raw_fd(), &mut iov, Some(&mut space), MsgFlags::empty()).expect("a descriptor");
-        let Some(ControlMessageOwned::ScmRights(fds)) = msg.cmsgs().expect("whole").next() else { return false };
+        let msg = recvmsg::<()>(theirs.as_raw_fd(), &mut iov, Some(&mut space), MsgFlags::empty())
+            .expect("a descriptor");
+        let Some(ControlMessageOwned::ScmRights(fds)) = msg.cmsgs().expect("whole").next() else {
+            return false;
+        };
         // SAFETY: just received.
         let mut f = unsafe { std::fs::File::from_raw_fd(fds[0]) };
         let mut buf = [0; 64];

@@ -30,7 +30,8 @@ pub fn empty_messages_are_messages(d: Driver) {
 
 pub fn every_size_around_the_limits(d: Driver) {
     let (a, b) = pooled(d, 64 << 10);
-    let limits = [8, 56, 64, 120, 128, 4088, 4096, 32704, 32760, 32768, 65536, 131_072, 212_944, 212_960, 300_000];
+    let limits =
+        [8, 56, 64, 120, 128, 4088, 4096, 32704, 32760, 32768, 65536, 131_072, 212_944, 212_960, 300_000];
     for limit in limits {
         for len in (limit - 2).max(8)..=limit + 2 {
             a.send(&numbered(len as u64, len)).unwrap_or_else(|e| panic!("{len}: {e}"));

@@ -65,10 +65,13 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     if pending != 0 && !rx::news(family, fd, c, &channel::receiving(c)) {
         return Way::Done(Err(pending as i32));
     }
-    Way::Done(rx::receive(family, fd, c, w, flags, &|| {
+    Way::Done(rx::receive(family, fd, c, w, flags, &|there| {
         let mut byte = 0u8;
-        // SAFETY: one byte; libc's own function, so that a cancelled thread unwinds from here.
-        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) })
+        // MSG_TRUNC: on TCP nothing is copied, whatever the length.
+        let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
+        let flags = libc::MSG_PEEK | all;
+        // SAFETY: one byte, or none; libc's own function, so that a cancelled thread unwinds from here.
+        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), there + 1, flags) })
     }))
 }
 

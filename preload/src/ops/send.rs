@@ -48,8 +48,13 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
         Stage::Unused | Stage::Plain => Way::Kernel,
         Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
         _ => {
+            // Counted, then asked again, as in recv.rs: another thread may have switched meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            Way::Counted(c)
+            if c.stage() != Stage::Live {
+                return Way::Counted(c);
+            }
+            c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+            Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags)))
         }
     }
 }
