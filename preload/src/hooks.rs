@@ -1,9 +1,10 @@
 //! THE table: every symbol the shim replaces, one line each. A test compares it with the library's
 //! exports and with glibc's.
 //!
-//! Two forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
+//! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
-//! program there, so they are plain `extern "C-unwind"` functions.
+//! program there, so they are plain `extern "C-unwind"` functions. A `twin` is another name of the call above
+//! it: numbers have 64 bits here, with and without the 64 in the name.
 
 #![allow(missing_docs)]
 
@@ -82,6 +83,18 @@ macro_rules! one {
             }
         }
     };
+    (twin $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        pub mod $name {
+            use super::*;
+            /// There is nothing to find.
+            pub fn warm() {}
+            #[no_mangle]
+            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
+                // SAFETY: the program's own arguments, handed on as they came.
+                unsafe { $body($($v),*) }
+            }
+        }
+    };
 }
 
 macro_rules! hooks {
@@ -103,7 +116,7 @@ hooks! {
     sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
     sleep fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::recv::readv;
     sleep fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
-    sleep fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv64v2;
+    twin fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
     sleep fn __read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t = ops::recv::read_chk;
     sleep fn __recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t = ops::recv::recv_chk;
     sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
@@ -115,9 +128,9 @@ hooks! {
     sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
     sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
     sleep fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
-    sleep fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev64v2;
+    twin fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
     sleep fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t = ops::copy::sendfile;
-    sleep fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile64;
+    twin fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile;
     sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;
     // connections
     sleep fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
@@ -134,7 +147,7 @@ hooks! {
     quick fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
     quick fn closefrom(first: c_int) -> () = ops::fd::closefrom;
     sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
-    sleep fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl64;
+    twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
     quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
     quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use dpfd::family::Stage;
 use dpfd::sys::raw;
-use libc::{off64_t, off_t, size_t, ssize_t};
+use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail};
 use crate::{fdtable, hooks, state};
@@ -22,24 +22,10 @@ fn live(fd: c_int) -> bool {
 /// # Safety
 ///
 /// As for the call it replaces.
-pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t {
+pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     if !live(out) {
         // SAFETY: the program's arguments.
         return unsafe { hooks::sendfile::real()(out, from, offset, n) };
-    }
-    // SAFETY: the program's arguments.
-    unsafe { copy_file(out, from, offset, n) }
-}
-
-/// sendfile(2) with large offsets.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
-    if !live(out) {
-        // SAFETY: the program's arguments.
-        return unsafe { hooks::sendfile64::real()(out, from, offset, n) };
     }
     // SAFETY: the program's arguments.
     unsafe { copy_file(out, from, offset, n) }

@@ -147,16 +147,6 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
     control(fd, cmd, unsafe { hooks::fcntl::real()(fd, cmd, arg) })
 }
 
-/// fcntl(2), as programs with large files call it.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
-    // SAFETY: the program's arguments.
-    control(fd, cmd, unsafe { hooks::fcntl64::real()(fd, cmd, arg) })
-}
-
 #[inline]
 fn control(fd: c_int, cmd: c_int, result: c_int) -> c_int {
     if matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {

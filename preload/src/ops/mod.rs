@@ -13,6 +13,36 @@ pub mod variadic;
 pub mod wait;
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// preadv2 and pwritev2: do not wait.
+pub const RWF_NOWAIT: c_int = 8;
+
+/// What a call that moves bytes does with a descriptor.
+pub enum Way {
+    /// The kernel call, as it is.
+    Kernel,
+    /// The kernel call, counted here while it runs: no switch may start meanwhile (E5).
+    Counted(&'static AtomicU32),
+    /// The channel answered.
+    Done(Result<usize, i32>),
+}
+
+impl Way {
+    /// The answer; `real` is the kernel call.
+    #[inline(always)]
+    pub fn go(self, real: impl FnOnce() -> isize) -> isize {
+        match self {
+            Way::Kernel => real(),
+            Way::Done(r) => give(r),
+            Way::Counted(flight) => {
+                let n = real();
+                flight.fetch_sub(1, Ordering::SeqCst);
+                n
+            }
+        }
+    }
+}
 
 /// Sets errno and returns -1.
 #[cold]

@@ -6,20 +6,10 @@ use core::sync::atomic::Ordering;
 use dpfd::family::{Conn, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{fail, give, took};
+use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
-use crate::walk::Walk;
+use crate::walk::{nowhere, Walk};
 use crate::{channel, fdtable, state, tx};
-
-/// What a hook does with a descriptor.
-enum Way {
-    /// The kernel call, as it is.
-    Kernel,
-    /// The kernel call, counted while it runs: no switch may start meanwhile (E5).
-    Counted(&'static Conn),
-    /// The channel took it.
-    Done(Result<usize, i32>),
-}
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -46,27 +36,13 @@ fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way 
     }
     match stage {
         Stage::Unused | Stage::Plain => Way::Kernel,
+        Stage::Live if w.is_bad() => Way::Done(Err(libc::EFAULT)),
         Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
         _ => {
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            Way::Counted(c)
+            Way::Counted(&c.tx_flight)
         }
     }
-}
-
-/// The kernel call, counted if need be.
-macro_rules! way {
-    ($way:expr, $kernel:expr) => {
-        match $way {
-            Way::Kernel => $kernel,
-            Way::Done(r) => give(r),
-            Way::Counted(c) => {
-                let n = $kernel;
-                c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-                n
-            }
-        }
-    };
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
@@ -109,7 +85,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, 0), real())
+    transmit(fd, &mut w, 0).go(real)
 }
 
 /// send(2).
@@ -125,7 +101,7 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ss
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendto(2). On a connected TCP socket the address is ignored.
@@ -147,7 +123,7 @@ pub unsafe fn sendto(
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendmsg(2). On an AF_UNIX socket it may carry descriptors of ours away (see [`super::leave`]).
@@ -158,7 +134,7 @@ pub unsafe fn sendto(
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::sendmsg::real()(fd, msg, flags) };
-    if msg.is_null() {
+    if nowhere(msg) {
         return real();
     }
     // SAFETY: the program's message header.
@@ -175,7 +151,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendmmsg(2): message by message.
@@ -218,13 +194,22 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
 /// As for the call it replaces.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::writev::real()(fd, iov, n) };
+    unsafe { gather(fd, iov, n, 0, || hooks::writev::real()(fd, iov, n)) }
+}
+
+unsafe fn gather(
+    fd: c_int,
+    iov: *const iovec,
+    n: c_int,
+    flags: c_int,
+    real: impl Fn() -> ssize_t,
+) -> ssize_t {
     if fdtable::conn(fd).is_none() || n <= 0 {
         return real();
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
-    way!(transmit(fd, &mut w, 0), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// pwritev2(2): with offset -1 it is a plain writev, with flags.
@@ -233,24 +218,11 @@ pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
 ///
 /// As for the call it replaces.
 pub unsafe fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { writev(fd, iov, n) };
+    // SAFETY: the program's arguments, as they came.
+    let real = || unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) };
+    if at != -1 {
+        return real();
     }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) }
-}
-
-/// pwritev64v2(2): with offset -1 it is a plain writev, with flags.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { writev(fd, iov, n) };
-    }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::pwritev64v2::real()(fd, iov, n, at, flags) }
+    // SAFETY: the program's scatter list.
+    unsafe { gather(fd, iov, n, if flags & RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 }, real) }
 }
