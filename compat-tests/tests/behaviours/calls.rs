@@ -18,6 +18,8 @@ same_everywhere! {
     sendfile => Pair::c("sendfile_splice").arg("sendfile");
     splice_to_the_socket => Pair::c("sendfile_splice").arg("splice_out");
     splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
+    splice_and_sendfile_never_block => Pair::c("sendfile_splice").arg("never_blocks");
+    calls_for_pipes_and_files_only => Pair::c("sendfile_splice").arg("pipes_only");
     fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");
     fdopen_one_stream_both_ways => Pair::c("stdio_socket").arg("fdopen_both");
     dprintf => Pair::c("stdio_socket").arg("dprintf");

@@ -15,6 +15,10 @@ pub mod wait;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use dpfd::family::{Conn, Family, Stage};
+
+use crate::channel;
+
 /// preadv2 and pwritev2: do not wait.
 pub const RWF_NOWAIT: c_int = 8;
 
@@ -41,6 +45,14 @@ impl Way {
                 n
             }
         }
+    }
+}
+
+/// How far a connection has come, after the step that this call may be for it.
+pub fn stage(family: Family, fd: c_int, i: u32, c: &Conn) -> Stage {
+    match channel::advance(family, fd, i, c) {
+        Stage::Accepted => channel::check_live(family, fd, c),
+        stage => stage,
     }
 }
 

@@ -31,11 +31,7 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 #[inline(never)]
 fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    let mut stage = channel::advance(family, fd, i, c);
-    if stage == Stage::Accepted {
-        stage = channel::check_live(family, fd, c);
-    }
-    match stage {
+    match super::stage(family, fd, i, c) {
         Stage::Unused | Stage::Plain => return Way::Kernel,
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: whoever moves the stage counts after it (channel.rs).

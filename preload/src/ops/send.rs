@@ -9,7 +9,7 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
 use crate::walk::{nowhere, Walk};
-use crate::{channel, fdtable, state, tx};
+use crate::{fdtable, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -30,11 +30,7 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 #[inline(never)]
 fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    let mut stage = channel::advance(family, fd, i, c);
-    if stage == Stage::Accepted {
-        stage = channel::check_live(family, fd, c);
-    }
-    match stage {
+    match super::stage(family, fd, i, c) {
         Stage::Unused | Stage::Plain => Way::Kernel,
         Stage::Live if w.is_bad() => Way::Done(Err(libc::EFAULT)),
         Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
@@ -43,6 +39,21 @@ fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way 
             Way::Counted(&c.tx_flight)
         }
     }
+}
+
+/// A call whose bytes only the kernel can move to `fd`.
+pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return real() };
+    let c = family.conn(i);
+    let way = match super::stage(family, fd, i, c) {
+        Stage::Unused | Stage::Plain => Way::Kernel,
+        Stage::Live => Way::Done(tx::by_kernel(family, fd, c, || took(real()))),
+        _ => {
+            c.tx_flight.fetch_add(1, Ordering::SeqCst);
+            Way::Counted(&c.tx_flight)
+        }
+    };
+    way.go(real)
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
