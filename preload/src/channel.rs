@@ -181,9 +181,11 @@ pub fn advance(family: Family, fd: i32, i: u32, c: &Conn) -> Stage {
     c.stage()
 }
 
-/// A low-water mark above one byte: a bell alone would wake nobody (W14).
-fn hides_bells(fd: i32) -> bool {
+/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or somebody who waits for SIGIO, which
+/// comes for the kernel's bytes only (W3).
+fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
+        || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
 /// Turns at which an unanswered side looks again: often at first, then now and then.
@@ -223,7 +225,7 @@ fn client_step(family: Family, fd: i32, i: u32, c: &Conn, stage: Stage, turn: u3
             if !exclusive(family, c) {
                 return give_up(fd, i, c, Reason::Shared);
             }
-            if hides_bells(fd) {
+            if unsuited(fd) {
                 return give_up(fd, i, c, Reason::Option);
             }
             match client::offer(family, fd, c) {
@@ -320,7 +322,7 @@ fn accept(fd: i32, i: u32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, g
     if !c.rx_lock.try_lock(state::me()) {
         return;
     }
-    if hides_bells(fd) {
+    if unsuited(fd) {
         give_up(fd, i, c, Reason::Option);
     } else if c.stage() == Stage::Candidate {
         attach(c, arena, n, Side::Server, generation);

@@ -28,4 +28,17 @@ same_everywhere! {
     fortified_calls => Pair::c("raw_calls").arg("fortified");
     io_uring_set_up_before => Pair::c("uring").arg("before");
     io_uring_set_up_after => Pair::c("uring").arg("after");
+    io_uring_set_up_by_a_library => Pair::c("uring").arg("after").arg("1");
+    io_uring_set_up_by_a_library_before => Pair::c("uring").arg("before").arg("1");
+    io_uring_set_up_by_a_plug_in => Pair::c("uring").arg("after").arg("2");
+    io_submit_of_a_library => Pair::c("kernel_aio").arg("library");
+    io_submit_of_a_plug_in => Pair::c("kernel_aio").arg("plugin");
+    io_submit_by_number => Pair::c("kernel_aio").arg("number");
+    aio_read_and_aio_write => Pair::c("kernel_aio").arg("posix");
+    sigio_by_fcntl => Pair::c("sigio").arg("fcntl");
+    sigio_by_ioctl => Pair::c("sigio").arg("ioctl");
+    sigio_from_the_beginning => Pair::c("sigio").arg("before");
+    sigio_with_a_signal_of_ones_own => Pair::c("sigio").arg("queued");
+    sigio_taken_back => Pair::c("sigio").arg("off");
+    lio_listio => Pair::c("kernel_aio").arg("list");
 }

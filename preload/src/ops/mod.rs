@@ -1,6 +1,7 @@
 //! What the hooks do, by family of calls. Each has three outcomes: done, fail with an errno, or leave it to
 //! the kernel.
 
+pub mod aside;
 pub mod copy;
 pub mod fd;
 pub mod leave;
