@@ -2,6 +2,9 @@
  * A program that is started reads and writes a connection that it only inherited, under its number 9.
  * Modes: system, popen, spawn (posix_spawn without file actions), vfork, number (execve through syscall(2)).
  * With close-on-exec (argument 1) the program finds nothing there, and the parent goes on.
+ * Modes close and half: the peer says something, does nothing more with the connection, and closes it or shuts down
+ * sending; before that, or after it (argument 1), a program is started. Mode stream: it says more than fits anywhere,
+ * and programs are started while that is read.
  */
 #include "common.h"
 
@@ -11,6 +14,7 @@
 extern char **environ;
 
 #define BYTES 20000
+#define STREAM 3000000
 
 static char data[BYTES];
 
@@ -62,8 +66,63 @@ static void child_writes(int fd, uint64_t *position) {
     *position += 10000;
 }
 
+static bool ends(void) { return mode_is("close") || mode_is("half"); }
+
+static void last_words(int fd) {
+    await_mark(argument(0, 0) == 1 ? "over" : "said");
+    CHECK(system("true") == 0);
+    mark("started", 0);
+    await_mark("over");
+    say("last words: %llu bytes", (unsigned long long)read_to_eof(fd, NULL));
+    if (mode_is("half"))
+        write_all(fd, "heard", 5);
+}
+
+static void stream(int fd) {
+    ask(fd, STREAM);
+    for (uint64_t position = 0; position < STREAM;) {
+        if (position > 0 && position < STREAM / 2)
+            CHECK(system("true") == 0);
+        for (int i = 0; i < 50 && position < STREAM; i++) {
+            ssize_t n = MUST(read(fd, data, 1000));
+            CHECK(n > 0 && is_pattern(data, (size_t)n, position));
+            position += (uint64_t)n;
+        }
+    }
+    say("%d bytes in order", STREAM);
+}
+
+void helper(int fd) {
+    if (!ends()) {
+        serve_asks(fd);
+        return;
+    }
+    write_all(fd, data, 5000);
+    mark("said", 0);
+    if (argument(0, 0) == 0)
+        await_mark("started");
+    if (mode_is("close"))
+        MUST(close(fd));
+    if (mode_is("half"))
+        MUST(shutdown(fd, SHUT_WR));
+    mark("over", 0);
+    if (mode_is("half")) {
+        read_exact(fd, data, 5);
+        say("%.5s", data);
+    }
+    exit(0);
+}
+
 void tester(int fd) {
     uint64_t position = 0;
+    if (ends()) {
+        last_words(fd);
+        return;
+    }
+    if (mode_is("stream")) {
+        stream(fd);
+        return;
+    }
     if (argument(0, 0) == 1) {
         MUST(fcntl(fd, F_SETFD, FD_CLOEXEC));
     } else {

@@ -8,7 +8,7 @@ use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, rx, state};
+use crate::{channel, client, door, epoll, leave, rx, state};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -70,7 +70,11 @@ fn drop_ref(fd: i32, i: u32) {
     let c = family.conn(i);
     let last = channel::exclusive(family, c);
     if last && c.stage() == Stage::Live {
-        farewell(family, fd, c);
+        leave::follow_if_left(family, fd, c);
+        // Who left has given the socket to others: how it ends is not for us to say.
+        if !channel::receiving(c).word.is_raw() {
+            farewell(family, fd, c);
+        }
     }
     c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
     if last {
@@ -141,7 +145,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Conn(i));
             if (0..=2).contains(&new) {
                 // A connection as standard input or output: stdio uses it inside itself.
-                crate::leave::leave(new, Reason::Stdio);
+                leave::leave(new, Reason::Stdio);
             }
         }
         Entry::Listener(i) => {

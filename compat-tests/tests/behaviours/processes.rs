@@ -25,6 +25,11 @@ same_everywhere! {
     inherited_by_posix_spawn => Pair::c("inherit").arg("spawn");
     inherited_by_vfork_and_exec => Pair::c("inherit").arg("vfork");
     inherited_by_exec_through_syscall => Pair::c("inherit").arg("number");
+    last_words_before_a_close => Pair::c("inherit").arg("close");
+    last_words_before_a_shutdown => Pair::c("inherit").arg("half");
+    last_words_after_a_close => Pair::c("inherit").arg("close").arg("1");
+    last_words_after_a_shutdown => Pair::c("inherit").arg("half").arg("1");
+    start_programs_in_the_middle_of_a_stream => Pair::c("inherit").arg("stream");
     not_inherited => Pair::c("inherit").arg("system").arg("1");
     start_programs_meanwhile => Pair::c("spawn");
 }
