@@ -175,6 +175,8 @@ fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
         }
     }
     c.rx_lock.unlock();
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
 }
 
 /// One attempt that does not block and arms nothing.
@@ -410,6 +412,8 @@ fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settle
     c.rx_lock.lock(state::me(), family);
     let result = settle_locked(fd, c, &rx, arm, ask);
     c.rx_lock.unlock();
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
     result
 }
 
