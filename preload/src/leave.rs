@@ -47,16 +47,17 @@ pub fn leave(fd: i32, why: Reason) {
             if slot {
                 channel::check_live(family, fd, c);
             }
-            if !slot || live(family, fd, c, why) || c.stage() != Stage::Live {
-                c.set_stage(Stage::Plain);
-            }
+            gone(c, !slot || live(family, fd, c, why) || c.stage() != Stage::Live);
         }
-        Stage::Live => {
-            if live(family, fd, c, why) {
-                c.set_stage(Stage::Plain);
-            }
-        }
+        Stage::Live => gone(c, live(family, fd, c, why)),
         _ => {}
+    }
+}
+
+/// Plain TCP for every call, unless something in the ring is still to be read.
+fn gone(c: &Conn, entirely: bool) {
+    if entirely {
+        c.set_stage(Stage::Plain);
     }
 }
 
