@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Stage};
+use dpfd::family::{Conn, Family, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Way, RWF_NOWAIT};
@@ -30,13 +30,27 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 #[inline(never)]
 fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
+    way(family, fd, i, c).unwrap_or_else(|| {
+        if w.is_bad() {
+            return Way::Done(Err(libc::EFAULT));
+        }
+        Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags)))
+    })
+}
+
+/// The kernel's way, or `None` for a live channel.
+fn way(family: Family, fd: c_int, i: u32, c: &'static Conn) -> Option<Way> {
     match super::stage(family, fd, i, c) {
-        Stage::Unused | Stage::Plain => Way::Kernel,
-        Stage::Live if w.is_bad() => Way::Done(Err(libc::EFAULT)),
-        Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
+        Stage::Unused | Stage::Plain => Some(Way::Kernel),
+        Stage::Live => None,
         _ => {
+            // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            Way::Counted(&c.tx_flight)
+            if c.stage() != Stage::Live {
+                return Some(Way::Counted(&c.tx_flight));
+            }
+            c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+            None
         }
     }
 }
@@ -45,15 +59,8 @@ fn slow(fd: c_int, i: u32, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way 
 pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return real() };
     let c = family.conn(i);
-    let way = match super::stage(family, fd, i, c) {
-        Stage::Unused | Stage::Plain => Way::Kernel,
-        Stage::Live => Way::Done(tx::by_kernel(family, fd, c, || took(real()))),
-        _ => {
-            c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            Way::Counted(&c.tx_flight)
-        }
-    };
-    way.go(real)
+    let live = || Way::Done(tx::by_kernel(family, fd, c, || took(real())));
+    way(family, fd, i, c).unwrap_or_else(live).go(&real)
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
