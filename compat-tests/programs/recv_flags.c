@@ -181,6 +181,24 @@ static void bad_address(int fd) {
     outcome("send from a bad address", send(fd, (void *)8, 5, 0));
     have(fd, 10);
     take(fd, 10);
+    char buffer[10];
+    void *const beyond = (void *)-4096;
+    struct iovec pieces[] = {{beyond, 5}, {buffer, 5}}, later[] = {{buffer, 5}, {NULL, 5}};
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2}, no_list = {.msg_iov = beyond, .msg_iovlen = 1};
+    have(fd, 10);
+    outcome("read into the kernel", read(fd, beyond, 5));
+    outcome("write from the kernel", write(fd, beyond, 5));
+    outcome("recvmsg, first piece", recvmsg(fd, &message, 0));
+    outcome("sendmsg, first piece", sendmsg(fd, &message, 0));
+    outcome("recvmsg, no list", recvmsg(fd, &no_list, 0));
+    outcome("sendmsg, no list", sendmsg(fd, &no_list, 0));
+    outcome("recvmsg, no message", recvmsg(fd, beyond, 0));
+    outcome("readv, second piece", readv(fd, later, 2));
+    take(fd, 10);
+    outcome("recvmsg with MSG_TRUNC", (ask(fd, 10), message.msg_iov = later, recvmsg(fd, &message, MSG_TRUNC | MSG_WAITALL)));
+    taken += 10;
+    have(fd, 10);
+    take(fd, 10);
 }
 
 static void pending(int fd) {

@@ -191,9 +191,11 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     c.stage()
 }
 
-/// A low-water mark above one byte: a bell alone would wake nobody (W14).
-fn hides_bells(fd: i32) -> bool {
+/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or somebody who waits for SIGIO, which
+/// comes for the kernel's bytes only (W3).
+fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
+        || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
 /// Turns at which an unanswered side looks again: often at first, then now and then.
@@ -228,7 +230,7 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
         return give_up(c, Reason::Shared);
     }
-    if hides_bells(fd) {
+    if unsuited(fd) {
         return give_up(c, Reason::Option);
     }
     match client::offer(family, fd, c) {
@@ -330,7 +332,7 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
 
 /// Server: takes the offer.
 fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
-    if hides_bells(fd) {
+    if unsuited(fd) {
         give_up(c, Reason::Option);
     } else if !same_socket(fd, arena.slot(n), Side::Server) {
         give_up(c, Reason::State);

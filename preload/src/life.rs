@@ -9,7 +9,7 @@ use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, rx, state};
+use crate::{channel, client, door, epoll, leave, rx, state};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -72,7 +72,11 @@ fn drop_ref(fd: i32, i: u32) {
     let last = channel::exclusive(family, c);
     if c.stage() == Stage::Live {
         if last {
-            farewell(family, fd, c);
+            leave::follow_if_left(family, fd, c);
+            // Who left has given the socket to others: how it ends is not for us to say.
+            if !channel::receiving(c).word.is_raw() {
+                farewell(family, fd, c);
+            }
         } else {
             // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
             rx::settle(family, fd, c, true);
@@ -149,7 +153,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Conn(i));
             if (0..=2).contains(&new) {
                 // A connection as standard input or output: stdio uses it inside itself.
-                crate::leave::leave(new, Reason::Stdio);
+                leave::leave(new, Reason::Stdio);
             }
         }
         Entry::Listener(i) => {

@@ -35,7 +35,10 @@ pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
 /// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
 pub(super) fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settled {
     let rx = channel::receiving(c);
-    locked(family, fd, c, || settle_locked(fd, c, &rx, arm, ask)).unwrap_or(Settled::Busy)
+    let settled = locked(family, fd, c, || settle_locked(fd, c, &rx, arm, ask)).unwrap_or(Settled::Busy);
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
+    settled
 }
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
@@ -117,6 +120,8 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             drain(fd, c, there);
         }
     });
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
 }
 
 /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.
