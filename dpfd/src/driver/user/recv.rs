@@ -47,6 +47,22 @@ impl Inner {
     /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM at the first call.
     #[inline]
     pub fn recv(&self, fd: i32) -> Result<Got> {
+        loop {
+            if let Some(got) = self.recv_or_sleep(fd)? {
+                return Ok(got);
+            }
+            unix::await_message(fd).map_err(Error::system("recv"))?;
+        }
+    }
+
+    /// The same up to where it would sleep. None: the caller sleeps, until the descriptor is readable, and calls
+    /// again; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline]
+    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
         let visits = self.visits.load(Ordering::Relaxed);
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
@@ -57,7 +73,7 @@ impl Inner {
             if !rx.hot {
                 self.make_truthful(&mut rx, fd)?;
             }
-            return Ok(got);
+            return Ok(Some(got));
         }
         self.wait(rx, fd)
     }
@@ -83,7 +99,7 @@ impl Inner {
     }
 
     #[cold]
-    fn wait<'a>(&'a self, mut rx: MutexGuard<'a, Rx>, fd: i32) -> Result<Got> {
+    fn wait<'a>(&'a self, mut rx: MutexGuard<'a, Rx>, fd: i32) -> Result<Option<Got>> {
         if self.inbox.get().is_none() {
             drop(rx);
             self.start_pool(None)?;
@@ -104,7 +120,7 @@ impl Inner {
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd)?;
                 }
-                return Ok(got);
+                return Ok(Some(got));
             }
             if rx.tokens.returned > 0 {
                 self.give_back(&mut rx);
@@ -124,12 +140,9 @@ impl Inner {
             if !waits || (was_hot && raw::is_nonblocking(fd)) {
                 return Err(Error::WouldBlock);
             }
-            drop(rx);
             self.sleeps.fetch_add(1, Ordering::Relaxed);
-            unix::await_message(fd).map_err(Error::system("recv"))?;
-            rx = self.rx();
             // Woken in the kernel: the next wait may be long again, so it is not hot yet.
-            asked = false;
+            return Ok(None);
         }
     }
 
