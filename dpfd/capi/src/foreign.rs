@@ -24,6 +24,8 @@ pub struct Foreign {
 struct Read {
     lent: VecDeque<Box<[u8]>>,
     peer: Addr,
+    /// Takes any packet: another process may read the one whose length was asked for.
+    buf: Vec<u8>,
 }
 
 impl Foreign {
@@ -33,11 +35,13 @@ impl Foreign {
 
     /// The next message: its first byte, and its length. None: there is none, and the caller may sleep.
     pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
+        let mut read = self.read();
         loop {
-            // All that waits is an upper limit for one.
-            let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?;
-            let mut bytes = vec![0; there];
-            let mut got = match unix::recv(fd, &mut bytes, libc::MSG_DONTWAIT) {
+            let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest(fd));
+            if read.buf.len() < there {
+                read.buf.resize(there, 0);
+            }
+            let mut got = match unix::recv(fd, &mut read.buf, libc::MSG_DONTWAIT) {
                 Ok(got) => got,
                 Err(libc::EAGAIN) if raw::is_nonblocking(fd) => return Err(Error::WouldBlock.into()),
                 Err(libc::EAGAIN) => return Ok(None),
@@ -52,10 +56,8 @@ impl Foreign {
                 }
                 continue; // a bell
             }
-            bytes.truncate(got.len);
-            let bytes = bytes.into_boxed_slice();
+            let bytes: Box<[u8]> = read.buf[..got.len.min(read.buf.len())].into();
             let place = (bytes.as_ptr(), bytes.len());
-            let mut read = self.read();
             read.peer = tag.map_or(Addr::default(), |t| t.from);
             read.lent.push_back(bytes);
             return Ok(Some(place));
