@@ -6,19 +6,25 @@ CARGO ?= cargo
 INSTALL ?= install
 
 bindir = $(DESTDIR)$(PREFIX)/bin
+libdir = $(DESTDIR)$(PREFIX)/lib
+includedir = $(DESTDIR)$(PREFIX)/include
 # dp looks for the shim in ../lib/dp from where it is itself.
 shimdir = $(DESTDIR)$(PREFIX)/lib/dp
 mandir = $(DESTDIR)$(PREFIX)/share/man
 
 target = $(or $(CARGO_TARGET_DIR),target)
+version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# What Rust's own library needs.
+c_libs = -lgcc_s -lpthread -lm -ldl
 man1 = $(notdir $(wildcard man/*.1))
+man3 = $(notdir $(wildcard man/*.3))
 man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
 
-.PHONY: help build demo check check-long bench install uninstall clean
+.PHONY: help build libdp demo check check-long bench install uninstall clean
 
 help:
-	@echo 'make build       the command dp and the shim, in $(target)/release'
+	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
 	@echo 'make demo        redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side'
 	@echo 'make check       everything a change must pass (set CI=true to let skips fail)'
 	@echo 'make check-long  the same, then soaks, storms and licences'
@@ -28,7 +34,19 @@ help:
 	@echo 'make clean       removes $(target)'
 
 build:
-	$(CARGO) build --release -p dpfd -p dp-preload
+	$(CARGO) build --release -p dpfd -p dp-preload -p dp-capi
+	@$(MAKE) --no-print-directory libdp
+
+# A cdylib has neither versions of its symbols nor a SONAME: the static library is linked once more, whole.
+libdp: $(target)/release/libdp.so.1
+
+$(target)/release/libdp.so.1: $(target)/release/libdp.so
+	ln -sf libdp.so $@
+
+$(target)/release/libdp.so: $(target)/release/libdp.a dpfd/capi/libdp.map
+	$(CC) -shared -o $@.$$$$ -Wl,-soname,libdp.so.1 -Wl,--version-script,dpfd/capi/libdp.map \
+		-Wl,--whole-archive $< -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--as-needed -Wl,-z,now \
+		-Wl,-z,nodelete -Wl,-z,defs $(c_libs) && mv $@.$$$$ $@
 
 demo:
 	@CARGO='$(CARGO)' ./.ci/demo $(ARGS)
@@ -46,18 +64,27 @@ bench:
 
 # Does not build: `make build`, then `sudo make install`.
 install:
-	@test -x $(target)/release/dp && test -f $(target)/release/libdp_preload.so || \
-		{ echo 'install: $(target)/release has no dp and libdp_preload.so; run make build first' >&2; exit 1; }
-	$(INSTALL) -d $(bindir) $(shimdir) $(mandir)/man1 $(mandir)/man5 $(mandir)/man7
+	@for f in dp libdp_preload.so libdp.so libdp.a; do test -f $(target)/release/$$f || \
+		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
+	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 5 7)
 	$(INSTALL) -m 755 $(target)/release/dp $(bindir)/dp
 	$(INSTALL) -m 755 $(target)/release/libdp_preload.so $(shimdir)/libdp_preload.so
+	$(INSTALL) -m 755 $(target)/release/libdp.so $(libdir)/libdp.so.1
+	ln -sf libdp.so.1 $(libdir)/libdp.so
+	$(INSTALL) -m 644 $(target)/release/libdp.a $(libdir)/libdp.a
+	$(INSTALL) -m 644 dpfd/capi/include/dp.h $(includedir)/dp.h
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in \
+		>$(libdir)/pkgconfig/dp.pc
 	$(INSTALL) -m 644 $(addprefix man/,$(man1)) $(mandir)/man1
+	$(INSTALL) -m 644 $(addprefix man/,$(man3)) $(mandir)/man3
 	$(INSTALL) -m 644 $(addprefix man/,$(man5)) $(mandir)/man5
 	$(INSTALL) -m 644 $(addprefix man/,$(man7)) $(mandir)/man7
 
 uninstall:
-	rm -f $(bindir)/dp $(shimdir)/libdp_preload.so
-	rm -f $(addprefix $(mandir)/man1/,$(man1)) $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
+	rm -f $(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a)
+	rm -f $(includedir)/dp.h $(libdir)/pkgconfig/dp.pc
+	rm -f $(addprefix $(mandir)/man1/,$(man1)) $(addprefix $(mandir)/man3/,$(man3))
+	rm -f $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
 	-rmdir $(shimdir) 2>/dev/null
 
 clean:

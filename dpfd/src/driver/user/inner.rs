@@ -114,6 +114,8 @@ pub struct Inner {
     pub sleeps: AtomicU64,
     /// As above.
     pub full: AtomicU64,
+    /// Told when everything is over, with the serial number: whoever keeps the endpoint by number lets go of it.
+    pub at_end: OnceLock<fn(u32)>,
 }
 
 fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -142,6 +144,7 @@ impl Inner {
             max_spin: AtomicU32::new(DEFAULT_SPIN),
             sleeps: AtomicU64::new(0),
             full: AtomicU64::new(0),
+            at_end: OnceLock::new(),
         }
     }
 

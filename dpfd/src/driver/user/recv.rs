@@ -45,6 +45,22 @@ impl Inner {
     /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM at the first call.
     #[inline]
     pub fn recv(&self, fd: i32) -> Result<Got> {
+        loop {
+            if let Some(got) = self.recv_or_sleep(fd)? {
+                return Ok(got);
+            }
+            unix::await_message(fd).map_err(Error::system("recv"))?;
+        }
+    }
+
+    /// The same up to where it would sleep. None: the caller sleeps, until the descriptor is readable, and calls
+    /// again; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline]
+    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
         let visits = self.visits.load(Ordering::Relaxed);
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
@@ -55,7 +71,7 @@ impl Inner {
             if !rx.hot {
                 self.make_truthful(&mut rx, fd)?;
             }
-            return Ok(got);
+            return Ok(Some(got));
         }
         self.wait(rx, fd)
     }
@@ -81,7 +97,7 @@ impl Inner {
     }
 
     #[cold]
-    fn wait<'a>(&'a self, mut rx: MutexGuard<'a, Rx>, fd: i32) -> Result<Got> {
+    fn wait<'a>(&'a self, mut rx: MutexGuard<'a, Rx>, fd: i32) -> Result<Option<Got>> {
         if self.inbox.get().is_none() {
             drop(rx);
             self.start_pool(None)?;
@@ -102,7 +118,7 @@ impl Inner {
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd)?;
                 }
-                return Ok(got);
+                return Ok(Some(got));
             }
             if rx.tokens.returned > 0 {
                 self.give_back(&mut rx);
@@ -123,12 +139,9 @@ impl Inner {
             if !waits || (was_hot && raw::is_nonblocking(fd)) {
                 return Err(Error::WouldBlock);
             }
-            drop(rx);
             self.sleeps.fetch_add(1, Ordering::Relaxed);
-            unix::await_message(fd).map_err(Error::system("recv"))?;
-            rx = self.rx();
             // Woken in the kernel: the next wait may be long again, so it is not hot yet.
-            (asked, spun) = (false, false);
+            return Ok(None);
         }
     }
 

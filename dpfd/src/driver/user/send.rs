@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::inner::{Inner, Tx, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Link, Path, Way};
@@ -67,6 +67,16 @@ impl Inner {
     /// [`Error::Interrupted`], [`Error::Closed`].
     #[inline]
     pub fn send(&self, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
+        self.send_for(Duration::MAX, fd, to, msg)
+    }
+
+    /// The same, but a wait ends with [`Error::WouldBlock`] after about `patience`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::send`].
+    #[inline]
+    pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();
         let ix = match to {
             None => tx.target.ok_or(Error::NoTarget)?,
@@ -78,7 +88,7 @@ impl Inner {
                 return Ok(());
             }
         }
-        self.send_slow(tx, ix, fd, msg)
+        self.send_slow(tx, ix, patience, fd, msg)
     }
 
     fn link_to(&self, tx: &mut Tx, to: Addr) -> Result<usize> {
@@ -91,11 +101,19 @@ impl Inner {
     }
 
     #[cold]
-    fn send_slow<'a>(&'a self, mut tx: MutexGuard<'a, Tx>, ix: usize, fd: i32, msg: &[u8]) -> Result<()> {
+    fn send_slow<'a>(
+        &'a self,
+        mut tx: MutexGuard<'a, Tx>,
+        ix: usize,
+        patience: Duration,
+        fd: i32,
+        msg: &[u8],
+    ) -> Result<()> {
         if msg.len() > MAX_MESSAGE {
             return Err(Error::TooLong { len: msg.len(), to: tx.links[ix].to, limit: MAX_MESSAGE });
         }
         let waits = || !raw::is_nonblocking(fd);
+        let mut begun = None;
         let mut load = Load { msg, far: None };
         loop {
             // A plain write that waits in the pair was sent before.
@@ -134,6 +152,9 @@ impl Inner {
             let room = unix::wait(fd, libc::POLLOUT, 10).map_err(Error::system("poll"))?;
             if self.is_closed() {
                 return Err(Error::Closed);
+            }
+            if begun.get_or_insert_with(Instant::now).elapsed() >= patience {
+                return Err(Error::WouldBlock);
             }
             if room & libc::POLLOUT != 0 {
                 // It waits for its receiver's pool, not for room.

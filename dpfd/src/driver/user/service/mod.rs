@@ -305,6 +305,10 @@ impl Service {
         let mut tx = local.inner.tx();
         tx.links.clear();
         tx.target = None;
+        drop(tx);
+        if let Some(told) = local.inner.at_end.get() {
+            told(serial);
+        }
     }
 
     fn retry_soon(&mut self) {

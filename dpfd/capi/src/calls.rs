@@ -1,0 +1,205 @@
+//! Opening, sending, receiving, closing. What they do is in section 3 of the manual; `dp.h` has it in short.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::slice;
+use std::time::Duration;
+
+use dpfd::driver::user::process::Process;
+use dpfd::sys::raw;
+use dpfd::{Addr, Dpid, Error, Nid};
+use libc::ssize_t;
+
+use crate::fault::{fail, Fault, Res};
+use crate::foreign::Foreign;
+use crate::table::{self, Use, Way};
+use crate::thread;
+
+/// How long a sender waits before it looks whether its thread was cancelled.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// An int that must be a DPID.
+fn dpid(number: c_int) -> Result<Dpid, Error> {
+    Dpid::try_from(number).map_err(|_| Error::BadDpid(number.into()))
+}
+
+/// Where to: a NID and a DPID.
+fn address(nid: c_int, number: c_int) -> Result<Addr, Error> {
+    let nid = Nid::try_from(nid).map_err(|_| Error::BadNid(nid.into()))?;
+    Ok(Addr { nid, dpid: dpid(number)? })
+}
+
+/// See dp_open(3).
+#[no_mangle]
+pub extern "C" fn dp_open(number: c_int) -> c_int {
+    let open = || {
+        let (fd, inner) = Process::current()?.open(dpid(number)?)?;
+        // As open(2) does; a Rust program's descriptors do not outlive an exec.
+        raw::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0).map_err(|e| Fault::system("fcntl", e))?;
+        table::enter(fd, inner)
+    };
+    thread::guarded(open).unwrap_or(-1)
+}
+
+/// See dp_close(3).
+#[no_mangle]
+pub extern "C" fn dp_close(fd: c_int) -> c_int {
+    let close = || {
+        table::forget(fd, &table::find(fd, Way::Out)?);
+        raw::close(fd);
+        Ok(0)
+    };
+    thread::guarded(close).unwrap_or(-1)
+}
+
+/// See dp_target(3).
+#[no_mangle]
+pub extern "C" fn dp_target(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
+    let target = || {
+        let set = |own: &Use| own.set_target(address(nid, dpid)?);
+        table::on(fd, Way::Out, set, |_| Err(Fault::OnlyOpener(fd)))
+    };
+    thread::guarded(target).map_or(-1, |()| 0)
+}
+
+/// How a step of sending ended.
+enum Sent {
+    Done,
+    /// It waits for room: once more.
+    Again,
+    /// The endpoint is another process's.
+    Plainly,
+}
+
+#[inline(always)]
+fn send_step(fd: c_int, to: Option<(c_int, c_int)>, msg: &[u8]) -> Res<Sent> {
+    let ours = |own: &Use| {
+        let to = to.map(|(nid, dpid)| address(nid, dpid)).transpose()?;
+        match own.send_for(PATIENCE, fd, to, msg) {
+            Ok(()) => Ok(Sent::Done),
+            Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => Ok(Sent::Again),
+            Err(e) => Err(e),
+        }
+    };
+    let theirs = |_: &Foreign| if to.is_some() { Err(Fault::OnlyOpener(fd)) } else { Ok(Sent::Plainly) };
+    table::on(fd, Way::Out, ours, theirs)
+}
+
+#[inline(always)]
+unsafe fn send(fd: c_int, to: Option<(c_int, c_int)>, msg: *const c_void, len: usize) -> ssize_t {
+    let bytes: &[u8] = if len == 0 {
+        &[]
+    } else if msg.is_null() {
+        return fail(Fault::Null("the message")) as ssize_t;
+    } else if len > ssize_t::MAX as usize {
+        let limit = dpfd::driver::user::inner::MAX_MESSAGE;
+        return fail(Error::TooLong { len, to: Addr::default(), limit }.into()) as ssize_t;
+    } else {
+        // SAFETY: the caller's promise, for every function of the interface: `len` readable bytes.
+        unsafe { slice::from_raw_parts(msg.cast(), len) }
+    };
+    loop {
+        let done = match thread::guarded(|| send_step(fd, to, bytes)) {
+            Ok(Sent::Done) => Ok(()),
+            Ok(Sent::Again) => {
+                thread::may_be_cancelled();
+                continue;
+            }
+            // SAFETY: as above.
+            Ok(Sent::Plainly) => unsafe { thread::send_plainly(fd, bytes.as_ptr().cast(), len) },
+            Err(e) => Err(e),
+        };
+        return done.map_or(-1, |()| len as ssize_t);
+    }
+}
+
+/// See dp_write(3).
+///
+/// # Safety
+///
+/// `msg` is readable for `len` bytes.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_write(fd: c_int, msg: *const c_void, len: usize) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { send(fd, None, msg, len) }
+}
+
+/// See dp_sendto(3).
+///
+/// # Safety
+///
+/// `msg` is readable for `len` bytes.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_sendto(
+    fd: c_int,
+    msg: *const c_void,
+    len: usize,
+    nid: c_int,
+    dpid: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { send(fd, Some((nid, dpid)), msg, len) }
+}
+
+#[inline(always)]
+fn recv_step(fd: c_int) -> Res<Option<(*const u8, usize)>> {
+    let ours = |own: &Use| match own.recv_or_sleep(fd)? {
+        Some(got) => Ok(Some((got.address(), got.len))),
+        None if own.is_behind(fd).is_ok_and(|same| same) => Ok(None),
+        None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
+    };
+    table::on(fd, Way::In, ours, |foreign| foreign.recv(fd))
+}
+
+/// See dp_read(3).
+///
+/// # Safety
+///
+/// `message` is NULL, or a pointer can be written there.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) -> ssize_t {
+    loop {
+        match thread::guarded(|| recv_step(fd)) {
+            Ok(Some((address, len))) => {
+                if !message.is_null() {
+                    // SAFETY: the caller's promise.
+                    unsafe { *message = address.cast_mut().cast() };
+                }
+                return len as ssize_t;
+            }
+            Ok(None) if thread::sleep_for_message(fd).is_ok() => {}
+            _ => return -1,
+        }
+    }
+}
+
+/// See dp_peer(3).
+///
+/// # Safety
+///
+/// `nid` and `dpid` are NULL, or an int can be written there.
+#[no_mangle]
+pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -> c_int {
+    let peer = || table::on(fd, Way::In, |own| Ok(own.rx().peer), |foreign| Ok(foreign.peer()));
+    let Ok(from) = thread::guarded(peer) else { return -1 };
+    // SAFETY: the caller's promise; NULL is left alone.
+    unsafe {
+        if let Some(nid) = nid.as_mut() {
+            *nid = from.nid.into();
+        }
+        if let Some(dpid) = dpid.as_mut() {
+            *dpid = from.dpid.into();
+        }
+    }
+    0
+}
+
+/// See dp_fsync(3).
+#[no_mangle]
+pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
+    let release = || {
+        let count = usize::try_from(n).map_err(|_| Fault::Negative(n))?;
+        table::on(fd, Way::In, |own| own.release_oldest(count), |foreign| foreign.release(count))
+    };
+    thread::guarded(release).map_or(-1, |()| 0)
+}

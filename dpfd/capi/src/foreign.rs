@@ -1,0 +1,109 @@
+//! Endpoints that another process opened, come here by fork(2), exec(3) or SCM_RIGHTS.
+//!
+//! Their pools and edges are in the opener; here they are what their descriptors are: one packet is one message.
+//! `dp_write` sends plainly, and the opener's service takes it to the target; `dp_read` copies the next message
+//! into memory of its own, which lasts until `dp_fsync`.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dpfd::driver::user::inner::Tag;
+use dpfd::sys::{raw, unix};
+use dpfd::{Addr, Error};
+
+use crate::fault::{Fault, Res};
+
+/// What was read here and not released.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    read: Mutex<Read>,
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    lent: VecDeque<Box<[u8]>>,
+    peer: Addr,
+    /// Takes any packet: another process may read the one whose length was asked for.
+    buf: Vec<u8>,
+}
+
+impl Foreign {
+    fn read(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next message: its first byte, and its length. None: there is none, and the caller may sleep.
+    pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
+        let mut read = self.read();
+        loop {
+            let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest(fd));
+            if read.buf.len() < there {
+                read.buf.resize(there, 0);
+            }
+            let mut got = match unix::recv(fd, &mut read.buf, libc::MSG_DONTWAIT) {
+                Ok(got) => got,
+                Err(libc::EAGAIN) if raw::is_nonblocking(fd) => return Err(Error::WouldBlock.into()),
+                Err(libc::EAGAIN) => return Ok(None),
+                Err(libc::EINTR) => continue,
+                Err(libc::ECONNRESET) => return Err(Fault::OpenerGone(fd)),
+                Err(errno) => return Err(Fault::system("recvmsg", errno)),
+            };
+            let tag = got.fds[0].take().and_then(Tag::read);
+            if tag.is_none() && got.len == 0 {
+                if unix::wait(fd, 0, 0).is_ok_and(|events| events & libc::POLLHUP != 0) {
+                    return Err(Fault::OpenerGone(fd));
+                }
+                continue; // a bell
+            }
+            let bytes: Box<[u8]> = read.buf[..got.len.min(read.buf.len())].into();
+            let place = (bytes.as_ptr(), bytes.len());
+            read.peer = tag.map_or(Addr::default(), |t| t.from);
+            read.lent.push_back(bytes);
+            return Ok(Some(place));
+        }
+    }
+
+    /// Releases the `n` oldest messages.
+    pub fn release(&self, n: usize) -> Res<()> {
+        let mut read = self.read();
+        let lent = read.lent.len();
+        if n > lent {
+            return Err(Error::NotLent { asked: n, lent }.into());
+        }
+        read.lent.drain(..n);
+        Ok(())
+    }
+
+    /// Who sent what was read last.
+    pub fn peer(&self) -> Addr {
+        self.read().peer
+    }
+
+    /// Messages read and not released.
+    pub fn lent(&self) -> usize {
+        self.read().lent.len()
+    }
+}
+
+/// Whether it can be an endpoint: a SEQPACKET socket of AF_UNIX.
+pub fn looks_like_one(fd: c_int) -> bool {
+    let option = |name| raw::getsockopt_int(fd, libc::SOL_SOCKET, name);
+    option(libc::SO_DOMAIN) == Ok(libc::AF_UNIX) && option(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
+}
+
+/// Longest message that a plain write takes, bytes; unix(7) keeps 32 bytes of the buffer for itself.
+pub fn longest(fd: c_int) -> usize {
+    let size = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+    (size.max(32) - 32) as usize
+}
+
+/// Why a plain send failed.
+pub fn send_fault(fd: c_int, len: usize, errno: c_int) -> Fault {
+    match errno {
+        libc::EPIPE | libc::ECONNRESET => Fault::OpenerGone(fd),
+        libc::EBADF => Fault::NotOpen(fd),
+        libc::EMSGSIZE => Error::TooLong { len, to: Addr::default(), limit: longest(fd) }.into(),
+        errno => Fault::system("send", errno),
+    }
+}

@@ -1,0 +1,314 @@
+//! From a descriptor to the endpoint of this process behind it.
+//!
+//! ```text
+//!   CHUNKS[fd / 1024] -> [slot; 1024] -> Shell { users sending | users receiving | endpoint, inode }
+//! ```
+//!
+//! A call loads the slot, counts itself among the shell's users, and loads the slot again: either it still names
+//! the shell, and then whoever takes the endpoint out sees the user and leaves the endpoint to it; or it does not,
+//! and the call looks again from the start. Shells are never given back to the allocator, only used again, so
+//! counting on a stale one does no harm. Sending and receiving threads count on lines of their own.
+//!
+//! A slot is a shortcut. The truth is the list of live shells, by the inode of their sockets: it knows copies made
+//! by dup(2), and numbers beyond the table. A shell leaves the list when the service says that the endpoint is
+//! over, however its descriptors were closed; its number fails from the moment the hang-up was seen. An endpoint
+//! that was ever used through a copy has no shortcut any more: its calls cost an fstat(2).
+//!
+//! A child of a fork has the parent's table, but none of its endpoints: they carry the parent's generation.
+
+mod slots;
+
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dpfd::driver::user::inner::Inner;
+use dpfd::sys::process;
+use dpfd::Error;
+
+use crate::fault::{Fault, Res};
+use crate::foreign::{self, Foreign};
+use slots::slot;
+
+/// What a call is about to do; each has a line of its own to count on.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// Sending, and everything else.
+    Out,
+    /// Receiving and releasing.
+    In,
+}
+
+#[repr(align(64))]
+struct Line(AtomicU32);
+
+/// An endpoint's place. Lives for ever; what is in it does not.
+pub struct Shell {
+    users: [Line; 2],
+    /// The endpoint is to be dropped by the last user.
+    leaving: AtomicBool,
+    /// Its only slot, and the inode of its socket.
+    name: UnsafeCell<(c_int, u64)>,
+    /// There from before the shell is published until it has no user.
+    inner: UnsafeCell<Option<Arc<Inner>>>,
+}
+
+// SAFETY: the cells are written with the list locked, while no slot names the shell and nobody uses it.
+unsafe impl Sync for Shell {}
+
+/// What the endpoints of a process are, besides the slots.
+#[derive(Default)]
+struct List {
+    by_inode: HashMap<u64, &'static Shell>,
+    by_serial: HashMap<u32, &'static Shell>,
+    free: Vec<&'static Shell>,
+    /// Endpoints of other processes, by inode: what was read of them and not released.
+    foreign: HashMap<u64, Arc<Foreign>>,
+}
+
+struct Lists {
+    generation: u32,
+    list: Mutex<List>,
+}
+
+/// What a descriptor is.
+pub enum Found {
+    /// An endpoint that this process opened.
+    Own(Use),
+    /// One that another process opened.
+    Foreign(Arc<Foreign>),
+}
+
+/// An endpoint, kept as long as this lives.
+pub struct Use {
+    shell: &'static Shell,
+    way: Way,
+}
+
+impl Use {
+    /// Whether the number still means this endpoint. If not, its slot is cleared.
+    pub fn is_behind(&self, fd: c_int) -> Res<bool> {
+        // SAFETY: counted among the users, so nobody writes it.
+        let (_, inode) = unsafe { *self.shell.name.get() };
+        let same = socket_inode(fd)? == inode;
+        if !same {
+            self.shell.clear_slot();
+        }
+        Ok(same)
+    }
+}
+
+impl Deref for Use {
+    type Target = Inner;
+    #[inline(always)]
+    fn deref(&self) -> &Inner {
+        // SAFETY: counted among the users, so nobody takes it out.
+        unsafe { (*self.shell.inner.get()).as_deref().expect("a shell in use has an endpoint") }
+    }
+}
+
+impl Drop for Use {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.shell.leave(self.way);
+    }
+}
+
+impl Shell {
+    fn new() -> &'static Shell {
+        Box::leak(Box::new(Shell {
+            users: [Line(AtomicU32::new(0)), Line(AtomicU32::new(0))],
+            leaving: AtomicBool::new(false),
+            name: UnsafeCell::new((-1, 0)),
+            inner: UnsafeCell::new(None),
+        }))
+    }
+
+    #[inline(always)]
+    fn enter(&'static self, way: Way) -> Use {
+        // SeqCst: before the second look at the slot, for everybody. Pairs with reclaim().
+        self.users[way as usize].0.fetch_add(1, SeqCst);
+        Use { shell: self, way }
+    }
+
+    #[inline(always)]
+    fn leave(&'static self, way: Way) {
+        if self.users[way as usize].0.fetch_sub(1, SeqCst) == 1 && self.leaving.load(SeqCst) {
+            self.reclaim();
+        }
+    }
+
+    /// Makes calls look for the endpoint by its inode. The shell is in use, or in the locked list.
+    fn clear_slot(&'static self) {
+        // SAFETY: written before the shell came into the list, and not again while it is there or in use.
+        let (fd, _) = unsafe { *self.name.get() };
+        if let Some(slot) = slot(fd, false) {
+            // Another endpoint may have the number by now.
+            let named = ptr::from_ref(self).cast_mut();
+            let _ = slot.compare_exchange(named, ptr::null_mut(), SeqCst, Relaxed);
+        }
+    }
+
+    /// Drops the endpoint, if nobody uses it and nobody has dropped it yet.
+    #[cold]
+    fn reclaim(&'static self) {
+        let mut list = list();
+        let unused = self.users.iter().all(|line| line.0.load(SeqCst) == 0);
+        if !unused || !self.leaving.swap(false, SeqCst) {
+            return;
+        }
+        // SAFETY: no slot and no list names the shell, and no user was counted after that: nobody looks inside.
+        let inner = unsafe { (*self.inner.get()).take() };
+        list.free.push(self);
+        drop(list);
+        drop(inner);
+    }
+}
+
+static LISTS: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+
+/// This process's list, locked. A child of a fork starts with an empty one: its parent's may have been locked.
+fn list() -> MutexGuard<'static, List> {
+    let generation = process::generation();
+    loop {
+        let now = LISTS.load(Acquire);
+        // SAFETY: null, or leaked below.
+        if let Some(lists) = unsafe { now.as_ref() }.filter(|l| l.generation == generation) {
+            return lists.list.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let new = Box::into_raw(Box::new(Lists { generation, list: Mutex::default() }));
+        if LISTS.compare_exchange(now, new, AcqRel, Acquire).is_err() {
+            // SAFETY: made above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+}
+
+/// Enters an endpoint of this process under its number; the number, now the program's.
+pub fn enter(fd: OwnedFd, inner: Arc<Inner>) -> Res<c_int> {
+    let inode = socket_inode(fd.as_raw_fd())?;
+    let _ = inner.at_end.set(ended);
+    let mut list = list();
+    let shell = list.free.pop().unwrap_or_else(Shell::new);
+    let fd = fd.into_raw_fd();
+    list.by_inode.insert(inode, shell);
+    list.by_serial.insert(inner.entry.serial, shell);
+    // SAFETY: a new shell, or one that reclaim() found unused; a user of before looks at the slot, not inside.
+    unsafe {
+        *shell.name.get() = (fd, inode);
+        *shell.inner.get() = Some(inner);
+    }
+    if let Some(slot) = slot(fd, true) {
+        slot.store(ptr::from_ref(shell).cast_mut(), SeqCst);
+    }
+    Ok(fd)
+}
+
+/// The service: an endpoint is over.
+fn ended(serial: u32) {
+    let mut list = list();
+    let Some(shell) = list.by_serial.remove(&serial) else { return };
+    // SAFETY: written before the shell came into the list, and not again while it is there.
+    let (_, inode) = unsafe { *shell.name.get() };
+    list.by_inode.remove(&inode);
+    shell.clear_slot();
+    shell.leaving.store(true, SeqCst);
+    drop(list);
+    shell.reclaim();
+}
+
+/// What `fd` is: the usual case here, the others below.
+#[inline(always)]
+pub fn find(fd: c_int, way: Way) -> Res<Found> {
+    if let Some(own) = find_fast(fd, way) {
+        return Ok(Found::Own(own));
+    }
+    find_slow(fd, way)
+}
+
+#[inline(always)]
+fn find_fast(fd: c_int, way: Way) -> Option<Use> {
+    let slot = slot(fd, false)?;
+    // Acquire: pairs with the store in enter().
+    let named = slot.load(Acquire);
+    // SAFETY: null, or a shell, and these live for ever.
+    let own = unsafe { named.as_ref() }?.enter(way);
+    if slot.load(SeqCst) != named {
+        return None;
+    }
+    (own.generation == process::generation() && !own.retired.load(Relaxed)).then_some(own)
+}
+
+#[cold]
+fn find_slow(fd: c_int, way: Way) -> Res<Found> {
+    let inode = socket_inode(fd)?;
+    let mut list = list();
+    if let Some(shell) = list.by_inode.get(&inode) {
+        let own = shell.enter(way);
+        // A copy: the first number can be closed, and come to mean something else, without an end to be seen.
+        shell.clear_slot();
+        // Its last user takes the list, too.
+        drop(list);
+        return if own.is_closed() { Err(Fault::NotAnEndpoint(fd)) } else { Ok(Found::Own(own)) };
+    }
+    if !foreign::looks_like_one(fd) {
+        return Err(Fault::NotAnEndpoint(fd));
+    }
+    Ok(Found::Foreign(list.foreign.entry(inode).or_default().clone()))
+}
+
+/// Does a call's work on the endpoint behind `fd`, ours or another process's.
+#[inline(always)]
+pub fn on<T>(
+    fd: c_int,
+    way: Way,
+    ours: impl Fn(&Use) -> Result<T, Error>,
+    theirs: impl Fn(&Foreign) -> Res<T>,
+) -> Res<T> {
+    loop {
+        let own = match find(fd, way)? {
+            Found::Own(own) => own,
+            Found::Foreign(foreign) => return theirs(&foreign),
+        };
+        match ours(&own) {
+            Ok(value) => return Ok(value),
+            // The descriptor's own words.
+            Err(e @ (Error::WouldBlock | Error::Interrupted)) => return Err(e.into()),
+            // The number may have been closed, or be another endpoint's, and the service not have seen it yet.
+            Err(e) if own.is_behind(fd)? => return Err(e.into()),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Takes a number out, before it is closed.
+pub fn forget(fd: c_int, found: &Found) {
+    if let Some(slot) = slot(fd, false) {
+        slot.store(ptr::null_mut(), SeqCst);
+    }
+    if let (Found::Foreign(_), Ok(inode)) = (found, socket_inode(fd)) {
+        list().foreign.remove(&inode);
+    }
+}
+
+/// What tells a socket from all others, through all its numbers.
+fn socket_inode(fd: c_int) -> Res<u64> {
+    // SAFETY: plain data, which fstat fills.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    if unsafe { libc::fstat(fd, &mut stat) } < 0 {
+        return Err(Fault::NotOpen(fd));
+    }
+    if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return Err(Fault::NotAnEndpoint(fd));
+    }
+    Ok(stat.st_ino)
+}
+
+#[cfg(test)]
+mod tests;
