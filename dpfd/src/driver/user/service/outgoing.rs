@@ -38,11 +38,13 @@ pub struct Local {
     orphan: Option<Vec<u8>>,
     /// Every descriptor was closed; it lingers until what it sent is delivered.
     closed: bool,
+    /// Its pair is being read: what a delivery makes room for is read by that loop, not by one inside it.
+    pumping: bool,
 }
 
 impl Local {
     pub fn new(inner: Arc<Inner>) -> Local {
-        Local { inner, stalled: false, orphan: None, closed: false }
+        Local { inner, stalled: false, orphan: None, closed: false, pumping: false }
     }
 }
 
@@ -56,6 +58,26 @@ pub struct Outgoing {
 impl Service {
     /// Reads what an endpoint's program sent, and takes it on.
     pub fn pump(&mut self, serial: u32) {
+        let Some(local) = self.endpoints.get_mut(&serial) else { return };
+        if core::mem::replace(&mut local.pumping, true) {
+            return;
+        }
+        loop {
+            self.pump_turn(serial);
+            let Some(local) = self.endpoints.get_mut(&serial) else { return };
+            // One that is closed is not watched any more: all there is room for, now.
+            if !local.closed {
+                local.pumping = false;
+                return;
+            }
+            if !more_to_read(&local.inner) {
+                local.pumping = false;
+                return self.linger(serial);
+            }
+        }
+    }
+
+    fn pump_turn(&mut self, serial: u32) {
         let mut buf = Vec::new();
         for _ in 0..TURN {
             let Some(local) = self.endpoints.get_mut(&serial) else { return };
@@ -403,15 +425,13 @@ impl Service {
     }
 
     fn linger(&mut self, serial: u32) {
-        let Some(local) = self.endpoints.get(&serial) else { return };
+        let Some(local) = self.endpoints.get(&serial).filter(|l| !l.pumping) else { return };
         let inner = local.inner.clone();
         // What could not be read while there was no room is read now.
-        let (count, bytes) = parked(&inner);
-        let more = raw::queued(inner.back.as_raw_fd()).is_ok_and(|n| n > 0);
-        if more && count < MOST_PARKED && bytes < MOST_BYTES {
+        if more_to_read(&inner) {
             return self.pump(serial);
         }
-        if count == 0 {
+        if parked(&inner).0 == 0 {
             self.over(serial);
         }
     }
@@ -432,6 +452,13 @@ impl Service {
             self.tell(number, Note::Detach { link }, Vec::new());
         }
     }
+}
+
+/// Whether the pair holds something, and the service has room for it.
+fn more_to_read(inner: &Inner) -> bool {
+    let (count, bytes) = parked(inner);
+    let room = count < MOST_PARKED && bytes < MOST_BYTES;
+    room && raw::queued(inner.back.as_raw_fd()).is_ok_and(|n| n > 0)
 }
 
 fn parked(inner: &Inner) -> (usize, usize) {
