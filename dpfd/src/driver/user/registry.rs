@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use crate::addr::Dpid;
 use crate::error::{Error, Result};
@@ -52,6 +53,8 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub struct Registry {
     folder: PathBuf,
+    /// This process's own name, once it has one.
+    own: Arc<OnceLock<String>>,
 }
 
 /// This process in the folder.
@@ -110,7 +113,7 @@ impl Registry {
         if meta.uid() != me && me != 0 && meta.mode() & 0o2070 != 0o2070 {
             return Err(fail("belongs to another user", libc::EACCES));
         }
-        Ok(Registry { folder: path })
+        Ok(Registry { folder: path, own: Arc::default() })
     }
 
     /// Where it is.
@@ -159,6 +162,7 @@ impl Registry {
             return Err(Error::io("fcntl(F_SETLK)")(io::Error::last_os_error()));
         }
         self.name_file(&lock, &self.lock_path(&name)).map_err(self.failed(&format!("{name}.lock")))?;
+        let _ = self.own.set(name.clone());
         let door = unix::listen(&self.door_path(&name))
             .map_err(|e| self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e)))?;
         Ok(Member { name, door, _lock: lock })
@@ -182,9 +186,17 @@ impl Registry {
         let _ = fs::remove_file(self.lock_path(&member.name));
     }
 
-    /// Whether a process lives: somebody holds its lock.
+    /// Whether a process lives: somebody holds its lock. Where that cannot be told, it lives.
     pub fn lives(&self, process: &str) -> bool {
-        File::open(self.lock_path(process)).is_ok_and(|f| process::is_locked(f.as_fd()))
+        // Our own lock does not show to us, and closing any descriptor of its file would give it up.
+        if self.own.get().is_some_and(|own| own == process) {
+            return true;
+        }
+        match File::open(self.lock_path(process)) {
+            Ok(file) => process::is_locked(file.as_fd()),
+            // EACCES, EMFILE: that says nothing about the process.
+            Err(e) => e.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Enters `dpid` for an endpoint of this process. False if there is an entry.
