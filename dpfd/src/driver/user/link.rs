@@ -199,7 +199,8 @@ impl Link {
                 ring(back, inbox);
             }
         }
-        self.sent.0 += 1;
+        let bytes = nix::sys::stat::fstat(memory).map_or(0, |meta| meta.st_size);
+        self.sent = (self.sent.0 + 1, self.sent.1 + bytes as u64);
         Delivery::Done
     }
 
