@@ -116,6 +116,24 @@ impl Registry {
         Ok(Registry { folder: path, own: Arc::default() })
     }
 
+    /// The folder the environment names, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::open`].
+    pub fn open_existing() -> Result<Option<Registry>> {
+        let path = folder_of_environment();
+        match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Registry::at(path).map(Some),
+        }
+    }
+
+    /// Whose process it is.
+    pub fn owner(&self, process: &str) -> Option<u32> {
+        fs::symlink_metadata(self.lock_path(process)).ok().map(|meta| meta.uid())
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder

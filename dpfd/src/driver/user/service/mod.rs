@@ -342,7 +342,7 @@ impl Service {
     }
 }
 
-fn send_note(fd: &OwnedFd, note: Note, fds: &[OwnedFd]) -> core::result::Result<usize, i32> {
+pub(super) fn send_note(fd: &OwnedFd, note: Note, fds: &[OwnedFd]) -> core::result::Result<usize, i32> {
     let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|f| f.as_fd()).collect();
     unix::send(fd.as_raw_fd(), &[IoSlice::new(&note.encode())], &fds, libc::MSG_DONTWAIT)
 }
