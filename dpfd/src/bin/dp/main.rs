@@ -36,7 +36,7 @@ enum Verb {
     Send(send::Args),
     /// Receive messages on an endpoint and write them to standard output.
     Recv(recv::Args),
-    /// Measure one edge between two cores, with TCP, AF_UNIX and a pipe beside it.
+    /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
     Bench(bench::Args),
 }
 
