@@ -37,7 +37,7 @@ pub struct InEdge {
     at: Pos,
     /// No message was read from it yet.
     fresh: bool,
-    /// Its next message lies elsewhere, and the descriptor was emptied to find it.
+    /// The descriptor was emptied for the message that lies elsewhere, and is next.
     asked: bool,
     lent: u32,
     /// Its sender wrote nonsense: nothing more is read from it.
@@ -164,6 +164,8 @@ pub struct Tokens {
     pub corrupt: u64,
     /// Bytes of edges that ended, to go back to the budget.
     pub returned: usize,
+    /// Messages and bytes that came through the descriptor, or from edges that ended.
+    past: (u64, u64),
 }
 
 impl Tokens {
@@ -187,6 +189,11 @@ impl Tokens {
         } else if self.far.len() < MOST_FAR {
             self.far.push((from, number, bytes));
         }
+    }
+
+    /// Messages and bytes read, of all there ever were.
+    pub fn taken(&self) -> (u64, u64) {
+        self.edges().fold(self.past, |(n, bytes), e| (n + e.taken.0, bytes + e.taken.1))
     }
 
     /// Edges in use.
@@ -267,6 +274,7 @@ impl Tokens {
         let Some((from, place)) = self.own.pop_front() else { return Look::Nothing };
         let number = self.first + self.lent.len() as u64;
         let len = place.own_len();
+        self.past = (self.past.0 + 1, self.past.1 + len as u64);
         self.lent.push_back(Lent { edge: None, _keep: Some(place.clone()), done: false });
         Look::Got(Got { number, len, from, place })
     }
@@ -276,6 +284,9 @@ impl Tokens {
     #[cold]
     fn take_far(&mut self, ix: usize, len: usize) -> Option<Look> {
         let edge = self.edges[ix].as_mut()?;
+        if core::mem::replace(&mut edge.fresh, false) {
+            return Some(Look::Fresh);
+        }
         let (from, lines) = (edge.from, edge.segment.lines());
         let found = far_number(&lines, edge.at, len)
             .ok()
@@ -295,6 +306,10 @@ impl Tokens {
         let mut got = self.take(ix, len);
         got.len = place.own_len();
         got.place = place;
+        if let Some(edge) = &mut self.edges[ix] {
+            // Its token was counted, not the message.
+            edge.taken.1 = edge.taken.1 - len as u64 + got.len as u64;
+        }
         if let Some(lent) = self.lent.back_mut() {
             lent._keep = Some(got.place.clone());
         }
@@ -309,6 +324,7 @@ impl Tokens {
         let empty = || ring::look(&edge.segment.lines(), edge.at) == Err(Error::Empty);
         if edge.lent == 0 && (edge.broken || empty()) {
             self.returned += edge.segment.ring_len();
+            self.past = (self.past.0 + edge.taken.0, self.past.1 + edge.taken.1);
             self.edges[ix] = None;
         }
     }

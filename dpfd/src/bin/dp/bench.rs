@@ -1,4 +1,4 @@
-//! `dp bench`: one edge between two processes on two cores, with the kernel's ways beside it.
+//! `dp bench`: edges and endpoints between two processes on two cores, with the kernel's ways beside them.
 //!
 //! All ways are measured in turns within one run: on a shared or virtual machine the cores' distance and
 //! speed move from second to second, so only numbers of the same turn can be compared.
@@ -9,6 +9,8 @@
 //! | [`peer`] | the second process, and what it is told |
 //! | [`link`] | ways of sending: sockets, pipes |
 //! | [`edges`] | the way of sending this is about |
+//! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
+//! | [`idle`] | what endpoints cost that nobody uses |
 //! | [`floor`] | the word no protocol can beat |
 //! | [`lat`] | round trips |
 //! | [`flood`] | messages, or bytes, one way |
@@ -16,8 +18,10 @@
 
 mod cores;
 mod edges;
+mod endpoints;
 mod flood;
 mod floor;
+mod idle;
 mod lat;
 mod link;
 mod peer;
@@ -37,10 +41,11 @@ use peer::Peer;
 /// What goes wrong here is the machine's or a way's; where, is told in words.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Measure one edge between two cores, with TCP, AF_UNIX and a pipe beside it.
+/// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
 pub struct Args {
-    /// lat: half a round trip; bw: bytes in a second; rate: messages in a second.
+    /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; idle: what endpoints cost that
+    /// nobody uses.
     what: What,
     /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
     #[arg(long, value_name = "A,B")]
@@ -54,6 +59,9 @@ pub struct Args {
     /// Turns this time is cut into; results are medians over them.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Endpoints that nobody uses, for idle.
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    endpoints: u32,
     /// Print JSON, as dp-bench(1) describes it.
     #[arg(long)]
     json: bool,
@@ -69,6 +77,7 @@ pub enum What {
     Lat,
     Bw,
     Rate,
+    Idle,
 }
 
 /// An edge takes more; a benchmark of it would measure memory.
@@ -89,7 +98,9 @@ pub fn main(args: Args) -> ExitCode {
         Ok(cores) => cores,
         Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
     };
-    match run(&args, cores) {
+    let _folder = endpoints::Folder::new();
+    let text = if args.what == What::Idle { idle::run(&args, cores) } else { run(&args, cores) };
+    match text {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS

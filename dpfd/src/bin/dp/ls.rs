@@ -1,5 +1,6 @@
-//! `dp ls`: channels, and connections that stayed on TCP with the reason.
+//! `dp ls`: endpoints and edges; channels, and connections that stayed on TCP with the reason.
 
+mod endpoints;
 mod table;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use dpfd::family::{Reason, Snapshot, Stage, View};
 use dpfd::sys::tcp::Addr;
 use serde::Serialize;
 
-/// List channels, and the connections that stayed on TCP with the reason.
+/// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON, as dp-ls(1) describes it.
@@ -25,6 +26,8 @@ pub struct Args {
 struct Listing {
     version: u32,
     families: Vec<Family>,
+    #[serde(flatten)]
+    graph: endpoints::Graph,
 }
 
 /// A program and what it forked.
@@ -74,14 +77,26 @@ pub fn main(args: Args) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let listing = Listing { version: 1, families: views.iter().filter_map(Family::of).collect() };
+    let (graph, sound) = match endpoints::Graph::look() {
+        Ok(graph) => (graph, true),
+        Err(error) => {
+            eprintln!("dp ls: {error}; endpoints are not listed");
+            (endpoints::Graph::default(), false)
+        }
+    };
+    let listing = Listing { version: 1, families: views.iter().filter_map(Family::of).collect(), graph };
     let text = if args.json {
         serde_json::to_string_pretty(&listing).expect("a listing is plain data") + "\n"
     } else {
         table::text(&listing)
     };
-    if listing.families.is_empty() && !args.json {
-        eprintln!("dp ls: no program of yours runs with the shim (root sees those of all users)");
+    if !args.json {
+        if listing.families.is_empty() && listing.graph.is_empty() && sound {
+            eprintln!(
+                "dp ls: no endpoint is open, and no program of yours runs with the shim (root sees those of all users)"
+            );
+        }
+        listing.graph.explain_gaps();
     }
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
@@ -89,6 +104,7 @@ pub fn main(args: Args) -> ExitCode {
             eprintln!("dp ls: standard output: {error}; the list is not complete");
             ExitCode::FAILURE
         }
+        _ if !sound => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
 }

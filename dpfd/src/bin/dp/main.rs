@@ -1,17 +1,26 @@
 //! `dp`: one file a verb.
 
 mod bench;
+mod framing;
 mod ls;
 mod program;
+mod recv;
 mod run;
+mod send;
 mod shim;
+mod signals;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "dp", version, about = "Directed Point: fast channels between programs on one machine")]
+#[command(
+    name = "dp",
+    version,
+    about = "Directed Point: endpoints that are file descriptors, fast channels under unmodified programs"
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -21,9 +30,13 @@ struct Cli {
 enum Verb {
     /// Run a program with its TCP connections on DP channels.
     Run(run::Args),
-    /// List channels, and the connections that stayed on TCP with the reason.
+    /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
-    /// Measure one edge between two cores, with TCP, AF_UNIX and a pipe beside it.
+    /// Send standard input to an endpoint.
+    Send(send::Args),
+    /// Receive messages on an endpoint and write them to standard output.
+    Recv(recv::Args),
+    /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
     Bench(bench::Args),
 }
 
@@ -31,6 +44,16 @@ fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Run(args) => run::main(args),
         Verb::Ls(args) => ls::main(args),
+        Verb::Send(args) => send::main(args),
+        Verb::Recv(args) => recv::main(args),
         Verb::Bench(args) => bench::main(args),
+    }
+}
+
+/// A time on the command line.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(n) if (0.001..=1e9).contains(&n) => Ok(Duration::from_secs_f64(n)),
+        _ => Err("a number of seconds from 0.001 to 1000000000, decimals allowed".into()),
     }
 }

@@ -152,6 +152,14 @@ impl Inner {
     pub fn tx(&self) -> MutexGuard<'_, Tx> {
         held(&self.tx)
     }
+    /// The sender's side, if nobody has it.
+    pub fn try_tx(&self) -> Option<MutexGuard<'_, Tx>> {
+        match self.tx.try_lock() {
+            Ok(tx) => Some(tx),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
     /// The receiver's side.
     pub fn rx(&self) -> MutexGuard<'_, Rx> {
         held(&self.rx)

@@ -179,15 +179,16 @@ impl Link {
             number = edge.far.0 + 1;
         }
         let packet = FarPacket { number }.encode();
+        inbox.count_bell(); // before, as in deliver_plain
         let sent = unix::send(
             back.as_raw_fd(),
             &[IoSlice::new(&packet)],
             &[tag.as_fd(), memory.as_fd()],
             libc::MSG_DONTWAIT,
         );
-        match sent {
-            Ok(_) => inbox.count_bell(),
-            Err(e) => return refused(e, back),
+        if let Err(e) = sent {
+            bell_for(back, Some(inbox));
+            return refused(e, back);
         }
         if let Some(edge) = edge {
             let rx = edge.segment.rx();
@@ -199,7 +200,8 @@ impl Link {
                 ring(back, inbox);
             }
         }
-        self.sent.0 += 1;
+        let bytes = nix::sys::stat::fstat(memory).map_or(0, |meta| meta.st_size);
+        self.sent = (self.sent.0 + 1, self.sent.1 + bytes as u64);
         Delivery::Done
     }
 
@@ -209,16 +211,17 @@ impl Link {
             Way::Plain(back) => (back, None),
             Way::Pool { back, inbox, .. } => (back, Some(inbox)),
         };
-        let sent = unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT);
-        match sent {
+        // Counted before: the receiver could take it before it is counted, and miss it in the count for ever.
+        inbox.inspect(|i| i.count_bell());
+        match unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
-                if let Some(inbox) = inbox {
-                    inbox.count_bell();
-                }
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
                 Delivery::Done
             }
-            Err(e) => refused(e, back),
+            Err(e) => {
+                bell_for(back, inbox);
+                refused(e, back)
+            }
         }
     }
 
@@ -281,6 +284,14 @@ impl OutEdge {
 
     fn count(&self) -> u64 {
         (self.segment.ring_len() / edge::ring::LINE) as u64
+    }
+}
+
+/// Something was counted and could not be put there: an empty packet takes its place, unless there is no room,
+/// and the descriptor readable for that.
+fn bell_for(back: &OwnedFd, inbox: Option<&Inbox>) {
+    if inbox.is_some() {
+        let _ = unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT);
     }
 }
 

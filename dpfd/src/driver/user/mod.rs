@@ -21,9 +21,11 @@
 //! | [`send`], [`recv`] | the calls |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
+//! | [`list`] | what `dp ls` is told |
 
 pub mod inner;
 pub mod link;
+pub mod list;
 pub mod note;
 pub mod process;
 pub mod recv;

@@ -69,6 +69,10 @@ pub enum Note {
         /// Whether it is.
         open: bool,
     },
+    /// `->` What are your endpoints doing?
+    List,
+    /// `<-` The answer; beside it sealed memory with the account ([`super::list`]).
+    Listed,
 }
 
 impl Note {
@@ -85,6 +89,8 @@ impl Note {
             Note::Detach { link } => (7, link, 0, 0),
             Note::Ask { dpid, serial } => (8, 0, u32::from(dpid), serial),
             Note::Answer { open } => (9, 0, u32::from(open), 0),
+            Note::List => (10, 0, 0, 0),
+            Note::Listed => (11, 0, 0, 0),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -116,6 +122,8 @@ impl Note {
             7 => Note::Detach { link },
             8 => Note::Ask { dpid: dpid(a)?, serial: b },
             9 => Note::Answer { open: a != 0 },
+            10 => Note::List,
+            11 => Note::Listed,
             _ => return None,
         })
     }
@@ -196,6 +204,8 @@ mod tests {
             Note::Ask { dpid: 1, serial: u32::MAX },
             Note::Answer { open: true },
             Note::Answer { open: false },
+            Note::List,
+            Note::Listed,
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }

@@ -2,7 +2,7 @@
 //!
 //! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
 //! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox says ASLEEP, so that the next message rings ([`Inner::settle`], W4).
+//! is empty, and the inbox says ASLEEP, so that the next message rings (`settle`, W4).
 //!
 //! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
 //! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after

@@ -16,7 +16,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::addr::Dpid;
 use crate::error::{Error, Result};
@@ -53,9 +54,8 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub struct Registry {
     folder: PathBuf,
-    /// This process's name, once it has joined. Its own lock file it must not open: closing that descriptor
-    /// would give the lock up.
-    own: OnceLock<String>,
+    /// This process's name, once it has joined.
+    own: Arc<OnceLock<String>>,
 }
 
 /// This process in the folder.
@@ -114,7 +114,25 @@ impl Registry {
         if meta.uid() != me && me != 0 && meta.mode() & 0o2070 != 0o2070 {
             return Err(fail("belongs to another user", libc::EACCES));
         }
-        Ok(Registry { folder: path, own: OnceLock::new() })
+        Ok(Registry { folder: path, own: Arc::default() })
+    }
+
+    /// The folder the environment names, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::open`].
+    pub fn open_existing() -> Result<Option<Registry>> {
+        let path = folder_of_environment();
+        match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Registry::at(path).map(Some),
+        }
+    }
+
+    /// Whose process it is.
+    pub fn owner(&self, process: &str) -> Option<u32> {
+        fs::symlink_metadata(self.lock_path(process)).ok().map(|meta| meta.uid())
     }
 
     /// Where it is.
@@ -163,9 +181,9 @@ impl Registry {
             return Err(Error::io("fcntl(F_SETLK)")(io::Error::last_os_error()));
         }
         self.name_file(&lock, &self.lock_path(&name)).map_err(self.failed(&format!("{name}.lock")))?;
+        let _ = self.own.set(name.clone());
         let door = unix::listen(&self.door_path(&name))
             .map_err(|e| self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e)))?;
-        let _ = self.own.set(name.clone());
         Ok(Member { name, door, _lock: lock })
     }
 
@@ -187,12 +205,17 @@ impl Registry {
         let _ = fs::remove_file(self.lock_path(&member.name));
     }
 
-    /// Whether a process lives: somebody holds its lock.
+    /// Whether a process lives: somebody holds its lock. Where that cannot be told, it lives.
     pub fn lives(&self, process: &str) -> bool {
+        // Our own lock does not show to us, and closing any descriptor of its file would give it up.
         if self.own.get().is_some_and(|own| own == process) {
             return true;
         }
-        File::open(self.lock_path(process)).is_ok_and(|f| process::is_locked(f.as_fd()))
+        match File::open(self.lock_path(process)) {
+            Ok(file) => process::is_locked(file.as_fd()),
+            // EACCES, EMFILE: that says nothing about the process.
+            Err(e) => e.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Enters `dpid` for an endpoint of this process. False if there is an entry.
@@ -232,10 +255,27 @@ impl Registry {
     }
 
     /// Removes the entry, if it is still `entry`.
+    ///
+    /// Under a lock on the folder: between the look and the removal another one, who found the same entry over,
+    /// must not put a new one there.
     pub fn remove(&self, dpid: Dpid, entry: &Entry) {
+        let _alone = self.alone();
         if self.look_up(dpid).as_ref() == Some(entry) {
             let _ = fs::remove_file(self.entry_path(dpid));
         }
+    }
+
+    /// Locks the folder. Somebody who was stopped while he had the lock does not stop us for long.
+    fn alone(&self) -> Option<nix::fcntl::Flock<File>> {
+        let mut folder = File::open(&self.folder).ok()?;
+        for _ in 0..100 {
+            match nix::fcntl::Flock::lock(folder, nix::fcntl::FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Some(lock),
+                Err((back, _)) => folder = back,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
     }
 
     /// All entries, by number.

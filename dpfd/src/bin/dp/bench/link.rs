@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use dpfd::edge::segment::{Segment, MIN_RING};
 use nix::fcntl::OFlag;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 use nix::unistd::{pipe2, read, write};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,12 @@ pub enum Way {
     Edge,
     /// Two edges whose receivers sleep until the bell: for two processes on one core.
     EdgeAsleep,
+    /// Two endpoints, by the library's calls; their receivers look by themselves.
+    Endpoint,
+    /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
+    Plain,
     UnixDgram,
+    UnixSeqpacket,
     UnixStream,
     Tcp,
     Pipe,
@@ -36,10 +42,20 @@ const LONGEST_DGRAM: usize = 128 * 1024;
 impl Way {
     /// What is measured between these cores, for messages of this length.
     pub fn all(what: What, cores: Cores, size: usize) -> Vec<Way> {
-        let mut ways = vec![Way::Floor, Way::Edge, Way::UnixDgram, Way::UnixStream, Way::Tcp, Way::Pipe];
+        let mut ways = vec![
+            Way::Floor,
+            Way::Edge,
+            Way::Endpoint,
+            Way::Plain,
+            Way::UnixDgram,
+            Way::UnixSeqpacket,
+            Way::UnixStream,
+            Way::Tcp,
+            Way::Pipe,
+        ];
         ways.retain(|way| match way {
             Way::Floor => what == What::Lat && !cores.shared(),
-            Way::UnixDgram => size <= LONGEST_DGRAM,
+            Way::UnixDgram | Way::UnixSeqpacket | Way::Plain => size <= LONGEST_DGRAM,
             _ => true,
         });
         if cores.shared() {
@@ -57,7 +73,10 @@ impl Way {
             Way::Floor => "floor",
             Way::Edge => "edge",
             Way::EdgeAsleep => "edge-asleep",
+            Way::Endpoint => "endpoint",
+            Way::Plain => "plain",
             Way::UnixDgram => "unix-dgram",
+            Way::UnixSeqpacket => "unix-seqpacket",
             Way::UnixStream => "unix-stream",
             Way::Tcp => "tcp",
             Way::Pipe => "pipe",
@@ -81,6 +100,13 @@ impl Way {
             Way::UnixDgram => {
                 let (a, b) = UnixDatagram::pair()?;
                 both(a.into(), b.into())
+            }
+            // Each process opens its own.
+            Way::Endpoint | Way::Plain => Ok([Vec::new(), Vec::new()]),
+            Way::UnixSeqpacket => {
+                let kind = SockType::SeqPacket;
+                let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
+                both(a, b)
             }
             Way::UnixStream => {
                 let (a, b) = UnixStream::pair()?;
@@ -110,7 +136,7 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
 
 /// Bytes of an edge's ring for messages of `size`: room for eight, so that both sides work at once, and
 /// small enough for the cores' caches where the messages are.
-fn ring_for(size: usize) -> usize {
+pub fn ring_for(size: usize) -> usize {
     (8 * (size + 64)).next_power_of_two().max(1 << 20)
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use dpfd::Endpoint;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cores::{self, Cores};
 use super::edges::Edges;
+use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
 use super::link::{Fds, Way};
 use super::{flood, lat, Result, What};
@@ -25,12 +27,14 @@ use super::{flood, lat, Result, What};
 enum Job {
     /// Stay on this core.
     Stay(usize),
-    /// Take your end of a way: its descriptors come along.
-    Open(Way),
+    /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
+    Open { way: Way, size: usize, pair: u16 },
     /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
     Turn { way: usize, what: What, size: usize },
     /// Forget all ways.
     Close,
+    /// Have so many endpoints that nobody uses.
+    Idle { count: usize, pooled: bool },
 }
 
 /// What it answers: first that it begins, then what it did.
@@ -38,6 +42,7 @@ enum Job {
 enum Answer {
     Ready,
     Done { messages: u64, cpu_s: f64 },
+    Idle { rss: u64 },
     Failed(String),
 }
 
@@ -46,6 +51,8 @@ pub struct Peer {
     child: Child,
     control: OwnedFd,
     open: usize,
+    /// Pairs of endpoints so far.
+    pairs: u16,
 }
 
 /// A message of this socket; a job or an answer is shorter.
@@ -88,7 +95,7 @@ impl Peer {
             .stdin(Stdio::from(theirs))
             .spawn()
             .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
-        let peer = Peer { child, control, open: 0 };
+        let peer = Peer { child, control, open: 0, pairs: 0 };
         tell(&peer.control, &Job::Stay(cores.b), &[])?;
         Ok(peer)
     }
@@ -97,17 +104,31 @@ impl Peer {
     pub fn open(&mut self, way: Way, size: usize) -> Result<Series> {
         let make = || {
             let [ours, theirs] = way.make(size)?;
-            tell(&self.control, &Job::Open(way), &theirs)?;
-            Ok(End::new(way, ours, true)?)
+            tell(&self.control, &Job::Open { way, size, pair: self.pairs }, &theirs)?;
+            Ok(End::new(way, ours, size, self.pairs, true)?)
         };
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
         self.open += 1;
+        self.pairs += 1;
         Ok(Series { way, size, end, index: self.open - 1, turns: Vec::new() })
     }
 
     pub fn close_all(&mut self) -> Result<()> {
         self.open = 0;
         tell(&self.control, &Job::Close, &[])
+    }
+
+    /// Has it keep `count` endpoints that nobody uses; bytes resident then.
+    pub fn idle(&mut self, count: usize, pooled: bool) -> Result<u64> {
+        tell(&self.control, &Job::Idle { count, pooled }, &[])?;
+        match self.answer()? {
+            Answer::Idle { rss } => Ok(rss),
+            _ => Err("an answer out of turn".into()),
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn answer(&self) -> Result<Answer> {
@@ -142,11 +163,12 @@ pub fn alive() -> io::Result<()> {
 enum End {
     Floor(Floor),
     Edges(Box<Edges>),
+    Endpoint(OneEnd),
     Fds(Fds),
 }
 
 impl End {
-    fn new(way: Way, fds: Vec<OwnedFd>, first: bool) -> io::Result<End> {
+    fn new(way: Way, fds: Vec<OwnedFd>, size: usize, pair: u16, first: bool) -> io::Result<End> {
         fn these<const N: usize>(fds: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
             fds.try_into().map_err(|_| io::Error::other("another number of descriptors than that way has"))
         }
@@ -155,6 +177,8 @@ impl End {
             Way::Edge | Way::EdgeAsleep => {
                 End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
             }
+            Way::Endpoint => End::Endpoint(OneEnd::new(pair, size, first)?),
+            Way::Plain => End::Fds(endpoints::plain(pair, first)?),
             _ => End::Fds(Fds::new(these(fds)?)),
         })
     }
@@ -195,7 +219,9 @@ impl Series {
             (End::Floor(floor), _) => (None, Some(lat::over_floor(floor, time)?)),
             (End::Edges(link), What::Lat) => (None, Some(lat::over_link(&mut **link, size, time)?)),
             (End::Fds(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
+            (End::Endpoint(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
             (End::Edges(link), _) => (Some(flood::pour(&mut **link, size, time)?), None),
+            (End::Endpoint(link), _) => (Some(flood::pour(link, size, time)?), None),
             (End::Fds(link), _) => (Some(flood::pour(link, size, time)?), None),
         };
         let mine = cpu_seconds()? - cpu;
@@ -223,9 +249,9 @@ pub fn serve() -> ExitCode {
     // Also when it spins, and cannot see the socket end.
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
-    let mut ends = Vec::new();
+    let (mut ends, mut idle) = (Vec::new(), Vec::new());
     while let Ok((job, fds)) = hear::<Job>(&control) {
-        if let Err(error) = obey(&control, job, fds, &mut ends) {
+        if let Err(error) = obey(&control, job, fds, &mut ends, &mut idle) {
             let _ = tell(&control, &Answer::Failed(error.to_string()), &[]);
             return ExitCode::FAILURE;
         }
@@ -233,11 +259,21 @@ pub fn serve() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn obey(control: &OwnedFd, job: Job, fds: Vec<OwnedFd>, ends: &mut Vec<End>) -> Result<()> {
+fn obey(
+    control: &OwnedFd,
+    job: Job,
+    fds: Vec<OwnedFd>,
+    ends: &mut Vec<End>,
+    idle: &mut Vec<Endpoint>,
+) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open(way) => ends.push(End::new(way, fds, false)?),
+        Job::Open { way, size, pair } => ends.push(End::new(way, fds, size, pair, false)?),
         Job::Close => ends.clear(),
+        Job::Idle { count, pooled } => {
+            endpoints::idle(idle, count, pooled)?;
+            tell(control, &Answer::Idle { rss: endpoints::resident()? }, &[])?;
+        }
         Job::Turn { way, what, size } => {
             let end = ends.get_mut(way).ok_or("no such way")?;
             let cpu = cpu_seconds()?;
@@ -246,7 +282,9 @@ fn obey(control: &OwnedFd, job: Job, fds: Vec<OwnedFd>, ends: &mut Vec<End>) -> 
                 (End::Floor(floor), _) => floor.echo()?,
                 (End::Edges(link), What::Lat) => lat::echo(&mut **link, size)?,
                 (End::Fds(link), What::Lat) => lat::echo(link, size)?,
+                (End::Endpoint(link), What::Lat) => lat::echo(link, size)?,
                 (End::Edges(link), _) => flood::drain(&mut **link, size)?,
+                (End::Endpoint(link), _) => flood::drain(link, size)?,
                 (End::Fds(link), _) => flood::drain(link, size)?,
             };
             tell(control, &Answer::Done { messages, cpu_s: cpu_seconds()? - cpu }, &[])?;

@@ -42,6 +42,12 @@ struct Short {
     unix_dgram_messages_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     times_unix_dgram: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint_p50_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint_over_floor_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plain_times_unix_seqpacket: Option<f64>,
 }
 
 /// One way with one length.
@@ -152,7 +158,7 @@ impl Report {
         let turn = self.seconds / f64::from(self.rounds);
         let what = match self.what {
             What::Lat => "nanoseconds one way (half a round trip)",
-            What::Rate | What::Bw => "one way at full speed",
+            _ => "one way at full speed",
         };
         let mut text =
             format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
@@ -162,7 +168,7 @@ impl Report {
                 size = one.size;
                 let titles = match self.what {
                     What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
-                    What::Rate | What::Bw => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
+                    _ => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
             }
@@ -196,7 +202,7 @@ impl Report {
 
 fn row(first: &str, cells: [String; 4]) -> String {
     let [a, b, c, d] = cells;
-    format!("{first:<14}{a:>12}{b:>12}{c:>12}{d:>8}\n")
+    format!("{first:<16}{a:>12}{b:>12}{c:>12}{d:>8}\n")
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {
@@ -206,6 +212,17 @@ fn short(what: What, outcomes: &[Outcome]) -> Short {
         Numbers::Flood { messages_per_s, .. } => Some(messages_per_s),
         Numbers::Lat { .. } => None,
     };
+    let lat = |o: &Outcome| match o.numbers {
+        Numbers::Lat { p50_ns, over_floor_ns, .. } => Some((p50_ns, over_floor_ns)),
+        Numbers::Flood { .. } => None,
+    };
+    if let Some((p50_ns, over_floor_ns)) = find(|way| way == Way::Endpoint).and_then(lat) {
+        (short.endpoint_p50_ns, short.endpoint_over_floor_ns) = (Some(p50_ns), over_floor_ns);
+    }
+    let seqpacket = find(|way| way == Way::UnixSeqpacket).and_then(lat);
+    if let Some(((plain, _), (unix, _))) = find(|way| way == Way::Plain).and_then(lat).zip(seqpacket) {
+        short.plain_times_unix_seqpacket = Some(round(plain / unix, 100.0));
+    }
     let dgram = find(|way| way == Way::UnixDgram).and_then(rate);
     match find(Way::is_edge).map(|o| o.numbers) {
         Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns }) => {

@@ -1,5 +1,6 @@
-//! The listing as people read it: a table of connections, then a line a family.
+//! The listing as people read it: endpoints, their edges, connections, then a line a family.
 
+use super::endpoints::{Edge, Endpoint};
 use super::{Connection, Family, Listing};
 
 const CONNECTIONS: [Column; 8] = [
@@ -24,6 +25,30 @@ const FAMILIES: [Column; 8] = [
     Column::left("ON TCP"),
 ];
 
+const ENDPOINTS: [Column; 12] = [
+    Column::right("DPID"),
+    Column::left("PROGRAM"),
+    Column::right("PID"),
+    Column::left("MODE"),
+    Column::right("TARGET"),
+    Column::right("POOL"),
+    Column::right("LEFT"),
+    Column::right("HELD"),
+    Column::right("SENT"),
+    Column::right("BYTES"),
+    Column::right("RECEIVED"),
+    Column::right("BYTES"),
+];
+
+const EDGES: [Column; 6] = [
+    Column::right("FROM"),
+    Column::right("TO"),
+    Column::left("STATE"),
+    Column::right("WAITING"),
+    Column::right("MESSAGES"),
+    Column::right("BYTES"),
+];
+
 struct Column {
     title: &'static str,
     right: bool,
@@ -38,14 +63,55 @@ impl Column {
     }
 }
 
-/// Both tables; the empty string when there is nothing to list.
+/// The tables that have lines; the empty string when there is nothing to list.
 pub fn text(listing: &Listing) -> String {
-    if listing.families.is_empty() {
-        return String::new();
+    let mut tables = Vec::new();
+    let endpoints: Vec<_> = listing.graph.endpoints.iter().map(endpoint).collect();
+    if !endpoints.is_empty() {
+        tables.push(table(&ENDPOINTS, &endpoints));
     }
-    let connections: Vec<_> = listing.families.iter().flat_map(|f| &f.connections).map(connection).collect();
-    let families: Vec<_> = listing.families.iter().map(family).collect();
-    format!("{}\n{}", table(&CONNECTIONS, &connections), table(&FAMILIES, &families))
+    let edges: Vec<_> = listing.graph.edges.iter().map(edge).collect();
+    if !edges.is_empty() {
+        tables.push(table(&EDGES, &edges));
+    }
+    if !listing.families.is_empty() {
+        let connections = listing.families.iter().flat_map(|f| &f.connections);
+        tables.push(table(&CONNECTIONS, &connections.map(connection).collect::<Vec<_>>()));
+        tables.push(table(&FAMILIES, &listing.families.iter().map(family).collect::<Vec<_>>()));
+    }
+    tables.join("\n")
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or("-".to_string(), |v| v.to_string())
+}
+
+fn endpoint(of: &Endpoint) -> [String; 12] {
+    [
+        of.dpid.to_string(),
+        printable(of.program.as_deref().unwrap_or("")),
+        of.pid.to_string(),
+        of.mode.to_string(),
+        or_dash(of.target.as_ref()),
+        or_dash(of.pool_bytes),
+        or_dash(of.pool_left),
+        or_dash(of.held),
+        or_dash(of.sent_messages),
+        or_dash(of.sent_bytes),
+        or_dash(of.received_messages),
+        or_dash(of.received_bytes),
+    ]
+}
+
+fn edge(of: &Edge) -> [String; 6] {
+    [
+        of.from.clone(),
+        of.to.clone(),
+        of.state.word().to_string(),
+        or_dash(of.waiting),
+        or_dash(of.messages),
+        or_dash(of.bytes),
+    ]
 }
 
 fn connection(of: &Connection) -> [String; 8] {

@@ -39,7 +39,7 @@ fn listing() -> Listing {
         on_tcp: BTreeMap::from([("no-offer", 3), ("rules", 1)]),
         connections: connections.into(),
     };
-    Listing { version: 1, families: vec![family] }
+    Listing { version: 1, families: vec![family], graph: endpoints::Graph::default() }
 }
 
 #[test]
@@ -53,7 +53,8 @@ PROGRAM       PID  PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
 redis-server   71          2         5  120  34560     1  3 no-offer, 1 rules
 ";
     assert_eq!(table::text(&listing()), expected);
-    assert_eq!(table::text(&Listing { version: 1, families: vec![] }), "");
+    let nothing = Listing { version: 1, families: vec![], graph: endpoints::Graph::default() };
+    assert_eq!(table::text(&nothing), "");
 }
 
 #[test]
@@ -79,7 +80,10 @@ fn json_has_the_documented_fields() {
             },
         ],
     });
-    assert_eq!(json, serde_json::json!({"version": 1, "families": [family]}));
+    let expected = serde_json::json!({
+        "version": 1, "families": [family], "registry": null, "endpoints": [], "edges": [],
+    });
+    assert_eq!(json, expected);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::super::inner::Inner;
+use super::super::list;
 use super::super::note::Note;
 use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Service};
@@ -77,7 +78,19 @@ impl Service {
                 let open = self.is_open(dpid, serial);
                 self.tell(number, Note::Answer { open }, Vec::new());
             }
+            Note::List => self.list_to(number),
             _ => self.conn_ended(number),
+        }
+    }
+
+    fn list_to(&mut self, number: u32) {
+        let allowed = |c: &Conn| matches!(&c.role, Role::In(incoming) if incoming.allowed);
+        if !self.conns.get(&number).is_some_and(allowed) {
+            return self.tell(number, Note::Denied { link: 0 }, Vec::new());
+        }
+        // Without memory there is no answer: the other side waits for it only a moment.
+        if let Ok(memory) = list::account(&self.process) {
+            self.tell(number, Note::Listed, vec![memory]);
         }
     }
 

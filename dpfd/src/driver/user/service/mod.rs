@@ -7,8 +7,8 @@
 //! | file | holds |
 //! |---|---|
 //! | this one | the loop, commands, the lease of hot receivers |
-//! | [`outgoing`] | links of our endpoints to others: attach, deliver, park |
-//! | [`incoming`] | links of others to our endpoints: who may, edges, bells |
+//! | `outgoing` | links of our endpoints to others: attach, deliver, park |
+//! | `incoming` | links of others to our endpoints: who may, edges, bells |
 
 mod incoming;
 mod outgoing;
@@ -352,7 +352,7 @@ impl Service {
     }
 }
 
-fn send_note(fd: &OwnedFd, note: Note, fds: &[OwnedFd]) -> core::result::Result<usize, i32> {
+pub(super) fn send_note(fd: &OwnedFd, note: Note, fds: &[OwnedFd]) -> core::result::Result<usize, i32> {
     let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|f| f.as_fd()).collect();
     unix::send(fd.as_raw_fd(), &[IoSlice::new(&note.encode())], &fds, libc::MSG_DONTWAIT)
 }

@@ -19,7 +19,7 @@ use crate::addr::Addr;
 use crate::edge::far;
 use crate::edge::inbox::Inbox;
 use crate::edge::segment::Segment;
-use crate::sys::{process, raw, unix};
+use crate::sys::{process, unix};
 
 /// Messages an endpoint may have parked.
 const MOST_PARKED: usize = 64;
@@ -38,11 +38,15 @@ pub struct Local {
     orphan: Option<Vec<u8>>,
     /// Every descriptor was closed; it lingers until what it sent is delivered.
     closed: bool,
+    /// Nothing is left in its pair.
+    read_out: bool,
+    /// Its pair is being read: what a delivery makes room for is read by that loop, not by one inside it.
+    pumping: bool,
 }
 
 impl Local {
     pub fn new(inner: Arc<Inner>) -> Local {
-        Local { inner, stalled: false, orphan: None, closed: false }
+        Local { inner, stalled: false, orphan: None, closed: false, read_out: false, pumping: false }
     }
 }
 
@@ -56,6 +60,26 @@ pub struct Outgoing {
 impl Service {
     /// Reads what an endpoint's program sent, and takes it on.
     pub fn pump(&mut self, serial: u32) {
+        let Some(local) = self.endpoints.get_mut(&serial) else { return };
+        if core::mem::replace(&mut local.pumping, true) {
+            return;
+        }
+        loop {
+            self.pump_turn(serial);
+            let Some(local) = self.endpoints.get_mut(&serial) else { return };
+            // One that is closed is not watched any more: all there is room for, now.
+            if !local.closed {
+                local.pumping = false;
+                return;
+            }
+            if !more_to_read(local) {
+                local.pumping = false;
+                return self.linger(serial);
+            }
+        }
+    }
+
+    fn pump_turn(&mut self, serial: u32) {
         let mut buf = Vec::new();
         for _ in 0..TURN {
             let Some(local) = self.endpoints.get_mut(&serial) else { return };
@@ -100,7 +124,12 @@ impl Service {
                 Err(libc::EAGAIN) => return self.stall(serial, false),
                 Err(libc::EINTR) => {}
                 // The end, or an error that is one.
-                Ok(_) | Err(_) => return self.closed(serial),
+                Ok(_) | Err(_) => {
+                    if let Some(local) = self.endpoints.get_mut(&serial) {
+                        local.read_out = true;
+                    }
+                    return self.closed(serial);
+                }
             }
         }
         // Level-triggered: the rest at the next turn.
@@ -410,14 +439,11 @@ impl Service {
     }
 
     fn linger(&mut self, serial: u32) {
-        let Some(local) = self.endpoints.get(&serial) else { return };
-        let inner = local.inner.clone();
+        let Some(local) = self.endpoints.get(&serial).filter(|l| !l.pumping) else { return };
         // What could not be read while there was no room is read now.
-        let (count, bytes) = parked(&inner);
-        let more = raw::queued(inner.back.as_raw_fd()).is_ok_and(|n| n > 0);
-        if more && count < MOST_PARKED && bytes < MOST_BYTES {
+        if more_to_read(local) {
             self.todo.push(serial);
-        } else if count == 0 {
+        } else if local.read_out && parked(&local.inner).0 == 0 {
             self.over(serial);
         }
     }
@@ -438,6 +464,12 @@ impl Service {
             self.tell(number, Note::Detach { link }, Vec::new());
         }
     }
+}
+
+/// Whether the pair may hold something, and the service has room for it.
+fn more_to_read(local: &Local) -> bool {
+    let (count, bytes) = parked(&local.inner);
+    !local.read_out && count < MOST_PARKED && bytes < MOST_BYTES
 }
 
 fn parked(inner: &Inner) -> (usize, usize) {

@@ -1,0 +1,130 @@
+//! Endpoints of the two processes, in a folder of their own: used in the library's way, plainly, or not at all.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use dpfd::driver::user::process::Process;
+use dpfd::edge::segment::MAX_RING;
+use dpfd::{Addr, Endpoint, Error};
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use super::link::{ring_for, Fds, Link};
+use super::{peer, Result};
+
+/// The first number; each pair takes two.
+const FIRST: u16 = 2000;
+/// How long a receiver looks before it sleeps, ns: it is to look all the time.
+const LOOK: u32 = 100_000_000;
+/// How long endpoints may take to be gone after they were closed.
+const GONE: Duration = Duration::from_secs(20);
+
+/// Where these endpoints find each other, and nobody else's: removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// This process and those it starts use it from here on.
+    pub fn new() -> Folder {
+        let path = std::env::temp_dir().join(format!("dp-bench-{}", std::process::id()));
+        std::env::set_var("DP_RUNTIME_DIR", &path);
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn pair_of(pair: u16, first: bool) -> Result<Endpoint> {
+    let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
+    let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
+    let endpoint = Endpoint::open(mine)?;
+    endpoint.target(Addr::local(theirs))?;
+    Ok(endpoint)
+}
+
+/// An endpoint that is read and written by the library's calls.
+pub struct OneEnd(Endpoint);
+
+impl OneEnd {
+    pub fn new(pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
+        let open = || {
+            let endpoint = pair_of(pair, first)?;
+            // Half of it is the one sender's.
+            endpoint.pool((2 * ring_for(size)).min(MAX_RING))?;
+            endpoint.set_spin(LOOK);
+            setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
+            Ok(OneEnd(endpoint))
+        };
+        open().map_err(|e: Box<dyn std::error::Error>| io::Error::other(e.to_string()))
+    }
+}
+
+impl Link for OneEnd {
+    #[inline(always)]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        Ok(self.0.send(message)?)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.recv() {
+                Ok(message) => return Ok(message.copy_to(into)),
+                Err(Error::WouldBlock) => peer::alive()?, // a second without a message
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+/// An endpoint that is read and written as a descriptor.
+pub fn plain(pair: u16, first: bool) -> io::Result<Fds> {
+    let endpoint = pair_of(pair, first).map_err(|e| io::Error::other(e.to_string()))?;
+    let copy = || endpoint.as_fd().try_clone_to_owned();
+    Ok(Fds::new([copy()?, copy()?]))
+}
+
+/// Makes them `count`.
+pub fn idle(endpoints: &mut Vec<Endpoint>, count: usize, pooled: bool) -> Result<()> {
+    let process = Process::current()?;
+    let others = process.endpoints().len() - endpoints.len();
+    endpoints.truncate(count);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    }
+    while endpoints.len() < count {
+        let endpoint =
+            Endpoint::open(0).map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
+        if pooled {
+            endpoint
+                .pool(64 * 1024)
+                .map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
+        }
+        endpoints.push(endpoint);
+    }
+    // Until the service has met or forgotten them all.
+    let end = Instant::now() + GONE;
+    while process.endpoints().len() != others + count {
+        if Instant::now() > end {
+            return Err("endpoints that were closed are still there".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    Ok(())
+}
+
+/// Bytes of this process that are resident.
+pub fn resident() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).ok_or("/proc/self/status: no VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib * 1024)
+}

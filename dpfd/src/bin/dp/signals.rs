@@ -1,0 +1,64 @@
+//! Signals that end a verb which has something to say, or to put away, before it ends.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use dpfd::driver::user::process::Process;
+use nix::sys::signal::{raise, sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
+
+static CAUGHT: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note(signal: libc::c_int) {
+    if signal != libc::SIGALRM {
+        CAUGHT.store(signal, Ordering::Relaxed);
+    }
+}
+
+/// Calls that wait return, interrupted, when a signal comes that would end the program.
+pub fn watch() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // Who started it with the signal ignored, as nohup(1) does, keeps it so.
+        if matches!(set(signal, SigHandler::Handler(note)), Some(SigHandler::SigIgn)) {
+            set(signal, SigHandler::SigIgn);
+        }
+    }
+}
+
+/// Calls that wait return, interrupted, this often.
+pub fn tick(every: Duration) {
+    set(Signal::SIGALRM, SigHandler::Handler(note));
+    let interval = libc::timeval { tv_sec: every.as_secs() as _, tv_usec: every.subsec_micros() as _ };
+    let timer = libc::itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: reads the struct it is given.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, core::ptr::null_mut()) };
+}
+
+/// The signal that came, if one did.
+pub fn caught() -> Option<Signal> {
+    Signal::try_from(CAUGHT.load(Ordering::Relaxed)).ok()
+}
+
+/// Ends as the signal would have ended the program, so that a shell sees it.
+pub fn die(signal: Signal) -> ! {
+    put_away();
+    set(signal, SigHandler::SigDfl);
+    let _ = raise(signal);
+    std::process::exit(128 + signal as i32)
+}
+
+/// What exit(3) would do, without its wait for what is under way: this process's names are not left behind.
+pub fn put_away() {
+    if let Ok(process) = Process::current() {
+        for endpoint in process.endpoints() {
+            endpoint.retire();
+        }
+        process.registry.leave(&process.member);
+    }
+}
+
+fn set(signal: Signal, handler: SigHandler) -> Option<SigHandler> {
+    // Without SA_RESTART: what waits is to return.
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler stores one word.
+    unsafe { sigaction(signal, &action) }.ok().map(|old| old.handler())
+}

@@ -1,0 +1,296 @@
+//! What the endpoints of a node are doing, for `dp ls`: only their processes know, so they are asked.
+//!
+//! The asker connects to a process's door and says [`Note::List`]; the service answers [`Note::Listed`] with a
+//! sealed memfd that holds an [`Account`] as JSON. Only the same user and root are answered. Who does not answer
+//! in time is listed with what the registry alone says.
+//!
+//! What comes back is another process's word: its memory is checked before it is read, and what it says is not
+//! believed further than about itself.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::inner::Inner;
+use super::link::Way;
+use super::note::{Note, LEN};
+use super::process::Process;
+use super::registry::Registry;
+use super::service::send_note;
+use crate::addr::{Addr, Dpid, Nid};
+use crate::edge::segment::{sealed_len, sealed_memory};
+use crate::sys::unix;
+
+/// Longest account that is read, bytes.
+const LONGEST: usize = 64 << 20;
+/// Processes asked at the same time: each takes a descriptor.
+const AT_ONCE: usize = 256;
+/// How long the service tries to see an endpoint whose program is just using it.
+const PATIENCE: Duration = Duration::from_micros(500);
+
+/// What a process says of its endpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Those that are open.
+    pub endpoints: Vec<EndpointAccount>,
+}
+
+/// What it says of one. Messages and bytes come in pairs; `None` is what could not be seen at the moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointAccount {
+    /// Its number, and which of the process's endpoints it is.
+    pub dpid: Dpid,
+    /// As above.
+    pub serial: u32,
+    /// Whether it is in pool mode.
+    pub pooled: bool,
+    /// Bytes of its pool, and those that no edge has.
+    pub pool: Option<(usize, usize)>,
+    /// Where it sends by default.
+    pub target: Option<(Nid, Dpid)>,
+    /// Read in pool mode.
+    pub received: Option<(u64, u64)>,
+    /// Messages lent out and not released.
+    pub lent: Option<usize>,
+    /// Every destination it ever had.
+    pub to: Option<Vec<LinkAccount>>,
+    /// Every edge into it.
+    pub from: Option<Vec<EdgeAccount>>,
+}
+
+/// A way to a destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkAccount {
+    /// The destination.
+    pub to: (Nid, Dpid),
+    /// How messages go there.
+    pub state: State,
+    /// Messages that are not there yet.
+    pub waiting: u64,
+    /// Those that are.
+    pub sent: (u64, u64),
+}
+
+/// An edge, seen by its receiver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeAccount {
+    /// The sender.
+    pub from: (Nid, Dpid),
+    /// Read from it.
+    pub received: (u64, u64),
+}
+
+/// How messages go to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is not open, or not found yet.
+    Absent,
+    /// It belongs to a user who does not let this one send.
+    Denied,
+    /// Onto its descriptor, as it reads plainly.
+    Plain,
+    /// Into its pool.
+    Edge,
+    /// Onto its descriptor, as its pool has no edge left.
+    Crowded,
+}
+
+impl State {
+    /// As it is listed.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Absent => "absent",
+            State::Denied => "denied",
+            State::Plain => "plain",
+            State::Edge => "edge",
+            State::Crowded => "crowded",
+        }
+    }
+}
+
+/// An endpoint of the registry.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Its number.
+    pub dpid: Dpid,
+    /// Its process; the user if known.
+    pub pid: i32,
+    /// As above.
+    pub uid: Option<u32>,
+    /// What its process said.
+    pub said: Said,
+}
+
+/// What a process said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// This.
+    Account(Box<EndpointAccount>),
+    /// Nothing, in time.
+    Nothing,
+    /// That it is another user's.
+    Denied,
+}
+
+/// This process's account in sealed memory.
+///
+/// # Errors
+///
+/// EMFILE, ENOMEM.
+pub fn account(process: &Process) -> std::io::Result<OwnedFd> {
+    let open = process.endpoints().into_iter().filter(|inner| !inner.is_closed());
+    let account = Account { endpoints: open.map(|inner| EndpointAccount::of(&inner)).collect() };
+    let text = serde_json::to_vec(&account)?;
+    let file = File::from(sealed_memory(c"dp-account", text.len())?);
+    file.write_all_at(&text, 0)?;
+    Ok(file.into())
+}
+
+/// Tries for a moment: a program that looks for messages without end must not hold up the service.
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match attempt() {
+            None if Instant::now() < end => core::hint::spin_loop(),
+            done => return done,
+        }
+    }
+}
+
+impl EndpointAccount {
+    fn of(inner: &Inner) -> EndpointAccount {
+        let mut account = EndpointAccount {
+            dpid: inner.dpid,
+            serial: inner.entry.serial,
+            pooled: inner.inbox.get().is_some(),
+            pool: inner.arrivals().budget.map(|budget| (budget.size(), budget.left())),
+            ..EndpointAccount::default()
+        };
+        if let Some(tx) = patiently(|| inner.try_tx()) {
+            account.target = tx.target.and_then(|ix| tx.links.get(ix)).map(|link| pair(link.to));
+            account.to = Some(tx.links.iter().map(LinkAccount::of).collect());
+        }
+        if let Some(rx) = patiently(|| inner.try_rx()) {
+            account.received = account.pooled.then(|| rx.tokens.taken());
+            account.lent = Some(rx.tokens.lent());
+            let edges = rx.tokens.edges();
+            account.from =
+                Some(edges.map(|e| EdgeAccount { from: pair(e.from()), received: e.taken() }).collect());
+        }
+        account
+    }
+}
+
+impl LinkAccount {
+    fn of(link: &super::link::Link) -> LinkAccount {
+        let state = match &link.way {
+            _ if link.denied => State::Denied,
+            Way::Unknown => State::Absent,
+            Way::Plain(_) => State::Plain,
+            Way::Pool { edge: Some(_), .. } => State::Edge,
+            Way::Pool { edge: None, .. } => State::Crowded,
+        };
+        LinkAccount { to: pair(link.to), state, waiting: link.queued.into(), sent: link.sent }
+    }
+}
+
+fn pair(addr: Addr) -> (Nid, Dpid) {
+    (addr.nid, addr.dpid)
+}
+
+/// All endpoints of the registry whose processes live, by number; each process has `time` to answer.
+pub fn list(registry: &Registry, time: Duration) -> Vec<Seen> {
+    let mut processes: HashMap<String, Vec<(Dpid, u32)>> = HashMap::new();
+    for (dpid, entry) in registry.entries() {
+        processes.entry(entry.process).or_default().push((dpid, entry.serial));
+    }
+    processes.retain(|process, _| registry.lives(process));
+    let processes: Vec<_> = processes.into_iter().collect();
+    let mut seen = Vec::new();
+    for some in processes.chunks(AT_ONCE) {
+        let asked: Vec<_> = some.iter().map(|(process, _)| Asked::new(registry, process)).collect();
+        let end = Instant::now() + time;
+        for (asked, (_, entries)) in asked.into_iter().zip(some) {
+            let answer = asked.answer(end);
+            let of = |said| move |dpid| Seen { dpid, pid: asked.pid, uid: asked.uid, said };
+            for &(dpid, serial) in entries {
+                seen.extend(match &answer {
+                    Answer::Account(account) => {
+                        // Which it does not know is closed by now.
+                        let found = account.endpoints.iter().find(|e| (e.dpid, e.serial) == (dpid, serial));
+                        found.map(|e| of(Said::Account(Box::new(e.clone())))(dpid))
+                    }
+                    Answer::Nothing => Some(of(Said::Nothing)(dpid)),
+                    Answer::Denied => Some(of(Said::Denied)(dpid)),
+                });
+            }
+        }
+    }
+    seen.sort_by_key(|s| s.dpid);
+    seen
+}
+
+/// A process that was asked.
+struct Asked {
+    fd: Result<OwnedFd, i32>,
+    pid: i32,
+    uid: Option<u32>,
+}
+
+enum Answer {
+    Account(Account),
+    Nothing,
+    Denied,
+}
+
+impl Asked {
+    fn new(registry: &Registry, process: &str) -> Asked {
+        let fd = unix::connect(&registry.door_path(process)).and_then(|fd| {
+            send_note(&fd, Note::List, &[])?;
+            Ok(fd)
+        });
+        // The kernel's word first; 0 is a process of another pid namespace.
+        let peer = fd.as_ref().ok().and_then(|fd| unix::peer(fd.as_fd()));
+        let named = || process.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        let pid = peer.map(|(pid, _)| pid).filter(|pid| *pid > 0).unwrap_or_else(named);
+        Asked { fd, pid, uid: peer.map(|(_, uid)| uid).or_else(|| registry.owner(process)) }
+    }
+
+    fn answer(&self, end: Instant) -> Answer {
+        let fd = match &self.fd {
+            Ok(fd) => fd,
+            Err(libc::EACCES | libc::EPERM) => return Answer::Denied,
+            Err(_) => return Answer::Nothing,
+        };
+        let left = end.saturating_duration_since(Instant::now()).as_millis() as i32;
+        if !unix::wait(fd.as_raw_fd(), libc::POLLIN, left).is_ok_and(|e| e & libc::POLLIN != 0) {
+            return Answer::Nothing;
+        }
+        let mut buf = [0; LEN];
+        let Ok(mut got) = unix::recv(fd.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT) else {
+            return Answer::Nothing;
+        };
+        match Note::decode(&buf[..got.len.min(LEN)]) {
+            Some(Note::Denied { .. }) => Answer::Denied,
+            Some(Note::Listed) => got.fds[0].take().and_then(read).map_or(Answer::Nothing, Answer::Account),
+            // The end: a service that does not know the question.
+            _ => Answer::Nothing,
+        }
+    }
+}
+
+/// What sealed memory says; nothing of memory that is not sealed, too long, or no account.
+fn read(fd: OwnedFd) -> Option<Account> {
+    let len = sealed_len(fd.as_fd()).ok().filter(|len| *len <= LONGEST)?;
+    let mut text = vec![0; len];
+    File::from(fd).read_exact_at(&mut text, 0).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+#[cfg(test)]
+mod tests;
