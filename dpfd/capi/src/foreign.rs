@@ -56,8 +56,10 @@ impl Foreign {
                 }
                 continue; // a bell
             }
-            let bytes: Box<[u8]> = read.buf[..got.len.min(read.buf.len())].into();
-            let place = (bytes.as_ptr(), bytes.len());
+            let len = got.len.min(read.buf.len());
+            // An empty one has an address, too.
+            let bytes: Box<[u8]> = read.buf[..len.max(1)].into();
+            let place = (bytes.as_ptr(), len);
             read.peer = tag.map_or(Addr::default(), |t| t.from);
             read.lent.push_back(bytes);
             return Ok(Some(place));
