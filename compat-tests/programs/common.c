@@ -1,6 +1,8 @@
 /* See common.h. */
 #include "common.h"
 
+#include <dlfcn.h>
+#include <libgen.h>
 #include <stdarg.h>
 
 bool is_client;
@@ -158,6 +160,17 @@ void warm_up(int fd) {
             write_all(fd, buffer, sizeof buffer);
         }
     }
+}
+
+void *standin(const char *name, bool plugin) {
+    char path[512], program[512];
+    CHECK(snprintf(program, sizeof program, "%s", program_argv[0]) < (int)sizeof program);
+    CHECK(snprintf(path, sizeof path, "%s/libstandin.so", dirname(program)) < (int)sizeof path);
+    void *library = dlopen(path, RTLD_NOW | (plugin ? RTLD_LOCAL : RTLD_GLOBAL));
+    CHECK(library);
+    void *function = dlsym(plugin ? library : RTLD_DEFAULT, name);
+    CHECK(function);
+    return function;
 }
 
 void path_beside(char *path, size_t size, const char *name) {

@@ -88,6 +88,10 @@ int warm_count(void);
 #define WARM_BYTES 16
 
 /* Files beside PORTFILE. */
+/* A function of the library that stands in for liburing and libaio (standin.h): found as by a program linked
+ * with it, or loaded for a plug-in alone. */
+void *standin(const char *name, bool plugin);
+
 void path_beside(char *path, size_t size, const char *name);
 void mark(const char *name, uint64_t value);
 uint64_t await_mark(const char *name);

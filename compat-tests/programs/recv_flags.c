@@ -1,6 +1,6 @@
 /*
- * Flags of recv and send, and byte counts. Modes: peek, waitall, dontwait, trunc, empty,
- * bad_address, pending.
+ * Flags of recv and send, and byte counts. Modes: peek, peek_until, peek_waitall, waitall, dontwait, trunc,
+ * empty, bad_address, pending.
  */
 #include "common.h"
 
@@ -45,6 +45,68 @@ static void peek(int fd) {
     ask_later(fd, 5, 50);
     CHECK(recv(fd, buffer, sizeof buffer, MSG_PEEK) > 0 && is_pattern(buffer, 1, taken)); /* blocks */
     take(fd, 5);
+}
+
+/* Peeks until all of what was sent in several pieces is there, wherever it is kept meanwhile. */
+static void peek_until(int fd) {
+    static char buffer[60000];
+    uint64_t state = 3;
+    for (int i = 0; i < 60; i++) {
+        size_t all = 0, most = i % 10 == 9 ? 12000 : 300;
+        for (int k = 0; k < 5; k++) {
+            uint32_t n = 1 + (uint32_t)(next_random(&state) % most);
+            ask(fd, n);
+            all += n;
+        }
+        uint64_t end = now_ms() + 10000;
+        ssize_t n;
+        while ((n = recv(fd, buffer, sizeof buffer, MSG_PEEK)) < (ssize_t)all) {
+            CHECK(n > 0 && is_pattern(buffer, (size_t)n, taken));
+            CHECK(now_ms() < end /* it never sees all */);
+        }
+        CHECK(n == (ssize_t)all && is_pattern(buffer, all, taken));
+        CHECK(waiting_bytes(fd) == (int)all);
+        CHECK(recv(fd, NULL, sizeof buffer, MSG_PEEK | MSG_TRUNC) == (ssize_t)all);
+        size_t part = 1 + next_random(&state) % all, cut = next_random(&state) % part;
+        char *other = malloc(part);
+        CHECK(other);
+        struct iovec pieces[3] = {{buffer, cut}, {NULL, 0}, {other, part - cut}};
+        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 3};
+        CHECK(recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)part);
+        CHECK(is_pattern(buffer, cut, taken) && is_pattern(other, part - cut, taken + cut));
+        free(other);
+        take(fd, part);
+        n = recv(fd, buffer, sizeof buffer, MSG_PEEK | MSG_DONTWAIT);
+        CHECK(n == (all == part ? -1 : (ssize_t)(all - part)) && (n < 0 || is_pattern(buffer, (size_t)n, taken)));
+        take(fd, all - part);
+    }
+}
+
+/* Together they wait, as without MSG_PEEK; a time limit and the end of the stream give what is there. */
+static void peek_waitall(int fd) {
+    static char buffer[60000];
+    for (int i = 0; i < 30; i++) {
+        uint32_t first = 1 + (uint32_t)i * 97 % 1000, second = i % 10 ? 60 : 20000;
+        ask(fd, first);
+        ask_later(fd, 100, i % 3 ? 0 : 5);
+        ask_later(fd, second, i % 3 == 1 ? 5 : 0);
+        size_t all = first + 100 + second;
+        CHECK(recv(fd, buffer, all, MSG_PEEK | MSG_WAITALL) == (ssize_t)all && is_pattern(buffer, all, taken));
+        CHECK(recv(fd, buffer, sizeof buffer, MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT) == (ssize_t)all);
+        take(fd, all);
+    }
+    have(fd, 40);
+    struct timeval limit = {.tv_usec = 50000}, none = {0};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    outcome("50 ms for 100, 40 there", recv(fd, buffer, 100, MSG_PEEK | MSG_WAITALL));
+    take(fd, 40);
+    outcome("50 ms for 100, nothing there", recv(fd, buffer, 100, MSG_PEEK | MSG_WAITALL));
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none));
+    ask(fd, 10);
+    ask_shutdown(fd);
+    outcome("100, EOF after 10", recv(fd, buffer, 100, MSG_PEEK | MSG_WAITALL));
+    take(fd, 10);
+    outcome("at EOF", recv(fd, buffer, 100, MSG_PEEK | MSG_WAITALL));
 }
 
 static void waitall(int fd) {
@@ -119,6 +181,24 @@ static void bad_address(int fd) {
     outcome("send from a bad address", send(fd, (void *)8, 5, 0));
     have(fd, 10);
     take(fd, 10);
+    char buffer[10];
+    void *const beyond = (void *)-4096;
+    struct iovec pieces[] = {{beyond, 5}, {buffer, 5}}, later[] = {{buffer, 5}, {NULL, 5}};
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2}, no_list = {.msg_iov = beyond, .msg_iovlen = 1};
+    have(fd, 10);
+    outcome("read into the kernel", read(fd, beyond, 5));
+    outcome("write from the kernel", write(fd, beyond, 5));
+    outcome("recvmsg, first piece", recvmsg(fd, &message, 0));
+    outcome("sendmsg, first piece", sendmsg(fd, &message, 0));
+    outcome("recvmsg, no list", recvmsg(fd, &no_list, 0));
+    outcome("sendmsg, no list", sendmsg(fd, &no_list, 0));
+    outcome("recvmsg, no message", recvmsg(fd, beyond, 0));
+    outcome("readv, second piece", readv(fd, later, 2));
+    take(fd, 10);
+    outcome("recvmsg with MSG_TRUNC", (ask(fd, 10), message.msg_iov = later, recvmsg(fd, &message, MSG_TRUNC | MSG_WAITALL)));
+    taken += 10;
+    have(fd, 10);
+    take(fd, 10);
 }
 
 static void pending(int fd) {
@@ -144,8 +224,9 @@ void tester(int fd) {
         const char *name;
         void (*run)(int fd);
     } modes[] = {
-        {"peek", peek},   {"waitall", waitall},         {"dontwait", dontwait}, {"trunc", truncated},
-        {"empty", empty}, {"bad_address", bad_address}, {"pending", pending},
+        {"peek", peek},         {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
+        {"waitall", waitall},   {"dontwait", dontwait},     {"trunc", truncated},
+        {"empty", empty},       {"bad_address", bad_address}, {"pending", pending},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (mode_is(modes[i].name))

@@ -1,6 +1,7 @@
 /*
  * Bytes between a file and the connection without passing through the program.
- * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file).
+ * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file);
+ * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket).
  */
 #include "common.h"
 
@@ -51,8 +52,128 @@ static void splice_in(int fd, int file) {
     say("spliced in: %s", memcmp(data, back, SIZE) == 0 ? "same" : "DIFFERENT");
 }
 
+/* Into a socket that nobody reads, until it takes no more; what it took must arrive, and nothing else. */
+static void splice_until_full(int fd, int ends[2]) {
+    uint64_t piped = 0, taken = 0;
+    for (int turns = 0; turns < 100000; turns++) {
+        ssize_t n = write(ends[1], data, 4096);
+        if (n > 0)
+            piped += (uint64_t)n; /* all of it, or nothing */
+        n = splice(ends[0], NULL, fd, NULL, 65536, 0);
+        if (n < 0) {
+            outcome("splice into a full socket", n);
+            break;
+        }
+        taken += (uint64_t)n;
+    }
+    int left = -1;
+    MUST(ioctl(ends[0], FIONREAD, &left));
+    say("in the pipe or sent: %s", taken + (uint64_t)left == piped ? "all" : "NOT ALL");
+    say("much was sent: %s", taken > 100000 ? "yes" : "NO");
+    mark("taken", taken);
+    for (uint64_t rest = (uint64_t)left; rest > 0;) {
+        ssize_t n = splice(ends[0], NULL, fd, NULL, rest, 0);
+        CHECK(n > 0 || errno == EAGAIN);
+        rest -= n > 0 ? (uint64_t)n : 0;
+        taken += n > 0 ? (uint64_t)n : 0;
+    }
+    mark("all", taken);
+}
+
+static void sendfile_until_full(int fd, int file) {
+    off_t offset = 0;
+    uint64_t taken = 0;
+    for (ssize_t n; (n = sendfile(fd, file, &offset, SIZE)) >= 0; offset %= SIZE)
+        taken += (uint64_t)n;
+    outcome("sendfile into a full socket", -1);
+    CHECK((uint64_t)offset == taken % SIZE);
+    mark("sent", taken);
+}
+
+static void splice_from(int fd, int ends[2]) {
+    char buffer[8192];
+    outcome("splice from an empty socket", splice(fd, NULL, ends[1], NULL, 100, 0));
+    set_nonblocking(fd, false);
+    mark("talk", 0);
+    outcome("splice waits", splice(fd, NULL, ends[1], NULL, 4096, SPLICE_F_NONBLOCK) > 0);
+    int waiting = 0;
+    do
+        MUST(ioctl(fd, FIONREAD, &waiting));
+    while (waiting < 4096);
+    while (write(ends[1], buffer, sizeof buffer) > 0) {
+    }
+    outcome("splice into a full pipe", splice(fd, NULL, ends[1], NULL, 4096, SPLICE_F_NONBLOCK));
+    outcome("splice into a pipe's other end", splice(fd, NULL, ends[0], NULL, 4096, SPLICE_F_NONBLOCK));
+    outcome("splice to a file", splice(fd, NULL, fd, NULL, 4096, SPLICE_F_NONBLOCK));
+    MUST(close(ends[0]));
+    signal(SIGPIPE, SIG_IGN);
+    outcome("splice into nobody's pipe", splice(fd, NULL, ends[1], NULL, 4096, SPLICE_F_NONBLOCK));
+    int still = 0;
+    MUST(ioctl(fd, FIONREAD, &still));
+    say("nothing was taken: %s", still >= waiting ? "yes" : "NO");
+}
+
+static void never_blocks(int fd, int file) {
+    int ends[2];
+    MUST(pipe2(ends, O_NONBLOCK));
+    set_nonblocking(fd, true);
+    splice_until_full(fd, ends);
+    CHECK(await_mark("read") == 0);
+    sendfile_until_full(fd, file);
+    CHECK(await_mark("read_again") == 0);
+    splice_from(fd, ends);
+}
+
+/* Reads `length` bytes, of which byte k is data[k % period]. */
+static void expect(int fd, uint64_t *got, uint64_t length, size_t period) {
+    for (uint64_t end = *got + length; *got < end;) {
+        size_t at = *got % period, n = period - at < end - *got ? period - at : (size_t)(end - *got);
+        read_exact(fd, back, n);
+        CHECK(memcmp(back, data + at, n) == 0);
+        *got += n;
+    }
+}
+
+static void never_blocks_helper(int fd) {
+    uint64_t got = 0;
+    char none;
+    expect(fd, &got, await_mark("taken"), 4096);
+    expect(fd, &got, await_mark("all") - got, 4096);
+    mark("read", 0);
+    got = 0;
+    expect(fd, &got, await_mark("sent"), SIZE);
+    CHECK(recv(fd, &none, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    mark("read_again", 0);
+    await_mark("talk");
+    sleep_ms(30);
+    write_all(fd, data, 10000);
+    CHECK(read(fd, &none, 1) <= 0); /* it closes with bytes unread */
+}
+
+static void pipes_only(int fd, int file) {
+    int ends[2];
+    char word[] = "a word";
+    struct iovec piece = {word, sizeof word};
+    MUST(pipe(ends));
+    outcome("tee from a socket", tee(fd, ends[1], 100, 0));
+    outcome("tee to a socket", tee(ends[0], fd, 100, 0));
+    outcome("vmsplice", vmsplice(fd, &piece, 1, 0));
+    outcome("copy_file_range", copy_file_range(file, NULL, fd, NULL, 100, 0));
+    outcome("copy_file_range from", copy_file_range(fd, NULL, file, NULL, 100, 0));
+    outcome("sendfile from a socket", sendfile(fd, fd, NULL, 100));
+    outcome("sendfile from a pipe", sendfile(fd, ends[0], NULL, 100));
+    outcome("sendfile from nowhere", sendfile(fd, -1, NULL, 100));
+    outcome("splice at an offset", splice(ends[0], NULL, fd, (off64_t[]){0}, 100, 0));
+    outcome("splice from at an offset", splice(fd, (off64_t[]){0}, ends[1], NULL, 100, 0));
+    outcome("splice of nothing", splice(fd, NULL, ends[1], NULL, 0, 0));
+}
+
 void tester(int fd) {
     fill(data, SIZE, 77);
+    if (mode_is("never_blocks")) {
+        never_blocks(fd, data_file(true));
+        return;
+    }
     if (mode_is("splice_in")) {
         splice_in(fd, data_file(false));
         char byte = 'k';
@@ -62,6 +183,8 @@ void tester(int fd) {
         exchange(fd, 1000, 5); /* ordinary calls before and after must stay in order */
         if (mode_is("sendfile"))
             with_sendfile(fd, file);
+        else if (mode_is("pipes_only"))
+            pipes_only(fd, file);
         else
             splice_out(fd, file);
         exchange(fd, 1000, 6);
@@ -77,8 +200,16 @@ void helper(int fd) {
         read_exact(fd, back, 1);
         return;
     }
+    if (mode_is("never_blocks")) {
+        never_blocks_helper(fd);
+        return;
+    }
     read_exact(fd, back, 1000);
     write_all(fd, back, 1000);
+    if (mode_is("pipes_only")) {
+        echo_until_eof(fd);
+        return;
+    }
     read_exact(fd, back, SIZE);
     say("arrived: %s", memcmp(data, back, SIZE) == 0 ? "same" : "DIFFERENT");
     echo_until_eof(fd);

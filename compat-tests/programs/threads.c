@@ -3,6 +3,7 @@
  *   duplex          each side sends and receives a long stream at the same time (argument: MiB, 8), random chunks
  *   two_senders     two threads send records on one socket: all arrive
  *   two_receivers   two threads receive on one socket: everything is received once
+ *   young           many connections that are used by four threads on each side from their first byte on
  *   per_connection  a thread per connection, four of them
  */
 #include "common.h"
@@ -92,8 +93,50 @@ static void *use_connection(void *unused) {
     return NULL;
 }
 
+#define YOUNG 60
+#define YOUNG_BYTES 6000
+
+static void *send_young(void *fd) {
+    char chunk[60];
+    fill(chunk, sizeof chunk, 3);
+    for (int sent = 0; sent < YOUNG_BYTES / 2; sent += sizeof chunk)
+        write_all(*(int *)fd, chunk, sizeof chunk);
+    return NULL;
+}
+
+static volatile bool watching;
+
+static void *watch_young(void *fd) {
+    char byte;
+    while (watching)
+        if (recv(*(int *)fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+            CHECK(errno == EAGAIN);
+    return NULL;
+}
+
+/* Which thread moves the connection from stage to stage is anybody's guess. */
+static void use_young(int fd) {
+    char buffer[100];
+    watching = true;
+    pthread_t sender = start_thread(send_young, &fd), other = start_thread(send_young, &fd);
+    pthread_t watcher = start_thread(watch_young, &fd);
+    for (ssize_t n, left = YOUNG_BYTES; left > 0; left -= n)
+        CHECK((n = recv(fd, buffer, left < 100 ? (size_t)left : 100, 0)) > 0);
+    pthread_join(sender, NULL);
+    pthread_join(other, NULL);
+    watching = false;
+    pthread_join(watcher, NULL);
+    close(fd);
+}
+
 void server(void) {
     int listener = listen_here();
+    if (mode_is("young")) {
+        for (int i = 0; i < YOUNG; i++)
+            use_young(MUST(accept(listener, NULL, NULL)));
+        say("used all");
+        return;
+    }
     if (mode_is("per_connection")) {
         pthread_t threads[CONNECTIONS];
         int fds[CONNECTIONS];
@@ -127,6 +170,12 @@ void client(void) {
         for (int i = 0; i < CONNECTIONS; i++)
             pthread_join(threads[i], NULL);
         say("used %d connections", CONNECTIONS);
+        return;
+    }
+    if (mode_is("young")) {
+        for (int i = 0; i < YOUNG; i++)
+            use_young(connect_there());
+        say("used all");
         return;
     }
     connection = connected();

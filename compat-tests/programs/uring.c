@@ -1,10 +1,13 @@
 /*
  * io_uring on a connection. Modes: after (the ring is set up when the connection is well used), before (and
- * the connection is made afterwards). Where the kernel forbids io_uring, plain calls, and it says so.
+ * the connection is made afterwards). Argument: 0 the ring is set up through syscall(2), 1 by a function of
+ * liburing's that makes its system calls itself, 2 by that function called from a plug-in.
+ * Where the kernel forbids io_uring, plain calls, and it says so.
  */
 #include "common.h"
 
-#include <linux/io_uring.h>
+#include "standin.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -24,7 +27,21 @@ static void *map(size_t size, off_t what) {
 }
 
 static void set_up(void) {
-    ring = (int)syscall(SYS_io_uring_setup, ENTRIES, &set);
+    struct standin_ring by_library = {.fd = -1};
+    int (*init)(unsigned, struct standin_ring *, unsigned) = NULL;
+    int (*plugin)(unsigned, struct standin_ring *) = NULL;
+    if (argument(0, 0) == 1)
+        init = standin("io_uring_queue_init", false);
+    if (argument(0, 0) == 2)
+        plugin = standin("standin_plugin_ring", true);
+    if (init || plugin) {
+        int rc = init ? init(ENTRIES, &by_library, 0) : plugin(ENTRIES, &by_library);
+        CHECK((rc == 0) == (by_library.fd >= 0));
+        ring = by_library.fd;
+        set = by_library.set;
+    } else {
+        ring = (int)syscall(SYS_io_uring_setup, ENTRIES, &set);
+    }
     say("io_uring: %s", ring >= 0 ? "yes" : "not here");
     if (ring < 0)
         return;

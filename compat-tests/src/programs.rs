@@ -27,15 +27,17 @@ pub fn target_dir() -> PathBuf {
 
 /// The executable of `programs/NAME.c`.
 pub fn c(name: &str) -> PathBuf {
-    if name == "exec_live" {
-        build("static_cat", "static_cat", true);
+    match name {
+        "exec_live" => drop(build("static_cat", "static_cat", Form::Static)),
+        "uring" | "kernel_aio" => drop(build("standin", "libstandin.so", Form::Library)),
+        _ => {}
     }
-    build(name, name, false)
+    build(name, name, Form::Program)
 }
 
 /// The same, linked statically: no preload reaches it.
 pub fn c_static(name: &str) -> PathBuf {
-    build(name, &format!("{name}_static"), true)
+    build(name, &format!("{name}_static"), Form::Static)
 }
 
 /// `programs/NAME`, for programs that need no compiler.
@@ -48,7 +50,17 @@ pub fn has_tester(source: &Path) -> bool {
     fs::read_to_string(source).is_ok_and(|text| text.contains("\nvoid tester(int fd)"))
 }
 
-fn build(name: &str, output: &str, linked_statically: bool) -> PathBuf {
+/// What is made of a source.
+#[derive(PartialEq)]
+enum Form {
+    Program,
+    /// No preload reaches it.
+    Static,
+    /// Shared, for programs to load.
+    Library,
+}
+
+fn build(name: &str, output: &str, form: Form) -> PathBuf {
     // One compiler at a time in this process; other processes are kept apart by the rename below.
     static COMPILING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = COMPILING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -65,11 +77,13 @@ fn build(name: &str, output: &str, linked_statically: bool) -> PathBuf {
     let temporary = folder.join(format!("{output}.{}", std::process::id()));
     let mut compiler = Command::new(needed("cc", "gcc"));
     compiler.args(FLAGS).arg("-o").arg(&temporary).arg(&program);
-    if name != "static_cat" {
+    if name != "static_cat" && form != Form::Library {
         compiler.arg(&common);
     }
-    if linked_statically {
-        compiler.arg("-static");
+    match form {
+        Form::Program => {}
+        Form::Static => drop(compiler.arg("-static")),
+        Form::Library => drop(compiler.args(["-shared", "-fPIC"])),
     }
     let result = compiler.output().expect("cc starts");
     assert!(result.status.success(), "cc {name}.c:\n{}", String::from_utf8_lossy(&result.stderr));

@@ -173,13 +173,17 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     if calls <= after {
         return stage;
     }
-    // One thread moves a connection; what another one saw of its stage before is no ground to act upon.
+    let turn = calls - after;
+    if stage == Stage::Candidate && !worth_a_look(turn) {
+        return stage;
+    }
+    // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
+    // another has just confirmed for an offer that was refused.
     if c.rx_lock.try_lock(state::me()) {
-        match c.stage() {
-            stage @ (Stage::Candidate | Stage::Offered) if is_client(c) => {
-                client_step(family, fd, c, stage, calls - after);
-            }
-            Stage::Candidate => server_step(family, fd, c, calls - after),
+        match (c.stage(), c.side.load(Ordering::Relaxed) == Side::Client as u32) {
+            (Stage::Candidate, true) => post(family, fd, c, turn),
+            (Stage::Offered, _) => await_answer(family, fd, c, turn),
+            (Stage::Candidate, false) => look_for_offer(family, fd, c, turn),
             _ => {}
         }
         c.rx_lock.unlock();
@@ -187,13 +191,11 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     c.stage()
 }
 
-fn is_client(c: &Conn) -> bool {
-    c.side.load(Ordering::Relaxed) == Side::Client as u32
-}
-
-/// A low-water mark above one byte: a bell alone would wake nobody (W14).
-fn hides_bells(fd: i32) -> bool {
+/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or somebody who waits for SIGIO, which
+/// comes for the kernel's bytes only (W3).
+fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
+        || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
 /// Turns at which an unanswered side looks again: often at first, then now and then.
@@ -223,51 +225,60 @@ fn give_up(c: &Conn, why: Reason) {
     c.set_stage(Stage::Plain);
 }
 
-/// Under the receive lock.
-fn client_step(family: Family, fd: i32, c: &Conn, stage: Stage, turn: u32) {
-    match stage {
-        Stage::Candidate => {
-            if !worth_a_look(turn) {
-                return;
-            }
-            if !exclusive(family, c) {
-                return give_up(c, Reason::Shared);
-            }
-            if hides_bells(fd) {
-                return give_up(c, Reason::Option);
-            }
-            match client::offer(family, fd, c) {
-                Ok(()) => c.set_stage(Stage::Offered),
-                Err(client::No::Never(why)) => give_up(c, why),
-                Err(client::No::Later) if !patient(c, turn) => give_up(c, Reason::Silent),
-                Err(client::No::Later) => {}
-            }
-        }
-        Stage::Offered => {
-            let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
-            if s.is(generation, State::Accepted) {
-                confirm(family, fd, c, s, generation);
-            } else if !s.is(generation, State::Offered) {
-                client::release(c);
-                give_up(c, Reason::Silent);
-            } else if !patient(c, turn) {
-                if s.withdraw(generation) {
-                    client::release(c);
-                    give_up(c, Reason::Silent);
-                }
-            } else if turn >= 16 && turn.is_power_of_two() {
-                // Perhaps another worker of the server took the last introduction.
-                client::introduce_again(c);
-            }
-        }
-        _ => {}
+/// Client: is it time for an offer? Under the receiver's lock.
+fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
+    if !exclusive(family, c) {
+        return give_up(c, Reason::Shared);
+    }
+    if unsuited(fd) {
+        return give_up(c, Reason::Option);
+    }
+    match client::offer(family, fd, c) {
+        Ok(()) => c.set_stage(Stage::Offered),
+        Err(client::No::Never(why)) => give_up(c, why),
+        Err(client::No::Later) if !patient(c, turn) => give_up(c, Reason::Silent),
+        Err(client::No::Later) => {}
     }
 }
 
-/// Client: the server took the offer; from here on receives count first, and either side may switch. Under
-/// the receive lock: no receive of ours may be in the kernel while the position is read.
+/// Client: was the offer taken? Under the receiver's lock.
+fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
+    let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
+    if s.is(generation, State::Accepted) {
+        confirm(family, fd, c, s, generation);
+    } else if !s.is(generation, State::Offered) {
+        client::release(c);
+        give_up(c, Reason::Silent);
+    } else if !patient(c, turn) {
+        if s.withdraw(generation) {
+            client::release(c);
+            give_up(c, Reason::Silent);
+        }
+    } else if turn >= 16 && turn.is_power_of_two() {
+        // Perhaps another worker of the server took the last introduction.
+        client::introduce_again(c);
+    }
+}
+
+/// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
+/// that was disconnected and connected anew keeps its cookie and has another tuple.
+fn same_socket(fd: i32, s: &Slot, side: Side) -> bool {
+    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
+    let (tuple, cookie) = match side {
+        Side::Client => (tcp::tuple(local, peer), tcp::cookie(fd) == Some(s.cookie.load(Ordering::Relaxed))),
+        Side::Server => (tcp::tuple(peer, local), true),
+    };
+    cookie && s.matches(&tuple, tcp::netns(fd))
+}
+
+/// Client: the server took the offer; from here on receives count first, and either side may switch. Under the
+/// receiver's lock: no receive of ours may be in the kernel while the position is read.
 fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
-    if exclusive(family, c) {
+    if !same_socket(fd, s, Side::Client) {
+        s.kill(generation);
+        client::leave(c);
+        give_up(c, Reason::State);
+    } else if exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             go_live(family, fd, c);
@@ -305,9 +316,9 @@ fn go_live(family: Family, fd: i32, c: &Conn) {
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Under the receive lock.
-fn server_step(family: Family, fd: i32, c: &Conn, turn: u32) {
-    if !worth_a_look(turn) || !exclusive(family, c) {
+/// Server: is there an offer? Under the receiver's lock.
+fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
+    if !exclusive(family, c) {
         return;
     }
     let walking = door::walking();
@@ -319,10 +330,12 @@ fn server_step(family: Family, fd: i32, c: &Conn, turn: u32) {
     }
 }
 
-/// Server: takes the offer. Under the receive lock.
+/// Server: takes the offer.
 fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
-    if hides_bells(fd) {
+    if unsuited(fd) {
         give_up(c, Reason::Option);
+    } else if !same_socket(fd, arena.slot(n), Side::Server) {
+        give_up(c, Reason::State);
     } else {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);
@@ -335,7 +348,10 @@ fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generatio
 
 /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
 pub fn check_live(family: Family, fd: i32, c: &Conn) -> Stage {
-    if !is_client(c) && slot_live(c) && c.rx_lock.try_lock(state::me()) {
+    if c.side.load(Ordering::Relaxed) == Side::Server as u32
+        && slot_live(c)
+        && c.rx_lock.try_lock(state::me())
+    {
         if c.stage() == Stage::Accepted {
             go_live(family, fd, c);
         }

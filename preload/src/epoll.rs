@@ -7,22 +7,22 @@
 //!
 //! Lock order: a set's lock, then a connection's. Nothing sleeps in the kernel holding either.
 
+mod change;
+mod hot;
 mod regs;
+mod report;
 mod wait;
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use dpfd::edge::arena::GROUPS;
-use dpfd::edge::bell::Group;
-use dpfd::edge::slot::Side;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage};
+use dpfd::family::{Conn, Stage};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::{channel, state};
-use regs::{Reg, Regs};
+use regs::Regs;
 pub use wait::wait;
 
 const SETS: usize = 1024;
@@ -30,8 +30,6 @@ static TABLE: [AtomicPtr<Set>; SETS] = [const { AtomicPtr::new(core::ptr::null_m
 
 /// Most hot channels in one set: looking at more costs more than their bells.
 const MAX_HOT: usize = 1024;
-/// Sleeps without a hit after which a hot channel cools.
-const STALE: u8 = 32;
 const MAX_ARENAS: usize = 32;
 
 /// One epoll set of the program.
@@ -55,6 +53,8 @@ pub struct Set {
     checked: u64,
     hits: u32,
     of_child: bool,
+    /// A hot channel's sender is more than one process (L6): seen by the last look before a sleep.
+    wary: bool,
 }
 
 /// The set's lock; released on drop. A spinning lock: holders never sleep.
@@ -158,278 +158,6 @@ pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Opt
     }
 }
 
-impl Set {
-    fn control(
-        &mut self,
-        family: Family,
-        op: i32,
-        fd: i32,
-        conn: u32,
-        event: Option<libc::epoll_event>,
-    ) -> Option<Result<(), i32>> {
-        let c = family.conn(conn);
-        let known = self.regs.by_fd(fd, conn);
-        match (op, known, event) {
-            (libc::EPOLL_CTL_ADD, None, Some(e)) => Some(self.add(c, fd, conn, e)),
-            (libc::EPOLL_CTL_ADD, Some(r), Some(e)) => {
-                let reg = self.regs.get(r);
-                if reg.want != 0 {
-                    return Some(Err(libc::EEXIST));
-                }
-                // Deleted here, not yet in the kernel: there again.
-                Some(self.change(c, r, e))
-            }
-            (libc::EPOLL_CTL_MOD, Some(r), Some(e)) => {
-                if self.regs.get(r).want == 0 {
-                    return Some(Err(libc::ENOENT));
-                }
-                Some(self.change(c, r, e))
-            }
-            (libc::EPOLL_CTL_DEL, Some(r), _) => {
-                if self.regs.get(r).want == 0 {
-                    return Some(Err(libc::ENOENT));
-                }
-                if self.regs.get(r).hot {
-                    self.mark_dirty(r);
-                    self.regs.get(r).want = 0;
-                    return Some(Ok(()));
-                }
-                let result = raw::epoll_ctl(self.fd, op, fd, None).map(|_| ());
-                self.remove(c, r);
-                Some(result)
-            }
-            _ => None,
-        }
-    }
-
-    fn add(&mut self, c: &Conn, fd: i32, conn: u32, e: libc::epoll_event) -> Result<(), i32> {
-        // From here on the kernel's readiness counts, so senders must ring.
-        if c.watched.fetch_add(1, Ordering::SeqCst) > 0 {
-            c.set(Conn::ARMED);
-        }
-        raw::epoll_ctl(self.fd, libc::EPOLL_CTL_ADD, fd, Some(e)).inspect_err(|_| {
-            c.watched.fetch_sub(1, Ordering::SeqCst);
-        })?;
-        if e.events & (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32 != 0 {
-            c.set(Conn::ARMED);
-        }
-        let reg = Reg {
-            fd,
-            conn,
-            want: e.events | ALWAYS,
-            kernel: e.events | ALWAYS,
-            data: e.u64,
-            kernel_data: e.u64,
-            out_edge: true,
-            ..Reg::default()
-        };
-        if let Some(r) = self.regs.insert(reg) {
-            if c.stage() == Stage::Live {
-                let word = channel::receiving(c).word;
-                word.cool();
-                // What came while nobody relied on the kernel was not rung for: look at it ourselves.
-                if !self.heat(c, r) {
-                    self.peek_at(c, r);
-                }
-            }
-        } else {
-            c.set(Conn::ARMED);
-        }
-        Ok(())
-    }
-
-    fn change(&mut self, c: &Conn, r: u32, e: libc::epoll_event) -> Result<(), i32> {
-        let set_fd = self.fd;
-        let reg = self.regs.get(r);
-        let special = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32;
-        let lazy = reg.hot && e.events & special == 0 && (e.events & OUT == 0 || tx_in_ring(c));
-        if !lazy {
-            raw::epoll_ctl(set_fd, libc::EPOLL_CTL_MOD, reg.fd, Some(e)).map(|_| ())?;
-            reg.kernel = e.events | ALWAYS;
-        }
-        let old = reg.kernel_data;
-        reg.want = e.events | ALWAYS;
-        reg.data = e.u64;
-        // Setting interest anew is a new chance for an edge.
-        reg.out_edge = true;
-        reg.seen = None;
-        if !lazy {
-            reg.kernel_data = e.u64;
-            if old != e.u64 {
-                self.regs.rehash();
-            }
-            if e.events & special != 0 {
-                c.set(Conn::ARMED);
-                if self.regs.get(r).hot {
-                    self.cool(c, r);
-                }
-            }
-        } else if reg.want != reg.kernel || reg.data != reg.kernel_data {
-            self.mark_dirty(r);
-        }
-        Ok(())
-    }
-
-    fn mark_dirty(&mut self, r: u32) {
-        let reg = self.regs.get(r);
-        if !reg.dirty {
-            reg.dirty = true;
-            self.dirty += 1;
-        }
-    }
-
-    /// Tells the kernel what changed here. Before every sleep, and before a channel cools.
-    fn sync(&mut self, family: Family) {
-        if self.dirty == 0 {
-            return;
-        }
-        let mut n = 0;
-        while n < self.hot_n {
-            let r = self.hot[n];
-            if self.regs.get(r).dirty {
-                self.sync_one(family, r);
-            }
-            // sync_one may have taken this one out and put the last one here.
-            if n < self.hot_n && self.hot[n] == r {
-                n += 1;
-            }
-        }
-        self.dirty = 0;
-    }
-
-    fn sync_one(&mut self, family: Family, r: u32) {
-        let set_fd = self.fd;
-        let reg = self.regs.get(r);
-        reg.dirty = false;
-        let c = family.conn(reg.conn);
-        if reg.want == 0 {
-            let _ = raw::epoll_ctl(set_fd, libc::EPOLL_CTL_DEL, reg.fd, None);
-            self.cool(c, r);
-            self.remove(c, r);
-        } else if reg.want != reg.kernel || reg.data != reg.kernel_data {
-            let e = libc::epoll_event { events: reg.want, u64: reg.data };
-            let _ = raw::epoll_ctl(set_fd, libc::EPOLL_CTL_MOD, reg.fd, Some(e));
-            reg.kernel = reg.want;
-            if reg.kernel_data != reg.data {
-                reg.kernel_data = reg.data;
-                self.regs.rehash();
-            }
-        }
-    }
-
-    fn remove(&mut self, c: &Conn, r: u32) {
-        if self.regs.get(r).hot {
-            self.cool(c, r);
-        }
-        if self.regs.get(r).peek {
-            self.peeks -= 1;
-        }
-        self.regs.remove(r);
-        c.watched.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Makes a channel hot in this set, if it may be. True when it is.
-    fn heat(&mut self, c: &Conn, r: u32) -> bool {
-        if self.regs.get(r).hot {
-            return true;
-        }
-        if self.armed.load(Ordering::Relaxed) != 0
-            || self.hot_n == MAX_HOT
-            || c.stage() != Stage::Live
-            || !in_ring(c.rx_epoch.load(Ordering::Relaxed))
-            || c.has(Conn::ARMED)
-            || c.watched.load(Ordering::SeqCst) != 1
-        {
-            return false;
-        }
-        let Some(group) = self.group(c) else { return false };
-        if !channel::receiving(c).word.heat_group(group) {
-            return false;
-        }
-        let n = self.hot_n as u32;
-        let reg = self.regs.get(r);
-        reg.hot = true;
-        reg.age = 0;
-        reg.hot_at = n;
-        self.hot[self.hot_n] = r;
-        self.hot_n += 1;
-        true
-    }
-
-    /// Back to the kernel's readiness. Bells ring from here on.
-    fn cool(&mut self, c: &Conn, r: u32) {
-        let at = self.regs.get(r).hot_at as usize;
-        self.regs.get(r).hot = false;
-        self.hot_n -= 1;
-        if at != self.hot_n {
-            let last = self.hot[self.hot_n];
-            self.hot[at] = last;
-            self.regs.get(last).hot_at = at as u32;
-        }
-        if c.stage() == Stage::Live {
-            channel::receiving(c).word.cool();
-            self.peek_at(c, r);
-        }
-    }
-
-    /// A channel that is not hot here: what came while it was, no bell announced.
-    fn peek_at(&mut self, c: &Conn, r: u32) {
-        if waiting(c) && !self.regs.get(r).peek {
-            self.regs.get(r).peek = true;
-            self.peeks += 1;
-        }
-    }
-
-    /// This set's group in the connection's arena (1-based).
-    fn group(&mut self, c: &Conn) -> Option<u8> {
-        let groups = my_groups(c);
-        let at = groups.as_ptr() as usize;
-        if let Some(g) = self.groups[..self.groups_n].iter().find(|g| g.0 == at) {
-            return Some(g.1);
-        }
-        if self.groups_n == MAX_ARENAS {
-            return None;
-        }
-        let pid = raw::getpid();
-        let i = (0..GROUPS).find(|&i| {
-            let owner = groups[i].taken.load(Ordering::Relaxed);
-            (owner == 0 || raw::probe_process(owner) == Err(libc::ESRCH))
-                && groups[i].taken.compare_exchange(owner, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })?;
-        groups[i].wake();
-        self.groups[self.groups_n] = (at, i as u8 + 1);
-        self.groups_n += 1;
-        Some(i as u8 + 1)
-    }
-
-    fn each_group(&self, f: impl Fn(&Group)) {
-        for g in &self.groups[..self.groups_n] {
-            // SAFETY: the address of this side's groups in an arena that a registered connection keeps
-            // mapped; forget_groups() drops the entry before the last one goes.
-            f(unsafe { &*(g.0 as *const Group).add(usize::from(g.1) - 1) });
-        }
-    }
-
-    /// All channels back to the kernel's readiness, for good.
-    fn arm_all(&mut self, family: Family) {
-        self.armed.store(1, Ordering::SeqCst);
-        self.sync(family);
-        while self.hot_n > 0 {
-            let r = self.hot[self.hot_n - 1];
-            let c = family.conn(self.regs.get(r).conn);
-            self.cool(c, r);
-        }
-        self.regs.each(|reg| {
-            let c = family.conn(reg.conn);
-            c.set(Conn::ARMED);
-            if matches!(c.stage(), Stage::Accepted | Stage::Live) {
-                // Bells left from when it was hot would look like something to read.
-                crate::rx::settle(family, reg.fd, c, true);
-            }
-        });
-    }
-}
-
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -442,20 +170,6 @@ fn tx_in_ring(c: &Conn) -> bool {
 fn waiting(c: &Conn) -> bool {
     let rx = channel::receiving(c);
     stream::waiting(&rx.ring, &rx.rx.cursor)
-}
-
-/// This side's groups: client's and server's lie next to each other.
-fn my_groups(c: &Conn) -> &'static [Group] {
-    let theirs = channel::peer_groups(c).as_ptr();
-    // SAFETY: arena.rs lays the client's groups out before the server's.
-    unsafe {
-        let mine = if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
-            theirs.sub(GROUPS)
-        } else {
-            theirs.add(GROUPS)
-        };
-        core::slice::from_raw_parts(mine, GROUPS)
-    }
 }
 
 /// The program closes `fd`: what was noted of it goes. The kernel forgets it by itself, unless copies of
@@ -475,6 +189,11 @@ pub fn forget(fd: i32) {
         let set = unsafe { &mut *p };
         let Some(_guard) = acquire(&set.lock) else { continue };
         if let Some(r) = set.regs.by_fd(fd, conn) {
+            if set.of_child {
+                // The registration, and all that was said of it, is the parent's.
+                set.unlist(r);
+                continue;
+            }
             if set.regs.get(r).want == 0 || fdtable::refs(conn).load(Ordering::Relaxed) > 1 {
                 let _ = raw::epoll_ctl(set.fd, libc::EPOLL_CTL_DEL, fd, None);
             }
@@ -521,14 +240,15 @@ pub fn close(i: u32) {
         return;
     }
     if let Some(_guard) = acquire(&set.lock) {
+        // A child that closes its copy changes nothing of what the parent said.
         if !set.of_child {
             set.arm_all(family);
+            set.each_group(|g| g.taken.store(0, Ordering::Release));
+            set.regs.each(|reg| {
+                family.conn(reg.conn).watched.fetch_sub(1, Ordering::SeqCst);
+            });
         }
-        set.each_group(|g| g.taken.store(0, Ordering::Release));
-        set.groups_n = 0;
-        set.regs.each(|reg| {
-            family.conn(reg.conn).watched.fetch_sub(1, Ordering::SeqCst);
-        });
+        (set.groups_n, set.hot_n) = (0, 0);
         set.regs.clear();
     }
     // The memory stays in the table's place for the next set: a waiter may still be in it.

@@ -12,6 +12,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
+use crate::state;
+
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
@@ -38,26 +40,13 @@ static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static HIGH: AtomicU32 = AtomicU32::new(0);
 static REFS: AtomicPtr<AtomicU16> = AtomicPtr::new(core::ptr::null_mut());
 
-fn reserve(bytes: usize) -> Option<*mut libc::c_void> {
-    // SAFETY: an anonymous reservation; it is never unmapped.
-    let p = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    (p != libc::MAP_FAILED).then_some(p)
-}
-
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
-    let (Some(t), Some(r)) = (reserve(LIMIT * 4), reserve(dpfd::family::CONNS * 2)) else { return false };
-    TABLE.store(t.cast(), Ordering::Relaxed);
-    REFS.store(r.cast(), Ordering::Relaxed);
+    let (Some(t), Some(r)) = (state::reserve(LIMIT * 4), state::reserve(dpfd::family::CONNS * 2)) else {
+        return false;
+    };
+    TABLE.store(t, Ordering::Relaxed);
+    REFS.store(r, Ordering::Relaxed);
     LIMIT_NOW.store(LIMIT as u32, Ordering::Release);
     true
 }

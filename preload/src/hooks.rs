@@ -1,13 +1,15 @@
 //! THE table: every symbol the shim replaces, one line each. A test compares it with the library's
 //! exports and with glibc's.
 //!
-//! Two forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
+//! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
-//! program there, so they are plain `extern "C-unwind"` functions.
+//! program there, so they are plain `extern "C-unwind"` functions. A `twin` is another name of the call above
+//! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
+//! program may not have: it is looked for when it is called, and may not be there.
 
 #![allow(missing_docs)]
 
-use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void, CStr};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
@@ -19,17 +21,74 @@ use crate::ops;
 
 /// The next definition of `name`, found once.
 #[cold]
-fn next(cell: &AtomicPtr<c_void>, name: &'static core::ffi::CStr) -> *mut c_void {
+fn next(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
     // SAFETY: a C string; RTLD_NEXT searches the libraries after this one.
     let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     cell.store(p, Ordering::Release);
     p
 }
 
+/// A definition of `name` that the program's own search does not come by: in a library that a plug-in brought
+/// along for itself. Calls from there still come to us first.
+#[cold]
+fn next_anywhere(cell: &AtomicPtr<c_void>, name: &'static CStr, own: *mut c_void) -> *mut c_void {
+    let mut found = next(cell, name);
+    let mut object = Object { skip: 0, name: [0; 4096] };
+    for k in 0.. {
+        if !found.is_null() && found != own {
+            break;
+        }
+        found = core::ptr::null_mut();
+        object.skip = k;
+        // SAFETY: the callback gets the object back that outlives the call.
+        if unsafe { libc::dl_iterate_phdr(Some(name_of), (&raw mut object).cast()) } == 0 {
+            break;
+        }
+        // SAFETY: a C string; what is loaded already is only counted once more, and stays from now on if it is
+        // what was looked for.
+        unsafe {
+            let handle = libc::dlopen(object.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !handle.is_null() {
+                found = libc::dlsym(handle, name.as_ptr());
+                if found.is_null() || found == own {
+                    libc::dlclose(handle);
+                }
+            }
+        }
+    }
+    // SAFETY: no arguments; what the program asks for next must not be our failure.
+    unsafe { libc::dlerror() };
+    cell.store(found, Ordering::Release);
+    found
+}
+
+struct Object {
+    skip: usize,
+    name: [c_char; 4096],
+}
+
+/// Copies the name of the loaded object number `skip`; the program itself has none.
+unsafe extern "C" fn name_of(info: *mut libc::dl_phdr_info, _: size_t, to: *mut c_void) -> c_int {
+    // SAFETY: the caller's object, and the loader's information with its C string.
+    let (object, name) = unsafe { (&mut *to.cast::<Object>(), CStr::from_ptr((*info).dlpi_name)) };
+    let fits = name.count_bytes() < object.name.len();
+    if !fits || name.is_empty() {
+        return 0;
+    }
+    if object.skip > 0 {
+        object.skip -= 1;
+        return 0;
+    }
+    for (to, from) in object.name.iter_mut().zip(name.to_bytes_with_nul()) {
+        *to = *from as c_char;
+    }
+    1
+}
+
 macro_rules! cstr {
     ($name:ident) => {
         // SAFETY: the literal ends in NUL and holds no other.
-        unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) }
+        unsafe { CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) }
     };
 }
 
@@ -82,6 +141,40 @@ macro_rules! one {
             }
         }
     };
+    (guest $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        pub mod $name {
+            use super::*;
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+            /// The definition that the program has, if it has one.
+            pub fn real() -> Option<unsafe extern "C-unwind" fn($($t),*) -> $r> {
+                let mut p = REAL.load(Ordering::Acquire);
+                if p.is_null() {
+                    p = next_anywhere(&REAL, cstr!($name), $name as *mut c_void);
+                }
+                // SAFETY: the symbol of that name has this type, and null is None.
+                unsafe { core::mem::transmute(p) }
+            }
+            /// Not now: most programs have no such library.
+            pub fn warm() {}
+            #[no_mangle]
+            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
+                // SAFETY: the program's own arguments, handed on as they came.
+                unsafe { $body($($v),*) }
+            }
+        }
+    };
+    (twin $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        pub mod $name {
+            use super::*;
+            /// There is nothing to find.
+            pub fn warm() {}
+            #[no_mangle]
+            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
+                // SAFETY: the program's own arguments, handed on as they came.
+                unsafe { $body($($v),*) }
+            }
+        }
+    };
 }
 
 macro_rules! hooks {
@@ -103,7 +196,7 @@ hooks! {
     sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
     sleep fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::recv::readv;
     sleep fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
-    sleep fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv64v2;
+    twin fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
     sleep fn __read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t = ops::recv::read_chk;
     sleep fn __recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t = ops::recv::recv_chk;
     sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
@@ -115,9 +208,9 @@ hooks! {
     sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
     sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
     sleep fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
-    sleep fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev64v2;
+    twin fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
     sleep fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t = ops::copy::sendfile;
-    sleep fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile64;
+    twin fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile;
     sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;
     // connections
     sleep fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
@@ -134,7 +227,7 @@ hooks! {
     quick fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
     quick fn closefrom(first: c_int) -> () = ops::fd::closefrom;
     sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
-    sleep fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl64;
+    twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
     quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
     quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;
@@ -149,7 +242,25 @@ hooks! {
     quick fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawn;
     quick fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawnp;
     quick fn posix_spawn_file_actions_adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int = ops::leave::adddup2;
-    sleep fn syscall(n: core::ffi::c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> core::ffi::c_long = ops::raw::syscall;
+    quick fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int = ops::leave::execveat;
+    guest fn pidfd_spawn(pidfd: *mut c_int, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawn;
+    guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
+    sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
+    quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
+    // input and output where no hook is
+    guest fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int = ops::aside::io_uring_setup;
+    guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::aside::io_uring_queue_init;
+    guest fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = ops::aside::io_uring_queue_init_params;
+    guest fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut c_void, mem: *mut c_void, size: size_t) -> c_int = ops::aside::io_uring_queue_init_mem;
+    guest fn io_uring_queue_init_try_nosqarr(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = ops::aside::io_uring_queue_init_try_nosqarr;
+    guest fn io_submit(context: *mut c_void, n: c_long, list: *const *const ops::aside::Iocb) -> c_int = ops::aside::io_submit;
+    guest fn aio_read(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
+    twin fn aio_read64(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
+    guest fn aio_write(a: *mut libc::aiocb) -> c_int = ops::aside::aio_write;
+    twin fn aio_write64(a: *mut libc::aiocb) -> c_int = ops::aside::aio_write;
+    guest fn lio_listio(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
+    twin fn lio_listio64(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
+    sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
     quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
     quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
     // waiting

@@ -5,6 +5,10 @@
 //! receiver has not committed (the cursor is frozen), puts it on TCP, and stays there ([`clear`]). For the
 //! other direction the word says LEFT, bells already counted are waited for and drained, and the peer, who
 //! gets one bell to look, clears its own in turn.
+//!
+//! It may not be able to: it has closed, or ended, or is back on TCP already with a rest in the ring. So while
+//! there is something in the ring, the connection stays live for the calls that see it, and they read that rest,
+//! or follow it onto TCP. Only who never looks again, an executed program or stdio, misses it.
 
 use core::sync::atomic::Ordering;
 
@@ -46,47 +50,71 @@ pub fn leave(fd: i32, why: Reason) {
             if let Some(s) = channel::slot(c) {
                 s.refuse(c.generation.load(Ordering::Relaxed));
             }
-            if channel::slot_live(c) {
+            let slot = channel::slot_live(c);
+            if slot {
                 channel::check_live(family, fd, c);
-                live(family, fd, c, why);
             }
-            c.set_stage(Stage::Plain);
+            gone(c, !slot || live(family, fd, c, why) || c.stage() != Stage::Live);
         }
-        Stage::Live => {
-            live(family, fd, c, why);
-            c.set_stage(Stage::Plain);
-        }
+        Stage::Live => gone(c, live(family, fd, c, why)),
         _ => {}
     }
 }
 
-fn live(family: Family, fd: i32, c: &Conn, why: Reason) {
-    c.reason.store(why as u32, Ordering::Relaxed);
-    state::count(why);
+/// Plain TCP for every call, unless something in the ring is still to be read.
+fn gone(c: &Conn, entirely: bool) {
+    if entirely {
+        c.set_stage(Stage::Plain);
+    }
+}
+
+/// Whether everything of the peer's is on TCP now, or was read.
+fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> bool {
+    let again = c.has(Conn::TX_TCP);
+    if !again {
+        c.reason.store(why as u32, Ordering::Relaxed);
+        state::count(why);
+    }
     let inward = channel::receiving(c);
     inward.word.leave_raw();
+    // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
+    // back itself.
+    c.rx_lock.lock(state::me(), family);
+    let rest = rx::unread(fd, c, &inward);
+    c.rx_lock.unlock();
     c.tx_lock.lock(state::me(), family);
     let out = channel::sending(c);
-    // One bell, so that a sleeping peer looks and follows; it has to stand in a ring epoch.
-    if in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out) {
+    // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
+    if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
         tx::announce(c, fd, &out);
     }
     clear(fd, c, &out);
     c.tx_lock.unlock();
     c.rx_lock.lock(state::me(), family);
     rx::drain_for_close(fd, c, &inward);
+    let rest = rx::unread(fd, c, &inward) || bells_left(c, &inward);
     c.rx_lock.unlock();
     // What the program asked of TCP holds again.
     let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     if c.has(Conn::CORK) {
         let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
     }
+    !rest
+}
+
+/// Whether bells that were counted are not here yet. Under the lock.
+fn bells_left(c: &Conn, inward: &End) -> bool {
+    if in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+        inward.word.bells() != c.drained.load(Ordering::Relaxed)
+    } else {
+        c.rx_data.load(Ordering::Relaxed) > c.rx_kernel.load(Ordering::Relaxed)
+    }
 }
 
 /// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
-/// sender's lock.
+/// sender's lock. After a FIN nothing can: then it stays where it is.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP) && in_ring(out.tx.epoch()) {
+    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
         let mut at = stream::freeze(&out.rx.cursor);
         // Data is data again from here on: told before the first of it is there.
         out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
@@ -145,9 +173,18 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
     if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw() {
-        c.tx_lock.lock(state::me(), family);
-        follow(fd, c, &channel::sending(c));
-        c.tx_lock.unlock();
+        // A signal handler inside our own send leaves that to the send's end.
+        if c.tx_lock.lock(state::me(), family) != Held::Mine {
+            follow(fd, c, &channel::sending(c));
+            c.tx_lock.unlock();
+        }
+    }
+}
+
+/// Before a FIN: if the peer left, what it has not read goes onto TCP while that is possible.
+pub fn before_end(fd: i32) {
+    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
+        follow_if_left(family, fd, family.conn(i));
     }
 }
 
@@ -169,6 +206,9 @@ pub fn before_exec() {
             let here = kept != [0; 3] && tcp::cookie(fd).is_some_and(|k| kept.contains(&k));
             if here || stays(fd) {
                 leave(fd, Reason::Exec);
+            } else {
+                // The kernel may close it without a word.
+                before_end(fd);
             }
         }
     });

@@ -4,11 +4,12 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Held, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
+use crate::channel::End;
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, rx, state};
+use crate::{channel, client, door, epoll, leave, rx, state};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -69,8 +70,17 @@ fn drop_ref(fd: i32, i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
     let last = channel::exclusive(family, c);
-    if last && c.stage() == Stage::Live {
-        farewell(family, fd, c);
+    if c.stage() == Stage::Live {
+        if last {
+            leave::follow_if_left(family, fd, c);
+            // Who left has given the socket to others: how it ends is not for us to say.
+            if !channel::receiving(c).word.is_raw() {
+                farewell(family, fd, c);
+            }
+        } else {
+            // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
+            rx::settle(family, fd, c, true);
+        }
     }
     c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
     if last {
@@ -83,8 +93,11 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
     let edge = channel::receiving(c);
     // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
     edge.word.leave();
-    c.rx_lock.lock(state::me(), family);
-    if rx::unread(fd, c, &edge) {
+    rx::locked(family, fd, c, || last_words(fd, c, &edge));
+}
+
+fn last_words(fd: i32, c: &Conn, edge: &End) {
+    if rx::unread(fd, c, edge) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
         let args = [
             fd as usize,
@@ -97,9 +110,8 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
         // SAFETY: a plain option; the struct outlives the call.
         let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
     } else {
-        rx::drain_for_close(fd, c, &edge);
+        rx::drain_for_close(fd, c, edge);
     }
-    c.rx_lock.unlock();
 }
 
 /// The entry goes back; the slot too.
@@ -141,7 +153,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Conn(i));
             if (0..=2).contains(&new) {
                 // A connection as standard input or output: stdio uses it inside itself.
-                crate::leave::leave(new, Reason::Stdio);
+                leave::leave(new, Reason::Stdio);
             }
         }
         Entry::Listener(i) => {
@@ -175,6 +187,9 @@ pub unsafe extern "C" fn prepare_fork_c() {
     let bit = 1u64 << n;
     for c in held(family, me) {
         c.holders.fetch_or(bit, Ordering::AcqRel);
+        if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+            s.shared.store(1, Ordering::Relaxed);
+        }
     }
     RESERVED.store(n + 1, Ordering::Release);
 }
@@ -193,6 +208,7 @@ pub unsafe extern "C" fn child_of_fork_c() {
     epoll::inherited();
     client::inherited();
     door::inherited();
+    dpfd::family::forked();
     if let (Some(n), Some(family)) = (n.checked_sub(1), state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);
@@ -208,7 +224,10 @@ pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
     if c.stage() != Stage::Live {
         return;
     }
-    c.tx_lock.lock(state::me(), family);
+    // In a handler inside a send of this thread the next send hands back: the flag is set.
+    if c.tx_lock.lock(state::me(), family) == Held::Mine {
+        return;
+    }
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
         crate::tx::hand_back(c, &tx);

@@ -30,6 +30,8 @@ pub static CHAOS: AtomicU32 = AtomicU32::new(0);
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static NAME_LEN: AtomicU32 = AtomicU32::new(0);
 
+const PAGE: usize = 4096;
+
 /// The page that a forked child finds zeroed (MADV_WIPEONFORK): member number + 1, and the pid.
 #[repr(C)]
 struct Self_ {
@@ -67,24 +69,32 @@ pub fn program() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(p, NAME_LEN.load(Ordering::Relaxed) as usize) }
 }
 
-/// Maps the page that tells a forked child from its parent.
-pub fn prepare_self() -> bool {
-    // SAFETY: an anonymous private page; it is never unmapped.
-    unsafe {
-        let p = libc::mmap(
+/// Zeroed memory of our own, without malloc; pages that nobody touches take none.
+pub fn reserve<T>(bytes: usize) -> Option<*mut T> {
+    // SAFETY: a private mapping at a place of the kernel's choice replaces nothing.
+    let p = unsafe {
+        libc::mmap(
             core::ptr::null_mut(),
-            4096,
+            bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
-        );
-        if p == libc::MAP_FAILED || libc::madvise(p, 4096, libc::MADV_WIPEONFORK) != 0 {
-            return false;
-        }
-        (*p.cast::<Self_>()).pid.store(raw::getpid(), Ordering::Relaxed);
-        SELF.store(p.cast(), Ordering::Release);
+        )
+    };
+    (p != libc::MAP_FAILED).then_some(p.cast())
+}
+
+/// Maps the page that tells a forked child from its parent.
+pub fn prepare_self() -> bool {
+    let Some(p) = reserve::<Self_>(PAGE) else { return false };
+    // SAFETY: the page just mapped; it is never unmapped.
+    if unsafe { libc::madvise(p.cast(), PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        return false;
     }
+    // SAFETY: as above; Self_ is made of atomics, and zero is a value of them.
+    unsafe { &*p }.pid.store(raw::getpid(), Ordering::Relaxed);
+    SELF.store(p, Ordering::Release);
     true
 }
 
@@ -128,23 +138,11 @@ pub fn family_or_make() -> Option<Family> {
 
 /// Puts a value into a page of its own, without malloc.
 pub fn leak_value<T>(value: T) -> Option<*mut T> {
-    // SAFETY: an anonymous page, larger than T by the assertion, never unmapped.
-    unsafe {
-        const { assert!(size_of::<T>() <= 4096) };
-        let p = libc::mmap(
-            core::ptr::null_mut(),
-            4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if p == libc::MAP_FAILED {
-            return None;
-        }
-        p.cast::<T>().write(value);
-        Some(p.cast())
-    }
+    const { assert!(size_of::<T>() <= PAGE) };
+    let p = reserve::<T>(PAGE)?;
+    // SAFETY: the page just mapped, larger than T.
+    unsafe { p.write(value) };
+    Some(p)
 }
 
 /// Takes back what [`leak_value`] gave.
@@ -154,7 +152,7 @@ pub fn leak_value<T>(value: T) -> Option<*mut T> {
 /// `p` came from there and nobody uses it any more.
 pub unsafe fn free_value<T>(p: *mut T) {
     // SAFETY: one page, by the contract.
-    unsafe { libc::munmap(p.cast(), 4096) };
+    unsafe { libc::munmap(p.cast(), PAGE) };
 }
 
 /// Descriptors a process must be allowed before the shim takes one of them.
@@ -212,7 +210,7 @@ fn join(page: &Self_) -> Option<u32> {
             page.member.store(i as u32 + 1, Ordering::Release);
             return Some(i as u32);
         }
-        if family.member(i).pid() == pid {
+        if family.member(i).is(pid) {
             // Another thread of ours joined meanwhile.
             page.member.store(i as u32 + 1, Ordering::Release);
             return Some(i as u32);

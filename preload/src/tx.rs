@@ -21,6 +21,9 @@ use crate::walk::Walk;
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
 
+/// None of [`FLAGS`], and none that a program gives: a call that is no send.
+const NO_SEND: i32 = libc::MSG_CTRUNC;
+
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
 const NEARLY_READ: u64 = 1 << 20;
 /// How long a sender looks for room in one call while the receiver goes on taking, ns.
@@ -50,7 +53,6 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let mut done = None;
-    c.tx_frame.store(&raw const done as u64, Ordering::Relaxed);
     // Asked again under the lock: another thread may have handed back.
     if in_ring(tx.tx.epoch()) && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && channel::slot_live(c) {
         let mut tail = c.tail();
@@ -145,19 +147,8 @@ pub fn send(
         return Err(pending as i32);
     }
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
-    let here = 0u8;
-    let frame = &raw const here as u64;
-    match c.tx_lock.lock(state::me(), family) {
-        Held::Clean => {}
-        // A signal handler inside our own send: half a token may lie there. It must not wait (L5). A frame
-        // further up the stack is a send that was left by longjmp.
-        Held::Mine if frame < c.tx_frame.load(Ordering::Relaxed) => return Err(libc::EAGAIN),
-        _ if c.stage() == Stage::Live => mend(c),
-        _ => {}
-    }
-    c.tx_frame.store(frame, Ordering::Relaxed);
-    let then = locked(fd, c, w, flags, blocking);
-    match then {
+    enter(family, fd, c)?;
+    match locked(fd, c, w, flags, blocking) {
         Ok(Then::Done(n)) => {
             c.tx_lock.unlock();
             Ok(n)
@@ -167,28 +158,67 @@ pub fn send(
             Err(e)
         }
         Ok(Then::Kernel(sent)) => {
-            if blocking {
-                // Outside the lock, but counted: no switch while it runs (E5).
-                c.tx_flight.fetch_add(1, Ordering::SeqCst);
-                c.tx_lock.unlock();
-            }
             let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
-            let result = kernel(w, flags);
-            if let Ok(n) = result {
-                c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
-            }
-            if blocking {
-                c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-            } else {
-                c.tx_lock.unlock();
-            }
-            match result {
+            match in_kernel(c, blocking, || kernel(w, flags)) {
                 Ok(n) => Ok(sent + n),
                 Err(_) if sent > 0 => Ok(sent),
                 Err(e) => Err(e),
             }
         }
     }
+}
+
+/// A call whose bytes only the kernel can move, as splice(2): the direction is on TCP while it runs.
+pub fn by_kernel(
+    family: Family,
+    fd: i32,
+    c: &Conn,
+    kernel: impl FnOnce() -> Result<usize, i32>,
+) -> Result<usize, i32> {
+    let pending = c.error.swap(0, Ordering::Relaxed);
+    if pending != 0 {
+        return Err(pending as i32);
+    }
+    enter(family, fd, c)?;
+    match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
+        // It may wait for what it sends as well as for room, whatever the socket's own flag says.
+        Ok(_) => in_kernel(c, true, kernel),
+        Err(e) => {
+            c.tx_lock.unlock();
+            Err(e)
+        }
+    }
+}
+
+/// Takes the sender's lock.
+fn enter(family: Family, fd: i32, c: &Conn) -> Result<(), i32> {
+    match c.tx_lock.lock(state::me(), family) {
+        Held::Clean => {}
+        // A signal handler inside our own send: half a token may lie there. It must not wait (L5).
+        Held::Mine => return Err(libc::EAGAIN),
+        Held::Inherited if c.stage() == Stage::Live => mend(fd, c),
+        Held::Inherited => {}
+    }
+    Ok(())
+}
+
+/// The kernel's part of a send, and the end of the sender's lock.
+fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+    if may_wait {
+        // Outside the lock, but counted: no switch while it runs (E5).
+        c.tx_flight.fetch_add(1, Ordering::SeqCst);
+        c.tx_lock.unlock();
+    }
+    let result = kernel();
+    if let Ok(n) = result {
+        c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+    }
+    if may_wait {
+        c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+    } else {
+        c.tx_lock.unlock();
+    }
+    result
 }
 
 fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result<Then, i32> {
@@ -324,13 +354,21 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     tx.tx.to_ring(tx.rx, p)
 }
 
-/// A sender of this family died in the middle: step over what it had published (L4).
-fn mend(c: &Conn) {
+/// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count
+/// what it had put on TCP, and ring (L4). It may have counted a bell without sending it, and no other would
+/// be sent before the receiver, who sleeps, has taken that one.
+#[cold]
+fn mend(fd: i32, c: &Conn) {
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();
         stream::recover(&tx.ring, &mut tail);
         c.set_tail(tail);
+        let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
+        if let Some(p) = tcp::written(fd, client) {
+            c.tx_kernel.store(p, Ordering::Relaxed);
+        }
+        announce(c, fd, &tx);
     }
 }
 

@@ -3,6 +3,14 @@
 use dpfd::edge::stream::{Sink, Source};
 use libc::iovec;
 
+/// Whether no program has memory there: the first page, or the kernel's half. The kernel would say EFAULT; we
+/// would crash. One comparison; other bad addresses do crash the program, as dp-preload(7) says.
+#[inline(always)]
+pub fn nowhere<T>(p: *const T) -> bool {
+    // Elsewhere than on x86-64 the top bit may belong to a tag.
+    p.addr() < 4096 || (cfg!(target_arch = "x86_64") && (p.addr() as isize) < 0)
+}
+
 /// Pieces of memory in a row. The program vouches for them, as for any call.
 #[derive(Clone, Copy)]
 pub struct Walk {
@@ -12,6 +20,7 @@ pub struct Walk {
     pieces: usize,
     left: usize,
     start: (*mut u8, usize, *const iovec, usize, usize),
+    bad: bool,
 }
 
 impl Walk {
@@ -25,6 +34,7 @@ impl Walk {
             pieces: 0,
             left: len,
             start: (buf, len, core::ptr::null(), 0, len),
+            bad: len > 0 && nowhere(buf),
         }
     }
 
@@ -32,21 +42,27 @@ impl Walk {
     ///
     /// # Safety
     ///
-    /// `iov` is readable for `n` entries.
+    /// `iov` is readable for `n` entries, or lies [`nowhere`].
     pub unsafe fn list(iov: *const iovec, n: usize) -> Option<Walk> {
         if n > 1024 {
             return None;
         }
-        let mut sum = 0usize;
+        let nothing = core::ptr::null_mut();
+        if n > 0 && nowhere(iov) {
+            return Some(Walk { bad: true, ..Walk::one(nothing, 0) });
+        }
+        let (mut sum, mut bad) = (0usize, false);
         for i in 0..n {
             // SAFETY: below n.
-            sum = sum.checked_add(unsafe { (*iov.add(i)).iov_len })?;
+            let piece = unsafe { &*iov.add(i) };
+            sum = sum.checked_add(piece.iov_len)?;
+            bad |= piece.iov_len > 0 && nowhere(piece.iov_base);
         }
         if sum > isize::MAX as usize {
             return None;
         }
-        let nothing = core::ptr::null_mut();
-        Some(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start: (nothing, 0, iov, n, sum) })
+        let start = (nothing, 0, iov, n, sum);
+        Some(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start, bad })
     }
 
     /// Bytes left.
@@ -86,11 +102,10 @@ impl Walk {
         self.start = (self.at, self.here, self.rest, self.pieces, self.left);
     }
 
-    /// Whether the first piece lies where no program has memory. The kernel would say EFAULT; we would crash.
-    /// Other bad addresses do crash the program: dp-preload(7) says so.
+    /// Whether a piece, or the list itself, lies [`nowhere`].
     #[inline(always)]
     pub fn is_bad(&self) -> bool {
-        self.here > 0 && (self.at as usize) < 4096
+        self.bad
     }
 
     /// Steps over `n` bytes.
@@ -100,33 +115,15 @@ impl Walk {
 
     /// Writes what is left as a scatter list of at most `out.len()` pieces and `limit` bytes.
     pub fn fill_list<'a>(&self, out: &'a mut [iovec], limit: usize) -> &'a mut [iovec] {
-        let mut copy = *self;
         let mut n = 0;
-        copy.step_pieces(limit.min(self.left), out, &mut n);
-        &mut out[..n]
-    }
-
-    fn step_pieces(&mut self, limit: usize, out: &mut [iovec], n: &mut usize) {
-        let mut left = limit;
-        while left > 0 && *n < out.len() {
-            if self.here == 0 {
-                if self.pieces == 0 {
-                    return;
-                }
-                // SAFETY: as in step().
-                let v = unsafe { *self.rest };
-                // SAFETY: as in step().
-                self.rest = unsafe { self.rest.add(1) };
-                self.pieces -= 1;
-                (self.at, self.here) = (v.iov_base.cast(), v.iov_len);
-                continue;
+        let mut copy = *self;
+        copy.step(limit.min(self.left), |p, k| {
+            if let Some(piece) = out.get_mut(n) {
+                *piece = iovec { iov_base: p.cast(), iov_len: k };
+                n += 1;
             }
-            let k = left.min(self.here);
-            out[*n] = iovec { iov_base: self.at.cast(), iov_len: k };
-            *n += 1;
-            left -= k;
-            self.here = 0;
-        }
+        });
+        &mut out[..n]
     }
 }
 

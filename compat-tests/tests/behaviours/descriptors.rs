@@ -7,6 +7,7 @@ same_everywhere! {
     dup_and_use_both => Pair::c("dup_family").arg("alias");
     dup2_onto_a_live_connection => Pair::c("dup_family").arg("onto");
     number_used_again => Pair::c("dup_family").arg("reuse");
+    descriptor_replaced_unseen => Pair::c("replaced").env("DP_AFTER", "6");
     close_range_and_closefrom => Pair::c("dup_family").arg("range");
     names_and_options => Pair::c("names_options");
     names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();

@@ -12,9 +12,8 @@ const EXCHANGES: &str = "3000";
 const BYTES: u64 = 300_000;
 
 /// The bytes that the kernel's own sockets have carried, as somebody outside both processes sees them.
-fn bytes_through_tcp(combo: &Combo) -> u64 {
+fn bytes_through_tcp(pair: &Pair, combo: &Combo) -> u64 {
     let ss = tools::needed("ss", "iproute2");
-    let pair = Pair::c("ping_pong").arg("hold").arg(EXCHANGES);
     let running = pair.start(combo);
     let marked = |name: &str| running.folder.file(&format!("port.{name}"));
     tools::await_that("the exchanges", Duration::from_secs(20), || {
@@ -42,9 +41,10 @@ fn bytes_through_tcp(combo: &Combo) -> u64 {
 
 #[test]
 fn a_used_connection_leaves_tcp_only_when_both_sides_take_part() {
+    let pair = Pair::c("ping_pong").arg("hold").arg(EXCHANGES);
     for combo in Combo::sides() {
         let both = combo.server == Side::Shim && combo.client == Side::Shim;
-        let bytes = bytes_through_tcp(&combo);
+        let bytes = bytes_through_tcp(&pair, &combo);
         if both && std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_none() {
             // What is left: the bytes before the switch, and at most a bell for every message.
             assert!(bytes < BYTES / 10, "{}: {bytes} bytes went through TCP", combo.name);
@@ -52,4 +52,22 @@ fn a_used_connection_leaves_tcp_only_when_both_sides_take_part() {
             assert!(bytes >= BYTES, "{}: only {bytes} bytes went through TCP", combo.name);
         }
     }
+}
+
+/// What has nothing to do with a connection must not take it off its channel.
+fn stays_moved(pair: &Pair) {
+    if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_none() {
+        let bytes = bytes_through_tcp(pair, &Combo::shimmed());
+        assert!(bytes < BYTES / 10, "{bytes} bytes went through TCP");
+    }
+}
+
+#[test]
+fn a_program_that_uses_io_submit_for_its_files_keeps_its_channels() {
+    stays_moved(&Pair::c("kernel_aio").arg("disk").arg(EXCHANGES));
+}
+
+#[test]
+fn a_program_that_starts_others_keeps_what_they_do_not_inherit() {
+    stays_moved(&Pair::c("inherit").arg("system").arg("1").arg("1"));
 }

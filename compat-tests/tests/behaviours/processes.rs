@@ -9,6 +9,10 @@ same_everywhere! {
     fork_only_to_exit => Pair::c("fork_serve").arg("snapshot");
     fork_and_take_turns => Pair::c("fork_serve").arg("in_turns");
     fork_of_the_client => Pair::c("fork_serve").arg("client_child");
+    child_in_a_pid_namespace_of_its_own => Pair::c("namespaces").arg("child");
+    child_in_a_pid_namespace_closes_and_lives_on => Pair::c("namespaces").arg("close");
+    child_in_a_pid_namespace_outlives_its_parent => Pair::c("namespaces").arg("parent_ends");
+    child_closes_an_epoll_set_of_its_parent => Pair::c("namespaces").arg("epoll");
     exec_of_cat => Pair::c("exec_live").arg("cat");
     exec_of_cat_without_the_shim => Pair::c("exec_live").arg("bare");
     exec_of_a_static_program => Pair::c("exec_live").arg("static");
@@ -20,5 +24,16 @@ same_everywhere! {
     pass_to_another_program => Pair::c("pass_fd").arg("exec");
     pass_to_another_program_and_keep => Pair::c("pass_fd").arg("exec").arg("1");
     pass_to_a_program_without_the_shim => Pair::c("pass_fd").arg("bare");
+    inherited_by_system => Pair::c("inherit").arg("system");
+    inherited_by_popen => Pair::c("inherit").arg("popen");
+    inherited_by_posix_spawn => Pair::c("inherit").arg("spawn");
+    inherited_by_vfork_and_exec => Pair::c("inherit").arg("vfork");
+    inherited_by_exec_through_syscall => Pair::c("inherit").arg("number");
+    last_words_before_a_close => Pair::c("inherit").arg("close");
+    last_words_before_a_shutdown => Pair::c("inherit").arg("half");
+    last_words_after_a_close => Pair::c("inherit").arg("close").arg("1");
+    last_words_after_a_shutdown => Pair::c("inherit").arg("half").arg("1");
+    start_programs_in_the_middle_of_a_stream => Pair::c("inherit").arg("stream");
+    not_inherited => Pair::c("inherit").arg("system").arg("1");
     start_programs_meanwhile => Pair::c("spawn");
 }

@@ -13,6 +13,7 @@ same_everywhere! {
     epoll_level => Pair::c("epoll_modes").arg("level");
     epoll_edge_read_until_eagain => Pair::c("epoll_modes").arg("edge_drain");
     epoll_edge_new_bytes_after_a_partial_read => Pair::c("epoll_modes").arg("edge_partial");
+    epoll_edge_new_bytes_after_a_partial_read_of_a_small_ring => Pair::c("epoll_modes").arg("edge_partial").env("DP_RING", "4096");
     epoll_oneshot => Pair::c("epoll_modes").arg("oneshot");
     epoll_nested => Pair::c("epoll_modes").arg("nested");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
@@ -21,6 +22,14 @@ same_everywhere! {
     two_threads_in_poll => Pair::c("watchers").arg("poll");
     two_threads_in_epoll => Pair::c("watchers").arg("epoll");
     two_threads_share_a_oneshot => Pair::c("watchers").arg("shared_oneshot");
+    first_word_in_the_ring_wakes_recv => Pair::c("wake").arg("recv");
+    first_word_in_the_ring_wakes_select => Pair::c("wake").arg("select");
+    first_word_in_the_ring_wakes_poll => Pair::c("wake").arg("poll");
+    first_word_in_the_ring_wakes_epoll => Pair::c("wake").arg("epoll");
+    first_word_in_the_ring_wakes_edge_triggered_epoll => Pair::c("wake").arg("edge");
+    control_connection_beside_a_flood_under_select => Pair::c("wake").arg("control").arg("select");
+    control_connection_beside_a_flood_under_poll => Pair::c("wake").arg("control").arg("poll");
+    control_connection_beside_a_flood_under_epoll => Pair::c("wake").arg("control").arg("epoll");
     idle_in_recv => Pair::c("idle").arg("recv");
     idle_in_poll => Pair::c("idle").arg("poll");
     idle_in_epoll => Pair::c("idle").arg("epoll");

@@ -4,6 +4,7 @@ use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
     long_streams_in_both_directions_at_once => Pair::c("threads").arg("duplex").arg("8");
+    four_threads_on_each_side_of_young_connections => Pair::c("threads").arg("young");
     two_senders_on_one_socket => Pair::c("threads").arg("two_senders");
     two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
     a_thread_for_every_connection => Pair::c("threads").arg("per_connection");
@@ -11,4 +12,7 @@ same_everywhere! {
     signal_restarts => Pair::c("interrupts").arg("restart");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+    a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
+    a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
+    a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
 }

@@ -43,13 +43,13 @@ pub enum Owed {
 #[repr(C, align(64))]
 pub struct Group {
     asleep: AtomicU32,
-    /// Taken by a watcher (its own bookkeeping, not the protocol's).
-    pub taken: AtomicU32,
+    /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
+    pub taken: AtomicU64,
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Group { asleep: AtomicU32::new(0), taken: AtomicU32::new(0) }
+        Group { asleep: AtomicU32::new(0), taken: AtomicU64::new(0) }
     }
 }
 

@@ -21,7 +21,6 @@ use crate::sync::{AtomicU32, Ordering};
 pub const PAGE: usize = 4096;
 
 /// The mapped page.
-#[derive(Debug)]
 pub struct Inbox {
     fd: OwnedFd,
     base: *mut u8,
@@ -90,6 +89,15 @@ impl Inbox {
     #[inline(always)]
     pub fn rouse(&self) -> bool {
         self.group().rouse()
+    }
+}
+
+impl core::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Inbox")
+            .field("asleep", &self.group().is_asleep())
+            .field("bells", &self.bells())
+            .finish_non_exhaustive()
     }
 }
 

@@ -93,7 +93,8 @@ pub struct Slot {
     state: AtomicU64,
     /// Who is through, as bits of [`Side`], with the generation they left: `generation << 8 | bits`.
     left: AtomicU64,
-    /// Set by either side when its end was shared with another process: the slot is not reused (E11).
+    /// Set by either side when it shares its end with another process (L6). One of them may be killed
+    /// between waking a group of watchers and sending the bell, and the connection stays open.
     pub shared: AtomicU32,
     tuple: [AtomicU64; 5],
     /// The client socket's cookie (SO_COOKIE).
@@ -220,7 +221,7 @@ impl Slot {
             }
             // AcqRel: all that both sides did with the rings is done for whoever reuses the slot.
             match self.left.compare_exchange(word, word | side as u64, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return (word | side as u64) & 3 == 3 && self.shared.load(Ordering::Relaxed) == 0,
+                Ok(_) => return (word | side as u64) & 3 == 3,
                 Err(now) => word = now,
             }
         }

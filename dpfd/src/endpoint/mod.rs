@@ -32,6 +32,7 @@ use crate::addr::{Addr, Dpid};
 use crate::driver::user::inner::{Inner, MAX_MESSAGE};
 use crate::driver::user::link::plain_limit;
 use crate::driver::user::process::Process;
+use crate::driver::Driver;
 use crate::error::{Error, Result};
 
 /// An open endpoint; closed when dropped, and with it its pool.
@@ -82,8 +83,21 @@ impl Endpoint {
     ///
     /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::Folder`]; EMFILE.
     pub fn open(dpid: Dpid) -> Result<Endpoint> {
-        let (fd, inner) = Process::current()?.open(dpid)?;
-        Ok(Endpoint { fd, inner })
+        Endpoint::open_on(Driver::default(), dpid)
+    }
+
+    /// Opens an endpoint that this driver serves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::open`].
+    pub fn open_on(driver: Driver, dpid: Dpid) -> Result<Endpoint> {
+        match driver {
+            Driver::User => {
+                let (fd, inner) = Process::current()?.open(dpid)?;
+                Ok(Endpoint { fd, inner })
+            }
+        }
     }
 
     /// Its number.
@@ -139,6 +153,15 @@ impl Endpoint {
     pub fn recv(&self) -> Result<Message<'_>> {
         let got = self.inner.recv(self.fd.as_raw_fd())?;
         Ok(Message::new(&self.inner, got))
+    }
+
+    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotLent`]; none is released then.
+    pub fn release_oldest(&self, n: usize) -> Result<()> {
+        self.inner.release_oldest(n)
     }
 
     /// Gives the endpoint a pool of `bytes`, 4 KiB to 1 GiB: a budget for all its senders. Without this call the

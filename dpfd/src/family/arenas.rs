@@ -63,7 +63,7 @@ impl OwnArena {
                 let bit = closing & closing.wrapping_neg();
                 let n = (w * 64) as u32 + bit.trailing_zeros();
                 let slot = arena.slot(n);
-                if slot.both_left() && slot.shared.load(Ordering::Relaxed) == 0 {
+                if slot.both_left() {
                     // Whoever clears the mark has the slot; it stays marked as used.
                     if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                         return Some(n);

@@ -119,11 +119,9 @@ pub struct Conn {
     pub lines: AtomicU32,
     /// Times the sender handed back to TCP.
     pub back: AtomicU64,
-    /// Stack address of the sender that has the lock: tells a signal handler inside it (L5).
-    pub tx_frame: AtomicU64,
     /// When it began to look for the other side, ns of the monotonic clock.
     pub since: AtomicU64,
-    _pad5: [u64; 4],
+    _pad5: [u64; 5],
 }
 
 impl Conn {

@@ -8,19 +8,24 @@ use super::Family;
 use crate::sync::{relax, AtomicU64, Ordering};
 use crate::sys::raw;
 
-/// A lock word: 0, or member and thread of the owner.
+/// A lock: its word is 0, or member and thread of the owner.
 #[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Lock(AtomicU64);
+#[repr(C)]
+pub struct Lock {
+    word: AtomicU64,
+    /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp.
+    frame: AtomicU64,
+}
 
 /// How the lock was got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// It was free.
     Clean,
-    /// Its owner died: mend what it may have left half done.
+    /// Its owner died, or left it by longjmp: mend what it may have left half done.
     Inherited,
-    /// This very thread has it: we are in a signal handler inside it, or it was left by longjmp.
+    /// It was not: this very thread has it already, and we are in a signal handler inside. What it guards
+    /// is half done and must be left alone, and the lock is not ours to give back.
     Mine,
 }
 
@@ -31,32 +36,47 @@ pub fn owner(member: u32, tid: u32) -> u64 {
 }
 
 impl Lock {
-    /// Takes the lock. A thread that finds itself in it is told so, and has it.
+    /// Takes the lock, unless this thread has it already: see [`Held`].
     #[inline(always)]
     pub fn lock(&self, me: u64, family: Family) -> Held {
-        if self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            Held::Clean
-        } else {
-            self.wait(me, family)
+        let here = 0u8;
+        let frame = &raw const here as u64;
+        let held = if self.free_to(me) { Held::Clean } else { self.wait(me, frame, family) };
+        if held != Held::Mine {
+            self.frame.store(frame, Ordering::Relaxed);
         }
+        held
     }
 
     /// Takes the lock only if nobody has it.
     #[inline(always)]
     pub fn try_lock(&self, me: u64) -> bool {
-        self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let here = 0u8;
+        let free = self.free_to(me);
+        if free {
+            self.frame.store(&raw const here as u64, Ordering::Relaxed);
+        }
+        free
+    }
+
+    #[inline(always)]
+    fn free_to(&self, me: u64) -> bool {
+        self.word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
-    fn wait(&self, me: u64, family: Family) -> Held {
+    fn wait(&self, me: u64, frame: u64, family: Family) -> Held {
         let mut turn = 0u32;
         loop {
-            let now = self.0.load(Ordering::Relaxed);
+            let now = self.word.load(Ordering::Relaxed);
             if now == me {
-                return Held::Mine;
+                // Stacks grow downwards: a handler lies below what it interrupted.
+                let outer = self.frame.load(Ordering::Relaxed);
+                let inside = frame < outer || raw::on_signal_stack_above(outer);
+                return if inside { Held::Mine } else { Held::Inherited };
             }
             if now == 0 {
-                if self.try_lock(me) {
+                if self.free_to(me) {
                     return Held::Clean;
                 }
                 continue;
@@ -70,7 +90,8 @@ impl Lock {
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
                     let dead = turn % 64 == 0 && owner != 0 && !family.member(owner - 1).alive();
-                    if dead && self.0.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                    if dead
+                        && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
                         return Held::Inherited;
                     }
@@ -82,11 +103,14 @@ impl Lock {
     /// Gives the lock back.
     #[inline(always)]
     pub fn unlock(&self) {
-        self.0.store(0, Ordering::Release);
+        // A handler that comes before the next owner has noted its place is inside, too.
+        self.frame.store(u64::MAX, Ordering::Relaxed);
+        self.word.store(0, Ordering::Release);
     }
 
     /// Free again, whoever had it. Only when the entry is made new.
     pub fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.frame.store(u64::MAX, Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
     }
 }

@@ -22,7 +22,7 @@ mod view;
 pub use arenas::{OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use lock::{Held, Lock};
-pub use member::{Member, MEMBERS};
+pub use member::{forked, space, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
 
@@ -35,7 +35,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
 /// Name of the memory, as /proc/PID/fd shows it.

@@ -38,7 +38,7 @@ reasons! {
     Passed = 12, "passed", "The socket was passed to another process.";
     Stdio = 13, "stdio", "The socket was given to stdio (fdopen).";
     IoUring = 14, "io_uring", "The process uses io_uring.";
-    State = 15, "state", "The TCP connection was not in a state that can be switched.";
+    State = 15, "state", "The descriptor was not the offered connection any more.";
     Option = 16, "option", "A socket option in use is not supported on a channel.";
     Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";
     PeerLeft = 18, "peer-left", "The other side went back to TCP.";

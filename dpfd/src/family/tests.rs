@@ -36,6 +36,23 @@ fn a_member_of_a_dead_process_is_taken_over() {
     assert_eq!(m.name(), "me");
 }
 
+/// Its number is that of no process here, or of another one.
+#[test]
+fn a_member_of_another_pid_namespace_is_never_judged_dead() {
+    let (f, _fd) = Family::create().unwrap();
+    let m = f.member(0);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    assert!(m.claim(child.id(), 0, b"elsewhere"));
+    child.wait().unwrap();
+    assert!(!m.alive());
+    m.set_space(space() + 1);
+    assert!(m.alive());
+    assert!(!m.is(child.id()));
+    assert!(!m.claim(std::process::id(), 0, b"me") && !m.reserve(std::process::id(), 0, b"me"));
+    m.clear();
+    assert!(!m.alive() && m.claim(std::process::id(), 0, b"me") && m.is(std::process::id()));
+}
+
 #[test]
 fn a_lock_is_inherited_from_a_dead_owner() {
     let (f, _fd) = Family::create().unwrap();
@@ -48,7 +65,34 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
     lock.unlock();
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
-    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Mine, "the same thread again");
+}
+
+/// As deep on the stack as a handler would be.
+#[inline(never)]
+fn deeper(lock: &Lock, f: Family) -> Held {
+    let room = core::hint::black_box([0u8; 4096]);
+    let held = lock.lock(lock::owner(0, 7), f);
+    core::hint::black_box(&room);
+    held
+}
+
+#[test]
+fn a_handler_inside_a_lock_is_told_and_leaves_it() {
+    let (f, _fd) = Family::create().unwrap();
+    let lock = Lock::default();
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
+    assert_eq!(deeper(&lock, f), Held::Mine);
+    assert!(!lock.try_lock(lock::owner(0, 8)), "still locked");
+}
+
+#[test]
+fn a_lock_left_by_longjmp_is_inherited() {
+    let (f, _fd) = Family::create().unwrap();
+    let lock = Lock::default();
+    assert_eq!(deeper(&lock, f), Held::Clean);
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
+    lock.unlock();
+    assert!(lock.try_lock(lock::owner(0, 7)));
 }
 
 #[test]

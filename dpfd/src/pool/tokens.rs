@@ -37,6 +37,8 @@ pub struct InEdge {
     at: Pos,
     /// No message was read from it yet.
     fresh: bool,
+    /// Its next message lies elsewhere, and the descriptor was emptied to find it.
+    asked: bool,
     lent: u32,
     /// Its sender wrote nonsense: nothing more is read from it.
     broken: bool,
@@ -52,6 +54,7 @@ impl InEdge {
             sender,
             at: Pos::default(),
             fresh: true,
+            asked: false,
             lent: 0,
             broken: false,
             taken: (0, 0),
@@ -278,14 +281,15 @@ impl Tokens {
             .ok()
             .and_then(|number| self.far.iter().position(|(f, n, _)| *f == from && *n == number));
         let Some(i) = found else {
-            if edge.fresh {
+            if edge.asked {
                 self.corrupt += 1;
                 edge.broken = true;
                 return None;
             }
-            edge.fresh = true; // asked once
+            edge.asked = true;
             return Some(Look::Fresh);
         };
+        edge.asked = false;
         edge.fresh = false;
         let place = Place::Far(self.far.swap_remove(i).2);
         let mut got = self.take(ix, len);

@@ -218,9 +218,38 @@ pub fn gettid() -> u32 {
     sys!(SYS_gettid).unwrap_or(0) as u32
 }
 
+/// The number in a symbolic link of /proc.
+fn number_in_link(path: &core::ffi::CStr) -> Option<u32> {
+    let mut text = [0u8; 32];
+    let n = sys!(SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), text.as_mut_ptr(), text.len()).ok()?;
+    let mut digits = text[..n].iter().filter(|b| b.is_ascii_digit());
+    digits.try_fold(0u32, |n, b| n.checked_mul(10)?.checked_add(u32::from(b - b'0'))).filter(|&n| n != 0)
+}
+
+/// The inode of this process's pid namespace, which the kernel keeps within 32 bits. `None` without a /proc
+/// that knows us.
+pub fn pid_namespace() -> Option<u32> {
+    number_in_link(c"/proc/self/ns/pid")
+}
+
+/// Whether the numbers in /proc are those of our pid namespace.
+pub fn proc_is_ours() -> bool {
+    number_in_link(c"/proc/self") == Some(getpid())
+}
+
 /// kill(2) with signal 0: 0, or why not.
 pub fn probe_process(pid: u32) -> Result<(), i32> {
     sys!(SYS_kill, pid, 0usize).map(|_| ())
+}
+
+/// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has
+/// interrupted whoever put something at `frame`.
+pub fn on_signal_stack_above(frame: u64) -> bool {
+    // SAFETY: plain data.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    let told = sys!(SYS_sigaltstack, 0usize, &mut stack as *mut libc::stack_t).is_ok();
+    let start = stack.ss_sp as u64;
+    told && stack.ss_flags & libc::SS_ONSTACK != 0 && !(start..start + stack.ss_size as u64).contains(&frame)
 }
 
 /// sched_yield(2).

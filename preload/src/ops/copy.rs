@@ -1,16 +1,22 @@
-//! sendfile and splice: the kernel cannot move bytes into a ring, so a live channel is served by copying.
+//! sendfile and splice: the kernel cannot move bytes into or out of a ring. Files are copied into it; a pipe is
+//! emptied onto TCP, and filled by copying. tee, vmsplice and copy_file_range take no sockets.
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use dpfd::family::Stage;
 use dpfd::sys::raw;
-use libc::{off64_t, off_t, size_t, ssize_t};
+use libc::{off64_t, size_t, ssize_t};
 
-use super::{errno, fail};
+use super::{errno, fail, took};
+use crate::walk::nowhere;
 use crate::{fdtable, hooks, state};
 
-/// Bytes copied at a time.
-const PIECE: usize = 64 * 1024;
+/// Bytes copied at a time: on the stack, which may be a small one.
+const PIECE: usize = 16 * 1024;
+/// What a pipe counts in.
+const PAGE: usize = 4096;
+/// The most that one call moves, as in the kernel.
+const MOST: usize = 0x7fff_f000;
 
 fn live(fd: c_int) -> bool {
     let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
@@ -22,24 +28,10 @@ fn live(fd: c_int) -> bool {
 /// # Safety
 ///
 /// As for the call it replaces.
-pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t {
-    if !live(out) {
+pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
+    if !live(out) || (!offset.is_null() && nowhere(offset)) {
         // SAFETY: the program's arguments.
         return unsafe { hooks::sendfile::real()(out, from, offset, n) };
-    }
-    // SAFETY: the program's arguments.
-    unsafe { copy_file(out, from, offset, n) }
-}
-
-/// sendfile(2) with large offsets.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
-    if !live(out) {
-        // SAFETY: the program's arguments.
-        return unsafe { hooks::sendfile64::real()(out, from, offset, n) };
     }
     // SAFETY: the program's arguments.
     unsafe { copy_file(out, from, offset, n) }
@@ -48,7 +40,7 @@ pub unsafe fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.
 unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     let mut buf = [0u8; PIECE];
-    let mut done = 0usize;
+    let (mut done, n) = (0usize, n.min(MOST));
     // SAFETY: no pointers but the program's offset.
     let mut at = unsafe {
         if offset.is_null() {
@@ -58,7 +50,8 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) ->
         }
     };
     if at < 0 {
-        return fail(libc::EINVAL);
+        // Not the ESPIPE of a pipe: sendfile calls that an unfit argument.
+        return fail(if offset.is_null() && errno() == libc::EBADF { libc::EBADF } else { libc::EINVAL });
     }
     while done < n {
         let want = (n - done).min(PIECE);
@@ -66,7 +59,7 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) ->
         let got = unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), want, at) };
         if got <= 0 {
             if got < 0 && done == 0 {
-                return -1;
+                return if errno() == libc::ESPIPE { fail(libc::EINVAL) } else { -1 };
             }
             break;
         }
@@ -95,7 +88,8 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) ->
     done as ssize_t
 }
 
-/// splice(2) between a pipe and a channel.
+/// splice(2). Into a channel the kernel moves the bytes itself, over TCP: what a pipe gives up cannot be put back
+/// when there is no room. Out of one they are copied.
 ///
 /// # Safety
 ///
@@ -108,55 +102,81 @@ pub unsafe fn splice(
     n: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    let (source, sink) = (live(from), live(out));
-    if !source && !sink {
-        // SAFETY: the program's arguments.
-        return unsafe { hooks::splice::real()(from, off_in, out, off_out, n, flags) };
+    // SAFETY: the program's arguments.
+    let real = || unsafe { hooks::splice::real()(from, off_in, out, off_out, n, flags) };
+    let pipe = |fd| raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok();
+    if live(out) && pipe(from).is_some() && off_out.is_null() {
+        return super::send::by_kernel(out, real);
     }
-    if (source && !off_in.is_null()) || (sink && !off_out.is_null()) {
-        return fail(libc::ESPIPE);
+    match pipe(out) {
+        Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
+            let mode = raw::fcntl(out, libc::F_GETFL, 0).unwrap_or(0) as c_int;
+            if mode & libc::O_ACCMODE == libc::O_RDONLY {
+                return fail(libc::EBADF);
+            }
+            let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
+            into_pipe(from, out, size, n, wait)
+        }
+        // The kernel knows what is wrong, and takes nothing.
+        _ => real(),
     }
-    let wait = if flags & libc::SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
+}
+
+/// From a channel: no more is taken than the pipe has room for, or bytes would be in nobody's hands.
+fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool) -> ssize_t {
     let mut buf = [0u8; PIECE];
-    if source {
-        // No more than the pipe takes for sure, or bytes would be in nobody's hands.
-        let room = room_in_pipe(out).min(n).min(PIECE);
-        if room == 0 {
-            return fail(libc::EAGAIN);
+    let (mut sum, mut pages) = (0, 0);
+    while sum < n {
+        if pages == 0 {
+            pages = match room_in_pipe(out, size, wait && sum == 0) {
+                Ok(0) if sum == 0 => return fail(libc::EAGAIN),
+                Ok(0) => break,
+                Ok(pages) => pages,
+                Err(e) if sum == 0 => return fail(e),
+                Err(_) => break,
+            };
         }
+        let room = (n - sum).min(PIECE).min(pages * PAGE);
+        // Whether the socket waits is for its own flag to say, not for that of the pipe's end.
+        let flags = if sum > 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: the buffer.
-        let got = unsafe { super::recv::recv(from, buf.as_mut_ptr().cast(), room, wait) };
+        let got = unsafe { super::recv::recv(from, buf.as_mut_ptr().cast(), room, flags) };
         if got <= 0 {
-            return got;
+            return if sum > 0 { sum as ssize_t } else { got };
         }
-        // SAFETY: the buffer, as far as it was filled.
-        unsafe { write_all(out, &buf[..got as usize]) };
-        return got;
+        let got = got as usize;
+        write_all(out, &buf[..got]);
+        sum += got;
+        pages -= got.div_ceil(PAGE);
     }
-    // From the pipe: what a send does not take must stay there, so the send is whole.
-    let there = raw::queued(from).unwrap_or(0);
-    let want = n.min(PIECE).min(if there == 0 { 1 } else { there });
-    // SAFETY: the buffer; libc's read, the pipe is not ours.
-    let got = unsafe { hooks::read::real()(from, buf.as_mut_ptr().cast(), want) };
-    if got <= 0 {
-        return got;
-    }
-    // SAFETY: the buffer, as far as it was filled.
-    unsafe { write_all(out, &buf[..got as usize]) };
-    got
+    sum as ssize_t
 }
 
-fn room_in_pipe(fd: c_int) -> usize {
-    let size = raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).unwrap_or(4096);
-    // A pipe counts pages; half of it is always room enough to promise when little is in it.
-    size.saturating_sub(raw::queued(fd).unwrap_or(size)) / 2
+/// Pages that a pipe takes for sure. It counts pages, not bytes: while something is in it, one is certain where
+/// poll(2) says that there is room.
+fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
+    let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one entry.
+    took(unsafe { hooks::poll::real()(&mut p, 1, if wait { -1 } else { 0 }) } as isize)?;
+    if p.revents & libc::POLLERR != 0 {
+        // Nobody will read it.
+        // SAFETY: a signal to this thread, as the kernel would send it.
+        unsafe { libc::raise(libc::SIGPIPE) };
+        return Err(libc::EPIPE);
+    }
+    Ok(match raw::queued(fd) {
+        _ if p.revents & libc::POLLOUT == 0 => 0,
+        Ok(0) => (size / PAGE).max(1),
+        _ => 1,
+    })
 }
 
-/// Writes everything, waiting for room where need be: the bytes were taken already.
-unsafe fn write_all(fd: c_int, mut bytes: &[u8]) {
+/// Writes everything. There is room, unless somebody else writes to the same pipe: then it waits, for the bytes
+/// were taken already.
+fn write_all(fd: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the buffer.
-        let n = unsafe { super::send::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        let n = unsafe { hooks::write::real()(fd, bytes.as_ptr().cast(), bytes.len()) };
         if n > 0 {
             bytes = &bytes[n as usize..];
         } else if errno() == libc::EAGAIN || errno() == libc::EINTR {

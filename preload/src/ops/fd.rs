@@ -2,12 +2,13 @@
 
 use core::ffi::{c_int, c_uint, c_ulong};
 
-use dpfd::family::Stage;
+use dpfd::family::{Reason, Stage};
 use dpfd::sys::raw;
 
 use super::give_int;
 use crate::fdtable::{self, Entry};
-use crate::{hooks, life, rx, state};
+use crate::walk::nowhere;
+use crate::{hooks, leave, life, rx, state};
 
 /// close(2).
 ///
@@ -142,27 +143,25 @@ pub unsafe fn closefrom(first: c_int) {
 /// # Safety
 ///
 /// As for the call it replaces.
-pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
-    // SAFETY: the program's arguments.
-    control(fd, cmd, unsafe { hooks::fcntl::real()(fd, cmd, arg) })
-}
-
-/// fcntl(2), as programs with large files call it.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
-    // SAFETY: the program's arguments.
-    control(fd, cmd, unsafe { hooks::fcntl64::real()(fd, cmd, arg) })
-}
-
 #[inline]
-fn control(fd: c_int, cmd: c_int, result: c_int) -> c_int {
-    if matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-        return noted(fd, result);
+pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
+    if cmd == libc::F_SETFL && arg & libc::O_ASYNC as c_ulong != 0 {
+        signal_driven(fd);
     }
-    result
+    // SAFETY: the program's arguments.
+    let rc = unsafe { hooks::fcntl::real()(fd, cmd, arg) };
+    match cmd {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => noted(fd, rc),
+        _ => rc,
+    }
+}
+
+/// SIGIO is about to be asked for: it comes for the kernel's bytes only, and would come for bells. Owner and
+/// signal number (F_SETOWN, F_SETSIG) alone ask for none, and urgent bytes are the kernel's anyway.
+fn signal_driven(fd: c_int) {
+    if fdtable::conn(fd).is_some() {
+        leave::leave(fd, Reason::Option);
+    }
 }
 
 /// ioctl(2): FIONREAD counts the bytes of the channel, never the bells.
@@ -171,7 +170,13 @@ fn control(fd: c_int, cmd: c_int, result: c_int) -> c_int {
 ///
 /// As for the call it replaces.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
-    if request == libc::FIONREAD && fdtable::conn(fd).is_some() && arg != 0 {
+    if request == libc::FIOASYNC && !nowhere(arg as *const c_int) {
+        // SAFETY: the program's int.
+        if unsafe { (arg as *const c_int).read_unaligned() } != 0 {
+            signal_driven(fd);
+        }
+    }
+    if request == libc::FIONREAD && fdtable::conn(fd).is_some() && !nowhere(arg as *const c_int) {
         let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
         if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
             let n = rx::readable_bytes(fd, c).map(|n| {

@@ -62,13 +62,13 @@ pub unsafe fn before_passing(m: &msghdr) {
 }
 
 macro_rules! exec {
-    ($($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*) -> $r:ty;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
         /// As for the call it replaces.
-        pub unsafe fn $name($($v: $t),*) -> c_int {
+        pub unsafe fn $name($($v: $t),*) -> $r {
             leave::before_exec();
             // SAFETY: the program's arguments.
             unsafe { hooks::$name::real()($($v),*) }
@@ -78,19 +78,54 @@ macro_rules! exec {
 
 exec! {
     /// execve(2): what the new program inherits must be plain TCP.
-    execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char);
+    execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// execv(3).
-    execv(path: *const c_char, argv: *const *const c_char);
+    execv(path: *const c_char, argv: *const *const c_char) -> c_int;
     /// execvp(3).
-    execvp(file: *const c_char, argv: *const *const c_char);
+    execvp(file: *const c_char, argv: *const *const c_char) -> c_int;
     /// execvpe(3).
-    execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char);
+    execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// fexecve(3).
-    fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char);
+    fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// posix_spawn(3).
-    posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char);
+    posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// posix_spawnp(3).
-    posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char);
+    posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int;
+    /// execveat(2).
+    execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int;
+    /// system(3): glibc starts the shell inside itself.
+    system(command: *const c_char) -> c_int;
+    /// popen(3): as system(3).
+    popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+}
+
+macro_rules! pidfd {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// As for the call it replaces.
+        pub unsafe fn $name(
+            pidfd: *mut c_int,
+            path: *const c_char,
+            fa: *const c_void,
+            attr: *const c_void,
+            argv: *const *const c_char,
+            env: *const *const c_char,
+        ) -> c_int {
+            leave::before_exec();
+            // SAFETY: the program's arguments.
+            hooks::$name::real().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
+        }
+    )*};
+}
+
+pidfd! {
+    /// posix_spawn(3) of later C libraries, with a descriptor for the child.
+    pidfd_spawn;
+    /// The same with a search for the program.
+    pidfd_spawnp;
 }
 
 /// posix_spawn_file_actions_adddup2(3): a connection is about to become somebody's standard input.

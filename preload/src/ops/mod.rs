@@ -1,6 +1,7 @@
 //! What the hooks do, by family of calls. Each has three outcomes: done, fail with an errno, or leave it to
 //! the kernel.
 
+pub mod aside;
 pub mod copy;
 pub mod fd;
 pub mod leave;
@@ -13,6 +14,48 @@ pub mod variadic;
 pub mod wait;
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use dpfd::family::{Conn, Family, Stage};
+
+use crate::channel;
+
+/// preadv2 and pwritev2: do not wait.
+pub const RWF_NOWAIT: c_int = 8;
+
+/// What a call that moves bytes does with a descriptor.
+pub enum Way {
+    /// The kernel call, as it is.
+    Kernel,
+    /// The kernel call, counted here while it runs: no switch may start meanwhile (E5).
+    Counted(&'static AtomicU32),
+    /// The channel answered.
+    Done(Result<usize, i32>),
+}
+
+impl Way {
+    /// The answer; `real` is the kernel call.
+    #[inline(always)]
+    pub fn go(self, real: impl FnOnce() -> isize) -> isize {
+        match self {
+            Way::Kernel => real(),
+            Way::Done(r) => give(r),
+            Way::Counted(flight) => {
+                let n = real();
+                flight.fetch_sub(1, Ordering::SeqCst);
+                n
+            }
+        }
+    }
+}
+
+/// How far a connection has come, after the step that this call may be for it.
+pub fn stage(family: Family, fd: c_int, c: &Conn) -> Stage {
+    match channel::advance(family, fd, c) {
+        Stage::Accepted => channel::check_live(family, fd, c),
+        stage => stage,
+    }
+}
 
 /// Sets errno and returns -1.
 #[cold]

@@ -9,7 +9,7 @@ use dpfd::sys::{raw, tcp};
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, door, hooks, life, state};
+use crate::{channel, door, hooks, leave, life, state};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -191,6 +191,9 @@ fn admit(fd: c_int, peer: tcp::Addr) {
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| (f, f.conn(i))));
     if let Some((family, c)) = conn {
+        if how != libc::SHUT_RD {
+            leave::before_end(fd);
+        }
         // Under the sender's lock: no token may follow the FIN.
         c.tx_lock.lock(state::me(), family);
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {

@@ -1,22 +1,9 @@
-//! `syscall(2)` used for socket calls, and io_uring, which the shim cannot see into.
+//! `syscall(2)` used for calls of the table.
 
 use core::ffi::{c_int, c_long, c_uint};
 
-use dpfd::family::Reason;
-
-use super::{copy, fd, open, recv, send, wait};
-use crate::fdtable::{self, Entry};
-use crate::{hooks, leave, state};
-
-/// The process uses io_uring: it may read and write sockets where no hook sees it.
-fn rings_set_up() {
-    state::URING.store(true, core::sync::atomic::Ordering::Release);
-    fdtable::each(|fd, e| {
-        if matches!(e, Entry::Conn(_)) {
-            leave::leave(fd, Reason::IoUring);
-        }
-    });
-}
+use super::{aside, copy, fd, open, recv, send, wait};
+use crate::{hooks, leave};
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
 ///
@@ -63,9 +50,23 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_dup2 => fd::dup2(x, b as c_int).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_accept => open::accept(x, b as _, c as _).into(),
-            libc::SYS_io_uring_setup => {
-                rings_set_up();
+            // Positions are one word here.
+            libc::SYS_preadv2 => recv::preadv2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
+            libc::SYS_pwritev2 => send::pwritev2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
+            libc::SYS_execve | libc::SYS_execveat => {
+                leave::before_exec();
                 hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_io_submit => {
+                aside::submitted(b as c_long, c as _);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_io_uring_setup => {
+                let ring = hooks::syscall::real()(n, a, b, c, d, e, f);
+                if ring >= 0 {
+                    aside::ring_set_up();
+                }
+                ring
             }
             _ => hooks::syscall::real()(n, a, b, c, d, e, f),
         }

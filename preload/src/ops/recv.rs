@@ -6,20 +6,10 @@ use core::sync::atomic::Ordering;
 use dpfd::family::{Conn, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-use super::{fail, give, took};
+use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
-use crate::walk::Walk;
+use crate::walk::{nowhere, Walk};
 use crate::{channel, fdtable, rx, state};
-
-/// What a hook does with a descriptor.
-enum Way {
-    /// The kernel call, as it is.
-    Kernel,
-    /// The kernel call; it must be counted while it runs (candidates: a switch must not start meanwhile).
-    Counted(&'static Conn),
-    /// The channel answered.
-    Done(Result<usize, i32>),
-}
 
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -41,21 +31,20 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 #[inline(never)]
 fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    let mut stage = channel::advance(family, fd, c);
-    if stage == Stage::Accepted {
-        stage = channel::check_live(family, fd, c);
-    }
-    match stage {
+    match super::stage(family, fd, c) {
         Stage::Unused | Stage::Plain => return Way::Kernel,
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: whoever moves the stage counts after it (channel.rs).
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
-                return Way::Counted(c);
+                return Way::Counted(&c.rx_flight);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
         }
         Stage::Accepted | Stage::Live => {}
+    }
+    if w.is_bad() && flags & libc::MSG_TRUNC == 0 {
+        return Way::Done(Err(libc::EFAULT));
     }
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
@@ -65,26 +54,14 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     if pending != 0 && !rx::news(family, fd, c, &channel::receiving(c)) {
         return Way::Done(Err(pending as i32));
     }
-    Way::Done(rx::receive(family, fd, c, w, flags, &|| {
+    Way::Done(rx::receive(family, fd, c, w, flags, &|there| {
         let mut byte = 0u8;
-        // SAFETY: one byte; libc's own function, so that a cancelled thread unwinds from here.
-        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) })
+        // MSG_TRUNC: on TCP nothing is copied, whatever the length.
+        let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
+        let flags = libc::MSG_PEEK | all;
+        // SAFETY: one byte, or none; libc's own function, so that a cancelled thread unwinds from here.
+        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), there + 1, flags) })
     }))
-}
-
-/// The kernel call, counted if need be.
-macro_rules! way {
-    ($way:expr, $kernel:expr) => {
-        match $way {
-            Way::Kernel => $kernel,
-            Way::Done(r) => give(r),
-            Way::Counted(c) => {
-                let n = $kernel;
-                c.rx_flight.fetch_sub(1, Ordering::SeqCst);
-                n
-            }
-        }
-    };
 }
 
 /// read(2).
@@ -101,7 +78,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
-    way!(receive(fd, &mut w, 0), real())
+    receive(fd, &mut w, 0).go(real)
 }
 
 /// recv(2).
@@ -117,7 +94,7 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssiz
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
-    way!(receive(fd, &mut w, flags), real())
+    receive(fd, &mut w, flags).go(real)
 }
 
 /// recvfrom(2). A TCP socket fills in no address.
@@ -144,7 +121,7 @@ pub unsafe fn recvfrom(
         // SAFETY: the program gave it for being written.
         unsafe { *len = 0 };
     }
-    way!(way, real())
+    way.go(real)
 }
 
 /// recvmsg(2). A TCP socket fills in neither address nor control data (timestamps are not served).
@@ -155,20 +132,22 @@ pub unsafe fn recvfrom(
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = move || unsafe { hooks::recvmsg::real()(fd, msg, flags) };
-    if fdtable::conn(fd).is_none() || msg.is_null() {
+    if fdtable::conn(fd).is_none() || nowhere(msg) {
         return real();
     }
     // SAFETY: the program's message header.
     let m = unsafe { &mut *msg };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else { return real() };
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
+        return fail(libc::EMSGSIZE);
+    };
     let way = receive(fd, &mut w, flags);
     if let Way::Done(Ok(_)) = way {
         m.msg_namelen = 0;
         m.msg_controllen = 0;
         m.msg_flags = 0;
     }
-    way!(way, real())
+    way.go(real)
 }
 
 /// recvmmsg(2): message by message.
@@ -207,16 +186,26 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
 /// As for the call it replaces.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::readv::real()(fd, iov, n) };
+    unsafe { scatter(fd, iov, n, 0, || hooks::readv::real()(fd, iov, n)) }
+}
+
+unsafe fn scatter(
+    fd: c_int,
+    iov: *const iovec,
+    n: c_int,
+    flags: c_int,
+    real: impl Fn() -> ssize_t,
+) -> ssize_t {
     if fdtable::conn(fd).is_none() || n <= 0 {
         return real();
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
-    if w.left() == 0 {
+    // Unlike recvmsg, readv of nothing returns at once.
+    if w.left() == 0 && !w.is_bad() {
         return real();
     }
-    way!(receive(fd, &mut w, 0), real())
+    receive(fd, &mut w, flags).go(real)
 }
 
 /// What -D_FORTIFY_SOURCE makes of read: glibc's own check ends the program.
@@ -275,24 +264,11 @@ pub unsafe fn recvfrom_chk(
 ///
 /// As for the call it replaces.
 pub unsafe fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { readv(fd, iov, n) };
+    // SAFETY: the program's arguments, as they came.
+    let real = || unsafe { hooks::preadv2::real()(fd, iov, n, at, flags) };
+    if at != -1 {
+        return real();
     }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::preadv2::real()(fd, iov, n, at, flags) }
-}
-
-/// preadv64v2(2): with offset -1 it is a plain readv, with flags.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { readv(fd, iov, n) };
-    }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::preadv64v2::real()(fd, iov, n, at, flags) }
+    // SAFETY: the program's scatter list.
+    unsafe { scatter(fd, iov, n, if flags & RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 }, real) }
 }

@@ -3,23 +3,13 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Stage};
+use dpfd::family::{Conn, Family, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{fail, give, took};
+use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
-use crate::walk::Walk;
-use crate::{channel, fdtable, state, tx};
-
-/// What a hook does with a descriptor.
-enum Way {
-    /// The kernel call, as it is.
-    Kernel,
-    /// The kernel call, counted while it runs: no switch may start meanwhile (E5).
-    Counted(&'static Conn),
-    /// The channel took it.
-    Done(Result<usize, i32>),
-}
+use crate::walk::{nowhere, Walk};
+use crate::{fdtable, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -40,33 +30,37 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 #[inline(never)]
 fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    let mut stage = channel::advance(family, fd, c);
-    if stage == Stage::Accepted {
-        stage = channel::check_live(family, fd, c);
-    }
-    match stage {
-        Stage::Unused | Stage::Plain => Way::Kernel,
-        Stage::Live => Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags))),
+    way(family, fd, c).unwrap_or_else(|| {
+        if w.is_bad() {
+            return Way::Done(Err(libc::EFAULT));
+        }
+        Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags)))
+    })
+}
+
+/// The kernel's way, or `None` for a live channel.
+fn way(family: Family, fd: c_int, c: &'static Conn) -> Option<Way> {
+    match super::stage(family, fd, c) {
+        Stage::Unused | Stage::Plain => Some(Way::Kernel),
+        Stage::Live => None,
         _ => {
+            // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            Way::Counted(c)
+            if c.stage() != Stage::Live {
+                return Some(Way::Counted(&c.tx_flight));
+            }
+            c.tx_flight.fetch_sub(1, Ordering::SeqCst);
+            None
         }
     }
 }
 
-/// The kernel call, counted if need be.
-macro_rules! way {
-    ($way:expr, $kernel:expr) => {
-        match $way {
-            Way::Kernel => $kernel,
-            Way::Done(r) => give(r),
-            Way::Counted(c) => {
-                let n = $kernel;
-                c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-                n
-            }
-        }
-    };
+/// A call whose bytes only the kernel can move to `fd`.
+pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return real() };
+    let c = family.conn(i);
+    let live = || Way::Done(tx::by_kernel(family, fd, c, || took(real())));
+    way(family, fd, c).unwrap_or_else(live).go(&real)
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
@@ -109,7 +103,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, 0), real())
+    transmit(fd, &mut w, 0).go(real)
 }
 
 /// send(2).
@@ -125,7 +119,7 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ss
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendto(2). On a connected TCP socket the address is ignored.
@@ -147,7 +141,7 @@ pub unsafe fn sendto(
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendmsg(2). On an AF_UNIX socket it may carry descriptors of ours away (see [`super::leave`]).
@@ -158,7 +152,7 @@ pub unsafe fn sendto(
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { hooks::sendmsg::real()(fd, msg, flags) };
-    if msg.is_null() {
+    if nowhere(msg) {
         return real();
     }
     // SAFETY: the program's message header.
@@ -175,7 +169,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    way!(transmit(fd, &mut w, flags), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// sendmmsg(2): message by message.
@@ -218,13 +212,22 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
 /// As for the call it replaces.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::writev::real()(fd, iov, n) };
+    unsafe { gather(fd, iov, n, 0, || hooks::writev::real()(fd, iov, n)) }
+}
+
+unsafe fn gather(
+    fd: c_int,
+    iov: *const iovec,
+    n: c_int,
+    flags: c_int,
+    real: impl Fn() -> ssize_t,
+) -> ssize_t {
     if fdtable::conn(fd).is_none() || n <= 0 {
         return real();
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
-    way!(transmit(fd, &mut w, 0), real())
+    transmit(fd, &mut w, flags).go(real)
 }
 
 /// pwritev2(2): with offset -1 it is a plain writev, with flags.
@@ -233,24 +236,11 @@ pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
 ///
 /// As for the call it replaces.
 pub unsafe fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { writev(fd, iov, n) };
+    // SAFETY: the program's arguments, as they came.
+    let real = || unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) };
+    if at != -1 {
+        return real();
     }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) }
-}
-
-/// pwritev64v2(2): with offset -1 it is a plain writev, with flags.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
-    if at == -1 && fdtable::conn(fd).is_some() {
-        // SAFETY: the program's arguments; RWF_NOWAIT is as good as a flag that says nothing here.
-        return unsafe { writev(fd, iov, n) };
-    }
-    // SAFETY: the program's arguments.
-    unsafe { hooks::pwritev64v2::real()(fd, iov, n, at, flags) }
+    // SAFETY: the program's scatter list.
+    unsafe { gather(fd, iov, n, if flags & RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 }, real) }
 }

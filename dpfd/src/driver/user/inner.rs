@@ -33,6 +33,10 @@ pub struct Tx {
     by_addr: HashMap<Addr, usize>,
     /// The target's link.
     pub target: Option<usize>,
+    /// Direct calls so far that found nobody's plain write.
+    pub calls: u32,
+    /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
+    pub alone: bool,
 }
 
 impl Tx {

@@ -29,8 +29,6 @@ pub const LEASE: i32 = 2;
 const FIRST_LOOKS: u32 = 64;
 /// Messages from edges after which senders without one have their turn.
 const OTHERS: u32 = 64;
-/// Longest message that comes through a descriptor; more than any socket buffer allows is cut.
-const LONGEST: usize = 512 * 1024;
 
 /// What [`Inner::settle`] found.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Inner {
             self.start_pool(None)?;
             rx = self.rx();
         }
-        let mut asked = false;
+        let (mut asked, mut spun) = (false, false);
         loop {
             for _ in 0..FIRST_LOOKS {
                 if rx.tokens.waiting() || self.news.load(Ordering::Relaxed) {
@@ -114,7 +112,7 @@ impl Inner {
                 crate::sync::relax();
             }
             if let Some(got) = self.next(&mut rx, fd)? {
-                if asked {
+                if spun {
                     self.heat(&mut rx);
                 }
                 if !rx.hot {
@@ -129,7 +127,8 @@ impl Inner {
             let waits = asked || rx.hot || !raw::is_nonblocking(fd);
             if waits {
                 asked = true;
-                if self.look_a_while(&mut rx) {
+                spun = self.look_a_while(&mut rx);
+                if spun {
                     continue;
                 }
             }
@@ -148,7 +147,8 @@ impl Inner {
 
     /// From here on nobody rings, and the service watches that the program comes back.
     fn heat(&self, rx: &mut Rx) {
-        if let (false, Some(inbox)) = (rx.hot, self.inbox.get()) {
+        // Not with a bell on the descriptor: it would stay there, and lie.
+        if let (false, Some(inbox)) = (rx.hot, self.inbox.get().filter(|i| i.bells() == rx.drained)) {
             rx.hot = true;
             inbox.group().wake();
             self.process.command(Command::Hot(self.entry.serial));
@@ -263,13 +263,15 @@ impl Inner {
     fn drain(&self, rx: &mut Rx, fd: i32) -> Result<()> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
-            let there = raw::queued(fd).unwrap_or(0).min(LONGEST);
-            if buf.len() < there {
-                buf.resize(there, 0);
-            }
             // Counted before the look: a bell that was counted and is still to come costs one look in vain.
             let bells = self.inbox.get().map_or(0, Inbox::bells);
-            let mut got = match unix::recv(fd, &mut buf, libc::MSG_DONTWAIT) {
+            let received = unix::next_len(fd).and_then(|there| {
+                if buf.len() < there {
+                    buf.resize(there, 0);
+                }
+                unix::recv(fd, &mut buf, libc::MSG_DONTWAIT)
+            });
+            let mut got = match received {
                 Ok(got) => got,
                 Err(libc::EAGAIN) => {
                     rx.drained = bells;

@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::addr::Dpid;
 use crate::error::{Error, Result};
@@ -52,6 +53,9 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub struct Registry {
     folder: PathBuf,
+    /// This process's name, once it has joined. Its own lock file it must not open: closing that descriptor
+    /// would give the lock up.
+    own: OnceLock<String>,
 }
 
 /// This process in the folder.
@@ -110,7 +114,7 @@ impl Registry {
         if meta.uid() != me && me != 0 && meta.mode() & 0o2070 != 0o2070 {
             return Err(fail("belongs to another user", libc::EACCES));
         }
-        Ok(Registry { folder: path })
+        Ok(Registry { folder: path, own: OnceLock::new() })
     }
 
     /// Where it is.
@@ -161,6 +165,7 @@ impl Registry {
         self.name_file(&lock, &self.lock_path(&name)).map_err(self.failed(&format!("{name}.lock")))?;
         let door = unix::listen(&self.door_path(&name))
             .map_err(|e| self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e)))?;
+        let _ = self.own.set(name.clone());
         Ok(Member { name, door, _lock: lock })
     }
 
@@ -184,6 +189,9 @@ impl Registry {
 
     /// Whether a process lives: somebody holds its lock.
     pub fn lives(&self, process: &str) -> bool {
+        if self.own.get().is_some_and(|own| own == process) {
+            return true;
+        }
         File::open(self.lock_path(process)).is_ok_and(|f| process::is_locked(f.as_fd()))
     }
 

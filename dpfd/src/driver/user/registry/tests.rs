@@ -35,12 +35,17 @@ fn entries_of_dead_processes_are_swept_and_those_of_the_living_stay() {
     assert!(r.enter(2, &entry("99-dead", 1)).unwrap());
     // One's own lock does not show to oneself: another process looks.
     let folder = r.folder().to_path_buf();
-    let status = crate::driver::user::registry::tests::in_child(move || {
+    let status = in_child(move || {
         let r = Registry::at(folder).unwrap();
         r.sweep();
         r.look_up(1).is_some() && r.look_up(2).is_none()
     });
     assert!(status);
+    // Nor does sweeping give up one's own lock.
+    r.sweep();
+    let folder = r.folder().to_path_buf();
+    let name = me.name.clone();
+    assert!(in_child(move || Registry::at(folder).unwrap().lives(&name)));
     assert!(!r.lock_path("99-dead").exists() && !r.door_path("99-dead").exists());
     r.leave(&me);
     fs::remove_dir_all(r.folder()).unwrap();

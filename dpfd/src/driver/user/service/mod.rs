@@ -83,6 +83,8 @@ struct Service {
     /// Links that wait for a writable descriptor.
     rooms: HashMap<u32, (u32, Addr, Arc<OwnedFd>)>,
     retry: Option<Instant>,
+    /// Endpoints to read again: what they had parked has gone.
+    todo: Vec<u32>,
     /// Receivers on lease, and their visits when last looked at.
     hot: HashMap<u32, u32>,
 }
@@ -111,6 +113,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         inotify: None,
         rooms: HashMap::new(),
         retry: None,
+        todo: Vec::new(),
         hot: HashMap::new(),
     };
     std::thread::Builder::new()
@@ -150,6 +153,9 @@ impl Service {
             }
             for command in self.process.commands() {
                 self.command(command);
+            }
+            while let Some(serial) = self.todo.pop() {
+                self.pump(serial);
             }
             self.after_wait(n == 0);
         }

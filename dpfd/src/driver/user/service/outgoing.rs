@@ -71,17 +71,21 @@ impl Service {
                 self.stall(serial, true);
                 return self.see_hang_up(serial);
             }
-            let there = raw::queued(inner.back.as_raw_fd()).unwrap_or(0);
-            if buf.len() < there {
-                buf.resize(there, 0);
-            }
-            match unix::recv(inner.back.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT) {
+            let back = inner.back.as_raw_fd();
+            let received = unix::next_len(back).and_then(|there| {
+                if buf.len() < there {
+                    buf.resize(there, 0);
+                }
+                unix::recv(back, &mut buf, libc::MSG_DONTWAIT)
+            });
+            match received {
                 Ok(got) if got.marked => {
                     let bytes = buf[..got.len.min(buf.len())].to_vec();
                     let [tag, memory] = got.fds;
                     if tag.is_none() {
                         // The next direct message could overtake a plain write.
                         inner.mixed.store(true, Ordering::Relaxed);
+                        inner.tx().alone = false;
                         if !self.plain(&inner, serial, bytes) {
                             return;
                         }
@@ -156,8 +160,11 @@ impl Service {
         }
         link.parked_bytes += load.bytes();
         link.parked.push_back(load);
+        let behind = link.parked.len() > 1;
         drop(tx);
-        if new {
+        if behind {
+            // Those before it wait for room, or for their destination.
+        } else if new {
             self.attach(serial, to);
         } else {
             self.flush(serial, to);
@@ -210,7 +217,7 @@ impl Service {
         if closed {
             self.linger(serial);
         } else if was_stalled {
-            self.pump(serial);
+            self.todo.push(serial);
         }
     }
 
@@ -409,9 +416,8 @@ impl Service {
         let (count, bytes) = parked(&inner);
         let more = raw::queued(inner.back.as_raw_fd()).is_ok_and(|n| n > 0);
         if more && count < MOST_PARKED && bytes < MOST_BYTES {
-            return self.pump(serial);
-        }
-        if count == 0 {
+            self.todo.push(serial);
+        } else if count == 0 {
             self.over(serial);
         }
     }

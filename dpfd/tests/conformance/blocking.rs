@@ -1,0 +1,170 @@
+//! Waiting, and not waiting.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dpfd::driver::Driver;
+
+use crate::kit::*;
+
+const SHORT: Duration = Duration::from_millis(60);
+
+pub fn nothing_there_is_eagain(d: Driver) {
+    let (a, b) = pair(d);
+    b.set_nonblocking(true).expect("a flag");
+    assert!(read_would_block(&b));
+    assert!(is_would_block(&b.recv().unwrap_err()));
+    a.send(b"1").expect("room");
+    assert!(becomes_readable(&b));
+    assert_eq!(recv(&b), b"1");
+    assert!(is_would_block(&b.recv().unwrap_err()));
+}
+
+/// Fills the way until EAGAIN; how many went.
+fn fill(a: &dpfd::Endpoint, len: usize) -> u64 {
+    let mut n = 0;
+    let mut pauses = 0;
+    while pauses < 30 {
+        match a.send(&numbered(n, len)) {
+            Ok(()) => (n, pauses) = (n + 1, 0),
+            Err(e) if is_would_block(&e) => {
+                // The service takes some on yet.
+                pauses += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(e) => panic!("{e}"),
+        }
+        assert!(n < 1_000_000, "the way never fills");
+    }
+    n
+}
+
+pub fn no_room_is_eagain_and_nothing_is_lost(d: Driver) {
+    for pool in [None, Some(16 << 10)] {
+        let (a, b) = pair(d);
+        if let Some(pool) = pool {
+            b.pool(pool).expect("a pool");
+        }
+        a.set_nonblocking(true).expect("a flag");
+        let n = fill(&a, 200);
+        assert!(!writable(&a), "full, and poll says so");
+        for i in 0..n {
+            let got = if pool.is_some() { recv(&b) } else { read(&b) };
+            assert_eq!(got, numbered(i, 200));
+        }
+        until("room", || writable(&a));
+        a.send(&numbered(n, 200)).expect("room");
+        let got = if pool.is_some() { recv(&b) } else { read(&b) };
+        assert_eq!(number_of(&got), n);
+    }
+}
+
+pub fn a_receiver_waits_for_a_message(d: Driver) {
+    let (a, b) = pooled(d, 64 << 10);
+    let sender = thread::spawn(move || {
+        thread::sleep(SHORT);
+        a.send(b"late").expect("room");
+        a
+    });
+    let began = Instant::now();
+    assert_eq!(recv(&b), b"late");
+    assert!(began.elapsed() >= SHORT / 2);
+    drop(sender.join());
+}
+
+pub fn a_sender_waits_for_room(d: Driver) {
+    let (a, b) = pooled(d, 4096);
+    a.set_nonblocking(true).expect("a flag");
+    let n = fill(&a, 1000);
+    a.set_nonblocking(false).expect("a flag");
+    let sender = thread::spawn(move || {
+        (n..n + 1000).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
+        a
+    });
+    thread::sleep(SHORT);
+    assert!(!sender.is_finished(), "1000 messages of 1000 bytes fit nowhere");
+    (0..n + 1000).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
+    drop(sender.join());
+}
+
+pub fn a_sender_waits_for_its_target(d: Driver) {
+    let first = numbers(2);
+    let a = open(d, first);
+    a.target(local(first + 1)).expect("a target that is not there yet");
+    let sender = thread::spawn(move || {
+        (0..2000u64).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
+        a
+    });
+    thread::sleep(SHORT);
+    assert!(!sender.is_finished(), "nobody is there to take it");
+    let b = open(d, first + 1);
+    (0..2000).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
+    drop(sender.join());
+}
+
+pub fn plain_reads_and_writes_wait(d: Driver) {
+    let (a, b) = pair(d);
+    let reader = thread::spawn(move || {
+        let got = read(&b);
+        (got, b)
+    });
+    thread::sleep(SHORT);
+    assert!(!reader.is_finished());
+    write(&a, b"plain");
+    let (got, b) = reader.join().expect("the reader");
+    assert_eq!(got, b"plain");
+    let writer = thread::spawn(move || {
+        (0..2000u64).for_each(|i| write(&a, &numbered(i, 1000)));
+        a
+    });
+    thread::sleep(SHORT);
+    assert!(!writer.is_finished(), "2000 messages of 1000 bytes fit nowhere");
+    (0..2000u64).for_each(|i| assert_eq!(number_of(&read(&b)), i));
+    drop(writer.join());
+}
+
+pub fn a_signal_interrupts(d: Driver) {
+    use nix::sys::pthread::{pthread_kill, pthread_self};
+    use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
+    extern "C" fn nothing(_: i32) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
+    // SAFETY: a handler that does nothing, for a signal that nothing else here uses.
+    unsafe { sigaction(Signal::SIGUSR2, &action) }.expect("a handler");
+    let (_a, b) = pooled(d, 64 << 10);
+    let (told, tells) = std::sync::mpsc::channel();
+    let receiver = thread::spawn(move || {
+        told.send(pthread_self()).expect("the test");
+        b.recv().map(|m| m.len()).unwrap_err().errno()
+    });
+    let who = tells.recv().expect("the receiver");
+    until("the interruption", || {
+        if !receiver.is_finished() {
+            pthread_kill(who, Signal::SIGUSR2).expect("the receiver");
+        }
+        thread::sleep(Duration::from_millis(5));
+        receiver.is_finished()
+    });
+    assert_eq!(receiver.join().expect("the receiver"), libc::EINTR);
+}
+
+pub fn a_receive_timeout_holds(d: Driver) {
+    let (_a, b) = pooled(d, 64 << 10);
+    let time = libc::timeval { tv_sec: 0, tv_usec: 50_000 };
+    // SAFETY: a timeval, as SO_RCVTIMEO wants.
+    let r = unsafe {
+        libc::setsockopt(
+            b.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const time).cast(),
+            size_of::<libc::timeval>() as u32,
+        )
+    };
+    if r != 0 {
+        return; // a driver whose descriptors are no sockets
+    }
+    let began = Instant::now();
+    assert!(is_would_block(&b.recv().unwrap_err()));
+    assert!(began.elapsed() >= Duration::from_millis(40));
+}

@@ -1,0 +1,91 @@
+//! Every error names the thing and the way out.
+
+use dpfd::driver::Driver;
+use dpfd::{Addr, Endpoint};
+
+use crate::kit::*;
+
+pub fn numbers(d: Driver) {
+    let n = crate::kit::numbers(1);
+    let _e = open(d, n);
+    let error = Endpoint::open_on(d, n).unwrap_err();
+    assert_eq!(error.errno(), libc::EADDRINUSE);
+    assert!(error.to_string().contains(&n.to_string()) && error.to_string().contains("dp ls"), "{error}");
+    for text in ["0", "65536", "x", "", "1/0", "0/1", "-1", "+1", "1/2/3", "1/"] {
+        let error = text.parse::<Addr>().unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    assert_eq!("7".parse::<Addr>().expect("an address"), local(7));
+    assert_eq!("2/7".parse::<Addr>().expect("an address").to_string(), "2/7");
+}
+
+pub fn targets(d: Driver) {
+    let e = open(d, crate::kit::numbers(1));
+    assert_eq!(e.send(b"x").unwrap_err().errno(), libc::EDESTADDRREQ);
+    let error = e.target(Addr { nid: 999, dpid: 1 }).unwrap_err();
+    assert_eq!(error.errno(), libc::EHOSTUNREACH);
+    assert!(error.to_string().contains("999"), "{error}");
+    assert_eq!(e.target(local(0)).unwrap_err().errno(), libc::EINVAL);
+    assert_eq!(e.send_to(b"x", Addr { nid: 999, dpid: 1 }).unwrap_err().errno(), libc::EHOSTUNREACH);
+    // Oneself is a target like any other.
+    e.target(e.addr()).expect("oneself");
+    e.send(b"to myself").expect("room");
+    assert_eq!(recv(&e), b"to myself");
+}
+
+pub fn lengths(d: Driver) {
+    let (a, b) = pair(d);
+    let error = a.send(&vec![0; (16 << 20) + 1]).unwrap_err();
+    assert_eq!(error.errno(), libc::EMSGSIZE);
+    assert!(error.to_string().contains("16777216"), "{error}");
+    // Who reads plainly cannot have what no packet carries; it does not wait for ever.
+    a.send(b"there").expect("room");
+    assert_eq!(read(&b), b"there");
+    let error = a.send(&vec![0; 1 << 20]).unwrap_err();
+    assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");
+    a.send(b"still whole").expect("room");
+    assert_eq!(read(&b), b"still whole");
+}
+
+pub fn privileged_numbers(d: Driver) {
+    let root = nix::unistd::geteuid().is_root();
+    if root {
+        drop(open(d, 999));
+        // A child without the privilege, and with a folder of its own.
+        child(move || {
+            let dir = std::env::temp_dir().join(format!("dp-unprivileged-{}", std::process::id()));
+            std::env::set_var("DP_RUNTIME_DIR", &dir);
+            nix::unistd::setgid(nix::unistd::Gid::from_raw(65534)).expect("a group");
+            nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("a user");
+            let refused = Endpoint::open_on(d, 999)
+                .is_err_and(|e| e.errno() == libc::EACCES && e.to_string().contains("CAP_NET_BIND_SERVICE"));
+            let allowed = Endpoint::open_on(d, 1024).is_ok();
+            let _ = std::fs::remove_dir_all(dir);
+            refused && allowed
+        })
+        .ok();
+    } else {
+        assert_eq!(Endpoint::open_on(d, 999).unwrap_err().errno(), libc::EACCES);
+    }
+}
+
+pub fn releases(d: Driver) {
+    let b = open(d, crate::kit::numbers(1));
+    let error = b.release_oldest(1).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert!(error.to_string().contains("0 are lent"), "{error}");
+}
+
+pub fn folders(d: Driver) {
+    let n = crate::kit::numbers(1);
+    child(move || {
+        std::env::set_var("DP_RUNTIME_DIR", "/proc/no/such/folder");
+        Endpoint::open_on(d, n).is_err_and(|e| {
+            let text = e.to_string();
+            e.errno() == libc::ENOENT
+                && text.contains("/proc/no/such/folder")
+                && text.contains("DP_RUNTIME_DIR")
+        })
+    })
+    .ok();
+}

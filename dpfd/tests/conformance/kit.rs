@@ -1,0 +1,162 @@
+//! What the tests share.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use dpfd::driver::Driver;
+use dpfd::{Addr, Dpid, Endpoint};
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+/// How long anything may take that happens at all.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// A folder of this test run's own.
+pub fn folder() -> std::path::PathBuf {
+    static ONCE: Once = Once::new();
+    // A program that a test starts is given the folder.
+    let dir = match std::env::var_os("DP_CONFORMANCE_CHILD") {
+        Some(_) => std::env::var_os("DP_RUNTIME_DIR").expect("the parent's folder").into(),
+        None => std::env::temp_dir().join(format!("dp-conformance-{}", std::process::id())),
+    };
+    ONCE.call_once(|| std::env::set_var("DP_RUNTIME_DIR", &dir));
+    dir
+}
+
+/// `n` numbers that no other test of this process uses; the first of them.
+pub fn numbers(n: u16) -> Dpid {
+    static NEXT: AtomicU16 = AtomicU16::new(2000);
+    NEXT.fetch_add(n, Ordering::Relaxed)
+}
+
+pub fn open(driver: Driver, dpid: Dpid) -> Endpoint {
+    folder();
+    Endpoint::open_on(driver, dpid).expect("a free number")
+}
+
+/// Two endpoints, the first with the second as its target.
+pub fn pair(driver: Driver) -> (Endpoint, Endpoint) {
+    let first = numbers(2);
+    let (a, b) = (open(driver, first), open(driver, first + 1));
+    a.target(b.addr()).expect("a target");
+    (a, b)
+}
+
+/// The same, the second in pool mode.
+pub fn pooled(driver: Driver, pool: usize) -> (Endpoint, Endpoint) {
+    let (a, b) = pair(driver);
+    b.pool(pool).expect("a pool");
+    (a, b)
+}
+
+/// The descriptor as a file, for plain calls.
+pub fn file(e: &Endpoint) -> File {
+    e.as_fd().try_clone_to_owned().expect("a duplicate").into()
+}
+
+pub fn write(e: &Endpoint, bytes: &[u8]) {
+    assert_eq!(file(e).write(bytes).expect("a write"), bytes.len());
+}
+
+pub fn read(e: &Endpoint) -> Vec<u8> {
+    let mut buf = vec![0; 300_000];
+    let n = file(e).read(&mut buf).expect("a read");
+    buf.truncate(n);
+    buf
+}
+
+pub fn recv(e: &Endpoint) -> Vec<u8> {
+    e.recv().expect("a message").to_vec()
+}
+
+/// A message that tells its number, of any length from 8 on.
+pub fn numbered(i: u64, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|k| (i as usize * 31 + k * 7 + k / 251) as u8).collect();
+    bytes[..8].copy_from_slice(&i.to_ne_bytes());
+    bytes
+}
+
+pub fn number_of(bytes: &[u8]) -> u64 {
+    u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))
+}
+
+pub fn events(fd: BorrowedFd<'_>, want: PollFlags, wait: Duration) -> PollFlags {
+    let mut fds = [PollFd::new(fd, want)];
+    let ms = PollTimeout::try_from(wait).expect("a short wait");
+    loop {
+        match poll(&mut fds, ms) {
+            Ok(_) => return fds[0].revents().unwrap_or(PollFlags::empty()),
+            Err(nix::Error::EINTR) => {}
+            Err(e) => panic!("poll: {e}"),
+        }
+    }
+}
+
+pub fn readable(e: &Endpoint) -> bool {
+    events(e.as_fd(), PollFlags::POLLIN, Duration::ZERO).contains(PollFlags::POLLIN)
+}
+
+pub fn becomes_readable(e: &Endpoint) -> bool {
+    events(e.as_fd(), PollFlags::POLLIN, SOON).contains(PollFlags::POLLIN)
+}
+
+pub fn writable(e: &Endpoint) -> bool {
+    events(e.as_fd(), PollFlags::POLLOUT, Duration::ZERO).contains(PollFlags::POLLOUT)
+}
+
+/// Waits until `f`.
+pub fn until(what: &str, mut f: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !f() {
+        assert!(Instant::now() < end, "{what}: not within {SOON:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub fn is_would_block(e: &dpfd::Error) -> bool {
+    e.errno() == libc::EAGAIN
+}
+
+pub fn read_would_block(e: &Endpoint) -> bool {
+    matches!(file(e).read(&mut [0; 16]), Err(e) if e.kind() == ErrorKind::WouldBlock)
+}
+
+pub fn local(dpid: Dpid) -> Addr {
+    Addr::local(dpid)
+}
+
+/// The bytes that FIONREAD tells.
+pub fn fionread(e: &Endpoint) -> i32 {
+    let mut n = 0;
+    // SAFETY: FIONREAD fills an int.
+    assert_eq!(unsafe { libc::ioctl(e.as_raw_fd(), libc::FIONREAD, &mut n) }, 0);
+    n
+}
+
+/// Runs `f` in a forked child, which must say true.
+#[must_use]
+pub fn child(f: impl FnOnce() -> bool) -> Child {
+    // SAFETY: the child runs `f` and leaves; what other threads held at the fork it does not touch but through
+    // the library, which says what a child may call.
+    match unsafe { nix::unistd::fork() }.expect("a fork") {
+        nix::unistd::ForkResult::Child => {
+            let yes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!yes)) }
+        }
+        nix::unistd::ForkResult::Parent { child } => Child(child),
+    }
+}
+
+pub struct Child(pub nix::unistd::Pid);
+
+impl Child {
+    pub fn ok(self) {
+        use nix::sys::wait::{waitpid, WaitStatus};
+        let status = waitpid(self.0, None).expect("a child");
+        assert_eq!(status, WaitStatus::Exited(self.0, 0), "what the child found");
+    }
+}

@@ -1,0 +1,60 @@
+//! The contract of endpoints, once for every driver: order, boundaries, sizes, waiting, readiness, sharing,
+//! closing, errors. A new driver is done when its line at the end of this file passes.
+//!
+//! Every test has numbers of its own ([`kit::numbers`]), so they run side by side in one process.
+
+mod blocking;
+mod death;
+mod errors;
+mod kit;
+mod lifetime;
+mod modes;
+mod order;
+mod readiness;
+mod sharing;
+mod sizes;
+
+macro_rules! conformance {
+    ($name:ident, $driver:expr, [$($group:ident: $($test:ident),+;)+]) => {
+        mod $name {
+            $(mod $group {
+                $(#[test] fn $test() { crate::$group::$test($driver) })+
+            })+
+        }
+    };
+}
+
+macro_rules! all_of_it {
+    ($name:ident, $driver:expr) => {
+        conformance!($name, $driver, [
+            order: messages_of_one_sender_arrive_in_order, many_senders_each_in_order,
+                one_sender_to_many, plain_writes_keep_their_order, boundaries_stay,
+                order_holds_while_the_receiver_gets_its_pool, order_holds_from_plain_to_direct,
+                a_full_edge_keeps_the_order;
+            sizes: empty_messages_are_messages, every_size_around_the_limits, sixteen_mebibytes,
+                a_short_read_cuts_the_message, fionread_tells_the_length, plain_writes_of_64_kib,
+                messages_larger_than_the_pool, small_and_large_pools;
+            blocking: nothing_there_is_eagain, no_room_is_eagain_and_nothing_is_lost,
+                a_receiver_waits_for_a_message, a_sender_waits_for_room, a_sender_waits_for_its_target,
+                plain_reads_and_writes_wait, a_signal_interrupts, a_receive_timeout_holds;
+            readiness: poll_tells_a_plain_message, poll_is_quiet_after_the_last, pollout_while_there_is_room,
+                edge_triggered_tells_every_message, level_triggered_tells_until_read,
+                several_watchers, poll_in_pool_mode_is_true, turning_from_waiting_to_polling,
+                select_with_many_endpoints;
+            sharing: a_duplicate_is_the_same_endpoint, a_child_reads_and_writes,
+                an_executed_program_reads_and_writes, a_descriptor_passed_to_another_process,
+                two_threads_share_one_endpoint, a_childs_own_endpoints;
+            lifetime: a_number_is_free_at_once_after_close, a_plain_close_is_enough,
+                closing_with_messages_waiting, what_was_written_before_the_close_arrives,
+                a_target_that_comes_back, a_reused_descriptor_never_reaches_the_old_endpoint,
+                what_was_written_before_the_exit_arrives, many_endpoints_in_one_process, nothing_is_left;
+            modes: messages_from_before_the_pool_keep_their_sender, plain_after_in_place,
+                messages_are_released_in_any_order, fsync_releases_the_oldest, the_pool_is_bounded,
+                a_pool_has_one_size, more_senders_than_the_pool_has_edges;
+            errors: numbers, targets, lengths, privileged_numbers, releases, folders;
+            death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
+        ]);
+    };
+}
+
+all_of_it!(user, dpfd::driver::Driver::User);

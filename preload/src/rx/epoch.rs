@@ -1,0 +1,147 @@
+//! Following the sender from epoch to epoch, and taking bells out of the kernel (PROTOCOLS E5-E7).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::ring::Cursor;
+use dpfd::edge::stream;
+use dpfd::edge::switch::{in_ring, View};
+use dpfd::family::{Conn, Family, Held, Stage};
+use dpfd::sys::{raw, tcp};
+
+use super::{bells_out, hint};
+use crate::channel::End;
+use crate::state;
+
+/// Switches followed in one go.
+pub(super) const SWITCHES: u32 = 64;
+
+/// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
+/// whose counts are half done. Nothing was done then, and the caller must not wait for it.
+pub fn locked<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
+    match c.rx_lock.lock(state::me(), family) {
+        Held::Clean => {}
+        Held::Mine => return None,
+        Held::Inherited => recount(fd, c),
+    }
+    let result = f();
+    c.rx_lock.unlock();
+    Some(result)
+}
+
+/// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
+/// the kernel knows how much that is.
+#[cold]
+fn recount(fd: i32, c: &Conn) {
+    if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
+        return;
+    }
+    if let Some(at) = tcp::consumed(fd) {
+        c.rx_kernel.store(at, Ordering::Relaxed);
+    }
+}
+
+/// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
+#[inline]
+pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
+    if !hint(c, rx) {
+        return false;
+    }
+    if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+        locked(family, fd, c, || catch_up(fd, c, rx));
+    }
+    in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+}
+
+/// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
+/// the sender's line cannot be.
+pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
+    // An honest sender needs our acknowledgement for every second switch; a hostile one must not keep us.
+    for _ in 0..SWITCHES {
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        match rx.tx.view(r) {
+            Ok(View::Same) => return true,
+            Ok(View::RingAt(p)) => {
+                let at = c.rx_kernel.load(Ordering::Relaxed);
+                if at > p {
+                    return false;
+                }
+                // Bells of the epoch before are all that may still lie in front of the switch.
+                let bells = c.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
+                if at < p && (bells == 0 || drain(fd, c, bells) == 0) {
+                    return true;
+                }
+                if c.rx_kernel.load(Ordering::Relaxed) == p {
+                    c.rx_epoch.store(r + 1, Ordering::Release);
+                }
+            }
+            Ok(View::TcpAt { end, q }) => {
+                let at = Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire));
+                if !at.frozen && at.pos != end {
+                    // Tokens were published before the hand-back was: there must be one.
+                    return stream::waiting(&rx.ring, &rx.rx.cursor)
+                        || Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos == end;
+                }
+                c.rx_data.store(q, Ordering::Relaxed);
+                c.rx_epoch.store(r + 1, Ordering::Release);
+                rx.rx.acknowledge(r + 1);
+            }
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.
+pub(super) fn drain(fd: i32, c: &Conn, n: usize) -> usize {
+    let mut scratch = [0u8; 64];
+    let mut sum = 0;
+    while sum < n {
+        let k = (n - sum).min(scratch.len());
+        // SAFETY: the scratch buffer is that long.
+        match unsafe { raw::recv(fd, scratch.as_mut_ptr(), k, libc::MSG_DONTWAIT) } {
+            Ok(0) | Err(_) => break,
+            Ok(got) => sum += got,
+        }
+    }
+    c.rx_kernel.fetch_add(sum as u64, Ordering::Relaxed);
+    c.drained.fetch_add(sum as u32, Ordering::Relaxed);
+    sum
+}
+
+/// Before the last close: takes every bell that was counted, waiting a moment for one on its way, or the
+/// kernel would answer the peer with a reset instead of a FIN.
+pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
+    let end = state::now() + 1_000_000;
+    loop {
+        if !catch_up(fd, c, rx) {
+            return;
+        }
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        let there = raw::queued(fd).unwrap_or(0);
+        if !rx.tx.moved(r) {
+            let data = c.rx_data.load(Ordering::Relaxed);
+            let at = c.rx_kernel.load(Ordering::Relaxed);
+            let bells = if in_ring(r) { there } else { (data.saturating_sub(at) as usize).min(there) };
+            let all = if in_ring(r) { !bells_out(c, rx) } else { data <= at };
+            if bells > 0 {
+                drain(fd, c, bells);
+                continue;
+            }
+            if all {
+                return;
+            }
+        }
+        if state::now() > end {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+}
+
+/// Whether the program has not read everything the peer put into the ring. Under the lock.
+pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
+    catch_up(fd, c, rx);
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    // Tokens behind a switch that was not reached yet count as well.
+    (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+}

@@ -1,0 +1,215 @@
+//! Looking at what there is to read and taking none of it: MSG_PEEK and FIONREAD.
+//!
+//! Up to three segments are readable at once, one behind the other, and a program that peeks until it sees
+//! enough must see all of them (W15):
+//!
+//! ```text
+//!   kernel   b b d d d d | b b b | d d d ...     b bell, d data
+//!                        P       Q
+//!   seen         1             2   3             2: what is in the ring
+//! ```
+//!
+//! The kernel's bytes come in one recvmsg with MSG_PEEK whose list puts the bells into scratch memory. It is
+//! called under the receiver's lock, so nobody takes bytes from TCP meanwhile, and no acknowledgement lets the
+//! sender begin another segment.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::stream;
+use dpfd::edge::switch::{in_ring, View};
+use dpfd::edge::Error;
+use dpfd::family::{Conn, Family};
+use dpfd::sys::raw;
+use libc::iovec;
+
+use super::epoch::locked;
+use super::step::step;
+use super::{broken, Step};
+use crate::channel::{self, End};
+use crate::walk::Walk;
+
+/// What the kernel's queue holds, in order, in bytes.
+#[derive(Default)]
+struct Queue {
+    bells: usize,
+    before: usize,
+    gap: usize,
+    after: usize,
+    /// Everything in front of the ring has arrived, so what is in the ring can be read next.
+    ring: bool,
+}
+
+impl Queue {
+    /// Counted first, then the epoch is looked at (E6).
+    fn count(fd: i32, c: &Conn, rx: &End) -> Result<Queue, i32> {
+        let r = c.rx_epoch.load(Ordering::Acquire);
+        if in_ring(r) && !rx.tx.moved(r) {
+            return Ok(Queue { ring: true, ..Queue::default() });
+        }
+        let there = raw::queued(fd)? as u64;
+        let at = c.rx_kernel.load(Ordering::Relaxed);
+        // Where a position lies in the queue, or the queue's end.
+        let place = |p: u64| p.saturating_sub(at).min(there);
+        let (begin, end, again, ring) = match rx.tx.view(r) {
+            Ok(View::RingAt(p)) => {
+                let begin = c.rx_data.load(Ordering::Relaxed).min(p);
+                (place(begin), place(p), rx.tx.beyond(r).map_or(there, place), at + there >= p)
+            }
+            Ok(View::TcpAt { q, .. }) => (0, 0, place(q), true),
+            // In the ring: a switch that has come since then is seen next time.
+            Ok(View::Same) if in_ring(r) => (0, 0, there, true),
+            _ => (place(c.rx_data.load(Ordering::Relaxed)), there, there, false),
+        };
+        Ok(Queue {
+            bells: begin as usize,
+            before: end.saturating_sub(begin) as usize,
+            gap: again.saturating_sub(end) as usize,
+            after: (there - again) as usize,
+            ring,
+        })
+    }
+
+    /// All that can be read.
+    fn readable(&self, rx: &End) -> usize {
+        let ring = if self.ring { stream::bytes_waiting(&rx.ring, &rx.rx.cursor, TOKENS) } else { 0 };
+        self.before + ring + self.after
+    }
+}
+
+/// Tokens looked at to count what is in a ring.
+const TOKENS: usize = 1 << 16;
+
+/// FIONREAD: bytes for the program, in the ring and on either side of it, never bells.
+pub fn readable_bytes(fd: i32, c: &Conn) -> Result<usize, i32> {
+    let rx = channel::receiving(c);
+    Ok(Queue::count(fd, c, &rx)?.readable(&rx))
+}
+
+/// A receive with MSG_PEEK that does not block.
+pub(super) fn peek(family: Family, fd: i32, c: &Conn, w: &Walk, flags: i32) -> Step {
+    let rx = channel::receiving(c);
+    let r = c.rx_epoch.load(Ordering::Acquire);
+    if !in_ring(r) || rx.tx.moved(r) {
+        // In a handler inside a receive of this thread, the ring is all that can be looked at.
+        match locked(family, fd, c, || look(fd, c, &rx, w, flags)) {
+            Some(Ok(0)) | None => {}
+            Some(Ok(n)) => return Step::Got(n),
+            Some(Err(_)) => return broken(fd, c),
+        }
+    }
+    // One segment, or none: then it is to be found out why.
+    let mut copy = *w;
+    step(family, fd, c, &mut copy, flags)
+}
+
+/// The list for a recvmsg that looks past bells.
+struct List {
+    pieces: [iovec; PIECES],
+    n: usize,
+}
+
+const PIECES: usize = 128;
+const SCRATCH: usize = 4096;
+
+impl List {
+    /// Looks past `bytes`. False when there is no room for so many.
+    fn skip(&mut self, scratch: &mut [u8; SCRATCH], mut bytes: usize) -> bool {
+        // Half of the list is the program's.
+        while bytes > 0 && self.n < PIECES / 2 {
+            let k = bytes.min(SCRATCH);
+            self.pieces[self.n] = iovec { iov_base: scratch.as_mut_ptr().cast(), iov_len: k };
+            self.n += 1;
+            bytes -= k;
+        }
+        bytes == 0
+    }
+
+    /// Fills the program's memory from `at` on with up to `bytes`, and steps over it; how many fit.
+    fn fill(&mut self, at: &mut Walk, bytes: usize) -> usize {
+        let list = at.fill_list(&mut self.pieces[self.n..], bytes);
+        let covered = list.iter().map(|v| v.iov_len).sum();
+        self.n += list.len();
+        at.skip(covered);
+        covered
+    }
+}
+
+/// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
+fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32) -> Result<usize, Error> {
+    let Ok(queue) = Queue::count(fd, c, rx) else { return Ok(0) };
+    if flags & libc::MSG_TRUNC != 0 {
+        return Ok(queue.readable(rx).min(w.left()));
+    }
+    let mut scratch = [0u8; SCRATCH];
+    let mut list = List { pieces: [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PIECES], n: 0 };
+    let mut at = *w;
+    if queue.before + queue.after > 0 && !list.skip(&mut scratch, queue.bells) {
+        return Ok(0);
+    }
+    let before = list.fill(&mut at, queue.before);
+    let (mut ring, mut after) = (0, 0);
+    if queue.ring && before == queue.before && at.left() > 0 {
+        at.mark();
+        ring = match stream::pull(&rx.ring, &rx.rx.cursor, &mut at, true) {
+            Ok(n) => n,
+            Err(Error::Empty) => 0,
+            Err(_) if before > 0 => 0,
+            Err(e) => return Err(e),
+        };
+        // With room left the ring was seen to its end.
+        if queue.after > 0 && at.left() > 0 && list.skip(&mut scratch, queue.gap) {
+            after = list.fill(&mut at, queue.after);
+        }
+    }
+    if before + after == 0 {
+        return Ok(ring);
+    }
+    // SAFETY: msghdr is plain data.
+    let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
+    msg.msg_iov = list.pieces.as_mut_ptr();
+    msg.msg_iovlen = list.n as _;
+    // SAFETY: the list covers the program's own buffers, and ours.
+    let Ok(n) = (unsafe { raw::recvmsg(fd, &mut msg, libc::MSG_PEEK | libc::MSG_DONTWAIT) }) else {
+        return Ok(if before > 0 { 0 } else { ring });
+    };
+    // It may stop early, as at an urgent byte: nothing behind the stop is shown.
+    let first = n.saturating_sub(queue.bells).min(before);
+    if first < before {
+        return Ok(first);
+    }
+    Ok(before + ring + n.saturating_sub(queue.bells + before + queue.gap).min(after))
+}
+
+/// Whether there may be more to look at than was seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    /// Something came.
+    Came,
+    /// It was there without a wait.
+    There,
+    /// The wait ended without: a time limit, a signal, the end of the stream.
+    No,
+}
+
+/// MSG_PEEK with MSG_WAITALL, which saw `n` bytes: sleeps until there may be more. What is there stays there,
+/// so the kernel is asked to wait for one byte beyond it, be it data or a bell.
+pub(super) fn wait(fd: i32, c: &Conn, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
+    let rx = channel::receiving(c);
+    rx.word.sleep();
+    let there = raw::queued(fd).unwrap_or(0);
+    let more = if readable_bytes(fd, c).map_or(true, |now| now > n) {
+        More::There
+    } else {
+        match sleep(there) {
+            Ok(k) if k > there => More::Came,
+            Ok(_) | Err(libc::EAGAIN | libc::EINTR) => More::No,
+            Err(e) => {
+                // W13: this call has bytes to give; the program's next one gets it.
+                c.error.store(e as u32, Ordering::Relaxed);
+                More::No
+            }
+        }
+    };
+    rx.word.awake();
+    more
+}

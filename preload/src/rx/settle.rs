@@ -1,0 +1,160 @@
+//! Before a wait, or an EAGAIN: arm, look again, drain what was counted (PROTOCOLS W4, W5, W11).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family};
+use dpfd::sys::raw;
+
+use super::epoch::{catch_up, drain, locked, SWITCHES};
+use crate::channel::{self, End};
+
+/// What [`settle`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Something to step for.
+    News,
+    /// Nothing; a new byte will be a new bell.
+    Quiet,
+    /// End of file.
+    Eof,
+    /// A pending error, still the kernel's.
+    Err,
+    /// Not known, nothing done: a signal handler inside a receive of its own thread asks.
+    Busy,
+}
+
+/// Before a wait, or an EAGAIN: arm, look again, drain what was counted before (W4).
+///
+/// `arm` is false for an edge that stays hot: then only stale bells are drained.
+pub fn settle(family: Family, fd: i32, c: &Conn, arm: bool) -> Settled {
+    settle_and(family, fd, c, arm, true)
+}
+
+/// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
+pub(super) fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool) -> Settled {
+    let rx = channel::receiving(c);
+    let settled = locked(family, fd, c, || settle_locked(fd, c, &rx, arm, ask)).unwrap_or(Settled::Busy);
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
+    settled
+}
+
+fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
+    let ringing = || in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor);
+    for _ in 0..SWITCHES {
+        if !catch_up(fd, c, rx) {
+            break; // the next step finds out
+        }
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        let ring = in_ring(r);
+        // Counted before arming; what is counted now came before the epoch is looked at again below.
+        let there = if !ring || bells_out(c, rx) { raw::queued(fd).unwrap_or(0) } else { 0 };
+        if arm {
+            rx.word.arm();
+        }
+        if ringing() {
+            if arm && there > 0 {
+                rx.word.unarm();
+            } else if !arm && there > 0 && !rx.tx.moved(r) && !rx.word.has_sleepers() {
+                // Somebody asleep in the kernel must still find it readable (W4).
+                drain(fd, c, there);
+            }
+            return Settled::News;
+        }
+        if rx.tx.moved(r) {
+            if !catch_up(fd, c, rx) || c.rx_epoch.load(Ordering::Relaxed) != r {
+                continue;
+            }
+            // Bytes of this epoch wait in the kernel, or are still on their way, or will never come.
+            let ended = ask && matches!(kernel_state(fd), Kernel::Fin | Kernel::Error);
+            return if there > 0 || ended { Settled::News } else { Settled::Quiet };
+        }
+        let bells = if ring {
+            there
+        } else {
+            let before =
+                c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+            (before as usize).min(there)
+        };
+        if bells > 0 {
+            drain(fd, c, bells);
+        }
+        let at_kernel = if ask { kernel_state(fd) } else { Kernel::Nothing };
+        // FIN seen, ring looked at again (W11).
+        if ringing() || rx.tx.moved(r) {
+            continue;
+        }
+        return match at_kernel {
+            Kernel::Fin => Settled::Eof,
+            // In a ring epoch only another bell can be there: its token is, or was, too.
+            Kernel::Bytes if ring => Settled::Quiet,
+            Kernel::Bytes => Settled::News,
+            Kernel::Nothing => Settled::Quiet,
+            Kernel::Error => Settled::Err,
+        };
+    }
+    Settled::News
+}
+
+/// After a receive: bells that are out go as soon as the ring is empty. They would make an end that
+/// somebody else watches look readable, and turn the FIN of a process that dies into a reset, which loses
+/// what it still had on TCP.
+#[cold]
+pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
+    locked(family, fd, c, || {
+        let r = c.rx_epoch.load(Ordering::Relaxed);
+        if !in_ring(r) || rx.tx.moved(r) {
+            return;
+        }
+        let there = raw::queued(fd).unwrap_or(0);
+        if !rx.word.is_hot() {
+            rx.word.arm();
+        }
+        if stream::waiting(&rx.ring, &rx.rx.cursor) {
+            if there > 0 && !rx.word.is_hot() {
+                rx.word.unarm();
+            }
+        } else if there > 0 && !rx.tx.moved(r) {
+            drain(fd, c, there);
+        }
+    });
+    // A bell that was drained may have been the one that says so.
+    crate::leave::follow_if_left(family, fd, c);
+}
+
+/// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.
+pub(super) fn bells_out(c: &Conn, rx: &End) -> bool {
+    rx.word.bells() != c.drained.load(Ordering::Relaxed)
+}
+
+/// What the kernel says of a descriptor, taking nothing: neither bytes nor a pending error (W13).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    Nothing,
+    Bytes,
+    Fin,
+    Error,
+}
+
+fn kernel_state(fd: i32) -> Kernel {
+    let mut p = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
+    let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [&raw mut p as usize, 1, &raw const t as usize, 0, 8, 0];
+    // SAFETY: one entry, a timeout of nothing, no mask.
+    if unsafe { raw::call(libc::SYS_ppoll, args) }.is_err() {
+        return Kernel::Nothing;
+    }
+    if p.revents & (libc::POLLERR | libc::POLLNVAL) != 0 {
+        return Kernel::Error;
+    }
+    if p.revents & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
+        return Kernel::Nothing;
+    }
+    match raw::queued(fd) {
+        Ok(0) | Err(_) if p.revents & (libc::POLLRDHUP | libc::POLLHUP) != 0 => Kernel::Fin,
+        Ok(0) => Kernel::Nothing,
+        _ => Kernel::Bytes,
+    }
+}

@@ -1,0 +1,69 @@
+//! Looking before sleeping: where another processor runs the peer, and as long as it has paid.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::family::Conn;
+
+use super::hint;
+use crate::channel::{self, End};
+use crate::state;
+
+/// Whether looking before sleeping can pay: another CPU runs the peer.
+#[inline]
+pub fn may_spin(c: &Conn, rx: &End) -> bool {
+    if state::CPUS.load(Ordering::Relaxed) < 2 || c.has(Conn::ARMED) {
+        return false;
+    }
+    let mine = state::cpu();
+    // Plain stores: each side keeps its own number up to date, and only when it changed.
+    if rx.rx.cpu.load(Ordering::Relaxed) != mine {
+        rx.rx.cpu.store(mine, Ordering::Relaxed);
+    }
+    let theirs = rx.tx.cpu.load(Ordering::Relaxed);
+    theirs != 0 && theirs != mine
+}
+
+/// Spins while nothing is there; true when something came. Adapts to how often that helps.
+pub(super) fn look_a_while(c: &Conn) -> bool {
+    let rx = channel::receiving(c);
+    if !may_spin(c, &rx) {
+        return false;
+    }
+    let longest = state::SPIN.load(Ordering::Relaxed);
+    let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
+    if budget == 0 {
+        // Try again now and then: traffic changes.
+        c.rx_spin.store(longest / 16, Ordering::Relaxed);
+        return false;
+    }
+    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
+    let hot = c.watched.load(Ordering::Relaxed) == 0 && rx.word.heat();
+    let _ = hot;
+    let hit = spin_until(budget, || hint(c, &rx));
+    let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
+    c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
+    hit
+}
+
+/// Looks until `f` holds or `budget` nanoseconds are over.
+#[inline]
+pub fn spin_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+    for _ in 0..64 {
+        if f() {
+            return true;
+        }
+        core::hint::spin_loop();
+    }
+    let end = state::now() + u64::from(budget);
+    loop {
+        for _ in 0..64 {
+            if f() {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        if state::now() >= end {
+            return false;
+        }
+    }
+}
