@@ -54,7 +54,6 @@ fn copies_of_a_descriptor_are_the_same_endpoint_and_reused_numbers_are_not() {
 }
 
 #[test]
-#[ignore = "a child of a fork keeps the driver's end of the pair open, so it waits for a process that is gone"]
 fn an_endpoint_ends_with_its_opener() {
     passes("copies.c", Some("opener"));
 }
