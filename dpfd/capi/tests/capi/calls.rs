@@ -11,8 +11,12 @@ use crate::kit::{package, release, Linked, Place};
 const NOBODY: u32 = 65534;
 
 fn passes(program: &str, argument: Option<&str>) {
+    passes_linked(program, argument, Linked::Shared);
+}
+
+fn passes_linked(program: &str, argument: Option<&str>, linked: Linked) {
     let place = Place::new();
-    let program = place.compile(&package("tests/c").join(program), Linked::Shared);
+    let program = place.compile(&package("tests/c").join(program), linked);
     let mut command = place.command(&program);
     command.args(argument);
     place.passes(command);
@@ -60,7 +64,9 @@ fn an_endpoint_ends_with_its_opener() {
 
 #[test]
 fn threads_share_are_cancelled_and_meet_closing() {
-    passes("threads.c", None);
+    for linked in [Linked::Shared, Linked::Static] {
+        passes_linked("threads.c", None, linked);
+    }
 }
 
 #[test]
