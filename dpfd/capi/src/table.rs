@@ -73,8 +73,8 @@ struct List {
     by_inode: HashMap<u64, &'static Shell>,
     by_serial: HashMap<u32, &'static Shell>,
     free: Vec<&'static Shell>,
-    /// Endpoints of other processes, by inode: what was read of them and not released.
-    foreign: HashMap<u64, Arc<Foreign>>,
+    /// Endpoints of other processes, by inode: the first number here, and what was read and not released.
+    foreign: HashMap<u64, (c_int, Arc<Foreign>)>,
 }
 
 struct Lists {
@@ -294,7 +294,12 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
     if !foreign::looks_like_one(fd) {
         return Err(Fault::NotAnEndpoint(fd));
     }
-    Ok(Found::Foreign(list.foreign.entry(inode).or_default().clone()))
+    let foreign = &mut list.foreign;
+    if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&inode) {
+        // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
+        foreign.retain(|inode, (fd, of)| of.lent() > 0 || socket_inode(*fd).is_ok_and(|now| now == *inode));
+    }
+    Ok(Found::Foreign(foreign.entry(inode).or_insert_with(|| (fd, Arc::default())).1.clone()))
 }
 
 /// Does a call's work on the endpoint behind `fd`, ours or another process's.
