@@ -24,9 +24,11 @@ pub struct Foreign {
 struct Read {
     lent: VecDeque<Box<[u8]>>,
     peer: Addr,
-    /// Takes any packet: another process may read the one whose length was asked for.
-    buf: Vec<u8>,
 }
+
+/// Takes any packet: another process may read the one whose length was asked for. One for all endpoints; whoever
+/// finds it taken, in a child of a fork for ever, makes one for the moment.
+static SCRATCH: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 impl Foreign {
     fn read(&self) -> MutexGuard<'_, Read> {
@@ -35,13 +37,15 @@ impl Foreign {
 
     /// The next message: its first byte, and its length. None: there is none, and the caller may sleep.
     pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
-        let mut read = self.read();
+        let mut moment = Vec::new();
+        let mut shared = SCRATCH.try_lock();
+        let buf: &mut Vec<u8> = shared.as_deref_mut().unwrap_or(&mut moment);
         loop {
             let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest(fd));
-            if read.buf.len() < there {
-                read.buf.resize(there, 0);
+            if buf.len() < there {
+                buf.resize(there, 0);
             }
-            let mut got = match unix::recv(fd, &mut read.buf, libc::MSG_DONTWAIT) {
+            let mut got = match unix::recv(fd, buf, libc::MSG_DONTWAIT) {
                 Ok(got) => got,
                 Err(libc::EAGAIN) if raw::is_nonblocking(fd) => return Err(Error::WouldBlock.into()),
                 Err(libc::EAGAIN) => return Ok(None),
@@ -56,8 +60,11 @@ impl Foreign {
                 }
                 continue; // a bell
             }
-            let bytes: Box<[u8]> = read.buf[..got.len.min(read.buf.len())].into();
-            let place = (bytes.as_ptr(), bytes.len());
+            let len = got.len.min(buf.len());
+            // An empty one has an address, too.
+            let bytes: Box<[u8]> = buf[..len.max(1)].into();
+            let place = (bytes.as_ptr(), len);
+            let mut read = self.read();
             read.peer = tag.map_or(Addr::default(), |t| t.from);
             read.lent.push_back(bytes);
             return Ok(Some(place));

@@ -8,12 +8,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`calls`] | sending, receiving, opening, closing: the functions |
-//! | [`settings`] | options and counters |
-//! | [`table`] | from a descriptor to an endpoint |
-//! | [`foreign`] | endpoints of other processes: plain send and receive |
-//! | [`fault`] | errno and a sentence |
-//! | [`thread`] | cancellation, and sleeping where it may happen |
+//! | `calls` | sending, receiving, opening, closing: the functions |
+//! | `settings` | options and counters |
+//! | `table` | from a descriptor to an endpoint |
+//! | `foreign` | endpoints of other processes: plain send and receive |
+//! | `fault` | errno and a sentence |
+//! | `thread` | cancellation, and sleeping where it may happen |
 //!
 //! **No call unwinds into C, except a cancelled thread.** The work of a call runs with cancellation disabled and
 //! inside `catch_unwind`; sleeping is done outside of both, with nothing held, in libc's own function. A forced

@@ -14,7 +14,8 @@
 //! over, however its descriptors were closed; its number fails from the moment the hang-up was seen. An endpoint
 //! that was ever used through a copy has no shortcut any more: its calls cost an fstat(2).
 //!
-//! A child of a fork has the parent's table, but none of its endpoints: they carry the parent's generation.
+//! A child of a fork has the parent's table, but none of its endpoints: they carry the parent's generation. The
+//! driver's ends of their sockets are closed there, or the child would wait for a parent that is gone.
 
 mod slots;
 
@@ -24,11 +25,11 @@ use std::ffi::c_int;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use dpfd::driver::user::inner::Inner;
-use dpfd::sys::process;
+use dpfd::sys::{process, raw};
 use dpfd::Error;
 
 use crate::fault::{Fault, Res};
@@ -52,13 +53,18 @@ pub struct Shell {
     users: [Line; 2],
     /// The endpoint is to be dropped by the last user.
     leaving: AtomicBool,
+    /// The driver's end of the socket, or -1; for [`forked`] alone.
+    back: AtomicI32,
+    /// The shell that was made before this one.
+    next: *const Shell,
     /// Its only slot, and the inode of its socket.
     name: UnsafeCell<(c_int, u64)>,
     /// There from before the shell is published until it has no user.
     inner: UnsafeCell<Option<Arc<Inner>>>,
 }
 
-// SAFETY: the cells are written with the list locked, while no slot names the shell and nobody uses it.
+// SAFETY: the cells are written with the list locked, while no slot names the shell and nobody uses it; `next` is
+// never written again.
 unsafe impl Sync for Shell {}
 
 /// What the endpoints of a process are, besides the slots.
@@ -67,8 +73,8 @@ struct List {
     by_inode: HashMap<u64, &'static Shell>,
     by_serial: HashMap<u32, &'static Shell>,
     free: Vec<&'static Shell>,
-    /// Endpoints of other processes, by inode: what was read of them and not released.
-    foreign: HashMap<u64, Arc<Foreign>>,
+    /// Endpoints of other processes, by inode: the first number here, and what was read and not released.
+    foreign: HashMap<u64, (c_int, Arc<Foreign>)>,
 }
 
 struct Lists {
@@ -120,13 +126,18 @@ impl Drop for Use {
 }
 
 impl Shell {
-    fn new() -> &'static Shell {
-        Box::leak(Box::new(Shell {
+    /// The list is locked.
+    fn new(_: &List) -> &'static Shell {
+        let shell = Box::leak(Box::new(Shell {
             users: [Line(AtomicU32::new(0)), Line(AtomicU32::new(0))],
             leaving: AtomicBool::new(false),
+            back: AtomicI32::new(-1),
+            next: SHELLS.load(Relaxed),
             name: UnsafeCell::new((-1, 0)),
             inner: UnsafeCell::new(None),
-        }))
+        }));
+        SHELLS.store(shell, Release);
+        shell
     }
 
     #[inline(always)]
@@ -164,9 +175,28 @@ impl Shell {
         }
         // SAFETY: no slot and no list names the shell, and no user was counted after that: nobody looks inside.
         let inner = unsafe { (*self.inner.get()).take() };
+        self.back.store(-1, Relaxed);
         list.free.push(self);
         drop(list);
         drop(inner);
+    }
+}
+
+/// The shell that was made last: all of them, with their `next`. A child goes on with its parent's.
+static SHELLS: AtomicPtr<Shell> = AtomicPtr::new(ptr::null_mut());
+static WATCH: Once = Once::new();
+
+/// In a child of a fork. The parent's endpoints stay in their shells here for ever, so nobody else closes these.
+extern "C" fn forked() {
+    // SAFETY: null, or a shell, and these live for ever.
+    let mut next = unsafe { SHELLS.load(Acquire).cast_const().as_ref() };
+    while let Some(shell) = next {
+        let back = shell.back.swap(-1, Relaxed);
+        if back >= 0 {
+            raw::close(back);
+        }
+        // SAFETY: as above.
+        next = unsafe { shell.next.as_ref() };
     }
 }
 
@@ -193,8 +223,13 @@ fn list() -> MutexGuard<'static, List> {
 pub fn enter(fd: OwnedFd, inner: Arc<Inner>) -> Res<c_int> {
     let inode = socket_inode(fd.as_raw_fd())?;
     let _ = inner.at_end.set(ended);
+    WATCH.call_once(|| {
+        // SAFETY: the handler is async-signal-safe: loads, and close(2).
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
     let mut list = list();
-    let shell = list.free.pop().unwrap_or_else(Shell::new);
+    let shell = list.free.pop().unwrap_or_else(|| Shell::new(&list));
+    shell.back.store(inner.back.as_raw_fd(), Relaxed);
     let fd = fd.into_raw_fd();
     list.by_inode.insert(inode, shell);
     list.by_serial.insert(inner.entry.serial, shell);
@@ -259,7 +294,12 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
     if !foreign::looks_like_one(fd) {
         return Err(Fault::NotAnEndpoint(fd));
     }
-    Ok(Found::Foreign(list.foreign.entry(inode).or_default().clone()))
+    let foreign = &mut list.foreign;
+    if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&inode) {
+        // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
+        foreign.retain(|inode, (fd, of)| of.lent() > 0 || socket_inode(*fd).is_ok_and(|now| now == *inode));
+    }
+    Ok(Found::Foreign(foreign.entry(inode).or_insert_with(|| (fd, Arc::default())).1.clone()))
 }
 
 /// Does a call's work on the endpoint behind `fd`, ours or another process's.

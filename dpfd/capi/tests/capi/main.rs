@@ -1,0 +1,6 @@
+//! The C interface as C programs meet it: compiled, linked, run. Needs `make build` first; without it the tests fail.
+
+mod calls;
+mod examples;
+mod kit;
+mod library;
