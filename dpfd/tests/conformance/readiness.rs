@@ -131,15 +131,19 @@ pub fn several_watchers(d: Driver) {
 pub fn poll_in_pool_mode_is_true(d: Driver) {
     // The receiver polls before every call, and never calls in vain: each message must be told.
     let (a, b) = pooled(d, 16 << 10);
-    let sender = thread::spawn(move || {
-        (0..20_000u64).for_each(|i| a.send(&numbered(i, 8 + (i % 120) as usize)).expect("room"));
-        a
+    thread::scope(|s| {
+        s.spawn(|| (0..20_000u64).for_each(|i| a.send(&numbered(i, 8 + (i % 120) as usize)).expect("room")));
+        for i in 0..20_000 {
+            if !becomes_readable(&b) {
+                // The sender would keep the scope from ending.
+                eprintln!("message {i} was not told: {:?} {b:?}\n{a:?}", b.stat());
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                eprintln!("now readable: {}", readable(&b));
+                std::process::abort();
+            }
+            assert_eq!(number_of(&recv(&b)), i);
+        }
     });
-    for i in 0..20_000 {
-        assert!(becomes_readable(&b), "message {i}");
-        assert_eq!(number_of(&recv(&b)), i);
-    }
-    drop(sender.join());
     assert!(!readable(&b));
 }
 

@@ -196,23 +196,25 @@ impl Inner {
     /// Before a sleep or EAGAIN: says ASLEEP, looks again, takes what is on the descriptor (W4).
     fn settle(&self, rx: &mut Rx, fd: i32) -> Result<Settled> {
         let Some(inbox) = self.inbox.get() else { return Ok(Settled::News) };
-        inbox.group().doze();
-        bell::settle();
-        if self.something(rx) {
-            self.keep_readable(inbox, rx);
-            return Ok(Settled::News);
+        loop {
+            inbox.group().doze();
+            bell::settle();
+            if self.something(rx) {
+                self.keep_readable(inbox, rx);
+                return Ok(Settled::News);
+            }
+            self.drain(rx, fd)?;
+            if self.something(rx) {
+                // The bell of what came meanwhile may be among those just taken.
+                self.keep_readable(inbox, rx);
+                return Ok(Settled::News);
+            }
+            if inbox.group().is_asleep() {
+                return Ok(Settled::Quiet);
+            }
+            // A sender that was slow has rung for a message we had taken already, and we took its bell. Awake and
+            // without a bell nobody would ever tell us: once more.
         }
-        self.drain(rx, fd)?;
-        if self.something(rx) {
-            // The bell of what came meanwhile may be among those just taken.
-            self.keep_readable(inbox, rx);
-            return Ok(Settled::News);
-        }
-        if !inbox.group().is_asleep() {
-            // Somebody published and is about to ring, or has: its message shows in a moment.
-            return Ok(Settled::News);
-        }
-        Ok(Settled::Quiet)
     }
 
     fn something(&self, rx: &Rx) -> bool {
