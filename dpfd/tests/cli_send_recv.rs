@@ -221,7 +221,7 @@ fn a_reader_that_goes_ends_the_receiver_quietly() {
         let mut child = dp(&format!("recv {number}")).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
         let mut sent = dp(&format!("send {number} --timeout 5")).spawn().unwrap();
-        sent.stdin.take().unwrap().write_all(&vec![b'x'; 100]).unwrap();
+        sent.stdin.take().unwrap().write_all(&[b'x'; 100]).unwrap();
         out.read_exact(&mut [0; 100]).unwrap();
         drop(out);
         assert!(sent.wait().unwrap().success());
