@@ -222,6 +222,18 @@ pub fn await_message(fd: i32) -> Result<(), i32> {
     last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, libc::MSG_PEEK) }, |_| ())
 }
 
+/// Length of the message that is next; an end is a message of 0 bytes. FIONREAD does not tell an empty message from
+/// none, and a buffer for none cuts what comes a moment later.
+///
+/// # Errors
+///
+/// EAGAIN (there is none), EINTR, ECONNRESET.
+pub fn next_len(fd: i32) -> Result<usize, i32> {
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: no byte is written.
+    last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, flags) }, |n| n as usize)
+}
+
 /// Duplicates a descriptor, close-on-exec.
 ///
 /// # Errors

@@ -250,13 +250,15 @@ impl Inner {
     fn drain(&self, rx: &mut Rx, fd: i32) -> Result<()> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
-            let there = raw::queued(fd).unwrap_or(0).min(LONGEST);
-            if buf.len() < there {
-                buf.resize(there, 0);
-            }
             // Counted before the look: a bell that was counted and is still to come costs one look in vain.
             let bells = self.inbox.get().map_or(0, Inbox::bells);
-            let mut got = match unix::recv(fd, &mut buf, libc::MSG_DONTWAIT) {
+            let taken = unix::next_len(fd).and_then(|there| {
+                if buf.len() < there {
+                    buf.resize(there.min(LONGEST), 0);
+                }
+                unix::recv(fd, &mut buf, libc::MSG_DONTWAIT)
+            });
+            let mut got = match taken {
                 Ok(got) => got,
                 Err(libc::EAGAIN) => {
                     rx.drained = bells;

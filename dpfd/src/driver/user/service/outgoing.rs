@@ -93,11 +93,13 @@ impl Service {
                 self.stall(serial, true);
                 return self.see_hang_up(serial);
             }
-            let there = raw::queued(inner.back.as_raw_fd()).unwrap_or(0);
-            if buf.len() < there {
-                buf.resize(there, 0);
-            }
-            match unix::recv(inner.back.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT) {
+            let taken = unix::next_len(inner.back.as_raw_fd()).and_then(|there| {
+                if buf.len() < there {
+                    buf.resize(there, 0);
+                }
+                unix::recv(inner.back.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT)
+            });
+            match taken {
                 Ok(got) if got.marked => {
                     let bytes = buf[..got.len.min(buf.len())].to_vec();
                     let [tag, memory] = got.fds;
