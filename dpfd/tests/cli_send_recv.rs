@@ -63,7 +63,15 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// Says where they part, not all of what they are.
 fn same(left: &[u8], right: &[u8]) {
+    if let Some(at) = left.iter().zip(right).position(|(l, r)| l != r) {
+        let near = |bytes: &[u8]| {
+            let part = &bytes[at.saturating_sub(40)..bytes.len().min(at + 40)];
+            String::from_utf8_lossy(part).into_owned()
+        };
+        panic!("byte {at} of {}: {:?} is not {:?}", left.len(), near(left), near(right));
+    }
     assert_eq!((left.len(), sum(left)), (right.len(), sum(right)));
 }
 

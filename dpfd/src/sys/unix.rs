@@ -196,17 +196,6 @@ pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
     Ok(got)
 }
 
-/// Bytes of the next message, which stays where it is. (FIONREAD tells the sum of all.)
-///
-/// # Errors
-///
-/// EAGAIN when there is none; those of recv(2).
-pub fn next_len(fd: i32) -> Result<usize, i32> {
-    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    // SAFETY: no byte is written.
-    last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, flags) }, |n| n as usize)
-}
-
 /// Whether every copy of the other end was closed.
 pub fn hung_up(fd: BorrowedFd<'_>) -> bool {
     wait(fd.as_raw_fd(), 0, 0).is_ok_and(|events| events & libc::POLLHUP != 0)
@@ -231,6 +220,18 @@ pub fn wait(fd: i32, events: i16, ms: i32) -> Result<i16, i32> {
 pub fn await_message(fd: i32) -> Result<(), i32> {
     // SAFETY: no byte is written.
     last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, libc::MSG_PEEK) }, |_| ())
+}
+
+/// Length of the message that is next; an end is a message of 0 bytes. FIONREAD does not tell an empty message from
+/// none, and a buffer for none cuts what comes a moment later.
+///
+/// # Errors
+///
+/// EAGAIN (there is none), EINTR, ECONNRESET.
+pub fn next_len(fd: i32) -> Result<usize, i32> {
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: no byte is written.
+    last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, flags) }, |n| n as usize)
 }
 
 /// Duplicates a descriptor, close-on-exec.

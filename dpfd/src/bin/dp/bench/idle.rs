@@ -14,6 +14,8 @@ use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the endpoint that is used.
 const SIZE: usize = 8;
+/// Until a process that has answered waits again.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -47,6 +49,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     progress(&format!("memory of {count} endpoints"));
     let bytes_per_endpoint = memory(&mut peer, count, false)?;
     progress("a process that does nothing");
+    std::thread::sleep(SETTLE);
     let before = Used::of(peer.pid())?;
     std::thread::sleep(seconds);
     let used = Used::of(peer.pid())?;

@@ -89,7 +89,7 @@ impl Graph {
         }
         if count("denied") > 0 {
             let n = count("denied");
-            eprintln!("dp ls: {n} endpoints belong to other users: only they and root see more of them");
+            eprintln!("dp ls: endpoints of other users: {n}; only they and root see more of them");
         }
     }
 }

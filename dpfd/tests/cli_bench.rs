@@ -1,0 +1,63 @@
+//! `dp bench` in short: every way carries messages, and what is printed is what the manual says.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn bench(line: &str) -> Value {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "120", env!("CARGO_BIN_EXE_dp"), "bench"]).args(line.split_whitespace());
+    let out = command.arg("--json").output().unwrap();
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn documented(report: &Value) {
+    let page = include_str!("../../man/dp-bench.1");
+    for field in report.as_object().unwrap().keys() {
+        assert!(page.contains(field), "dp-bench(1) does not tell of {field}");
+    }
+}
+
+fn result<'a>(report: &'a Value, way: &str, size: usize) -> &'a Value {
+    let all = report["results"].as_array().unwrap();
+    let found = all.iter().find(|r| r["way"] == way && r["size"] == size);
+    found.unwrap_or_else(|| panic!("{way}, {size} bytes"))
+}
+
+#[test]
+fn endpoints_are_measured_beside_the_kernels_ways() {
+    let lat = bench("lat --seconds 0.05 --rounds 2 --size 8,262144");
+    documented(&lat);
+    for way in ["edge", "endpoint", "plain", "unix-seqpacket", "unix-stream"] {
+        // On one core the edge goes by another name.
+        let alone = lat["cores"][0] == lat["cores"][1];
+        let way = if alone && way == "edge" { "edge-asleep" } else { way };
+        assert!(result(&lat, way, 8)["p50_ns"].as_f64().unwrap() > 0.0, "{way}");
+    }
+    assert!(result(&lat, "endpoint", 262_144)["p50_ns"].as_f64().unwrap() > 0.0);
+    let plain = lat["results"].as_array().unwrap().iter().filter(|r| r["way"] == "plain");
+    assert_eq!(plain.count(), 1, "no plain message of 256 KiB");
+    let times = result(&lat, "plain", 8)["p50_ns"].as_f64().unwrap()
+        / result(&lat, "unix-seqpacket", 8)["p50_ns"].as_f64().unwrap();
+    assert!((times - lat["plain_times_unix_seqpacket"].as_f64().unwrap()).abs() < 0.01);
+    assert_eq!(result(&lat, "endpoint", 8)["p50_ns"], lat["endpoint_p50_ns"]);
+
+    let rate = bench("rate --seconds 0.05 --rounds 2");
+    documented(&rate);
+    for way in ["endpoint", "plain"] {
+        assert!(result(&rate, way, 8)["messages_per_s"].as_f64().unwrap() > 0.0, "{way}");
+    }
+}
+
+#[test]
+fn idle_endpoints_cost_little_memory_and_no_time() {
+    let idle = bench("idle --endpoints 300 --seconds 0.4 --rounds 2");
+    documented(&idle);
+    let number = |field: &str| idle[field].as_f64().unwrap();
+    assert!((100.0..=16_384.0).contains(&number("bytes_per_endpoint")), "{idle}");
+    // At least the page that its senders share.
+    assert!((4096.0..=16_384.0).contains(&number("bytes_per_pool_endpoint")), "{idle}");
+    assert_eq!(number("idle_context_switches"), 0.0, "{idle}");
+    assert!(number("p50_alone_ns") > 0.0 && number("p50_beside_ns") > 0.0);
+}
