@@ -34,6 +34,7 @@ use crate::driver::user::link::plain_limit;
 use crate::driver::user::process::Process;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
+use crate::sys::process;
 
 /// An open endpoint; closed when dropped, and with it its pool.
 #[derive(Debug)]
@@ -100,6 +101,17 @@ impl Endpoint {
         }
     }
 
+    /// The descriptor, in the process that opened the endpoint. In a child of a fork it is there for plain reads and
+    /// writes only: an edge has one sender and one receiver.
+    #[inline(always)]
+    fn own_fd(&self) -> Result<RawFd> {
+        if self.inner.generation == process::generation() {
+            Ok(self.fd.as_raw_fd())
+        } else {
+            Err(Error::NotAnEndpoint(self.fd.as_raw_fd()))
+        }
+    }
+
     /// Its number.
     pub fn dpid(&self) -> Dpid {
         self.inner.dpid
@@ -116,6 +128,7 @@ impl Endpoint {
     ///
     /// [`Error::NoRoute`], [`Error::BadDpid`].
     pub fn target(&self, to: Addr) -> Result<()> {
+        self.own_fd()?;
         self.inner.set_target(to)
     }
 
@@ -128,7 +141,7 @@ impl Endpoint {
     /// [`Error::Closed`], [`Error::Denied`].
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<()> {
-        self.inner.send(self.fd.as_raw_fd(), None, message)
+        self.inner.send(self.own_fd()?, None, message)
     }
 
     /// Sends one message to another destination.
@@ -138,7 +151,7 @@ impl Endpoint {
     /// As [`Endpoint::send`]; [`Error::NoRoute`].
     #[inline]
     pub fn send_to(&self, message: &[u8], to: Addr) -> Result<()> {
-        self.inner.send(self.fd.as_raw_fd(), Some(to), message)
+        self.inner.send(self.own_fd()?, Some(to), message)
     }
 
     /// The next message, in place. It is released when dropped; messages may be held and dropped in any order,
@@ -151,7 +164,7 @@ impl Endpoint {
     /// [`Error::WouldBlock`], [`Error::Interrupted`]; EMFILE, ENOMEM at the first call.
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
-        let got = self.inner.recv(self.fd.as_raw_fd())?;
+        let got = self.inner.recv(self.own_fd()?)?;
         Ok(Message::new(&self.inner, got))
     }
 
@@ -171,6 +184,7 @@ impl Endpoint {
     ///
     /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
     pub fn pool(&self, bytes: usize) -> Result<()> {
+        self.own_fd()?;
         self.inner.start_pool(Some(bytes)).map(|_| ())
     }
 

@@ -89,3 +89,46 @@ pub fn folders(d: Driver) {
     })
     .ok();
 }
+
+pub fn other_users(d: Driver) {
+    use std::os::unix::fs::PermissionsExt;
+    let first = crate::kit::numbers(2);
+    if !nix::unistd::geteuid().is_root() {
+        // Nobody else to be: another user's folder is refused at once.
+        return child(move || {
+            std::env::set_var("DP_RUNTIME_DIR", "/root/dp");
+            Endpoint::open_on(d, first).is_err()
+        })
+        .ok();
+    }
+    child(move || {
+        // A folder that root shares with a group.
+        let dir = std::env::temp_dir().join(format!("dp-group-{}", std::process::id()));
+        std::fs::create_dir(&dir).expect("a folder");
+        std::os::unix::fs::chown(&dir, None, Some(65534)).expect("a group");
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o2770)).expect("a mode");
+        std::env::set_var("DP_RUNTIME_DIR", &dir);
+        let c = child(move || {
+            nix::unistd::setgid(nix::unistd::Gid::from_raw(65534)).expect("a group");
+            nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("a user");
+            let a = Endpoint::open_on(d, first).expect("an endpoint");
+            a.target(local(first + 1)).expect("a target");
+            // Found to be denied soon, not waited for for ever; and said in words.
+            let end = std::time::Instant::now() + SOON;
+            loop {
+                match a.send(b"let me in") {
+                    Err(e) => return e.errno() == libc::EACCES && e.to_string().contains("another user"),
+                    Ok(()) if std::time::Instant::now() > end => return false,
+                    Ok(()) => std::thread::sleep(std::time::Duration::from_millis(5)),
+                }
+            }
+        });
+        let b = open(d, first + 1);
+        c.ok();
+        b.set_nonblocking(true).expect("a flag");
+        let quiet = b.recv().is_err();
+        let _ = std::fs::remove_dir_all(dir);
+        quiet
+    })
+    .ok();
+}

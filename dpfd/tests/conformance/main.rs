@@ -41,7 +41,7 @@ macro_rules! all_of_it {
                 edge_triggered_tells_every_message, level_triggered_tells_until_read,
                 several_watchers, poll_in_pool_mode_is_true, turning_from_waiting_to_polling,
                 select_with_many_endpoints;
-            sharing: a_duplicate_is_the_same_endpoint, a_child_reads_and_writes,
+            sharing: a_duplicate_is_the_same_endpoint, a_child_reads_and_writes, calls_in_a_child_are_refused,
                 an_executed_program_reads_and_writes, a_descriptor_passed_to_another_process,
                 two_threads_share_one_endpoint, a_childs_own_endpoints;
             lifetime: a_number_is_free_at_once_after_close, a_plain_close_is_enough,
@@ -51,7 +51,7 @@ macro_rules! all_of_it {
             modes: messages_from_before_the_pool_keep_their_sender, plain_after_in_place,
                 messages_are_released_in_any_order, fsync_releases_the_oldest, the_pool_is_bounded,
                 a_pool_has_one_size, more_senders_than_the_pool_has_edges;
-            errors: numbers, targets, lengths, privileged_numbers, releases, folders;
+            errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users;
             death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
         ]);
     };

@@ -42,6 +42,18 @@ pub fn a_child_reads_and_writes(d: Driver) {
     c.ok();
 }
 
+pub fn calls_in_a_child_are_refused(d: Driver) {
+    let (a, b) = pooled(d, 64 << 10);
+    a.send(b"for the parent").expect("room");
+    // Two processes on one edge would spoil it: the child has plain calls, or endpoints of its own.
+    child(|| {
+        let refused = |r: dpfd::Result<()>| r.is_err_and(|e| e.errno() == libc::EBADF);
+        refused(a.send(b"x")) && refused(b.recv().map(drop)) && refused(b.target(local(1)))
+    })
+    .ok();
+    assert_eq!(recv(&b), b"for the parent");
+}
+
 pub fn an_executed_program_reads_and_writes(d: Driver) {
     let (a, b) = pair(d);
     b.target(a.addr()).expect("a target");

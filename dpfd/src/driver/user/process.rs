@@ -55,7 +55,14 @@ pub struct Process {
     generation: u32,
 }
 
-static CURRENT: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+/// One place for each generation of forks: a child never meets a lock that a thread of its parent held at the fork.
+static CURRENT: [Mutex<Option<Arc<Process>>>; GENERATIONS] = [const { Mutex::new(None) }; GENERATIONS];
+/// Forks within forks after which a place is used again.
+const GENERATIONS: usize = 64;
+
+fn place(generation: u32) -> &'static Mutex<Option<Arc<Process>>> {
+    &CURRENT[generation as usize % GENERATIONS]
+}
 
 fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -75,12 +82,11 @@ impl Process {
     pub fn current() -> Result<Arc<Process>> {
         process::watch_forks();
         let generation = process::generation();
-        let mut current = held(&CURRENT);
+        let mut current = held(place(generation));
         if let Some(p) = current.as_ref().filter(|p| p.generation == generation) {
             return Ok(p.clone());
         }
-        // The parent's, in a child of a fork: its thread does not run here, and nothing of it may be closed,
-        // or the lock it holds in our name would go.
+        // An ancestor's: its thread does not run here, and nothing of it is ours to close.
         if let Some(parent) = current.take() {
             core::mem::forget(parent);
         }
@@ -212,8 +218,9 @@ impl Process {
 
 /// At exit(3): what was written plainly may still be in this process's hands.
 extern "C" fn at_exit() {
-    let Ok(current) = CURRENT.try_lock() else { return };
-    let Some(p) = current.as_ref().filter(|p| p.generation == process::generation()) else { return };
+    let generation = process::generation();
+    let Ok(current) = place(generation).try_lock() else { return };
+    let Some(p) = current.as_ref().filter(|p| p.generation == generation) else { return };
     p.flush(LINGER);
     for inner in p.endpoints() {
         inner.retire();

@@ -38,8 +38,10 @@ impl Inner {
         let mut tx = self.tx();
         let (ix, new) = tx.link(to);
         tx.target = Some(ix);
+        // Named again: another one may have it by now.
+        let again = core::mem::take(&mut tx.links[ix].denied);
         drop(tx);
-        if new {
+        if new || again {
             self.process.command(Command::Attach(self.entry.serial, to));
         } else {
             // Plain writes that waited for a target go now.

@@ -28,6 +28,9 @@ const MOST_BYTES: usize = 256 * 1024;
 /// Messages taken from one endpoint before others have their turn.
 const TURN: usize = 64;
 
+/// The other process belongs to a user who does not let us in.
+struct Denied;
+
 /// An endpoint of this process, as the service sees it.
 #[derive(Debug)]
 pub struct Local {
@@ -288,18 +291,40 @@ impl Service {
         }
         // Watched before it is looked for, or an entry made in between would go unseen.
         self.watch_registry();
-        let conn = self.process.registry.look_up(to.dpid).and_then(|entry| self.conn_to(&entry.process));
+        let conn = match self.process.registry.look_up(to.dpid) {
+            Some(entry) => self.conn_to(&entry.process),
+            None => Ok(None),
+        };
         match conn {
-            Some(number) => {
+            Err(Denied) => self.denied(serial, to),
+            Ok(Some(number)) => {
                 let link = self.number();
                 if let Some(Conn { role: Role::Out(out), .. }) = self.conns.get_mut(&number) {
                     out.links.insert(link, (serial, to));
                 }
                 self.tell(number, Note::Attach { link, from, to: to.dpid }, Vec::new());
             }
-            None => {
+            Ok(None) => {
                 self.absent.insert((serial, to));
             }
+        }
+    }
+
+    /// A destination of another user: what waits for it can go nowhere, and the next call says so.
+    fn denied(&mut self, serial: u32, to: Addr) {
+        let Some(local) = self.endpoints.get(&serial) else { return };
+        let (inner, closed) = (local.inner.clone(), local.closed);
+        let mut tx = inner.tx();
+        if let Some(ix) = tx.find(to) {
+            let link = &mut tx.links[ix];
+            link.unlink();
+            link.denied = true;
+            link.parked.clear();
+            (link.parked_bytes, link.queued) = (0, 0);
+        }
+        drop(tx);
+        if closed {
+            self.linger(serial);
         }
     }
 
@@ -310,27 +335,30 @@ impl Service {
         })
     }
 
-    fn conn_to(&mut self, name: &str) -> Option<u32> {
+    fn conn_to(&mut self, name: &str) -> Result<Option<u32>, Denied> {
         if let Some(number) = self.out.get(name) {
-            return Some(*number);
+            return Ok(Some(*number));
         }
         match unix::connect(&self.process.registry.door_path(name)) {
             Ok(fd) => {
                 let out = Outgoing { process: name.to_string(), links: HashMap::new() };
-                let number = self.add_conn(fd, Role::Out(out))?;
-                self.out.insert(name.to_string(), number);
-                Some(number)
+                let number = self.add_conn(fd, Role::Out(out));
+                if let Some(number) = number {
+                    self.out.insert(name.to_string(), number);
+                }
+                Ok(number)
             }
+            Err(libc::EACCES | libc::EPERM) => Err(Denied),
             Err(libc::ECONNREFUSED | libc::ENOENT) => {
                 if !self.process.registry.lives(name) && name != self.process.member.name {
                     self.process.registry.sweep();
                 }
                 self.retry_soon(); // it may be about to listen
-                None
+                Ok(None)
             }
             Err(_) => {
                 self.retry_soon();
-                None
+                Ok(None)
             }
         }
     }
@@ -371,9 +399,8 @@ impl Service {
                 }
             }
             Note::Denied { .. } => {
-                l.unlink();
-                l.denied = true;
-                return;
+                drop(tx);
+                return self.denied(serial, to);
             }
             Note::Gone { .. } => {
                 l.unlink();
