@@ -1,1 +1,139 @@
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use super::*;
+use crate::edge::message;
+use crate::edge::ring::{Lines, Tail};
+use crate::sync::Ordering;
+
+#[derive(Debug, Default)]
+struct Told {
+    rooms: AtomicU32,
+    gone: AtomicBool,
+}
+
+impl Sender for Told {
+    fn room(&self) {
+        self.rooms.fetch_add(1, Ordering::Relaxed);
+    }
+    fn gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+}
+
+/// A sender and its edge into `tokens`.
+struct Edge {
+    segment: Segment,
+    tail: Tail,
+    told: Arc<Told>,
+}
+
+impl Edge {
+    fn into(tokens: &mut Tokens, from: u16) -> Edge {
+        let ours = Segment::create_for_receiver(4096).unwrap();
+        let segment = Segment::open(ours.fd().try_clone_to_owned().unwrap()).unwrap();
+        let told = Arc::new(Told::default());
+        tokens.add(InEdge::new(Arc::new(ours), Addr::local(from), told.clone()));
+        Edge { segment, tail: Tail::default(), told }
+    }
+    fn send(&mut self, text: &[u8]) -> Result<(), Error> {
+        message::send_bytes(&self.segment.lines(), &mut self.tail, &self.segment.rx().cursor, text)
+    }
+}
+
+fn next(tokens: &mut Tokens) -> Option<Got> {
+    loop {
+        match tokens.look() {
+            Look::Got(got) => return Some(got),
+            Look::Fresh => {}
+            Look::Nothing => return None,
+        }
+    }
+}
+
+fn text(got: &Got) -> Vec<u8> {
+    let mut to = vec![0; got.len];
+    got.copy_to(&mut to);
+    to
+}
+
+#[test]
+fn lines_go_back_only_behind_released_messages() {
+    let mut tokens = Tokens::default();
+    let mut a = Edge::into(&mut tokens, 7);
+    for i in 0..3u8 {
+        a.send(&[i; 100]).unwrap();
+    }
+    let got: Vec<_> = (0..3).map(|_| next(&mut tokens).unwrap()).collect();
+    let cursor = || Cursor::unpack(a.segment.rx().cursor.load(Ordering::Acquire)).pos.raw();
+    tokens.release(got[1].number);
+    assert_eq!((cursor(), tokens.lent()), (0, 3), "the first is still held");
+    tokens.release(got[0].number);
+    assert_eq!((cursor(), tokens.lent()), (4, 1), "both go back at once");
+    assert_eq!(text(&got[2]), [2; 100]);
+    tokens.release(got[2].number);
+    tokens.release(got[2].number);
+    assert_eq!((cursor(), tokens.lent()), (6, 0));
+}
+
+#[test]
+fn a_sender_that_wants_room_is_told_once() {
+    let mut tokens = Tokens::default();
+    let mut a = Edge::into(&mut tokens, 7);
+    while a.send(&[0; 500]).is_ok() {}
+    a.segment.space().want();
+    for _ in 0..2 {
+        let got = next(&mut tokens).unwrap();
+        tokens.release(got.number);
+    }
+    assert_eq!(a.told.rooms.load(Ordering::Relaxed), 1);
+    assert!(a.send(&[0; 500]).is_ok());
+}
+
+#[test]
+fn a_busy_sender_does_not_starve_another() {
+    let mut tokens = Tokens::default();
+    let (mut a, mut b) = (Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2));
+    b.send(b"b").unwrap();
+    for i in 0..200 {
+        a.send(b"a").unwrap();
+        let got = next(&mut tokens).unwrap();
+        tokens.release(got.number);
+        if got.from == Addr::local(2) {
+            return;
+        }
+        assert!(i <= STREAK, "{i} messages of one sender in a row");
+    }
+}
+
+#[test]
+fn nonsense_ends_its_edge_and_no_other() {
+    let mut tokens = Tokens::default();
+    let (mut a, mut b) = (Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2));
+    a.send(b"good").unwrap();
+    let held = next(&mut tokens).unwrap();
+    a.segment.lines().header(a.tail.pos).store(u64::MAX, Ordering::Release);
+    b.send(b"fine").unwrap();
+    let got = next(&mut tokens).unwrap();
+    assert_eq!((text(&got), got.from), (b"fine".to_vec(), Addr::local(2)));
+    assert!(next(&mut tokens).is_none());
+    assert_eq!(tokens.corrupt, 1);
+    // What is lent stays readable; the share comes back after it.
+    assert_eq!((text(&held), tokens.returned), (b"good".to_vec(), 0));
+    tokens.release(held.number);
+    assert!(next(&mut tokens).is_none());
+    assert_eq!(tokens.returned, 4096);
+}
+
+#[test]
+fn an_ended_sender_is_read_to_its_end() {
+    let mut tokens = Tokens::default();
+    let mut a = Edge::into(&mut tokens, 1);
+    a.send(b"last words").unwrap();
+    a.told.gone.store(true, Ordering::Relaxed);
+    let got = next(&mut tokens).unwrap();
+    assert_eq!(text(&got), b"last words");
+    tokens.release(got.number);
+    assert!(next(&mut tokens).is_none());
+    assert_eq!((tokens.returned, tokens.edges().count()), (4096, 0));
+    assert!(!tokens.release_oldest(1));
+}
