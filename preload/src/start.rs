@@ -47,14 +47,7 @@ fn prepare() {
     if let Some(n) = number("DP_CHAOS") {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }
-    // SAFETY: plain data.
-    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: fills the set it is given.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } == 0 {
-        // SAFETY: counts bits.
-        state::CPUS
-            .store(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32, Ordering::Relaxed);
-    }
+    state::CPUS.store(dpfd::sys::process::cpus() as u32, Ordering::Relaxed);
     if !state::prepare_self() || !fdtable::prepare() {
         return;
     }

@@ -63,6 +63,11 @@ impl Mapped {
     }
 }
 
+/// Copies between a ring and a program's buffer.
+///
+/// # Safety
+///
+/// As copy_nonoverlapping.
 #[inline(always)]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     // Eight bytes is the message of latency-bound programs; a call to memcpy would be a third of its cost.

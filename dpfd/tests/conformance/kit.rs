@@ -17,13 +17,11 @@ pub const SOON: Duration = Duration::from_secs(20);
 /// A folder of this test run's own.
 pub fn folder() -> std::path::PathBuf {
     static ONCE: Once = Once::new();
-    // A program that a test starts is given the folder.
-    let dir = match std::env::var_os("DP_CONFORMANCE_CHILD") {
-        Some(_) => std::env::var_os("DP_RUNTIME_DIR").expect("the parent's folder").into(),
-        None => std::env::temp_dir().join(format!("dp-conformance-{}", std::process::id())),
-    };
-    ONCE.call_once(|| std::env::set_var("DP_RUNTIME_DIR", &dir));
-    dir
+    ONCE.call_once(|| {
+        let dir = std::env::temp_dir().join(format!("dp-conformance-{}", std::process::id()));
+        std::env::set_var("DP_RUNTIME_DIR", dir);
+    });
+    std::env::var_os("DP_RUNTIME_DIR").expect("set above").into()
 }
 
 /// `n` numbers that no other test of this process uses; the first of them.

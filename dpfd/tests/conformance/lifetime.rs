@@ -124,35 +124,17 @@ pub fn a_reused_descriptor_never_reaches_the_old_endpoint(d: Driver) {
 pub fn what_was_written_before_the_exit_arrives(d: Driver) {
     let first = numbers(2);
     let b = open(d, first + 1);
-    let me = std::env::current_exe().expect("this program");
-    // Ends by exit(3) right behind its writes; see `kit::folder` and the test "exits_right_behind_its_writes".
-    let status = std::process::Command::new(me)
-        .args(["exits_right_behind_its_writes", "--nocapture", "--include-ignored"])
-        .env("DP_CONFORMANCE_CHILD", format!("{first}"))
-        .env("DP_RUNTIME_DIR", folder())
-        .stdout(std::process::Stdio::null())
-        .status()
-        .expect("the writer");
-    assert!(status.success());
-    (0..30u64).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
-}
-
-/// The other program of the test above.
-#[test]
-#[ignore = "a part of what_was_written_before_the_exit_arrives"]
-fn exits_right_behind_its_writes() {
-    let first: u16 = std::env::var("DP_CONFORMANCE_CHILD").expect("a number").parse().expect("a number");
-    let a = open(Driver::User, first);
-    a.target(local(first + 1)).expect("a target");
-    (0..30u64).for_each(|i| {
-        if i < 15 {
-            write(&a, &numbered(i, 30))
-        } else {
-            a.send(&numbered(i, 30)).expect("room")
-        }
+    // Ends by exit(3) right behind its writes.
+    let c = child(move || {
+        let a = open(d, first);
+        a.target(local(first + 1)).expect("a target");
+        (0..15u64).for_each(|i| write(&a, &numbered(i, 30)));
+        (15..30u64).for_each(|i| a.send(&numbered(i, 30)).expect("room"));
+        std::mem::forget(a);
+        std::process::exit(0)
     });
-    std::mem::forget(a);
-    std::process::exit(0);
+    c.ok();
+    (0..30u64).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
 }
 
 pub fn many_endpoints_in_one_process(d: Driver) {

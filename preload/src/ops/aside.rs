@@ -136,7 +136,7 @@ pub unsafe fn lio_listio(mode: c_int, list: *const *mut aiocb, n: c_int, event: 
             unsafe { queued(*list.add(i)) };
         }
     }
+    let Some(real) = hooks::lio_listio::real() else { return fail(libc::ENOSYS) as c_int };
     // SAFETY: the program's arguments.
-    hooks::lio_listio::real()
-        .map_or_else(|| fail(libc::ENOSYS) as c_int, |real| unsafe { real(mode, list, n, event) })
+    unsafe { real(mode, list, n, event) }
 }

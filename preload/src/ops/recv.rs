@@ -189,6 +189,11 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     unsafe { scatter(fd, iov, n, 0, || hooks::readv::real()(fd, iov, n)) }
 }
 
+/// A scattered receive, or `real` where the kernel has it all.
+///
+/// # Safety
+///
+/// `iov` is the program's list of `n` pieces.
 unsafe fn scatter(
     fd: c_int,
     iov: *const iovec,

@@ -215,6 +215,11 @@ pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     unsafe { gather(fd, iov, n, 0, || hooks::writev::real()(fd, iov, n)) }
 }
 
+/// A gathered send, or `real` where the kernel has it all.
+///
+/// # Safety
+///
+/// `iov` is the program's list of `n` pieces.
 unsafe fn gather(
     fd: c_int,
     iov: *const iovec,

@@ -71,9 +71,10 @@ pub unsafe fn ppoll(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the program's array and timeout.
-    let (all, ns) =
-        unsafe { (list(fds, n), if timeout.is_null() { Some(-1) } else { nanoseconds(&*timeout) }) };
+    // SAFETY: the program's array.
+    let all = unsafe { list(fds, n) };
+    // SAFETY: the program's timeout, if it has one.
+    let ns = unsafe { timeout.as_ref() }.map_or(Some(-1), nanoseconds);
     match ns {
         Some(ns) if wait::concerns(all) => {
             give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))

@@ -18,9 +18,9 @@ const NAME: &CStr = c"dp-test";
 const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
 
 fn memory(len: usize, seals: i32, flags: u32) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags;
     // SAFETY: a C string and flags.
-    let fd =
-        unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags) };
+    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
