@@ -14,20 +14,23 @@ mandir = $(DESTDIR)$(PREFIX)/share/man
 
 target = $(or $(CARGO_TARGET_DIR),target)
 version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-# What Rust's own library needs.
-c_libs = -lgcc_s -lpthread -lm -ldl
+# What Rust's own library needs; the compiler adds its unwinder itself, shared or (-static) not.
+c_libs = -lpthread -lm -ldl
 man1 = $(notdir $(wildcard man/*.1))
 man3 = $(notdir $(wildcard man/*.3))
+man4 = $(notdir $(wildcard man/*.4))
 man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
 
-.PHONY: help build libdp demo check check-long bench install uninstall clean
+.PHONY: help build libdp demo check check-long check-kernel demo-kernel bench install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
 	@echo 'make demo        redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side'
 	@echo 'make check       everything a change must pass (set CI=true to let skips fail)'
-	@echo 'make check-long  the same, then soaks, storms and licences'
+	@echo 'make check-long  the same, then soaks, storms, AddressSanitizer and licences'
+	@echo 'make check-kernel  builds the kernel driver and tests it in a booted kernel (root, QEMU by itself)'
+	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'
 	@echo 'make bench       the table of targets: programs over TCP and over DP, and one edge; ARGS=--help'
 	@echo 'make install     to PREFIX=$(PREFIX), below DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall   takes away what install put there'
@@ -57,6 +60,12 @@ check:
 check-long:
 	./.ci/check long
 
+check-kernel:
+	./.ci/kernel test
+
+demo-kernel:
+	@./.ci/kernel demo
+
 bench:
 	@./.ci/tools redis-server redis-benchmark redis-cli iperf3
 	$(CARGO) build --release
@@ -66,7 +75,7 @@ bench:
 install:
 	@for f in dp libdp_preload.so libdp.so libdp.a; do test -f $(target)/release/$$f || \
 		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
-	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 5 7)
+	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 4 5 7)
 	$(INSTALL) -m 755 $(target)/release/dp $(bindir)/dp
 	$(INSTALL) -m 755 $(target)/release/libdp_preload.so $(shimdir)/libdp_preload.so
 	$(INSTALL) -m 755 $(target)/release/libdp.so $(libdir)/libdp.so.1
@@ -77,6 +86,7 @@ install:
 		>$(libdir)/pkgconfig/dp.pc
 	$(INSTALL) -m 644 $(addprefix man/,$(man1)) $(mandir)/man1
 	$(INSTALL) -m 644 $(addprefix man/,$(man3)) $(mandir)/man3
+	$(INSTALL) -m 644 $(addprefix man/,$(man4)) $(mandir)/man4
 	$(INSTALL) -m 644 $(addprefix man/,$(man5)) $(mandir)/man5
 	$(INSTALL) -m 644 $(addprefix man/,$(man7)) $(mandir)/man7
 
@@ -84,7 +94,7 @@ uninstall:
 	rm -f $(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a)
 	rm -f $(includedir)/dp.h $(libdir)/pkgconfig/dp.pc
 	rm -f $(addprefix $(mandir)/man1/,$(man1)) $(addprefix $(mandir)/man3/,$(man3))
-	rm -f $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
+	rm -f $(addprefix $(mandir)/man4/,$(man4)) $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
 	-rmdir $(shimdir) 2>/dev/null
 
 clean:

@@ -53,11 +53,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return answer();
     }
     let rounds: u32 = env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse())?;
-    let (there, back) = (Segment::create(64 * 1024)?, Segment::create(64 * 1024)?);
+    let ((there, to), (back, from)) = (Segment::create(64 * 1024)?, Segment::create(64 * 1024)?);
     let mut peer = Command::new(env::current_exe()?)
         .env(PEER, "1")
-        .stdin(Stdio::from(there.fd().try_clone_to_owned()?))
-        .stdout(Stdio::from(back.fd().try_clone_to_owned()?))
+        .stdin(Stdio::from(to))
+        .stdout(Stdio::from(from))
         .spawn()?;
     let mut ends = Ends::new(there, back);
     let mut answer = [0; 64];

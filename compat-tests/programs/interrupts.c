@@ -82,7 +82,7 @@ static void restart(void) {
         handle(SA_RESTART);
         returned = false;
         signals = 0;
-        ask_later(connection, 10, 150);
+        ask_later(connection, 10, 400);
         pthread_t signaller = start_thread(signal_until_returned, NULL);
         ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL);
         returned = true;

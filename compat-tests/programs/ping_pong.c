@@ -1,6 +1,7 @@
 /*
  * Many small exchanges on one connection (argument: how many, 3000). Mode "hold" then waits for the mark
- * "looked", so that somebody outside can ask the kernel how many bytes really went through TCP.
+ * "looked", so that somebody outside can ask the kernel how many bytes really went through TCP. Second argument
+ * 1: a child serves, which closes the listener before it first reads.
  */
 #include "common.h"
 
@@ -12,7 +13,20 @@ static void hold(void) {
 }
 
 void server(void) {
-    int fd = accepted(listen_here());
+    int listener = listen_here(), fd;
+    if (argument(1, 0)) {
+        fd = MUST(accept(listener, NULL, NULL));
+        pid_t child = MUST(fork());
+        if (child > 0) {
+            MUST(close(fd));
+            join_child(child);
+            return;
+        }
+        MUST(close(listener));
+        warm_up(fd);
+    } else {
+        fd = accepted(listener);
+    }
     long count = argument(0, 3000);
     uint64_t sum = SUM_START;
     char buffer[256];

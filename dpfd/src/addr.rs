@@ -11,6 +11,16 @@ pub type Dpid = u16;
 pub const PRIVILEGED: Dpid = 1024;
 
 /// An endpoint's address, written `nid/dpid`, or `dpid` on this node.
+///
+/// ```
+/// use dpfd::Addr;
+///
+/// let there: Addr = "3/2001".parse()?;
+/// assert_eq!(there, Addr { nid: 3, dpid: 2001 });
+/// assert_eq!(Addr::local(2001).to_string(), "2001");
+/// assert!("65536".parse::<Addr>().is_err());
+/// # Ok::<(), dpfd::addr::NotAnAddr>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Addr {
     /// The node; 0 is this one.
@@ -21,6 +31,10 @@ pub struct Addr {
 
 impl Addr {
     /// An endpoint of this node.
+    ///
+    /// ```
+    /// assert_eq!(dpfd::Addr::local(2001).nid, 0);
+    /// ```
     pub const fn local(dpid: Dpid) -> Addr {
         Addr { nid: 0, dpid }
     }

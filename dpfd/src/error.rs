@@ -84,8 +84,11 @@ pub enum Error {
     /// EPROTO: another process wrote what no honest one writes; the edge was given up.
     #[error("a sender wrote an impossible value into its edge; the edge was closed")]
     Corrupt,
+    /// EAGAIN: no thread could be made.
+    #[error("pthread_create: no more threads; raise the limit of processes (ulimit -u, RLIMIT_NPROC), or of memory")]
+    NoThread,
     /// What the system says to a call the library made.
-    #[error("{call}: {}", io::Error::from_raw_os_error(*errno))]
+    #[error("{call}: {}{}", io::Error::from_raw_os_error(*errno), way_out(*errno))]
     System {
         /// The call.
         call: &'static str,
@@ -96,6 +99,12 @@ pub enum Error {
 
 impl Error {
     /// The errno of the C interface.
+    ///
+    /// ```
+    /// let e = dpfd::Error::InUse(2001);
+    /// assert_eq!(e.errno(), 98); // EADDRINUSE
+    /// assert!(e.to_string().contains("2001"));
+    /// ```
     pub fn errno(&self) -> i32 {
         match self {
             Error::BadDpid(_) | Error::BadNid(_) | Error::NotLent { .. } => libc::EINVAL,
@@ -108,7 +117,7 @@ impl Error {
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,
             Error::TooLong { .. } => libc::EMSGSIZE,
-            Error::WouldBlock => libc::EAGAIN,
+            Error::WouldBlock | Error::NoThread => libc::EAGAIN,
             Error::Interrupted => libc::EINTR,
             Error::HasPool(_) => libc::EBUSY,
             Error::Closed => libc::ESHUTDOWN,
@@ -125,9 +134,36 @@ impl Error {
         }
     }
 
+    /// What happened to a file of the folder in which endpoints find each other.
+    pub(crate) fn folder(path: PathBuf, e: &io::Error) -> Error {
+        let errno = e.raw_os_error().unwrap_or(libc::EIO);
+        match errno {
+            // Another folder would not help.
+            libc::EMFILE | libc::ENFILE | libc::ENOMEM => Error::System { call: "open", errno },
+            _ => Error::Folder { path, what: e.to_string(), errno },
+        }
+    }
+
     /// The same from std.
     pub(crate) fn io(call: &'static str) -> impl Fn(io::Error) -> Error {
         move |e| Error::system(call)(e.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Which limit it is, and what to do about it.
+fn way_out(errno: i32) -> String {
+    match errno {
+        libc::EMFILE => format!(
+            "; this process may have {} descriptors: close some, or raise the limit (ulimit -n, RLIMIT_NOFILE)",
+            crate::sys::process::descriptor_limit()
+        ),
+        libc::ENFILE => "; the limit is the machine's: sysctl fs.file-max".into(),
+        libc::ENOMEM => "; memory, address space (ulimit -v, RLIMIT_AS) or mappings (sysctl vm.max_map_count) are \
+                         used up: free some, or raise the limit"
+            .into(),
+        libc::ENOSPC => "; the file system, or the memory behind it, is full".into(),
+        libc::EFBIG => "; files may not be that large: raise the limit (ulimit -f, RLIMIT_FSIZE)".into(),
+        _ => String::new(),
     }
 }
 

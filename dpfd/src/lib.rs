@@ -31,6 +31,8 @@ pub mod sys;
 
 #[cfg(not(loom))]
 pub use addr::{Addr, Dpid, Nid};
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use endpoint::AsyncEndpoint;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, Message, Stat};
 #[cfg(not(loom))]

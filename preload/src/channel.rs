@@ -297,6 +297,7 @@ fn base_position(fd: i32, c: &Conn) -> bool {
     let Some(at) = tcp::consumed(fd) else { return false };
     c.rx_kernel.store(at, Ordering::Relaxed);
     c.rx_data.store(0, Ordering::Relaxed);
+    c.rx_counted.store(0, Ordering::Relaxed);
     receiving(c).rx.consumed.store(at, Ordering::Relaxed);
     true
 }

@@ -20,6 +20,8 @@ struct Door {
     port: AtomicU32,
     /// Descriptors of the TCP listener in this process.
     refs: AtomicU32,
+    /// The process that opened it.
+    pid: AtomicU32,
 }
 
 /// A client process's arena, mapped here.
@@ -31,8 +33,9 @@ struct Guest {
     inode: AtomicU64,
 }
 
-static OPEN: [Door; DOORS] =
-    [const { Door { fd: AtomicI32::new(-1), port: AtomicU32::new(0), refs: AtomicU32::new(0) } }; DOORS];
+static OPEN: [Door; DOORS] = [const {
+    Door { fd: AtomicI32::new(-1), port: AtomicU32::new(0), refs: AtomicU32::new(0), pid: AtomicU32::new(0) }
+}; DOORS];
 static MET: [Guest; GUESTS] = [const {
     Guest {
         arena: AtomicUsize::new(0),
@@ -45,6 +48,8 @@ static MET: [Guest; GUESTS] = [const {
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 /// Introductions whose hello had not come yet.
 static WAITING: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
+/// Whose place the next one takes when there is no free one.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Threads walking the guests; nobody unmaps while there are any.
 static WALKERS: AtomicU32 = AtomicU32::new(0);
 /// One thread at a time receives hellos.
@@ -75,15 +80,19 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !may {
         return none;
     }
-    let Some(i) = (0..DOORS)
-        .find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
-    else {
+    let free = || {
+        (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    };
+    let left =
+        || OPEN.iter().find(|d| d.fd.load(Ordering::Acquire) >= 0 && d.refs.load(Ordering::Relaxed) == 0);
+    let Some(i) = free().or_else(|| left().and_then(|d| (close(d), free()).1)) else {
         return none;
     };
     match listen(addr) {
         Some(door) => {
             OPEN[i].port.store(u32::from(addr.port), Ordering::Relaxed);
             OPEN[i].refs.store(1, Ordering::Relaxed);
+            OPEN[i].pid.store(raw::getpid(), Ordering::Relaxed);
             OPEN[i].fd.store(door, Ordering::Release);
             fdtable::mark_internal(door);
             fdtable::Entry::Listener(i as u32 + 1)
@@ -126,14 +135,19 @@ pub fn retain(i: u32) {
 /// A descriptor of the listener is closed; with the last one, the door closes.
 pub fn release(i: u32) {
     let Some(d) = i.checked_sub(1).and_then(|i| OPEN.get(i as usize)) else { return };
-    if d.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-        let fd = d.fd.load(Ordering::Acquire);
-        if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
-        }
-        d.fd.store(-1, Ordering::Release);
+    // A child that serves one connection has no use for the listener, but its client may come through the door yet.
+    if d.refs.fetch_sub(1, Ordering::AcqRel) == 1 && d.pid.load(Ordering::Relaxed) == raw::getpid() {
+        close(d);
     }
+}
+
+fn close(d: &Door) {
+    let fd = d.fd.load(Ordering::Acquire);
+    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
+        fdtable::set(fd, fdtable::Entry::None);
+        raw::close(fd);
+    }
+    d.fd.store(-1, Ordering::Release);
 }
 
 /// While it lives, no guest's arena is unmapped.
@@ -235,13 +249,8 @@ fn greet(conn: i32) -> bool {
         // SAFETY: just received, ours alone; closed on drop.
         (Some(cred), Ok(fd)) => admit(unsafe { OwnedFd::from_raw_fd(fd) }, &cred),
         (_, Err(intro::Bad::Late)) => {
-            let free =
-                |w: &&AtomicI32| w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            if WAITING.iter().any(|w| free(&w)) {
-                fdtable::mark_internal(conn);
-                return false;
-            }
-            false
+            put_aside(conn);
+            return false;
         }
         (_, Err(bad)) => {
             state::count(if bad == intro::Bad::Version { Reason::Version } else { Reason::Corrupt });
@@ -250,6 +259,21 @@ fn greet(conn: i32) -> bool {
     };
     raw::close(conn);
     admitted
+}
+
+/// Keeps a connection for the next look. Those that never say anything must not keep out one that was only
+/// interrupted, so where all places are taken one of them goes.
+fn put_aside(conn: i32) {
+    fdtable::mark_internal(conn);
+    let free = |w: &AtomicI32| w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if WAITING.iter().any(free) {
+        return;
+    }
+    let old = WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()].swap(conn, Ordering::AcqRel);
+    if old >= 0 {
+        fdtable::set(old, fdtable::Entry::None);
+        raw::close(old);
+    }
 }
 
 /// Maps a client's arena.

@@ -7,7 +7,7 @@
 //! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
 //! program may not have: it is looked for when it is called, and may not be there.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, non_snake_case)]
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void, CStr};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -247,6 +247,8 @@ hooks! {
     guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
     sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
     quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
+    sleep fn _Fork() -> libc::pid_t = ops::fork::fork;
+    sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
     // input and output where no hook is
     guest fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int = ops::aside::io_uring_setup;
     guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::aside::io_uring_queue_init;

@@ -8,10 +8,11 @@
 //!
 //! It may not be able to: it has closed, or ended, or is back on TCP already with a rest in the ring. So while
 //! there is something in the ring, the connection stays live for the calls that see it, and they read that rest,
-//! or follow it onto TCP. Only who never looks again, an executed program or stdio, misses it.
+//! or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it.
 
 use core::sync::atomic::Ordering;
 
+use dpfd::edge::ring::{Cursor, Pos};
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
@@ -21,11 +22,61 @@ use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::{option, took};
 use crate::walk::Walk;
-use crate::{hooks, rx, state, tx};
+use crate::{hooks, relay, rx, state, tx};
 
-/// Takes the connection behind `fd` to plain TCP for good.
-pub fn leave(fd: i32, why: Reason) {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
+/// What a receiver that left had not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// Something: its sender puts it on TCP when it looks.
+    Rest,
+    /// Something that its sender cannot put there.
+    Stranded,
+}
+
+/// How often, and how long at a time, whoever gives a descriptor away waits for a sender to take the rest back, ns.
+const LOOKS: u32 = 50;
+const LOOK: u32 = 100_000;
+
+/// Somebody who does not see channels gets the connection behind `fd`: the descriptor to give, which is the end
+/// of a relay where the sender cannot put on TCP what is unread, or does not. If there can be no relay either, the connection
+/// is reset: the stranger must not take a part for the whole.
+pub fn give(fd: i32, why: Reason) -> i32 {
+    let Some(i) = fdtable::conn(fd) else { return fd };
+    if let Some(end) = relay::end(i) {
+        return end;
+    }
+    let left = leave(fd, why);
+    let Some(family) = state::family() else { return fd };
+    let c = family.conn(i);
+    let taken_back = || {
+        // A sender that waits for this connection takes it back at once; one that does something else may not for long.
+        (0..LOOKS).any(|_| {
+            raw::nap(LOOK);
+            rx::locked(family, fd, c, || !rx::unread(fd, c, &channel::receiving(c))) == Some(true)
+        })
+    };
+    if left == Left::Nothing || (left == Left::Rest && taken_back()) {
+        return fd;
+    }
+    relay::start(family, fd, i).unwrap_or_else(|| {
+        tx::reset(fd, family.conn(i), why);
+        fd
+    })
+}
+
+/// The same for the number `fd` itself.
+pub fn give_number(fd: i32, why: Reason) {
+    let end = give(fd, why);
+    if end != fd {
+        relay::put_at(end, fd);
+    }
+}
+
+/// Takes the connection behind `fd` to plain TCP for good; what is left in the ring, calls that see the channel get.
+pub fn leave(fd: i32, why: Reason) -> Left {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
     let c = family.conn(i);
     match c.stage() {
         Stage::Candidate | Stage::Offered => option::plain(c, why),
@@ -54,22 +105,19 @@ pub fn leave(fd: i32, why: Reason) {
             if slot {
                 channel::check_live(family, fd, c);
             }
-            gone(c, !slot || live(family, fd, c, why) || c.stage() != Stage::Live);
+            if slot && c.stage() == Stage::Live {
+                return live(family, fd, c, why);
+            }
+            c.set_stage(Stage::Plain);
         }
-        Stage::Live => gone(c, live(family, fd, c, why)),
+        Stage::Live => return live(family, fd, c, why),
         _ => {}
     }
+    Left::Nothing
 }
 
-/// Plain TCP for every call, unless something in the ring is still to be read.
-fn gone(c: &Conn, entirely: bool) {
-    if entirely {
-        c.set_stage(Stage::Plain);
-    }
-}
-
-/// Whether everything of the peer's is on TCP now, or was read.
-fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> bool {
+/// Plain TCP for every call, unless something is still to be read, or put there, before that.
+fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     let again = c.has(Conn::TX_TCP);
     if !again {
         c.reason.store(why as u32, Ordering::Relaxed);
@@ -92,14 +140,22 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> bool {
     c.tx_lock.unlock();
     c.rx_lock.lock(state::me(), family);
     rx::drain_for_close(fd, c, &inward);
-    let rest = rx::unread(fd, c, &inward) || bells_left(c, &inward);
+    let rest = rx::unread(fd, c, &inward);
+    let bells = bells_left(c, &inward);
     c.rx_lock.unlock();
     // What the program asked of TCP holds again.
     let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     if c.has(Conn::CORK) {
         let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
     }
-    !rest
+    if !rest && !bells && !c.has(Conn::PUSHED) {
+        c.set_stage(Stage::Plain);
+    }
+    match rest {
+        false => Left::Nothing,
+        true if inward.tx.can_take_back() && !rx::ended(fd) => Left::Rest,
+        true => Left::Stranded,
+    }
 }
 
 /// Whether bells that were counted are not here yet. Under the lock.
@@ -115,50 +171,90 @@ fn bells_left(c: &Conn, inward: &End) -> bool {
 /// sender's lock. After a FIN nothing can: then it stays where it is.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
     if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
-        let mut at = stream::freeze(&out.rx.cursor);
+        let at = stream::freeze(&out.rx.cursor);
         // Data is data again from here on: told before the first of it is there.
         out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
-        let end = c.tail().pos;
-        let mut buf = [0u8; 4096];
-        while at.pos != end {
-            let mut w = Walk::one(buf.as_mut_ptr(), buf.len());
-            let Ok(n) = stream::retrieve(&out.ring, &mut at, &mut w) else { break };
-            if let Err(e) = put_on_tcp(fd, &buf[..n]) {
-                // W13: the program's next call gets it.
-                c.error.store(e as u32, Ordering::Relaxed);
-                break;
-            }
-            if n == 0 {
-                break;
-            }
-            c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
-        }
+        take_back(fd, c, out, at);
         c.back.fetch_add(1, Ordering::Relaxed);
     }
     c.set(Conn::TX_TCP);
 }
 
-/// Waits of 100 ms for room on TCP before the connection is given up.
-const PATIENCE: u32 = 50;
+/// The same right after a hand-back: nothing was put on TCP since, so the rest of the ring still comes before it.
+pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
+    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) {
+        take_back(fd, c, out, stream::freeze(&out.rx.cursor));
+    }
+    c.set(Conn::TX_TCP);
+}
 
-/// All of it: the program's send returned long ago. Waits for room, but not for ever: the peer may be leaving
-/// as well, and read nothing until it has.
-fn put_on_tcp(fd: i32, mut bytes: &[u8]) -> Result<(), i32> {
-    let mut waits = 0;
-    while !bytes.is_empty() {
-        // SAFETY: the buffer.
-        match unsafe { raw::send(fd, bytes.as_ptr(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
-            Ok(n) => bytes = &bytes[n..],
-            Err(libc::EAGAIN | libc::EINTR) if waits < PATIENCE => {
-                waits += 1;
-                let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-                // SAFETY: one entry.
-                let _ = took(unsafe { hooks::poll::real()(&mut p, 1, 100) } as isize);
+/// What was in the ring, on its way to TCP.
+struct Back<'a> {
+    out: &'a End,
+    at: Cursor,
+    end: Pos,
+    buf: [u8; 4096],
+    /// What of `buf` is still to be sent.
+    rest: core::ops::Range<usize>,
+}
+
+impl Back<'_> {
+    /// Goes on, and waits `patience` ms at a time for room. EAGAIN: there was none.
+    fn go(&mut self, fd: i32, patience: i32) -> Result<(), i32> {
+        loop {
+            while !self.rest.is_empty() {
+                let left = &self.buf[self.rest.clone()];
+                // SAFETY: the buffer.
+                match unsafe {
+                    raw::send(fd, left.as_ptr(), left.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+                } {
+                    Ok(n) => self.rest.start += n,
+                    Err(libc::EINTR) => {}
+                    Err(libc::EAGAIN) => {
+                        let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                        // SAFETY: one entry.
+                        if took(unsafe { hooks::poll::real()(&mut p, 1, patience) } as isize) == Ok(0) {
+                            return Err(libc::EAGAIN);
+                        }
+                    }
+                    Err(e) => return Err(e),
+                }
             }
-            Err(e) => return Err(e),
+            if self.at.pos == self.end {
+                return Ok(());
+            }
+            let mut w = Walk::one(self.buf.as_mut_ptr(), self.buf.len());
+            match stream::retrieve(&self.out.ring, &mut self.at, &mut w) {
+                Ok(n) if n > 0 => self.rest = 0..n,
+                _ => return Err(libc::ECONNRESET),
+            }
         }
     }
-    Ok(())
+}
+
+/// How long a call waits for room on TCP before it leaves that to a process of its own, ms.
+const MOMENT: i32 = 5;
+/// How long it waits if there can be none, ms.
+const PATIENCE: i32 = 5000;
+
+/// The program's send returned long ago, and its call now may be any, so it does not wait for room: the peer may be
+/// leaving as well, and read nothing until it has. Under the sender's lock.
+fn take_back(fd: i32, c: &Conn, out: &End, at: Cursor) {
+    let mut back = Back { out, at, end: c.tail().pos, buf: [0; 4096], rest: 0..0 };
+    let mut result = back.go(fd, MOMENT);
+    if let (Err(libc::EAGAIN), Some(family)) = (result, state::family()) {
+        if relay::push(family, fd, c, |fd| back.go(fd, -1)) {
+            return;
+        }
+        result = back.go(fd, PATIENCE);
+    }
+    match result {
+        Ok(()) => {}
+        // The stranger must not take a part for the whole.
+        Err(libc::EAGAIN) => tx::reset(fd, c, Reason::PeerLeft),
+        // W13: the program's next call gets it. What the peer sent before may still be read.
+        Err(e) => c.error.store(e as u32, Ordering::Relaxed),
+    }
 }
 
 /// The peer left: follows it. Under the sender's lock.
@@ -182,34 +278,60 @@ pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
 }
 
 /// Before a FIN: if the peer left, what it has not read goes onto TCP while that is possible.
-pub fn before_end(fd: i32) {
-    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        follow_if_left(family, fd, family.conn(i));
+pub fn before_end(family: Family, fd: i32, c: &Conn) {
+    if c.stage() == Stage::Live {
+        channel::sending(c).tx.will_end();
+        follow_if_left(family, fd, c);
     }
 }
 
-/// Before this process becomes, or starts, another program: channels it would inherit leave.
+/// Before this process starts another program beside itself: channels that one would inherit leave.
+pub fn before_spawn() {
+    walk(|fd, _| {
+        leave(fd, Reason::Exec);
+    });
+}
+
+/// Before this process becomes another program.
 pub fn before_exec() {
-    if state::family().is_none() {
-        return;
-    }
-    let stays = |fd: i32| raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0);
-    let mut kept = [0u64; 3];
-    for (fd, cookie) in kept.iter_mut().enumerate() {
-        // A child of vfork may have put a connection here without our seeing it.
-        if stays(fd as i32) && !matches!(fdtable::get(fd as i32), Entry::Conn(_)) {
-            *cookie = tcp::cookie(fd as i32).unwrap_or(0);
+    walk(|fd, standard| {
+        let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
+        let mine = !state::is_borrowed_memory() && channel::exclusive(family, family.conn(i));
+        // Where others have it as well, they read the rest of the ring, unless it is about to be a standard stream.
+        if !mine && standard == 0 {
+            leave(fd, Reason::Exec);
+            return;
         }
-    }
-    fdtable::each(|fd, e| {
-        if matches!(e, Entry::Conn(_)) {
-            let here = kept != [0; 3] && tcp::cookie(fd).is_some_and(|k| kept.contains(&k));
-            if here || stays(fd) {
-                leave(fd, Reason::Exec);
-            } else {
-                // The kernel may close it without a word.
-                before_end(fd);
+        let end = give(fd, Reason::Exec);
+        if end != fd {
+            for k in (0..3).filter(|k| standard & 1 << k != 0 && *k != fd) {
+                relay::put_at(end, k);
             }
+            relay::put_at(end, fd);
+        }
+    });
+}
+
+/// Calls `f` for every connection that a program started now would have; with it, the standard streams that are
+/// the same connection, a bit each.
+fn walk(f: impl Fn(i32, u32)) {
+    let Some(family) = state::family() else { return };
+    let stays = |fd: i32| raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0);
+    // A child of vfork may have put a connection there without our seeing it.
+    let unseen = |fd: i32| stays(fd) && !matches!(fdtable::get(fd), Entry::Conn(_));
+    let standard = [0, 1, 2].map(|fd| if unseen(fd) { tcp::cookie(fd).unwrap_or(0) } else { 0 });
+    fdtable::each(|fd, e| {
+        let Entry::Conn(i) = e else { return };
+        let mut bits = u32::from(fd < 3) << (fd & 3);
+        if standard != [0; 3] {
+            let cookie = tcp::cookie(fd).unwrap_or(u64::MAX);
+            bits |= (0..3).filter(|&k| standard[k] == cookie).fold(0, |b, k| b | 1 << k);
+        }
+        if bits != 0 || stays(fd) {
+            f(fd, bits);
+        } else {
+            // The kernel may close it without a word.
+            follow_if_left(family, fd, family.conn(i));
         }
     });
 }

@@ -16,6 +16,7 @@ mod intro;
 mod leave;
 mod life;
 mod ops;
+mod relay;
 mod rx;
 mod start;
 mod state;

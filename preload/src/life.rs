@@ -9,7 +9,7 @@ use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, leave, rx, state};
+use crate::{channel, client, door, epoll, leave, relay, rx, state};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -42,6 +42,7 @@ pub fn forget_stale(fd: i32) {
                 epoll::forget(fd);
                 let refs = fdtable::refs(i);
                 if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    relay::forget(i);
                     abandon(i);
                 }
             }
@@ -67,14 +68,17 @@ fn drop_ref(fd: i32, i: u32) {
     if fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) != 1 {
         return;
     }
+    relay::forget(i);
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    let last = channel::exclusive(family, c);
+    let mut last = channel::exclusive(family, c);
     if c.stage() == Stage::Live {
         if last {
-            leave::follow_if_left(family, fd, c);
+            leave::before_end(family, fd, c);
+            // What it took back may be in the hands of a process of its own.
+            last = channel::exclusive(family, c);
             // Who left has given the socket to others: how it ends is not for us to say.
-            if !channel::receiving(c).word.is_raw() {
+            if last && !channel::receiving(c).word.is_raw() {
                 farewell(family, fd, c);
             }
         } else {
@@ -153,7 +157,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Conn(i));
             if (0..=2).contains(&new) {
                 // A connection as standard input or output: stdio uses it inside itself.
-                leave::leave(new, Reason::Stdio);
+                leave::give_number(new, Reason::Stdio);
             }
         }
         Entry::Listener(i) => {
@@ -172,17 +176,29 @@ pub fn copied(old: i32, new: i32) {
 /// What the parent prepared for its child; between prepare and child nothing else runs in this thread.
 static RESERVED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
-/// pthread_atfork, before: the child gets a member number and every connection we hold.
+/// pthread_atfork, before.
 pub unsafe extern "C" fn prepare_fork_c() {
-    RESERVED.store(0, Ordering::Relaxed);
-    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    RESERVED.store(prepare_fork().map_or(0, |n| n + 1), Ordering::Release);
+}
+
+/// Before a fork: the child gets a member number and every connection we hold. None: there is none to have, or
+/// nothing to share.
+pub fn prepare_fork() -> Option<u32> {
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
     // SAFETY: no arguments, no failure.
     let uid = unsafe { libc::geteuid() };
     // Until the child says who it is, the entry is ours: alive while we are.
     let Some(n) = (0..MEMBERS as u32)
         .find(|&n| n != me && family.member(n as usize).reserve(raw::getpid(), uid, state::program()))
     else {
-        return;
+        // Nobody could tell when the child is through with them.
+        fdtable::each(|fd, e| {
+            if let Entry::Conn(i) = e {
+                leave::leave(fd, Reason::Shared);
+                family.conn(i).set(Conn::UNCOUNTED);
+            }
+        });
+        return None;
     };
     let bit = 1u64 << n;
     for c in held(family, me) {
@@ -191,7 +207,17 @@ pub unsafe extern "C" fn prepare_fork_c() {
             s.shared.store(1, Ordering::Relaxed);
         }
     }
-    RESERVED.store(n + 1, Ordering::Release);
+    Some(n)
+}
+
+/// There is no child after all.
+pub fn forget_fork(n: Option<u32>) {
+    let (Some(n), Some(family)) = (n, state::family()) else { return };
+    let high = family.header().high.load(Ordering::Acquire);
+    for i in (0..high).filter(|&i| family.in_use(i)) {
+        family.conn(i).holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    }
+    family.member(n as usize).clear();
 }
 
 fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
@@ -204,12 +230,16 @@ fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
 
 /// pthread_atfork, in the child.
 pub unsafe extern "C" fn child_of_fork_c() {
-    let n = RESERVED.swap(0, Ordering::AcqRel);
+    child_of_fork(RESERVED.swap(0, Ordering::AcqRel).checked_sub(1));
+}
+
+/// After a fork, in the child.
+pub fn child_of_fork(n: Option<u32>) {
     epoll::inherited();
     client::inherited();
     door::inherited();
     dpfd::family::forked();
-    if let (Some(n), Some(family)) = (n.checked_sub(1), state::family()) {
+    if let (Some(n), Some(family)) = (n, state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);
     }
@@ -220,7 +250,6 @@ pub unsafe extern "C" fn child_of_fork_c() {
 pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
     c.reason.store(why as u32, Ordering::Relaxed);
     c.set(Conn::TX_TCP);
-    let _ = fd;
     if c.stage() != Stage::Live {
         return;
     }
@@ -230,7 +259,7 @@ pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
     }
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
-        crate::tx::hand_back(c, &tx);
+        crate::tx::hand_back(fd, c, &tx);
     }
     c.tx_lock.unlock();
 }

@@ -25,10 +25,10 @@ pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{settle, Settled};
+pub use settle::{ended, settle, Settled};
 use spin::look_a_while;
 pub use spin::{may_spin, spin_until};
-use step::step;
+use step::{step, GOING_ON};
 
 /// What one step brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,14 @@ pub enum Step {
 pub fn hint(c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
     (in_ring(r) && stream::waiting(&rx.ring, &rx.rx.cursor)) || rx.tx.moved(r)
+}
+
+/// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.
+pub fn counted(c: &Conn) -> bool {
+    let at = c.rx_kernel.load(Ordering::Relaxed);
+    !in_ring(c.rx_epoch.load(Ordering::Relaxed))
+        && c.rx_counted.load(Ordering::Relaxed) > at
+        && at >= c.rx_data.load(Ordering::Relaxed)
 }
 
 /// The fast path: what is in the ring right now. `None`: take the long way.
@@ -77,7 +85,7 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
 fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
     let mut sum = 0;
     while w.left() > 0 {
-        match step(family, fd, c, w, 0) {
+        match step(family, fd, c, w, GOING_ON) {
             Step::Got(n) => sum += n,
             _ => break,
         }
@@ -121,7 +129,8 @@ pub fn receive(
     let peeking = flags & libc::MSG_PEEK != 0;
     let mut peeked = (0, More::Came);
     loop {
-        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags) } {
+        let going = if sum > 0 { GOING_ON } else { 0 };
+        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags | going) } {
             Step::Got(n) if peeking => {
                 let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
                 if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {
@@ -235,6 +244,6 @@ fn verdict(c: &Conn, e: i32) -> Step {
 
 /// The peer wrote what no honest peer writes: the connection is reset (ECONNRESET), nothing else.
 fn broken(fd: i32, c: &Conn) -> Step {
-    crate::tx::reset(fd, c);
+    crate::tx::reset(fd, c, dpfd::family::Reason::Corrupt);
     Step::Err(libc::ECONNRESET)
 }

@@ -28,6 +28,7 @@ fn prepare() {
         return;
     }
     crate::hooks::warm();
+    state::prepare_clock();
     // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
     let Ok(found) = dpfd::config::load() else { return };
     let name = std::env::args_os().next().unwrap_or_default();
@@ -48,7 +49,7 @@ fn prepare() {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }
     state::CPUS.store(dpfd::sys::process::cpus() as u32, Ordering::Relaxed);
-    if !state::prepare_self() || !fdtable::prepare() {
+    if !state::prepare_self() || !fdtable::prepare() || !crate::relay::prepare() {
         return;
     }
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.

@@ -5,7 +5,7 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 
 use dpfd::edge::bell::Owed;
 use dpfd::edge::switch::in_ring;
@@ -147,22 +147,38 @@ pub fn send(
         return Err(pending as i32);
     }
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
-    enter(family, fd, c)?;
-    match locked(fd, c, w, flags, blocking) {
-        Ok(Then::Done(n)) => {
-            c.tx_lock.unlock();
-            Ok(n)
+    let mut sum = 0;
+    let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
+    loop {
+        if c.has(Conn::PUSHED) {
+            if let Err(e) = pushed_out(family, fd, c, blocking) {
+                return begun(sum, e);
+            }
         }
-        Err(e) => {
-            c.tx_lock.unlock();
-            Err(e)
-        }
-        Ok(Then::Kernel(sent)) => {
-            let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
-            match in_kernel(c, blocking, || kernel(w, flags)) {
-                Ok(n) => Ok(sent + n),
-                Err(_) if sent > 0 => Ok(sent),
-                Err(e) => Err(e),
+        enter(family, fd, c)?;
+        let then = locked(fd, c, w, flags, blocking);
+        match then {
+            // A receiver that left: what follows it must wait.
+            Ok(Then::Kernel(n)) if c.has(Conn::PUSHED) => {
+                c.tx_lock.unlock();
+                sum += n;
+            }
+            Ok(Then::Kernel(n)) => {
+                let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
+                return match in_kernel(c, blocking, || kernel(w, flags)) {
+                    Ok(more) => Ok(sum + n + more),
+                    Err(e) => begun(sum + n, e),
+                };
+            }
+            Ok(Then::Done(n)) => {
+                c.tx_lock.unlock();
+                return Ok(sum + n);
+            }
+            Err(e) => {
+                c.tx_lock.unlock();
+                if e != libc::EAGAIN || !c.has(Conn::PUSHED) {
+                    return begun(sum, e);
+                }
             }
         }
     }
@@ -179,14 +195,43 @@ pub fn by_kernel(
     if pending != 0 {
         return Err(pending as i32);
     }
-    enter(family, fd, c)?;
-    match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
-        // It may wait for what it sends as well as for room, whatever the socket's own flag says.
-        Ok(_) => in_kernel(c, true, kernel),
-        Err(e) => {
-            c.tx_lock.unlock();
-            Err(e)
+    loop {
+        if c.has(Conn::PUSHED) {
+            pushed_out(family, fd, c, true)?;
         }
+        enter(family, fd, c)?;
+        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
+            _ if c.has(Conn::PUSHED) => c.tx_lock.unlock(),
+            // It may wait for what it sends as well as for room, whatever the socket's own flag says.
+            Ok(_) => return in_kernel(c, true, kernel),
+            Err(e) => {
+                c.tx_lock.unlock();
+                return Err(e);
+            }
+        }
+    }
+}
+
+/// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait.
+#[cold]
+fn pushed_out(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
+    while c.has(Conn::PUSHED) {
+        if !family.member(c.pusher.load(Ordering::Acquire) as usize).alive() && c.has(Conn::PUSHED) {
+            reset(fd, c, Reason::PeerLeft);
+            c.clear(Conn::PUSHED);
+            return Err(libc::ECONNRESET);
+        }
+        if !blocking {
+            return Err(libc::EAGAIN);
+        }
+        raw::nap(NAP);
+        let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one entry.
+        crate::ops::took(unsafe { crate::hooks::poll::real()(&mut p, 1, 100) } as isize)?;
+    }
+    match c.error.swap(0, Ordering::Relaxed) {
+        0 => Ok(()),
+        e => Err(e as i32),
     }
 }
 
@@ -225,10 +270,14 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
+    if c.has(Conn::PUSHED) {
+        return Err(libc::EAGAIN);
+    }
     let tx = channel::sending(c);
     if tx.word.is_raw() {
         crate::leave::follow(fd, c, &tx);
         return match c.error.swap(0, Ordering::Relaxed) {
+            0 if c.has(Conn::PUSHED) => Err(libc::EAGAIN),
             0 => Ok(Then::Kernel(0)),
             e => Err(e as i32),
         };
@@ -240,12 +289,12 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     }
     if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {
-            hand_back(c, &tx);
+            hand_back(fd, c, &tx);
         }
         return Ok(Then::Kernel(0));
     }
     if ring && chaos(c) {
-        hand_back(c, &tx);
+        hand_back(fd, c, &tx);
         ring = false;
     } else if !ring {
         ring = to_ring(fd, c, &tx);
@@ -283,7 +332,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(_) => {
-                reset(fd, c);
+                reset(fd, c, Reason::Corrupt);
                 return Err(libc::ECONNRESET);
             }
         }
@@ -292,7 +341,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     if w.left() == 0 {
         return Ok(Then::Done(sent));
     }
-    hand_back(c, tx);
+    hand_back(fd, c, tx);
     Ok(Then::Kernel(sent))
 }
 
@@ -328,9 +377,14 @@ fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
 }
 
 /// E7: the ring ends here; data is data again on TCP. Under the lock.
-pub fn hand_back(c: &Conn, tx: &End) {
+pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
     c.back.fetch_add(1, Ordering::Relaxed);
+    // A receiver that left before it could see that counts on us to take back what it has not read.
+    fence(Ordering::SeqCst);
+    if tx.word.is_raw() {
+        crate::leave::clear_behind(fd, c, tx);
+    }
 }
 
 /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
@@ -372,10 +426,10 @@ fn mend(fd: i32, c: &Conn) {
     }
 }
 
-/// The peer is not honest, or memory is not what it should be: the connection ends, loudly.
-pub fn reset(fd: i32, c: &Conn) {
-    c.reason.store(Reason::Corrupt as u32, Ordering::Relaxed);
-    state::count(Reason::Corrupt);
+/// The peer is not honest, memory is not what it should be, or bytes would be missing: the connection ends, loudly.
+pub fn reset(fd: i32, c: &Conn, why: Reason) {
+    c.reason.store(why as u32, Ordering::Relaxed);
+    state::count(why);
     if let Some(s) = channel::slot(c) {
         s.kill(c.generation.load(Ordering::Relaxed));
     }

@@ -20,6 +20,10 @@ same_everywhere! {
     slow_reader_with_select => Pair::c("buffering").arg("slow_select");
     slow_reader_with_epoll => Pair::c("buffering").arg("slow_epoll");
     slow_reader_with_edges => Pair::c("buffering").arg("slow_edge");
+    notices_of_sends_without_copies => Pair::c("queues").arg("zerocopy");
+    time_stamps_of_sends => Pair::c("queues").arg("stamps");
+    urgent_bytes => Pair::c("queues").arg("urgent");
+    urgent_bytes_in_line => Pair::c("queues").arg("inline");
     connect_nonblocking => Pair::c("connect_modes").arg("nonblocking");
     connect_refused => Pair::c("connect_modes").arg("refused");
     connect_refused_nonblocking => Pair::c("connect_modes").arg("nonblocking_refused");

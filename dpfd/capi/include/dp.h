@@ -25,12 +25,13 @@ extern "C" {
 #define DP_MESSAGE_MAX (16 << 20)
 
 /* Endpoint `dpid`, 1 to 65535, on this node; 0: any free one. Below 1024 CAP_NET_BIND_SERVICE is needed. The
- * descriptor blocks and stays open over exec, as with open(2).
+ * descriptor blocks and stays open over exec, as with open(2); the endpoint itself ends with the program that opened
+ * it, by exec too.
  * EINVAL, EADDRINUSE, EACCES, ENFILE, EMFILE. */
 int dp_open(int dpid);
 
 /* The default destination: node `nid` (0: this one), endpoint `dpid`. It need not exist yet.
- * EINVAL, EHOSTUNREACH, EOPNOTSUPP (another process's endpoint). */
+ * EINVAL, EHOSTUNREACH, EOPNOTSUPP (another process's endpoint), EAGAIN (see dp_target(3)). */
 int dp_target(int fd, int nid, int dpid);
 
 /* Sends one message of 0 to DP_MESSAGE_MAX bytes to the target; returns `len`. No system call, unless the receiver
@@ -71,6 +72,8 @@ int dp_close(int fd);
 #define DP_OPT_NONBLOCK 2
 /* 0: nothing is lost. Other values: EOPNOTSUPP. */
 #define DP_OPT_RELIABILITY 3
+/* 1: a write(2) is never overtaken by a dp_write() after it; each dp_write() costs a system call then. */
+#define DP_OPT_ORDER 4
 
 /* Sets an option. EINVAL: there is no such option, or not with this value. */
 int dp_option(int fd, int option, long value);
@@ -84,10 +87,10 @@ typedef struct dpstat {
     uint32_t target_dpid;    /* the target; 0: none */
     uint64_t sent;           /* messages handed to their receivers */
     uint64_t sent_bytes;
-    uint64_t received;       /* messages taken from the edges that are open now */
+    uint64_t received;       /* messages that dp_read() returned */
     uint64_t received_bytes;
     uint64_t lent;           /* messages that dp_read() returned and dp_fsync() did not release */
-    int64_t next_len;        /* bytes of the next message; -1: none is there */
+    int64_t next_len;        /* bytes of the next message in the pool; -1: none is there */
     uint64_t pool;           /* bytes; 0: none yet */
     uint64_t pool_left;      /* bytes of it that no sender has */
     uint64_t edges;          /* senders with an edge into the pool */

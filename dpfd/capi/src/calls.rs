@@ -56,7 +56,7 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_target(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
     let target = || {
-        let set = |own: &Use| own.set_target(address(nid, dpid)?);
+        let set = |own: &Use| own.set_target(fd, address(nid, dpid)?);
         table::on(fd, Way::Out, set, |_| Err(Fault::OnlyOpener(fd)))
     };
     thread::guarded(target).map_or(-1, |()| 0)

@@ -54,6 +54,7 @@ const _: () = assert!(size_of::<usize>() != 8 || size_of::<DpStat>() == FIRST_ST
 const OPT_SPIN: c_int = 1;
 const OPT_NONBLOCK: c_int = 2;
 const OPT_RELIABILITY: c_int = 3;
+const OPT_ORDER: c_int = 4;
 
 /// See dp_mmap(3).
 ///
@@ -92,6 +93,11 @@ pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
             (OPT_NONBLOCK, 0 | 1) => set_nonblocking(fd, value == 1),
             (OPT_RELIABILITY, 0) => Ok(0),
             (OPT_RELIABILITY, _) => Err(Fault::NoOption(option)),
+            (OPT_ORDER, 1) => {
+                let Found::Own(own) = found else { return Err(Fault::OnlyOpener(fd)) };
+                own.keep_order();
+                Ok(0)
+            }
             _ => Err(Error::BadOption(option).into()),
         }
     };

@@ -9,6 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::segment::sealed_len;
 
+/// Longest message, bytes.
+pub const MAX_MESSAGE: usize = 16 << 20;
+
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
 
 /// Memory with a copy of `msg`, sealed for good.
@@ -29,6 +32,21 @@ pub fn make(msg: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Such memory, from somebody else: its seals are as they should be, and its length is 1 to [`MAX_MESSAGE`].
+///
+/// # Errors
+///
+/// EBADMSG when it is no such memory.
+pub fn check(fd: &OwnedFd) -> io::Result<usize> {
+    let len = sealed_len(fd.as_fd())?;
+    // SAFETY: F_GET_SEALS takes no argument.
+    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals & libc::F_SEAL_WRITE == 0 || len == 0 || len > MAX_MESSAGE {
+        return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+    }
+    Ok(len)
+}
+
 /// Such a message, mapped read-only.
 #[derive(Debug)]
 pub struct Far {
@@ -42,18 +60,13 @@ unsafe impl Send for Far {}
 unsafe impl Sync for Far {}
 
 impl Far {
-    /// Maps what a sender made; its seals are checked first, its length against `most`.
+    /// Maps what a sender made, after the same [`check`].
     ///
     /// # Errors
     ///
-    /// EBADMSG when it is no such memory; else those of mmap(2).
-    pub fn open(fd: OwnedFd, most: usize) -> io::Result<Far> {
-        let len = sealed_len(fd.as_fd())?;
-        // SAFETY: F_GET_SEALS takes no argument.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals & libc::F_SEAL_WRITE == 0 || len == 0 || len > most {
-            return Err(io::Error::from_raw_os_error(libc::EBADMSG));
-        }
+    /// EBADMSG when it is no such memory; else those of mmap(2): ENOMEM.
+    pub fn open(fd: &OwnedFd) -> io::Result<Far> {
+        let len = check(fd)?;
         // SAFETY: a new mapping, where the kernel chooses.
         let base = unsafe {
             libc::mmap(core::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)

@@ -1,59 +1,62 @@
 //! The one page of an endpoint in pool mode that all its senders share: is its receiver asleep?
 //!
-//! ```text
-//!   line 0   asleep | taken       one group for all edges (bell.rs): a burst over many edges is one bell
-//!   line 1   bells                bells and messages put on the endpoint's descriptor, in all, modulo 2^32
-//! ```
-//!
-//! PROTOCOLS U3: one wake word per endpoint, in the order of W4. The receiver says ASLEEP, fences, looks at
-//! every edge again, sleeps; a sender publishes, fences, loads, and the one that clears ASLEEP rings. The count
-//! of bells tells a receiver that looks by itself to look at its descriptor, too.
+//! The receiver maps it before it seals it against every later writer, so the word in it ([`Arm`]) is the
+//! receiver's alone: the kernel gives senders no way to map the page for writing, whoever they are.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::bell::Group;
-use super::ring::LINE;
-use super::segment::{map_flat, sealed_len, sealed_memory};
-use crate::sync::{AtomicU32, Ordering};
+use super::arm::{Arm, Rung};
+use super::segment::{map_flat, map_to_read, memory, sealed_len};
 
 /// Bytes of the page.
 pub const PAGE: usize = 4096;
 
-/// The mapped page.
-pub struct Inbox {
-    fd: OwnedFd,
-    base: *mut u8,
-}
+/// A page that is mapped as long as the value lives.
+struct Page(*mut u8);
 
 // SAFETY: the mapping belongs to the value, and everything in it is an atomic.
-unsafe impl Send for Inbox {}
+unsafe impl Send for Page {}
 // SAFETY: as above.
-unsafe impl Sync for Inbox {}
+unsafe impl Sync for Page {}
+
+impl Page {
+    #[inline(always)]
+    fn arm(&self) -> &Arm {
+        // SAFETY: the page's first line; any bits are an atomic.
+        unsafe { &*self.0.cast::<Arm>() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the page is ours; references into it borrow self.
+        unsafe { libc::munmap(self.0.cast(), PAGE) };
+    }
+}
+
+/// The receiver's side.
+pub struct Inbox {
+    fd: OwnedFd,
+    page: Page,
+}
 
 impl Inbox {
     /// A new page, its receiver asleep: the first message rings.
     ///
     /// # Errors
     ///
-    /// Those of memfd_create(2) and mmap(2).
+    /// Those of memfd_create(2), mmap(2) and fcntl(2): F_SEAL_FUTURE_WRITE needs Linux 5.1.
     pub fn create() -> io::Result<Inbox> {
-        let fd = sealed_memory(c"dp-inbox", PAGE)?;
-        let inbox = Inbox { base: map_flat(fd.as_fd(), PAGE)?, fd };
-        inbox.group().doze();
-        Ok(inbox)
-    }
-
-    /// A receiver's page; its seals and size are checked first.
-    ///
-    /// # Errors
-    ///
-    /// EBADMSG when the memory is no inbox; else those of mmap(2).
-    pub fn open(fd: OwnedFd) -> io::Result<Inbox> {
-        if sealed_len(fd.as_fd())? != PAGE {
-            return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+        let fd = memory(c"dp-inbox", PAGE)?;
+        let page = Page(map_flat(fd.as_fd(), PAGE)?);
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
+        // SAFETY: a plain call on our own descriptor.
+        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+            return Err(io::Error::last_os_error());
         }
-        Ok(Inbox { base: map_flat(fd.as_fd(), PAGE)?, fd })
+        page.arm().arm();
+        Ok(Inbox { fd, page })
     }
 
     /// The memory, to hand to a sender.
@@ -61,49 +64,52 @@ impl Inbox {
         self.fd.as_fd()
     }
 
-    /// Whether the receiver sleeps.
+    /// Whether the receiver sleeps, for it to say.
     #[inline(always)]
-    pub fn group(&self) -> &Group {
-        // SAFETY: the page's first line; any bits are atomics.
-        unsafe { &*self.base.cast::<Group>() }
-    }
-
-    #[inline(always)]
-    fn bells_word(&self) -> &AtomicU32 {
-        // SAFETY: the page's second line; any bits are an atomic.
-        unsafe { &*self.base.add(LINE).cast::<AtomicU32>() }
-    }
-
-    /// Bells and messages put on the descriptor so far; a hint, the kernel has the truth.
-    #[inline(always)]
-    pub fn bells(&self) -> u32 {
-        self.bells_word().load(Ordering::Acquire)
-    }
-
-    /// One more.
-    pub fn count_bell(&self) {
-        self.bells_word().fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// After a message was published and fenced: whether the caller is the one to ring.
-    #[inline(always)]
-    pub fn rouse(&self) -> bool {
-        self.group().rouse()
+    pub fn arm(&self) -> &Arm {
+        self.page.arm()
     }
 }
 
 impl core::fmt::Debug for Inbox {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Inbox")
-            .field("asleep", &self.group().is_asleep())
-            .field("bells", &self.bells())
-            .finish_non_exhaustive()
+        f.debug_struct("Inbox").field("armed", &self.arm().is_armed()).finish_non_exhaustive()
     }
 }
 
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        // SAFETY: the page is ours; references into it borrow self.
-        unsafe { libc::munmap(self.base.cast(), PAGE) };
+/// A sender's side: whether it owes the receiver a bell.
+pub struct Doorbell {
+    page: Page,
+    rung: Rung,
+}
+
+impl Doorbell {
+    /// A receiver's page; its seals and size are checked first.
+    ///
+    /// # Errors
+    ///
+    /// EBADMSG when the memory is no inbox; else those of mmap(2).
+    pub fn open(fd: &OwnedFd) -> io::Result<Doorbell> {
+        if sealed_len(fd.as_fd())? != PAGE {
+            return Err(io::Error::from_raw_os_error(libc::EBADMSG));
+        }
+        Ok(Doorbell { page: Page(map_to_read(fd.as_fd(), PAGE)?), rung: Rung::default() })
+    }
+
+    /// After a message was published and fenced: whether the caller is to ring, now.
+    #[inline(always)]
+    pub fn is_owed(&mut self) -> bool {
+        self.page.arm().owes(&mut self.rung)
+    }
+
+    /// The bell could not be rung: it is still owed.
+    pub fn not_rung(&mut self) {
+        self.rung = Rung::default();
+    }
+}
+
+impl core::fmt::Debug for Doorbell {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Doorbell").field("armed", &self.page.arm().is_armed()).finish_non_exhaustive()
     }
 }

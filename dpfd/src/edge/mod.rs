@@ -11,11 +11,12 @@
 //! | [`message`] | whole messages over tokens; in-place receive | R5, R7 |
 //! | [`pace`] | how often a receiver that spins looks | |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
+//! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
 //! | [`far`] | a message no edge can hold | R5 |
-//! | [`inbox`] | what all edges of a receiver share: is it asleep? | U3 |
+//! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
 //! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
 //!
@@ -24,6 +25,7 @@
 
 #[cfg(not(loom))]
 pub mod arena;
+pub mod arm;
 pub mod bell;
 #[cfg(not(loom))]
 pub mod far;

@@ -9,7 +9,7 @@
 //!   file     | control, 4 KiB |  ring, 2^n bytes |
 //!   mapping  | control, 4 KiB |  ring            |  ring again     |
 //!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | wake word | group | space |
+//!   control  | rx line | tx line | wake word | group | space | key |
 //! ```
 //!
 //! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
@@ -22,7 +22,7 @@ use super::bell::{Group, Word};
 use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
 use super::switch::{RxLine, TxLine};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes before the ring.
 pub const CONTROL: usize = 4096;
@@ -120,12 +120,12 @@ unsafe impl Lines for Mapped {
     }
 }
 
-/// Makes sealed memory of exactly `len` bytes (rounded up to pages by the kernel, sparse until used).
+/// Makes memory of exactly `len` bytes (rounded up to pages by the kernel, sparse until used), not sealed yet.
 ///
 /// # Errors
 ///
 /// Those of memfd_create(2) and ftruncate(2): EMFILE, ENFILE, ENOMEM; EFBIG beyond RLIMIT_FSIZE.
-pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
+pub fn memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
     // Growing a file past this limit is not an error but a signal, SIGXFSZ.
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the struct it is given.
@@ -139,20 +139,26 @@ pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
     }
     // SAFETY: just made, owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: plain calls on our own descriptor.
-    let ok = unsafe {
-        libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) == 0
-            && libc::fcntl(
-                fd.as_raw_fd(),
-                libc::F_ADD_SEALS,
-                libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
-            ) == 0
-    };
-    if ok {
-        Ok(fd)
-    } else {
-        Err(io::Error::last_os_error())
+    // SAFETY: a plain call on our own descriptor.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) } != 0 {
+        return Err(io::Error::last_os_error());
     }
+    Ok(fd)
+}
+
+/// Makes memory whose size can never change.
+///
+/// # Errors
+///
+/// As [`memory`].
+pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
+    let fd = memory(name, len)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: a plain call on our own descriptor.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fd)
 }
 
 /// The size of memory that came from somebody else, if its size can never change again.
@@ -177,13 +183,17 @@ pub fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     if fs.f_type != libc::TMPFS_MAGIC {
         return Err(io::Error::from_raw_os_error(libc::EBADMSG));
     }
+    usize::try_from(stat(fd)?.st_size).map_err(|_| io::Error::from_raw_os_error(libc::EBADMSG))
+}
+
+fn stat(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: stat is plain data, all zero is a value of it.
     let mut st: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: fstat fills the struct it is given.
     if unsafe { libc::fstat(fd.as_raw_fd(), &mut st) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    usize::try_from(st.st_size).map_err(|_| io::Error::from_raw_os_error(libc::EBADMSG))
+    Ok(st)
 }
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -199,12 +209,42 @@ fn map(
     let (hint, fixed) = at.map_or((core::ptr::null_mut(), 0), |p| (p.cast(), libc::MAP_FIXED));
     // SAFETY: without `at` the kernel chooses; with it the caller owns the range it replaces.
     let p = unsafe {
-        libc::mmap(hint, len, protection, libc::MAP_SHARED | fixed, fd.as_raw_fd(), offset as libc::off_t)
+        let first = if len > LOCKED_AT_ONCE { libc::PROT_NONE } else { protection };
+        libc::mmap(hint, len, first, libc::MAP_SHARED | fixed, fd.as_raw_fd(), offset as libc::off_t)
     };
     if p == libc::MAP_FAILED {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(p.cast())
+        return Err(io::Error::last_os_error());
+    }
+    if len > LOCKED_AT_ONCE {
+        // SAFETY: the range just mapped.
+        unsafe { unlock(p, len, protection) }.inspect_err(|_| {
+            if fixed == 0 {
+                // SAFETY: as above. A part of the caller's range stays his.
+                unsafe { libc::munmap(p, len) };
+            }
+        })?;
+    }
+    Ok(p.cast())
+}
+
+/// Mappings of more are sparse: a program that called mlockall(MCL_FUTURE) must not get all their pages at once.
+const LOCKED_AT_ONCE: usize = 64 << 10;
+
+/// Gives a fresh mapping without access its protection, and takes it out of what is locked: only then none of its
+/// pages is brought in before somebody touches it.
+///
+/// # Safety
+///
+/// The range is a mapping of the caller's.
+pub unsafe fn unlock(p: *mut libc::c_void, len: usize, protection: i32) -> io::Result<()> {
+    // SAFETY: by the contract.
+    unsafe {
+        // Nothing is locked in most processes, and where munlock is forbidden nothing is either.
+        libc::munlock(p, len);
+        match libc::mprotect(p, len, protection) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -217,10 +257,19 @@ pub fn map_flat(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
     map(fd, len, 0, None, READ_WRITE)
 }
 
-/// One mapped edge for messages.
+/// The same, for reading only.
+///
+/// # Errors
+///
+/// As [`map_flat`].
+pub fn map_to_read(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
+    map(fd, len, 0, None, libc::PROT_READ)
+}
+
+/// One mapped edge for messages. Its descriptor is needed only to hand it to the other side: a mapping lives
+/// without, and a process with many edges would run out of them.
 #[derive(Debug)]
 pub struct Segment {
-    fd: OwnedFd,
     base: *mut u8,
     ring: usize,
 }
@@ -231,17 +280,14 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// A new edge with a ring of `ring` bytes: a power of two, [`MIN_RING`]..=[`MAX_RING`], else EINVAL.
+    /// A new edge with a ring of `ring` bytes: a power of two, [`MIN_RING`]..=[`MAX_RING`], else EINVAL. The
+    /// descriptor is for the other side.
     ///
     /// # Errors
     ///
     /// EINVAL; else those of memfd_create(2), ftruncate(2) and mmap(2).
-    pub fn create(ring: usize) -> io::Result<Segment> {
-        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
-        Segment::map_twice(fd, ring, READ_WRITE)
+    pub fn create(ring: usize) -> io::Result<(Segment, OwnedFd)> {
+        Segment::create_as(ring, READ_WRITE)
     }
 
     /// A new edge whose ring this process can only read; the control page it writes, too.
@@ -249,12 +295,18 @@ impl Segment {
     /// # Errors
     ///
     /// As [`Segment::create`].
-    pub fn create_for_receiver(ring: usize) -> io::Result<Segment> {
+    pub fn create_for_receiver(ring: usize) -> io::Result<(Segment, OwnedFd)> {
+        Segment::create_as(ring, libc::PROT_READ)
+    }
+
+    fn create_as(ring: usize, protection: i32) -> io::Result<(Segment, OwnedFd)> {
         if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
-        Segment::map_twice(fd, ring, libc::PROT_READ)
+        let segment = Segment::map_twice(&fd, ring, protection)?;
+        segment.control::<AtomicU64>(5).store(crate::sys::process::random()?, Ordering::Relaxed);
+        Ok((segment, fd))
     }
 
     /// An edge that somebody else made; its seals and size are checked first.
@@ -267,10 +319,10 @@ impl Segment {
         if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
             return Err(io::Error::from_raw_os_error(libc::EBADMSG));
         }
-        Segment::map_twice(fd, ring, READ_WRITE)
+        Segment::map_twice(&fd, ring, READ_WRITE)
     }
 
-    fn map_twice(fd: OwnedFd, ring: usize, protection: i32) -> io::Result<Segment> {
+    fn map_twice(fd: &OwnedFd, ring: usize, protection: i32) -> io::Result<Segment> {
         let whole = CONTROL + 2 * ring;
         // SAFETY: an anonymous reservation, nothing is replaced.
         let p = unsafe {
@@ -286,20 +338,15 @@ impl Segment {
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // From here on the reservation is unmapped if anything fails.
-        let seg = Segment { fd, base: p.cast(), ring };
-        map(seg.fd.as_fd(), CONTROL, 0, Some(seg.base), READ_WRITE)?;
+        // Unmapped from here on, whatever fails.
+        let seg = Segment { base: p.cast(), ring };
+        map(fd.as_fd(), CONTROL, 0, Some(seg.base), READ_WRITE)?;
         for copy in 0..2 {
             // SAFETY: inside the reservation of CONTROL + 2 * ring bytes.
             let at = unsafe { seg.base.add(CONTROL + copy * ring) };
-            map(seg.fd.as_fd(), ring, CONTROL, Some(at), protection)?;
+            map(fd.as_fd(), ring, CONTROL, Some(at), protection)?;
         }
         Ok(seg)
-    }
-
-    /// The memory, to hand to the other side.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     /// The ring.
@@ -339,6 +386,10 @@ impl Segment {
     /// Whether the sender waits for room.
     pub fn space(&self) -> &Space {
         self.control(4)
+    }
+    /// What its two sides know and nobody else: the receiver puts it there, and believes its own copy only.
+    pub fn key(&self) -> u64 {
+        self.control::<AtomicU64>(5).load(Ordering::Relaxed)
     }
     /// Bytes of the ring.
     pub fn ring_len(&self) -> usize {

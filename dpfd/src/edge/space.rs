@@ -15,7 +15,7 @@ use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
 /// The wish, on a line of its own: it is written only when a ring is full, and read at every release.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Space(AtomicU32);
+pub struct Space(pub(super) AtomicU32);
 
 impl Default for Space {
     fn default() -> Self {
@@ -28,11 +28,6 @@ impl Space {
     pub fn want(&self) {
         self.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-    }
-
-    /// The sender found room after all. A word from the receiver may be on its way nevertheless.
-    pub fn unwant(&self) {
-        self.0.store(0, Ordering::Relaxed);
     }
 
     /// The receiver gives lines back, up to `at`. Whether the sender must be told.

@@ -21,7 +21,7 @@
 
 use super::ring::Pos;
 use super::Error;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
 
 /// The sender's control line.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct TxLine {
     q: AtomicU64,
     /// The CPU the sender last ran on, plus one; 0 unknown.
     pub cpu: AtomicU32,
+    /// Not 0: the sender is about to shut down or close, and puts nothing on TCP after that.
+    ending: AtomicU32,
 }
 
 /// The receiver's control line.
@@ -56,6 +58,7 @@ impl Default for TxLine {
             end: AtomicU64::new(0),
             q: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
         }
     }
 }
@@ -100,6 +103,20 @@ impl TxLine {
             a.store(0, Ordering::Relaxed);
         }
         self.cpu.store(0, Ordering::Relaxed);
+        self.ending.store(0, Ordering::Relaxed);
+    }
+
+    /// Sender: the end is near. It looks afterwards whether the receiver left, and the receiver, who leaves, then
+    /// looks here: one of the two sees the other.
+    pub fn will_end(&self) {
+        self.ending.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Receiver, after it left: whether the sender can still put on TCP what is unread in the ring.
+    pub fn can_take_back(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.ending.load(Ordering::Relaxed) == 0 && in_ring(self.epoch.load(Ordering::Acquire))
     }
 
     /// The sender's own epoch.

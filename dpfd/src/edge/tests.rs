@@ -15,6 +15,8 @@ mod lines;
 #[cfg(not(loom))]
 mod hostile;
 #[cfg(loom)]
+mod loom_arm;
+#[cfg(loom)]
 mod loom_bell;
 #[cfg(loom)]
 mod loom_group;
@@ -26,6 +28,8 @@ mod loom_receive;
 mod loom_ring;
 #[cfg(loom)]
 mod loom_slot;
+#[cfg(loom)]
+mod loom_space;
 #[cfg(loom)]
 mod loom_switch;
 #[cfg(not(loom))]

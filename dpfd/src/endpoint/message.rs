@@ -21,32 +21,93 @@ impl<'a> Message<'a> {
         Message { endpoint, got }
     }
 
-    /// Bytes.
+    /// Bytes, 0 to 16777216.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert_eq!(message.len(), 5);
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.got.len
     }
 
     /// Whether it has none. Empty messages are messages.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert!(!message.is_empty());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.got.len == 0
     }
 
     /// Who sent it; `0` where it came from a program that wrote plainly in another process's name.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert_eq!(message.from(), a.addr());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn from(&self) -> Addr {
         self.got.from
     }
 
-    /// Its first byte; valid as long as the message.
+    /// Its first byte; valid as long as the message. For an empty message it must not be looked at.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert!(!message.as_ptr().is_null());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn as_ptr(&self) -> *const u8 {
         self.got.address()
     }
 
-    /// Copies it, as far as `to` has room; how much that was.
+    /// Copies it, as far as `to` has room; how much that was, bytes.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// let mut two = [0; 2];
+    /// assert_eq!((message.copy_to(&mut two), &two), (2, b"he"));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         self.got.copy_to(to)
     }
 
     /// A copy.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert_eq!(message.to_vec(), b"hello");
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.got.len];
         self.copy_to(&mut bytes);
@@ -59,6 +120,17 @@ impl<'a> Message<'a> {
     ///
     /// The sender must not write to the message's memory as long as the slice lives. Senders that use this
     /// library never do; a process that means harm can.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// // SAFETY: the sender is this very program.
+    /// assert_eq!(unsafe { message.as_slice() }, b"hello");
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     #[allow(unsafe_code, clippy::allow_attributes)]
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the pool keeps the bytes until the message is released; that nobody writes them is the

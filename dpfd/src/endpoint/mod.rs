@@ -21,12 +21,16 @@
 //! # Ok::<(), dpfd::Error>(())
 //! ```
 
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod message;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+#[cfg(feature = "tokio")]
+pub use self::asynchronous::AsyncEndpoint;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::user::inner::{Inner, MAX_MESSAGE};
@@ -74,15 +78,32 @@ pub struct Stat {
     pub max_message: usize,
     /// Longest message for a plain write, bytes.
     pub max_plain: usize,
+    /// Destinations that belong to a user who does not let this one send. What was sent to them before that was known
+    /// waits.
+    pub denied: usize,
 }
 
 impl Endpoint {
     /// Opens endpoint `dpid` on this node; 0 takes any free number. The descriptor is close-on-exec and waits;
     /// fcntl(2) changes both.
     ///
+    /// Two descriptors, about 1 KiB, and a dozen system calls; the first endpoint of a process starts a thread, which
+    /// sleeps unless it is needed.
+    ///
     /// # Errors
     ///
     /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::Folder`]; EMFILE.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// let fixed = Endpoint::open(2001)?;
+    /// assert!(matches!(Endpoint::open(2001), Err(Error::InUse(2001))));
+    /// drop(fixed);
+    /// assert_eq!(Endpoint::open(2001)?.dpid(), 2001);
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn open(dpid: Dpid) -> Result<Endpoint> {
         Endpoint::open_on(Driver::default(), dpid)
     }
@@ -92,6 +113,16 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Endpoint::open`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// use dpfd::driver::Driver;
+    /// let endpoint = Endpoint::open_on(Driver::User, 0)?;
+    /// # let _ = endpoint;
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn open_on(driver: Driver, dpid: Dpid) -> Result<Endpoint> {
         match driver {
             Driver::User => {
@@ -112,43 +143,94 @@ impl Endpoint {
         }
     }
 
-    /// Its number.
+    /// Its number. No system call.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// assert!(a.dpid() >= 1024 && a.dpid() != b.dpid());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn dpid(&self) -> Dpid {
         self.inner.dpid
     }
 
-    /// Its address on this node.
+    /// Its address on this node. No system call.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// assert_eq!(a.addr(), Addr::local(a.dpid()));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn addr(&self) -> Addr {
         Addr::local(self.inner.dpid)
     }
 
-    /// Sets the default destination; it need not exist yet.
+    /// Sets the default destination; it need not exist yet. At most one system call; it does not wait.
     ///
     /// # Errors
     ///
     /// [`Error::NoRoute`], [`Error::BadDpid`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// a.target(b.addr())?;
+    /// assert_eq!(a.stat().target, b.addr());
+    /// let elsewhere = Addr { nid: 7, dpid: 1 };
+    /// assert!(matches!(a.target(elsewhere), Err(Error::NoRoute(7))));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn target(&self, to: Addr) -> Result<()> {
-        self.own_fd()?;
-        self.inner.set_target(to)
+        self.inner.set_target(self.own_fd()?, to)
     }
 
-    /// Sends one message of up to 16 MiB to the target. No system call unless the receiver sleeps; waits while
-    /// there is no room, or no receiver yet, unless the descriptor is non-blocking.
+    /// Sends one message of up to 16 MiB to the target. Waits while there is no room, or no receiver yet, unless the
+    /// descriptor is non-blocking.
+    ///
+    /// Once the two have met and the receiver has a pool: one copy, and no system call unless the receiver sleeps. Before
+    /// that, and where the pool is full, the message goes through the descriptor: two copies and some system calls. One
+    /// that is longer than its sender's part of the pool lies in memory of its own: one copy, some system calls, and a
+    /// mapping in the receiver.
     ///
     /// # Errors
     ///
     /// [`Error::NoTarget`], [`Error::TooLong`], [`Error::WouldBlock`], [`Error::Interrupted`],
     /// [`Error::Closed`], [`Error::Denied`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// assert!(matches!(a.send(b"where to?"), Err(Error::NoTarget)));
+    /// a.target(b.addr())?;
+    /// a.send(b"")?; // an empty message is a message
+    /// assert!(b.recv()?.is_empty());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<()> {
         self.inner.send(self.own_fd()?, None, message)
     }
 
-    /// Sends one message to another destination.
+    /// Sends one message to another destination than the target, at the same cost and one look into a table.
     ///
     /// # Errors
     ///
     /// As [`Endpoint::send`]; [`Error::NoRoute`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// a.send_to(b"hello", b.addr())?;
+    /// assert_eq!(b.recv()?.from(), a.addr());
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     #[inline]
     pub fn send_to(&self, message: &[u8], to: Addr) -> Result<()> {
         self.inner.send(self.own_fd()?, Some(to), message)
@@ -157,42 +239,94 @@ impl Endpoint {
     /// The next message, in place. It is released when dropped; messages may be held and dropped in any order,
     /// but as long as one is held its sender has that much less room.
     ///
-    /// The first call moves the endpoint to pool mode for good: plain reads are told by empty packets then.
+    /// No copy, and no system call where a message is there already or comes while the call looks
+    /// ([`Endpoint::set_spin`]). The first call moves the endpoint to pool mode for good: plain reads are told by empty
+    /// packets then.
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`], [`Error::Interrupted`]; EMFILE, ENOMEM at the first call.
+    /// [`Error::WouldBlock`], [`Error::Interrupted`]; EMFILE, ENOMEM at the first call, and where the next message needs
+    /// what the process has none left of: it stays the next one.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// for text in ["first", "second"] {
+    ///     a.send_to(text.as_bytes(), b.addr())?;
+    /// }
+    /// let first = b.recv()?;
+    /// let second = b.recv()?;
+    /// drop(first);
+    /// assert_eq!(second.to_vec(), b"second");
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
         let got = self.inner.recv(self.own_fd()?)?;
         Ok(Message::new(&self.inner, got))
     }
 
-    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten.
+    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten. No
+    /// system call unless their sender waits for the room.
     ///
     /// # Errors
     ///
     /// [`Error::NotLent`]; none is released then.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// a.send_to(b"kept", b.addr())?;
+    /// core::mem::forget(b.recv()?);
+    /// assert_eq!(b.stat().lent, 1);
+    /// b.release_oldest(1)?;
+    /// assert!(matches!(b.release_oldest(1), Err(Error::NotLent { .. })));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn release_oldest(&self, n: usize) -> Result<()> {
         self.inner.release_oldest(n)
     }
 
-    /// Gives the endpoint a pool of `bytes`, 4 KiB to 1 GiB: a budget for all its senders. Without this call the
-    /// first [`Endpoint::recv`] makes one of 256 KiB.
+    /// Gives the endpoint a pool of `bytes`, 4096 to 1073741824: a budget for all its senders. Without this call the
+    /// first [`Endpoint::recv`] makes one of 262144 bytes.
+    ///
+    /// Memory is taken as senders come: each gets half of what is left, and a page is taken when it is first written.
     ///
     /// # Errors
     ///
     /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// b.pool(1 << 20)?;
+    /// assert_eq!(b.stat().pool, 1 << 20);
+    /// assert!(matches!(b.pool(4096), Err(Error::HasPool(_))));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn pool(&self, bytes: usize) -> Result<()> {
         self.own_fd()?;
         self.inner.start_pool(Some(bytes)).map(|_| ())
     }
 
-    /// Whether calls wait (the default).
+    /// Whether calls wait (the default). Two system calls; the same as O_NONBLOCK by fcntl(2), for all copies of the
+    /// descriptor.
     ///
     /// # Errors
     ///
     /// Those of fcntl(2).
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// b.set_nonblocking(true)?;
+    /// assert!(matches!(b.recv(), Err(Error::WouldBlock)));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn set_nonblocking(&self, on: bool) -> Result<()> {
         use nix::fcntl::{fcntl, FcntlArg, OFlag};
         let failed = |e: nix::Error| Error::System { call: "fcntl", errno: e as i32 };
@@ -203,13 +337,48 @@ impl Endpoint {
         Ok(())
     }
 
-    /// How long a receive looks before it sleeps, at most, ns; 0: never. Default 50000.
+    /// How long a receive looks before it sleeps, at most, ns; 0: never. Default 50000. It looks for less where that did
+    /// not pay lately, and not at all where its senders run on the same CPU.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// b.set_spin(0); // for a program that must not use the CPU while it waits
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn set_spin(&self, ns: u32) {
         self.inner.max_spin.store(ns, Ordering::Relaxed);
         self.inner.rx().spin = ns;
     }
 
-    /// Counters and limits.
+    /// Plain writes on the descriptor and [`Endpoint::send`] keep their order from the first on; each send costs a
+    /// system call then. Without it a plain write that is the first after many sends can be overtaken by sends in the
+    /// next moment, until the library has seen it.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// let endpoint = Endpoint::open(0)?;
+    /// endpoint.keep_order();
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    pub fn keep_order(&self) {
+        self.inner.keep_order();
+    }
+
+    /// Counters and limits. Two locks and a system call; grows with the number of destinations and senders.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// a.send_to(b"12345", b.addr())?;
+    /// b.recv()?;
+    /// assert_eq!(b.stat().received, (1, 5));
+    /// assert_eq!(b.stat().max_message, 16 << 20);
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
     pub fn stat(&self) -> Stat {
         stat(&self.inner)
     }
@@ -225,6 +394,7 @@ pub fn stat(inner: &Inner) -> Stat {
         let tx = inner.tx();
         s.target = tx.target.map_or(Addr::default(), |ix| tx.links[ix].to);
         for link in &tx.links {
+            s.denied += usize::from(link.denied);
             s.sent = (s.sent.0 + link.sent.0, s.sent.1 + link.sent.1);
         }
     }

@@ -91,6 +91,8 @@ pub struct Conn {
     pub rx_epoch: AtomicU64,
     /// Kernel bytes taken, data and bells.
     pub rx_kernel: AtomicU64,
+    /// Kernel position up to which bytes were counted while their epoch was known: no need to count them again.
+    pub rx_counted: AtomicU64,
     /// Kernel position from which on bytes are data in this TCP epoch; before it, bells.
     pub rx_data: AtomicU64,
     /// Bells drained, modulo 2^32.
@@ -121,7 +123,9 @@ pub struct Conn {
     pub back: AtomicU64,
     /// When it began to look for the other side, ns of the monotonic clock.
     pub since: AtomicU64,
-    _pad5: [u64; 5],
+    /// See [`Conn::PUSHED`].
+    pub pusher: AtomicU32,
+    _pad5: [u32; 7],
 }
 
 impl Conn {
@@ -139,6 +143,8 @@ impl Conn {
     pub const UNCOUNTED: u32 = 128;
     /// The program asked for TCP_CORK.
     pub const CORK: u32 = 64;
+    /// Member [`Conn::pusher`] puts on TCP what was taken back from the ring; nothing else may go there before.
+    pub const PUSHED: u32 = 256;
 
     /// How far it has come.
     #[inline(always)]
@@ -173,6 +179,7 @@ impl Conn {
             &self.bells,
             &self.rx_epoch,
             &self.rx_kernel,
+            &self.rx_counted,
             &self.rx_data,
             &self.rx_bytes,
             &self.back,

@@ -8,7 +8,9 @@
 //! | file | holds |
 //! |---|---|
 //! | [`budget`] | how the pool is shared out among edges |
+//! | [`elsewhere`] | messages that no edge can hold |
 //! | [`tokens`] | the edges, the messages lent to the program, their release |
 
 pub mod budget;
+pub mod elsewhere;
 pub mod tokens;

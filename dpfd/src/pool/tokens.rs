@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::elsewhere::{Elsewhere, Own};
 use crate::addr::Addr;
 use crate::edge::far::Far;
 use crate::edge::message::far_number;
@@ -14,8 +15,6 @@ use crate::edge::ring::{self, Cursor, Kind, Pos};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
 
-/// Most messages that lie elsewhere with their tokens unread; an honest sender has one.
-const MOST_FAR: usize = 4096;
 /// Messages taken from one edge in a row while others wait.
 const STREAK: u32 = 32;
 
@@ -37,9 +36,14 @@ pub struct InEdge {
     at: Pos,
     /// No message was read from it yet.
     fresh: bool,
-    /// The descriptor was emptied for the message that lies elsewhere, and is next.
-    asked: bool,
+    /// What its sender says beside a message that lies elsewhere; the number in its token, and the message.
+    key: u64,
+    far: Option<(u64, Elsewhere)>,
+    /// The descriptor was emptied after the token here was seen.
+    emptied: Option<Pos>,
     lent: u32,
+    /// The number of the first of them.
+    oldest: u64,
     /// Its sender wrote nonsense: nothing more is read from it.
     broken: bool,
     taken: (u64, u64),
@@ -49,13 +53,16 @@ impl InEdge {
     /// The receiver's side of a new, empty edge.
     pub fn new(segment: Arc<Segment>, from: Addr, sender: Arc<dyn Sender>) -> InEdge {
         InEdge {
+            key: segment.key(),
+            far: None,
             segment,
             from,
             sender,
             at: Pos::default(),
             fresh: true,
-            asked: false,
+            emptied: None,
             lent: 0,
+            oldest: 0,
             broken: false,
             taken: (0, 0),
         }
@@ -67,6 +74,15 @@ impl InEdge {
     /// Messages and bytes read from it.
     pub fn taken(&self) -> (u64, u64) {
         self.taken
+    }
+    /// Length of the next message, if one is there and its length is known.
+    fn next_len(&self) -> Option<usize> {
+        let token = ring::look(&self.segment.lines(), self.at).ok().filter(|_| !self.broken)?;
+        match token.kind {
+            Kind::Data => Some(token.len),
+            Kind::Far => self.far.as_ref().map(|(_, message)| message.size()),
+            Kind::Void => None,
+        }
     }
 }
 
@@ -92,17 +108,6 @@ pub struct Got {
     pub from: Addr,
     /// Where it lies.
     pub place: Place,
-}
-
-impl Place {
-    /// Bytes in memory that is not an edge's.
-    fn own_len(&self) -> usize {
-        match self {
-            Place::Edge(..) => 0,
-            Place::Own(bytes) => bytes.len(),
-            Place::Far(bytes) => bytes.len(),
-        }
-    }
 }
 
 impl Got {
@@ -131,8 +136,8 @@ impl Got {
 struct Lent {
     /// The edge and where it goes on after the message; none for messages in memory of their own.
     edge: Option<(usize, Pos)>,
-    /// Keeps memory that is not the edge's.
-    _keep: Option<Place>,
+    /// Keeps memory that is not the edge's, until it is released.
+    keep: Option<Place>,
     done: bool,
 }
 
@@ -141,9 +146,11 @@ struct Lent {
 pub enum Look {
     /// A message, now lent.
     Got(Got),
-    /// The first message of a new edge: what its sender put on the descriptor before comes first. Look again
-    /// after the descriptor was emptied.
-    Fresh,
+    /// What the sender of this edge put on the descriptor comes before its token: empty the descriptor, say so
+    /// ([`Tokens::emptied`]), look again.
+    Fresh(usize),
+    /// There is no room to map the next message now; it stays the next.
+    Failed(i32),
     /// Nothing.
     Nothing,
 }
@@ -157,9 +164,10 @@ pub struct Tokens {
     lent: VecDeque<Lent>,
     /// The number of the first of `lent`.
     first: u64,
-    own: VecDeque<(Addr, Place)>,
-    /// Messages that lie elsewhere, until their tokens are read.
-    far: Vec<(Addr, u64, Arc<Far>)>,
+    /// How many of `lent` are not released: all but those behind one that is.
+    open: usize,
+    /// Messages that came through the descriptor.
+    own: VecDeque<(Addr, Own)>,
     /// Edges that were given up because their senders wrote nonsense.
     pub corrupt: u64,
     /// Bytes of edges that ended, to go back to the budget.
@@ -178,16 +186,28 @@ impl Tokens {
     }
 
     /// A message that came through the descriptor.
-    pub fn add_own(&mut self, from: Addr, bytes: Arc<[u8]>) {
-        self.own.push_back((from, Place::Own(bytes)));
+    pub fn add_own(&mut self, from: Addr, message: Own) {
+        self.own.push_back((from, message));
     }
 
-    /// A message that lies elsewhere: `number` names its token, 0 if it has none.
-    pub fn add_far(&mut self, from: Addr, number: u64, bytes: Arc<Far>) {
-        if number == 0 {
-            self.own.push_back((from, Place::Far(bytes)));
-        } else if self.far.len() < MOST_FAR {
-            self.far.push((from, number, bytes));
+    /// A message that lies elsewhere, for the token `number` of the edge with this key. An honest sender has one at a
+    /// time.
+    pub fn add_far(&mut self, key: u64, number: u64, message: Elsewhere) {
+        if let Some(edge) = self.edges.iter_mut().flatten().find(|e| e.key == key) {
+            edge.far = Some((number, message));
+        }
+    }
+
+    /// Whether none is left that came through the descriptor.
+    pub fn own_is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// The descriptor was emptied after a look had asked for it.
+    pub fn emptied(&mut self, ix: usize) {
+        if let Some(edge) = self.edges.get_mut(ix).and_then(Option::as_mut) {
+            edge.fresh = false;
+            edge.emptied = Some(edge.at);
         }
     }
 
@@ -203,7 +223,7 @@ impl Tokens {
 
     /// Messages lent and not released.
     pub fn lent(&self) -> usize {
-        self.lent.len()
+        self.open
     }
 
     /// The next message, if one is there.
@@ -222,8 +242,7 @@ impl Tokens {
             match ring::look(&edge.segment.lines(), edge.at) {
                 Ok(token) if token.kind == Kind::Data && !edge.broken => {
                     if edge.fresh {
-                        edge.fresh = false;
-                        return Look::Fresh;
+                        return Look::Fresh(ix);
                     }
                     return Look::Got(self.take(ix, token.len));
                 }
@@ -248,16 +267,16 @@ impl Tokens {
         let n = self.edges.len();
         let edge = self.edges[ix].as_mut().expect("the caller looked at it");
         let at = edge.at;
+        let number = self.first + self.lent.len() as u64;
         edge.at = at.add(ring::lines_for(len));
+        if edge.lent == 0 {
+            edge.oldest = number;
+        }
         edge.lent += 1;
         edge.taken = (edge.taken.0 + 1, edge.taken.1 + len as u64);
-        let got = Got {
-            number: self.first + self.lent.len() as u64,
-            len,
-            from: edge.from,
-            place: Place::Edge(edge.segment.clone(), at),
-        };
-        self.lent.push_back(Lent { edge: Some((ix, edge.at)), _keep: None, done: false });
+        let got = Got { number, len, from: edge.from, place: Place::Edge(edge.segment.clone(), at) };
+        self.lent.push_back(Lent { edge: Some((ix, edge.at)), keep: None, done: false });
+        self.open += 1;
         if n > 1 {
             self.streak = if ix == self.turn { self.streak + 1 } else { 1 };
             self.turn = ix;
@@ -271,11 +290,26 @@ impl Tokens {
 
     #[cold]
     fn look_own(&mut self) -> Look {
-        let Some((from, place)) = self.own.pop_front() else { return Look::Nothing };
+        let Some((from, message)) = self.own.pop_front() else { return Look::Nothing };
+        let place = match message {
+            Own::Bytes(bytes) => Place::Own(bytes),
+            Own::Far(mut message) => match message.map() {
+                Ok(far) => Place::Far(far),
+                Err(e) => {
+                    self.own.push_front((from, Own::Far(message)));
+                    return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
+                }
+            },
+        };
         let number = self.first + self.lent.len() as u64;
-        let len = place.own_len();
+        let len = match &place {
+            Place::Own(bytes) => bytes.len(),
+            Place::Far(far) => far.len(),
+            Place::Edge(..) => 0,
+        };
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
-        self.lent.push_back(Lent { edge: None, _keep: Some(place.clone()), done: false });
+        self.lent.push_back(Lent { edge: None, keep: Some(place.clone()), done: false });
+        self.open += 1;
         Look::Got(Got { number, len, from, place })
     }
 
@@ -284,36 +318,48 @@ impl Tokens {
     #[cold]
     fn take_far(&mut self, ix: usize, len: usize) -> Option<Look> {
         let edge = self.edges[ix].as_mut()?;
-        if core::mem::replace(&mut edge.fresh, false) {
-            return Some(Look::Fresh);
+        if edge.fresh {
+            return Some(Look::Fresh(ix));
         }
-        let (from, lines) = (edge.from, edge.segment.lines());
-        let found = far_number(&lines, edge.at, len)
-            .ok()
-            .and_then(|number| self.far.iter().position(|(f, n, _)| *f == from && *n == number));
-        let Some(i) = found else {
-            if edge.asked {
+        let number = far_number(&edge.segment.lines(), edge.at, len).ok();
+        match &mut edge.far {
+            Some((n, message)) if Some(*n) == number => match message.map() {
+                Ok(far) => {
+                    edge.far = None;
+                    Some(Look::Got(self.got_far(ix, len, far)))
+                }
+                Err(e) => Some(Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM))),
+            },
+            _ if number.is_some() && edge.emptied != Some(edge.at) => Some(Look::Fresh(ix)),
+            _ => {
                 self.corrupt += 1;
                 edge.broken = true;
-                return None;
+                None
             }
-            edge.asked = true;
-            return Some(Look::Fresh);
-        };
-        edge.asked = false;
-        edge.fresh = false;
-        let place = Place::Far(self.far.swap_remove(i).2);
-        let mut got = self.take(ix, len);
-        got.len = place.own_len();
-        got.place = place;
+        }
+    }
+
+    fn got_far(&mut self, ix: usize, token: usize, far: Arc<Far>) -> Got {
+        let mut got = self.take(ix, token);
+        got.len = far.len();
+        got.place = Place::Far(far);
         if let Some(edge) = &mut self.edges[ix] {
             // Its token was counted, not the message.
-            edge.taken.1 = edge.taken.1 - len as u64 + got.len as u64;
+            edge.taken.1 = edge.taken.1 - token as u64 + got.len as u64;
         }
         if let Some(lent) = self.lent.back_mut() {
-            lent._keep = Some(got.place.clone());
+            lent.keep = Some(got.place.clone());
         }
-        Some(Look::Got(got))
+        got
+    }
+
+    /// Lets go of the edges that are over, so that their shares go back without a look that finds nothing.
+    pub fn drop_ended(&mut self) {
+        for ix in 0..self.edges.len() {
+            if self.edges[ix].as_ref().is_some_and(|e| e.broken || e.sender.gone()) {
+                self.drop_if_over(ix);
+            }
+        }
     }
 
     /// A sender that has gone, and nothing of it left: its share goes back. Looked at once more, because its
@@ -337,8 +383,11 @@ impl Tokens {
 
     /// Length of the next message, if one is there.
     pub fn next_len(&self) -> Option<usize> {
-        let own = self.own.front().map(|(_, place)| place.own_len());
-        own.or_else(|| self.edges().find_map(|e| ring::look(&e.segment.lines(), e.at).ok().map(|t| t.len)))
+        let own = self.own.front().map(|(_, message)| message.size());
+        // In the order of look().
+        let n = self.edges.len();
+        let turn = |i: usize| self.edges[(self.turn + i) % n].as_ref().and_then(InEdge::next_len);
+        own.or_else(|| (0..n).find_map(turn))
     }
 
     /// Whether looking pays: some sender runs on another CPU.
@@ -365,6 +414,8 @@ impl Tokens {
         if core::mem::replace(&mut lent.done, true) {
             return;
         }
+        self.open -= 1;
+        lent.keep = None;
         let Some((ix, _)) = lent.edge else { return self.forget_done() };
         // The usual case: the oldest of all.
         if number == self.first {
@@ -377,14 +428,20 @@ impl Tokens {
 
     /// Releases the `n` oldest messages that are lent; false if there are not so many.
     pub fn release_oldest(&mut self, n: usize) -> bool {
-        if n > self.lent.iter().filter(|l| !l.done).count() {
+        if n > self.open {
             return false;
         }
-        for _ in 0..n {
-            let next = self.lent.iter().position(|l| !l.done);
-            if let Some(i) = next {
-                self.release(self.first + i as u64);
+        let mut left = n;
+        let mut number = self.first;
+        while left > 0 {
+            // Those in front of `first` are gone, and released in another order some may be behind it.
+            number = number.max(self.first);
+            let Some(lent) = self.lent.get((number - self.first) as usize) else { return true };
+            if !lent.done {
+                left -= 1;
+                self.release(number);
             }
+            number += 1;
         }
         true
     }
@@ -401,12 +458,15 @@ impl Tokens {
     fn advance(&mut self, ix: usize) {
         let mut to = None;
         let mut count = 0;
-        for lent in &mut self.lent {
+        let Some(edge) = self.edges.get_mut(ix).and_then(Option::as_mut) else { return };
+        let from = edge.oldest.saturating_sub(self.first) as usize;
+        for (k, lent) in self.lent.range_mut(from.min(self.lent.len())..).enumerate() {
             let Some((i, end)) = lent.edge else { continue };
             if i != ix {
                 continue;
             }
             if !lent.done {
+                edge.oldest = self.first + (from + k) as u64;
                 break;
             }
             to = Some(end);
@@ -414,7 +474,7 @@ impl Tokens {
             // Given back: not counted again.
             lent.edge = None;
         }
-        let (Some(to), Some(edge)) = (to, self.edges.get_mut(ix).and_then(Option::as_mut)) else { return };
+        let Some(to) = to else { return };
         edge.lent -= count;
         let cursor = Cursor { pos: to, ..Cursor::default() };
         if edge.segment.space().give_back(&edge.segment.rx().cursor, cursor) {
@@ -423,5 +483,7 @@ impl Tokens {
     }
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

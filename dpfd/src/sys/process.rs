@@ -1,5 +1,6 @@
 //! What a library needs to know of the process it lives in: forks, exits, its CPU, capabilities, locks.
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Once;
@@ -68,6 +69,32 @@ pub fn may_bind_service() -> bool {
     // SAFETY: both structs are what capget(2) wants for version 3.
     let r = unsafe { libc::syscall(libc::SYS_capget, &mut head, data.as_mut_ptr()) };
     r == 0 && data[0][0] & (1 << CAP_NET_BIND_SERVICE) != 0
+}
+
+/// Descriptors that this process may have (RLIMIT_NOFILE).
+pub fn descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the struct it is given.
+    let r = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    if r == 0 {
+        usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+    } else {
+        1024
+    }
+}
+
+/// A number that nobody can guess.
+///
+/// # Errors
+///
+/// Those of getrandom(2): ENOSYS.
+pub fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    // SAFETY: fills eight bytes, which the kernel never does by halves.
+    if unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } != bytes.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 fn lock_of(kind: libc::c_int) -> libc::flock {

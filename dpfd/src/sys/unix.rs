@@ -10,9 +10,12 @@ use std::path::Path;
 /// Most descriptors in one message.
 pub const MOST_FDS: usize = 2;
 
-/// Room for the descriptors and credentials of one message.
+/// Room for the descriptors and credentials of one message, and little more: what does not fit is not installed.
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+struct Control([u8; CONTROL]);
+
+/// As CMSG_SPACE computes it, for credentials and [`MOST_FDS`] descriptors; a test compares.
+const CONTROL: usize = 32 + 24;
 
 fn last<T>(r: isize, ok: impl FnOnce(isize) -> T) -> Result<T, i32> {
     if r < 0 {
@@ -117,7 +120,7 @@ pub fn mark_messages(fd: BorrowedFd<'_>) {
 ///
 /// Those of sendmsg(2): EAGAIN, EMSGSIZE, EPIPE, ECONNRESET, ETOOMANYREFS, EINTR.
 pub fn send(fd: i32, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>], flags: i32) -> Result<usize, i32> {
-    let mut control = Control([0; 128]);
+    let mut control = Control([0; CONTROL]);
     // SAFETY: plain data.
     let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
     // IoSlice is iovec by its documentation; sendmsg only reads it.
@@ -153,6 +156,8 @@ pub struct Received {
     pub fds: [Option<OwnedFd>; MOST_FDS],
     /// Whether credentials came with it ([`mark_messages`]).
     pub marked: bool,
+    /// Descriptors came that this process could not be given.
+    pub short: bool,
 }
 
 /// Takes one message; with MSG_PEEK, looks at it. MSG_TRUNC is added, so that the length is the message's.
@@ -161,7 +166,7 @@ pub struct Received {
 ///
 /// Those of recvmsg(2): EAGAIN, EINTR, ECONNRESET.
 pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
-    let mut control = Control([0; 128]);
+    let mut control = Control([0; CONTROL]);
     let mut piece = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     // SAFETY: plain data.
     let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
@@ -172,7 +177,8 @@ pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
     let flags = flags | libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC;
     // SAFETY: everything the header points to outlives the call.
     let len = last(unsafe { libc::recvmsg(fd, &mut msg, flags) }, |n| n as usize)?;
-    let mut got = Received { len, fds: [const { None }; MOST_FDS], marked: false };
+    let mut got = Received { len, fds: [const { None }; MOST_FDS], marked: false, short: false };
+    let mut installed = 0;
     // SAFETY: the kernel filled the control buffer; CMSG_* stay inside msg_controllen.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(&msg);
@@ -182,7 +188,8 @@ pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
             } else if h.cmsg_level == libc::SOL_SOCKET && h.cmsg_type == libc::SCM_RIGHTS {
                 let bytes = h.cmsg_len - libc::CMSG_LEN(0) as usize;
                 let from = libc::CMSG_DATA(h).cast::<i32>();
-                for i in 0..bytes / size_of::<i32>() {
+                installed = bytes / size_of::<i32>();
+                for i in 0..installed {
                     // Each is new and ours; one too many is closed at once.
                     let fd = OwnedFd::from_raw_fd(from.add(i).read_unaligned());
                     if let Some(slot) = got.fds.iter_mut().find(|f| f.is_none()) {
@@ -193,7 +200,59 @@ pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
             head = libc::CMSG_NXTHDR(&msg, head);
         }
     }
+    // Who sends more than any message of ours has is not short of anything.
+    got.short = msg.msg_flags & libc::MSG_CTRUNC != 0 && installed < MOST_FDS;
     Ok(got)
+}
+
+/// Takes one message whole, with all that came with it, without waiting; `buf` grows to hold it.
+///
+/// It is looked at first: to a process that has no descriptors left, the kernel gives the bytes and drops the rest,
+/// for good. So nothing is taken then, and the call works again once there are some.
+///
+/// # Errors
+///
+/// EAGAIN (there is none), EMFILE, ENOMEM; EINTR, ECONNRESET.
+pub fn take(fd: i32, buf: &mut Vec<u8>) -> Result<Received, i32> {
+    let mut seen = recv(fd, &mut [], libc::MSG_PEEK | libc::MSG_DONTWAIT)?;
+    for _ in 0..2 {
+        if !seen.short {
+            break;
+        }
+        drop(seen);
+        if !descriptors_left(fd) {
+            return Err(libc::EMFILE);
+        }
+        seen = recv(fd, &mut [], libc::MSG_PEEK | libc::MSG_DONTWAIT)?;
+    }
+    // Still short, with descriptors left: somebody forbids these to be had, and waiting would not help.
+    if let Some(more) = seen.len.checked_sub(buf.len()) {
+        buf.try_reserve(more).map_err(|_| libc::ENOMEM)?;
+        buf.resize(seen.len, 0);
+    }
+    let mut got = recv(fd, buf, libc::MSG_DONTWAIT)?;
+    if got.short {
+        got.fds = seen.fds;
+    }
+    Ok(got)
+}
+
+/// Whether this process can have as many descriptors as a message brings.
+fn descriptors_left(fd: i32) -> bool {
+    // SAFETY: a copy of a descriptor, or -1.
+    let copy = || last(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } as isize, |fd| fd as i32);
+    let both = [copy(), copy()];
+    for fd in both.into_iter().flatten() {
+        // SAFETY: just made.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    both.iter().all(Result::is_ok)
+}
+
+/// Whether it is a connected AF_UNIX socket that keeps messages apart, as every one of ours.
+pub fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
+    let option = |name| super::raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, name);
+    option(libc::SO_DOMAIN) == Ok(libc::AF_UNIX) && option(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
 }
 
 /// Whether every copy of the other end was closed.
@@ -222,16 +281,15 @@ pub fn await_message(fd: i32) -> Result<(), i32> {
     last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, libc::MSG_PEEK) }, |_| ())
 }
 
-/// Length of the message that is next; an end is a message of 0 bytes. FIONREAD does not tell an empty message from
-/// none, and a buffer for none cuts what comes a moment later.
+/// Takes the bytes of one message, without waiting; what comes beside them is let go. The message's length.
 ///
 /// # Errors
 ///
 /// EAGAIN (there is none), EINTR, ECONNRESET.
-pub fn next_len(fd: i32) -> Result<usize, i32> {
-    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    // SAFETY: no byte is written.
-    last(unsafe { libc::recv(fd, core::ptr::null_mut(), 0, flags) }, |n| n as usize)
+pub fn recv_bytes(fd: i32, buf: &mut [u8]) -> Result<usize, i32> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: writes at most the slice's length.
+    last(unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), flags) }, |n| n as usize)
 }
 
 /// Duplicates a descriptor, close-on-exec.
@@ -241,4 +299,49 @@ pub fn next_len(fd: i32) -> Result<usize, i32> {
 /// EMFILE.
 pub fn dup(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     fd.try_clone_to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
+
+    #[test]
+    fn control_has_room_for_credentials_and_two_descriptors() {
+        // SAFETY: sizes are computed.
+        let need = unsafe { libc::CMSG_SPACE(size_of::<libc::ucred>() as u32) + libc::CMSG_SPACE(8) };
+        assert_eq!(need as usize, CONTROL);
+    }
+
+    /// However many descriptors somebody puts beside a message: two come at most, and none is lost track of.
+    #[test]
+    fn hostile_descriptors_beside_a_message() {
+        let (a, b) = pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let opened = || {
+            let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            all.filter(|e| std::fs::read_link(e.path()).is_ok_and(|to| to.ends_with("null"))).count()
+        };
+        let before = opened();
+        for marked in [false, true] {
+            if marked {
+                mark_messages(b.as_fd());
+            }
+            for n in [0, 1, 2, 3, 10, 100, 253] {
+                let fds = vec![file.as_raw_fd(); n];
+                let beside = [ControlMessage::ScmRights(&fds)];
+                let flags = MsgFlags::MSG_NOSIGNAL;
+                sendmsg::<()>(a.as_raw_fd(), &[IoSlice::new(b"x")], &beside, flags, None).unwrap();
+                let mut buf = Vec::new();
+                let got = take(b.as_raw_fd(), &mut buf).unwrap();
+                assert_eq!((got.len, got.marked, got.short), (1, marked, false), "{n} descriptors");
+                assert_eq!(got.fds.iter().flatten().count(), n.min(2));
+                drop(got);
+                assert_eq!(opened(), before, "{n} descriptors");
+            }
+        }
+        assert_eq!(take(b.as_raw_fd(), &mut Vec::new()).map(|_| ()), Err(libc::EAGAIN));
+    }
 }

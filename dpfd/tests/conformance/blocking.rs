@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dpfd::driver::Driver;
+use dpfd::Addr;
 
 use crate::kit::*;
 
@@ -22,11 +23,11 @@ pub fn nothing_there_is_eagain(d: Driver) {
 }
 
 /// Fills the way until EAGAIN; how many went.
-fn fill(a: &dpfd::Endpoint, len: usize) -> u64 {
+fn fill(a: &dpfd::Endpoint, to: Addr, len: usize) -> u64 {
     let mut n = 0;
     let mut pauses = 0;
     while pauses < 30 {
-        match a.send(&numbered(n, len)) {
+        match a.send_to(&numbered(n, len), to) {
             Ok(()) => (n, pauses) = (n + 1, 0),
             Err(e) if is_would_block(&e) => {
                 // The service takes some on yet.
@@ -47,7 +48,7 @@ pub fn no_room_is_eagain_and_nothing_is_lost(d: Driver) {
             b.pool(pool).expect("a pool");
         }
         a.set_nonblocking(true).expect("a flag");
-        let n = fill(&a, 200);
+        let n = fill(&a, b.addr(), 200);
         assert!(!writable(&a), "full, and poll says so");
         for i in 0..n {
             let got = if pool.is_some() { recv(&b) } else { read(&b) };
@@ -76,7 +77,7 @@ pub fn a_receiver_waits_for_a_message(d: Driver) {
 pub fn a_sender_waits_for_room(d: Driver) {
     let (a, b) = pooled(d, 4096);
     a.set_nonblocking(true).expect("a flag");
-    let n = fill(&a, 1000);
+    let n = fill(&a, b.addr(), 1000);
     a.set_nonblocking(false).expect("a flag");
     let sender = thread::spawn(move || {
         (n..n + 1000).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
@@ -86,6 +87,38 @@ pub fn a_sender_waits_for_room(d: Driver) {
     assert!(!sender.is_finished(), "1000 messages of 1000 bytes fit nowhere");
     (0..n + 1000).for_each(|i| assert_eq!(number_of(&recv(&b)), i));
     drop(sender.join());
+}
+
+pub fn a_missing_target_does_not_hold_up_others(d: Driver) {
+    // Its own descriptor is full of messages for nobody; others have room of their own, and run out of it.
+    for pool in [None, Some(4096)] {
+        let (a, b) = pair(d);
+        // As often as it takes until calls do not look at the descriptor any more.
+        for i in 0..100 {
+            a.send(&numbered(i, 16)).expect("room");
+            read(&b);
+        }
+        if let Some(pool) = pool {
+            b.pool(pool).expect("a pool");
+            thread::sleep(SHORT); // until its sender has heard of it
+        }
+        a.set_nonblocking(true).expect("a flag");
+        fill(&a, local(numbers(1)), 1000);
+        a.set_nonblocking(false).expect("a flag");
+        let sender = thread::spawn(move || {
+            (0..1000).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
+            a
+        });
+        for i in 0..1000 {
+            if i % 100 == 0 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert!(becomes_readable(&b), "message {i}");
+            let got = if pool.is_some() { recv(&b) } else { read(&b) };
+            assert_eq!(number_of(&got), i);
+        }
+        drop(sender.join());
+    }
 }
 
 pub fn a_sender_waits_for_its_target(d: Driver) {

@@ -35,6 +35,16 @@ pub fn open(driver: Driver, dpid: Dpid) -> Endpoint {
     Endpoint::open_on(driver, dpid).expect("a free number")
 }
 
+/// Opens a number that was closed: a child that another test forked meanwhile may hold it a little longer.
+pub fn reopen(driver: Driver, dpid: Dpid) -> Endpoint {
+    let mut opened = None;
+    until("the number is free", || {
+        opened = Endpoint::open_on(driver, dpid).ok();
+        opened.is_some()
+    });
+    opened.expect("it was free")
+}
+
 /// Two endpoints, the first with the second as its target.
 pub fn pair(driver: Driver) -> (Endpoint, Endpoint) {
     let first = numbers(2);
@@ -112,6 +122,16 @@ pub fn until(what: &str, mut f: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not within {SOON:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether what `a` sends to `b` goes through an edge: `dp ls` says so.
+pub fn has_edge(a: &Endpoint, b: &Endpoint) -> bool {
+    let mut ls = std::process::Command::new(env!("CARGO_BIN_EXE_dp"));
+    let out = ls.args(["ls", "--json"]).env("DP_RUNTIME_DIR", folder()).output().expect("dp ls");
+    let all: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
+    let (from, to) = (a.dpid().to_string(), b.dpid().to_string());
+    let edges = all["edges"].as_array().expect("edges");
+    edges.iter().any(|e| e["from"] == from && e["to"] == to && e["state"] == "edge")
 }
 
 pub fn is_would_block(e: &dpfd::Error) -> bool {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::Path;
 
 use dpfd::driver::Driver;
 use dpfd::Endpoint;
@@ -37,7 +38,7 @@ pub fn a_plain_close_is_enough(d: Driver) {
     let (fd, _) = (file(&b).into_raw_fd(), drop(b));
     // SAFETY: ours, and not used again.
     assert_eq!(unsafe { libc::close(fd) }, 0);
-    let b = open(d, n);
+    let b = reopen(d, n);
     a.send(b"to the new one").expect("parked");
     assert_eq!(recv(&b), b"to the new one");
 }
@@ -53,7 +54,7 @@ pub fn closing_with_messages_waiting(d: Driver) {
         assert!(becomes_readable(&b));
         drop(b);
         // Those died with their receiver; later ones are for the next.
-        let b = open(d, n);
+        let b = reopen(d, n);
         until("the new one is found", || {
             a.send(&numbered(99, 30)).expect("room");
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -99,7 +100,7 @@ pub fn a_target_that_comes_back(d: Driver) {
     assert_eq!(recv(&b), b"first");
     drop(b);
     for i in 0..5u64 {
-        let b = open(d, n);
+        let b = reopen(d, n);
         until("it is found again", || {
             a.send(&numbered(i, 16)).expect("room");
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -119,6 +120,26 @@ pub fn a_reused_descriptor_never_reaches_the_old_endpoint(d: Driver) {
     assert_eq!(error.errno(), libc::EDESTADDRREQ, "{number}: {error}");
     b.set_nonblocking(true).expect("a flag");
     assert!(is_would_block(&b.recv().unwrap_err()));
+}
+
+pub fn sending_on_a_replaced_descriptor_is_an_error(d: Driver) {
+    let (a, b) = pair(d);
+    // As often as it takes until calls do not look at the descriptor any more.
+    for i in 0..100 {
+        a.send(&numbered(i, 16)).expect("room");
+        assert_eq!(number_of(&recv(&b)), i);
+    }
+    let null = fs::File::open("/dev/null").expect("a file");
+    // SAFETY: the number stays open, and ours: what changes is only what it stands for.
+    assert!(unsafe { libc::dup2(null.as_raw_fd(), a.as_raw_fd()) } >= 0);
+    let entry = folder().join(a.dpid().to_string());
+    until("its number is free", || fs::symlink_metadata(&entry).is_err());
+    until("the driver has noticed, too", || a.send(b"after").is_err());
+    for to in [None, Some(b.addr()), Some(local(numbers(1)))] {
+        let sent = to.map_or_else(|| a.send(b"after"), |to| a.send_to(b"after", to));
+        let error = sent.unwrap_err();
+        assert!([libc::EBADF, libc::ESHUTDOWN].contains(&error.errno()), "to {to:?}: {error}");
+    }
 }
 
 pub fn what_was_written_before_the_exit_arrives(d: Driver) {
@@ -154,7 +175,12 @@ pub fn nothing_is_left(d: Driver) {
     let first = numbers(40);
     // In a process of its own: others are at work in this one.
     child(move || {
-        let opened = || fs::read_dir("/proc/self/fd").map(|d| d.count()).unwrap_or(0);
+        let lasts = |link: &Path| !link.to_string_lossy().contains("inotify");
+        let opened = || {
+            // The service keeps its watch of the registry until something happens there.
+            let all = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+            all.filter(|f| fs::read_link(f.path()).is_ok_and(|link| lasts(&link))).count()
+        };
         let turn = |k: u16| {
             let (a, b) = (open(d, first + 2 * k), open(d, first + 2 * k + 1));
             a.target(b.addr()).expect("a target");

@@ -28,14 +28,20 @@ macro_rules! all_of_it {
     ($name:ident, $driver:expr) => {
         conformance!($name, $driver, [
             order: messages_of_one_sender_arrive_in_order, many_senders_each_in_order,
-                one_sender_to_many, plain_writes_keep_their_order, boundaries_stay,
+                one_sender_to_many, plain_writes_keep_their_order,
+                plain_writes_and_calls_in_turn, boundaries_stay,
                 order_holds_while_the_receiver_gets_its_pool, order_holds_from_plain_to_direct,
-                a_full_edge_keeps_the_order;
+                a_full_edge_keeps_the_order, plain_writes_go_to_the_target_of_their_moment,
+                plain_writes_and_sends_keep_their_order_for_who_asks,
+                a_target_can_be_changed_while_messages_wait_for_the_former;
             sizes: empty_messages_are_messages, every_size_around_the_limits, sixteen_mebibytes,
                 a_short_read_cuts_the_message, fionread_tells_the_length, plain_writes_of_64_kib,
-                messages_larger_than_the_pool, small_and_large_pools;
+                messages_larger_than_the_pool, many_writes_larger_than_the_pool, small_and_large_pools,
+                the_longest_plain_message_waits_for_room, a_long_message_for_an_absent_receiver_is_taken,
+                large_messages_while_the_descriptor_is_full;
             blocking: nothing_there_is_eagain, no_room_is_eagain_and_nothing_is_lost,
                 a_receiver_waits_for_a_message, a_sender_waits_for_room, a_sender_waits_for_its_target,
+                a_missing_target_does_not_hold_up_others,
                 plain_reads_and_writes_wait, a_signal_interrupts, a_receive_timeout_holds;
             readiness: poll_tells_a_plain_message, poll_is_quiet_after_the_last, pollout_while_there_is_room,
                 edge_triggered_tells_every_message, level_triggered_tells_until_read,
@@ -47,6 +53,7 @@ macro_rules! all_of_it {
             lifetime: a_number_is_free_at_once_after_close, a_plain_close_is_enough,
                 closing_with_messages_waiting, what_was_written_before_the_close_arrives,
                 a_target_that_comes_back, a_reused_descriptor_never_reaches_the_old_endpoint,
+                sending_on_a_replaced_descriptor_is_an_error,
                 what_was_written_before_the_exit_arrives, many_endpoints_in_one_process, nothing_is_left;
             modes: messages_from_before_the_pool_keep_their_sender, plain_after_in_place,
                 messages_are_released_in_any_order, fsync_releases_the_oldest, the_pool_is_bounded,

@@ -79,6 +79,31 @@ pub fn plain_writes_keep_their_order(d: Driver) {
     drop(writer.join());
 }
 
+pub fn plain_writes_and_calls_in_turn(d: Driver) {
+    for pool in [false, true] {
+        let (a, b) = pair(d);
+        if pool {
+            b.pool(64 << 10).expect("a pool");
+        }
+        let sender = thread::spawn(move || {
+            for i in 0..20_000u64 {
+                match ((i * 2_654_435_761) >> 7) & 1 {
+                    0 => write(&a, &numbered(i, 24)),
+                    _ => a.send(&numbered(i, 24)).expect("room"),
+                }
+                // Sometimes all of it is on its way, and sometimes some is with the service.
+                (0..i % 512).for_each(|_| std::hint::spin_loop());
+            }
+            a
+        });
+        for i in 0..20_000u64 {
+            let got = if pool { recv(&b) } else { read(&b) };
+            assert_eq!(number_of(&got), i);
+        }
+        drop(sender.join());
+    }
+}
+
 pub fn boundaries_stay(d: Driver) {
     let (a, b) = pair(d);
     for len in [8, 9, 100, 8] {
@@ -137,4 +162,50 @@ pub fn a_full_edge_keeps_the_order(d: Driver) {
         assert_eq!(number_of(&recv(&b)), i);
     }
     drop(sender.join());
+}
+
+pub fn plain_writes_go_to_the_target_of_their_moment(d: Driver) {
+    let first = numbers(3);
+    let a = open(d, first);
+    a.target(local(first + 1)).expect("a target");
+    (0..100u64).for_each(|i| write(&a, &numbered(i, 20)));
+    a.target(local(first + 2)).expect("another");
+    (0..50u64).for_each(|i| write(&a, &numbered(i, 30)));
+    let (b, c) = (open(d, first + 1), open(d, first + 2));
+    (0..100u64).for_each(|i| assert_eq!(read(&b), numbered(i, 20)));
+    (0..50u64).for_each(|i| assert_eq!(read(&c), numbered(i, 30)));
+}
+
+pub fn plain_writes_and_sends_keep_their_order_for_who_asks(d: Driver) {
+    for _ in 0..20 {
+        let (a, b) = pooled(d, 64 << 10);
+        a.keep_order();
+        for i in 0..200u64 {
+            a.send(&numbered(i, 10)).expect("room");
+            assert_eq!(recv(&b), numbered(i, 10));
+        }
+        for i in 0..20u64 {
+            write(&a, &numbered(2 * i, 10));
+            a.send(&numbered(2 * i + 1, 10)).expect("room");
+        }
+        (0..40u64).for_each(|i| assert_eq!(recv(&b), numbered(i, 10)));
+    }
+}
+
+pub fn a_target_can_be_changed_while_messages_wait_for_the_former(d: Driver) {
+    let first = numbers(3);
+    let (a, b) = (open(d, first), open(d, first + 1));
+    a.set_nonblocking(true).expect("a flag");
+    a.target(local(first + 2)).expect("a target that is not there");
+    let mut n = 0;
+    while a.send(&numbered(n, 1000)).is_ok() {
+        n += 1;
+    }
+    a.set_nonblocking(false).expect("a flag");
+    a.target(b.addr()).expect("no wait");
+    assert_eq!(a.stat().target, b.addr());
+    let c = open(d, first + 2);
+    (0..n).for_each(|i| assert_eq!(recv(&c), numbered(i, 1000)));
+    a.send(b"there").expect("room");
+    assert_eq!(recv(&b), b"there");
 }

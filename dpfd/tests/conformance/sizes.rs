@@ -1,6 +1,7 @@
 //! Sizes around every limit.
 
 use std::thread;
+use std::time::Duration;
 
 use dpfd::driver::Driver;
 
@@ -106,6 +107,45 @@ pub fn messages_larger_than_the_pool(d: Driver) {
     assert!(recv(&b) == numbered(1, 50_000));
 }
 
+pub fn many_writes_larger_than_the_pool(d: Driver) {
+    // Each finds the one before it unread and waits with the service; what waits must not be counted for ever.
+    let (a, b) = pooled(d, 4096);
+    let writer = thread::spawn(move || {
+        (0..60u64).for_each(|i| write(&a, &numbered(i, 50_000)));
+        a
+    });
+    for i in 0..60u64 {
+        if i % 10 == 0 {
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(recv(&b) == numbered(i, 50_000), "message {i}");
+    }
+    drop(writer.join());
+}
+
+pub fn large_messages_while_the_descriptor_is_full(d: Driver) {
+    // It holds as many plain ones as it takes; then their receiver gets a pool, and the next has to wait for room
+    // on the descriptor, not in its edge.
+    let (a, b) = pair(d);
+    let mut sent = 0;
+    while fionread(&b) < 200_000 {
+        write(&a, &numbered(sent, 50_000));
+        sent += 1;
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    b.pool(4096).expect("a pool");
+    thread::sleep(std::time::Duration::from_millis(50)); // until its sender has heard of it
+    for _ in 0..3 {
+        write(&a, &numbered(sent, 50_000));
+        sent += 1;
+    }
+    thread::sleep(std::time::Duration::from_millis(5));
+    for i in 0..sent {
+        assert!(becomes_readable(&b), "message {i} of {sent}: {:?}", b.stat());
+        assert!(recv(&b) == numbered(i, 50_000), "message {i}");
+    }
+}
+
 pub fn small_and_large_pools(d: Driver) {
     for pool in [4096, 5000, 65_536, 1 << 30] {
         let (a, b) = pooled(d, pool);
@@ -118,4 +158,29 @@ pub fn small_and_large_pools(d: Driver) {
         let error = b.pool(pool).unwrap_err();
         assert_eq!(error.errno(), libc::EINVAL, "{error}");
     }
+}
+
+pub fn the_longest_plain_message_waits_for_room(d: Driver) {
+    let (a, b) = pair(d);
+    let most = a.stat().max_plain;
+    let sender = thread::spawn(move || {
+        (0..4u64).for_each(|i| a.send(&numbered(i, most)).expect("it waits"));
+        a
+    });
+    // Longer than a sender waits for its receiver to get a pool.
+    thread::sleep(Duration::from_millis(1300));
+    (0..4u64).for_each(|i| assert!(read(&b) == numbered(i, most), "message {i}"));
+    drop(sender.join().expect("the sender"));
+}
+
+pub fn a_long_message_for_an_absent_receiver_is_taken(d: Driver) {
+    let first = numbers(2);
+    let a = open(d, first);
+    a.set_nonblocking(true).expect("a flag");
+    let long = numbered(1, 1 << 20);
+    a.send_to(&long, local(first + 1)).expect("it waits elsewhere");
+    a.send_to(b"behind", local(first + 1)).expect("room");
+    let b = open(d, first + 1);
+    assert!(recv(&b) == long);
+    assert_eq!(recv(&b), b"behind");
 }

@@ -11,8 +11,23 @@ use super::{errno, fail, took};
 use crate::walk::nowhere;
 use crate::{fdtable, hooks, state};
 
-/// Bytes copied at a time: on the stack, which may be a small one.
-const PIECE: usize = 16 * 1024;
+/// Bytes copied at a time on the stack, which may be a small one.
+const LITTLE: usize = 4096;
+/// The same in memory that is mapped for it, where there is more to copy.
+const PIECE: usize = 64 * 1024;
+
+/// A buffer for `n` bytes in pieces.
+fn with_buffer<R>(n: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    let place = if n > LITTLE { state::reserve::<u8>(PIECE) } else { None };
+    let Some(place) = place else { return f(&mut [0; LITTLE]) };
+    // SAFETY: as many as were reserved, zeroed.
+    let result = f(unsafe { core::slice::from_raw_parts_mut(place, PIECE) });
+    let errno = errno();
+    // SAFETY: ours, and nobody refers to it any more.
+    unsafe { libc::munmap(place.cast(), PIECE) };
+    fail(errno);
+    result
+}
 /// What a pipe counts in.
 const PAGE: usize = 4096;
 /// The most that one call moves, as in the kernel.
@@ -34,12 +49,11 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t)
         return unsafe { hooks::sendfile::real()(out, from, offset, n) };
     }
     // SAFETY: the program's arguments.
-    unsafe { copy_file(out, from, offset, n) }
+    with_buffer(n, |buf| unsafe { copy_file(out, from, offset, n, buf) })
 }
 
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.
-unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
-    let mut buf = [0u8; PIECE];
+unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t, buf: &mut [u8]) -> ssize_t {
     let (mut done, n) = (0usize, n.min(MOST));
     // SAFETY: no pointers but the program's offset.
     let mut at = unsafe {
@@ -54,7 +68,7 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) ->
         return fail(if offset.is_null() && errno() == libc::EBADF { libc::EBADF } else { libc::EINVAL });
     }
     while done < n {
-        let want = (n - done).min(PIECE);
+        let want = (n - done).min(buf.len());
         // SAFETY: the buffer.
         let got = unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), want, at) };
         if got <= 0 {
@@ -115,7 +129,7 @@ pub unsafe fn splice(
                 return fail(libc::EBADF);
             }
             let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
-            into_pipe(from, out, size, n, wait)
+            with_buffer(n.min(size), |buf| into_pipe(from, out, size, n, wait, buf))
         }
         // The kernel knows what is wrong, and takes nothing.
         _ => real(),
@@ -123,8 +137,7 @@ pub unsafe fn splice(
 }
 
 /// From a channel: no more is taken than the pipe has room for, or bytes would be in nobody's hands.
-fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool) -> ssize_t {
-    let mut buf = [0u8; PIECE];
+fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool, buf: &mut [u8]) -> ssize_t {
     let (mut sum, mut pages) = (0, 0);
     while sum < n {
         if pages == 0 {
@@ -136,7 +149,7 @@ fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool) -> ssiz
                 Err(_) => break,
             };
         }
-        let room = (n - sum).min(PIECE).min(pages * PAGE);
+        let room = (n - sum).min(buf.len()).min(pages * PAGE);
         // Whether the socket waits is for its own flag to say, not for that of the pipe's end.
         let flags = if sum > 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: the buffer.

@@ -14,7 +14,7 @@ use crate::{fdtable, hooks, leave, life};
 /// As for the call it replaces.
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Stdio);
+        leave::give_number(fd, Reason::Stdio);
     }
     // SAFETY: the program's arguments.
     unsafe { hooks::fdopen::real()(fd, mode) }
@@ -37,22 +37,67 @@ pub unsafe fn fclose(f: *mut FILE) -> c_int {
     unsafe { hooks::fclose::real()(f) }
 }
 
-/// A message with control data is about to go: descriptors of connections in it leave their channel.
+/// Room for the control data of one message: 253 descriptors, the kernel's limit, and credentials.
+#[repr(C, align(8))]
+struct Control([u8; 1280]);
+
+/// A message with descriptors of connections in it is about to go: they leave their channel, and what is sent
+/// instead of them, if anything, goes with `send`.
 ///
 /// # Safety
 ///
 /// `m` is the program's message.
-pub unsafe fn before_passing(m: &msghdr) {
-    // SAFETY: CMSG_* walk the program's control buffer within msg_controllen.
+pub unsafe fn passing<R>(m: &msghdr, send: impl FnOnce(*const msghdr) -> R) -> R {
+    let mut copy = Control([0; 1280]);
+    let mut own = *m;
+    let fits = m.msg_controllen <= size_of::<Control>();
+    // SAFETY: the program's control buffer has msg_controllen bytes; each_passed() stays within them, or within
+    // its copy, which is ours to write.
+    unsafe {
+        if fits {
+            let to = (&raw mut copy).cast::<u8>();
+            to.copy_from_nonoverlapping(m.msg_control.cast(), m.msg_controllen);
+            own.msg_control = to.cast();
+        }
+        each_passed(&own, |at| {
+            let fd = at.read_unaligned();
+            if fits {
+                at.write_unaligned(leave::give(fd, Reason::Passed));
+            } else {
+                leave::leave(fd, Reason::Passed);
+            }
+        });
+    }
+    send(&own)
+}
+
+/// Whether [`passing`] has anything to do for a message.
+///
+/// # Safety
+///
+/// `m` is the program's message.
+#[inline]
+pub unsafe fn passes(m: &msghdr) -> bool {
+    let mut any = false;
+    if m.msg_controllen > 0 && !m.msg_control.is_null() {
+        // SAFETY: the program's message.
+        unsafe { each_passed(m, |_| any = true) };
+    }
+    any
+}
+
+/// Calls `f` with the place of every descriptor in `m` that is a connection of ours.
+unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
+    // SAFETY: CMSG_* walk the control buffer within msg_controllen.
     unsafe {
         let mut c = libc::CMSG_FIRSTHDR(m);
         while !c.is_null() {
             if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
                 let bytes = ((*c).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 for i in 0..bytes / size_of::<c_int>() {
-                    let fd = libc::CMSG_DATA(c).cast::<c_int>().add(i).read_unaligned();
-                    if fdtable::conn(fd).is_some() {
-                        leave::leave(fd, Reason::Passed);
+                    let at = libc::CMSG_DATA(c).cast::<c_int>().add(i);
+                    if fdtable::conn(at.read_unaligned()).is_some() {
+                        f(at);
                     }
                 }
             }
@@ -62,21 +107,21 @@ pub unsafe fn before_passing(m: &msghdr) {
 }
 
 macro_rules! exec {
-    ($($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*) -> $r:ty;)*) => {$(
+    ($before:ident: $($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*) -> $r:ty;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
         /// As for the call it replaces.
         pub unsafe fn $name($($v: $t),*) -> $r {
-            leave::before_exec();
+            leave::$before();
             // SAFETY: the program's arguments.
             unsafe { hooks::$name::real()($($v),*) }
         }
     )*};
 }
 
-exec! {
+exec! { before_exec:
     /// execve(2): what the new program inherits must be plain TCP.
     execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// execv(3).
@@ -87,12 +132,15 @@ exec! {
     execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// fexecve(3).
     fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char) -> c_int;
+    /// execveat(2).
+    execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int;
+}
+
+exec! { before_spawn:
     /// posix_spawn(3).
     posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// posix_spawnp(3).
     posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int;
-    /// execveat(2).
-    execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int;
     /// system(3): glibc starts the shell inside itself.
     system(command: *const c_char) -> c_int;
     /// popen(3): as system(3).
@@ -114,7 +162,7 @@ macro_rules! pidfd {
             argv: *const *const c_char,
             env: *const *const c_char,
         ) -> c_int {
-            leave::before_exec();
+            leave::before_spawn();
             // SAFETY: the program's arguments.
             hooks::$name::real().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
         }
@@ -134,9 +182,7 @@ pidfd! {
 ///
 /// As for the call it replaces.
 pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
-    if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Exec);
-    }
+    let fd = leave::give(fd, Reason::Exec);
     // SAFETY: the program's arguments.
     unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }
 }

@@ -4,6 +4,7 @@
 pub mod aside;
 pub mod copy;
 pub mod fd;
+pub mod fork;
 pub mod leave;
 pub mod open;
 pub mod option;

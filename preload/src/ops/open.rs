@@ -192,7 +192,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| (f, f.conn(i))));
     if let Some((family, c)) = conn {
         if how != libc::SHUT_RD {
-            leave::before_end(fd);
+            leave::before_end(family, fd, c);
         }
         // Under the sender's lock: no token may follow the FIN.
         c.tx_lock.lock(state::me(), family);
@@ -202,7 +202,16 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
             c.set(Conn::SHUT_RD);
         }
+        let pushed = c.has(Conn::PUSHED) && how != libc::SHUT_RD;
         c.tx_lock.unlock();
+        if pushed {
+            // Who puts the rest on TCP ends it after that.
+            if how == libc::SHUT_RDWR {
+                // SAFETY: numbers.
+                let _ = unsafe { hooks::shutdown::real()(fd, libc::SHUT_RD) };
+            }
+            return 0;
+        }
     }
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::shutdown::real()(fd, how) };

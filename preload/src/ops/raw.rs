@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_uint};
 
-use super::{aside, copy, fd, open, recv, send, wait};
+use super::{aside, copy, fd, fork, open, recv, send, wait};
 use crate::{hooks, leave};
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
@@ -57,6 +57,11 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
                 leave::before_exec();
                 hooks::syscall::real()(n, a, b, c, d, e, f)
             }
+            libc::SYS_clone | libc::SYS_clone3 if fork::copies(n, a) => {
+                fork::forking(|| hooks::syscall::real()(n, a, b, c, d, e, f))
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => fork::forking(|| hooks::syscall::real()(n, a, b, c, d, e, f)),
             libc::SYS_io_submit => {
                 aside::submitted(b as c_long, c as _);
                 hooks::syscall::real()(n, a, b, c, d, e, f)

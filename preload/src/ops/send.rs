@@ -150,26 +150,29 @@ pub unsafe fn sendto(
 ///
 /// As for the call it replaces.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::sendmsg::real()(fd, msg, flags) };
+    // SAFETY: the program's arguments, as they came, or a copy of them.
+    let real = |msg| unsafe { hooks::sendmsg::real()(fd, msg, flags) };
     if nowhere(msg) {
-        return real();
+        return real(msg);
     }
     // SAFETY: the program's message header.
     let m = unsafe { &*msg };
-    if m.msg_controllen > 0 {
-        // SAFETY: the program's message header.
-        unsafe { super::leave::before_passing(m) };
-    }
     // Control data means nothing to a channel, and little to TCP: the bytes go the channel's way.
     if fdtable::conn(fd).is_none() {
-        return real();
+        // SAFETY: the program's message header.
+        return unsafe {
+            if super::leave::passes(m) {
+                super::leave::passing(m, real)
+            } else {
+                real(msg)
+            }
+        };
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    transmit(fd, &mut w, flags).go(real)
+    transmit(fd, &mut w, flags).go(|| real(msg))
 }
 
 /// sendmmsg(2): message by message.
@@ -178,15 +181,9 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
 ///
 /// As for the call it replaces.
 pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int {
-    if fdtable::conn(fd).is_none() {
-        for i in 0..n as usize {
-            // SAFETY: below n; the program's messages.
-            unsafe {
-                if (*v.add(i)).msg_hdr.msg_controllen > 0 {
-                    super::leave::before_passing(&(*v.add(i)).msg_hdr);
-                }
-            }
-        }
+    // SAFETY: below n; the program's messages.
+    let passes = |i: c_uint| unsafe { super::leave::passes(&(*v.add(i as usize)).msg_hdr) };
+    if fdtable::conn(fd).is_none() && (nowhere(v) || !(0..n.min(1024)).any(passes)) {
         // SAFETY: the program's arguments.
         return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
     }

@@ -121,6 +121,9 @@ pub unsafe fn ppoll_chk(
 /// The sets of select as a list for poll. Programs may pass sets longer than FD_SETSIZE, as the kernel
 /// allows; longer than this they go to the kernel.
 const MOST: usize = 4096;
+/// Descriptors for which the list lies on the stack.
+const FEW: usize = 64;
+const NOBODY: pollfd = pollfd { fd: -1, events: 0, revents: 0 };
 
 struct Sets {
     n: usize,
@@ -141,16 +144,17 @@ impl Sets {
         // SAFETY: the program's sets cover `n` descriptors, fd < n.
         !p.is_null() && unsafe { *p.add(fd / 64) } & (1 << (fd % 64)) != 0
     }
-    fn gather(&self, out: &mut [pollfd; MOST]) -> usize {
-        let mut k = 0;
-        for fd in 0..self.n {
-            let events = (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | BITS[w]);
-            if events != 0 {
-                out[k] = pollfd { fd: fd as c_int, events, revents: 0 };
-                k += 1;
-            }
+    fn events(&self, fd: usize) -> i16 {
+        (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | BITS[w])
+    }
+    fn count(&self) -> usize {
+        (0..self.n).filter(|&fd| self.events(fd) != 0).count()
+    }
+    fn gather(&self, out: &mut [pollfd]) {
+        let all = (0..self.n).map(|fd| (fd, self.events(fd))).filter(|(_, events)| *events != 0);
+        for (to, (fd, events)) in out.iter_mut().zip(all) {
+            *to = pollfd { fd: fd as c_int, events, revents: 0 };
         }
-        k
     }
     fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
         if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
@@ -185,13 +189,32 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
     if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
         return None;
     }
-    let mut list = [pollfd { fd: -1, events: 0, revents: 0 }; MOST];
-    let k = sets.gather(&mut list);
-    if !wait::concerns(&list[..k]) {
+    let k = sets.count();
+    if k <= FEW {
+        return select_with(&mut sets, &mut [NOBODY; FEW][..k], ns, mask);
+    }
+    // A thread's stack may be a small one.
+    let bytes = k * size_of::<pollfd>();
+    let Some(place) = crate::state::reserve::<pollfd>(bytes) else { return Some(Err(libc::ENOMEM)) };
+    // SAFETY: as many as were reserved, zeroed, which is a value of them.
+    let got = select_with(&mut sets, unsafe { core::slice::from_raw_parts_mut(place, k) }, ns, mask);
+    // SAFETY: ours, and nobody refers to it any more.
+    unsafe { libc::munmap(place.cast(), bytes) };
+    got
+}
+
+fn select_with(
+    sets: &mut Sets,
+    list: &mut [pollfd],
+    ns: i64,
+    mask: *const sigset_t,
+) -> Option<Result<i32, i32>> {
+    sets.gather(list);
+    if !wait::concerns(list) {
         return None;
     }
-    let got = wait::poll(&mut list[..k], ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
-    Some(got.and_then(|_| sets.scatter(&list[..k])))
+    let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    Some(got.and_then(|_| sets.scatter(list)))
 }
 
 /// select(2). On Linux the time left is written back.

@@ -37,6 +37,7 @@ fn recount(fd: i32, c: &Conn) {
     }
     if let Some(at) = tcp::consumed(fd) {
         c.rx_kernel.store(at, Ordering::Relaxed);
+        c.rx_counted.store(0, Ordering::Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use super::epoch::{catch_up, drain, locked, SWITCHES};
+use super::step;
 use crate::channel::{self, End};
 
 /// What [`settle`] found.
@@ -138,22 +139,37 @@ enum Kernel {
     Error,
 }
 
-fn kernel_state(fd: i32) -> Kernel {
+/// Whether the peer has shut down, closed or died. Bytes may still lie before that.
+pub fn ended(fd: i32) -> bool {
+    ask(fd) & (libc::POLLRDHUP | libc::POLLHUP) != 0
+}
+
+/// poll(2) without waiting.
+fn ask(fd: i32) -> i16 {
     let mut p = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
     let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let args = [&raw mut p as usize, 1, &raw const t as usize, 0, 8, 0];
     // SAFETY: one entry, a timeout of nothing, no mask.
     if unsafe { raw::call(libc::SYS_ppoll, args) }.is_err() {
-        return Kernel::Nothing;
+        return 0;
     }
-    if p.revents & (libc::POLLERR | libc::POLLNVAL) != 0 {
+    p.revents
+}
+
+fn kernel_state(fd: i32) -> Kernel {
+    let revents = ask(fd);
+    // Something in the error queue alone (MSG_ZEROCOPY, time stamps) is no end: an error closes, and hangs up.
+    if revents & libc::POLLNVAL != 0
+        || revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR | libc::POLLHUP
+    {
         return Kernel::Error;
     }
-    if p.revents & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
+    if revents & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
         return Kernel::Nothing;
     }
     match raw::queued(fd) {
-        Ok(0) | Err(_) if p.revents & (libc::POLLRDHUP | libc::POLLHUP) != 0 => Kernel::Fin,
+        Ok(0) | Err(_) if revents & (libc::POLLRDHUP | libc::POLLHUP) != 0 => Kernel::Fin,
+        Ok(0) if step::at_mark(fd) => Kernel::Bytes,
         Ok(0) => Kernel::Nothing,
         _ => Kernel::Bytes,
     }

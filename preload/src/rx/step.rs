@@ -13,6 +13,16 @@ use super::{bells_out, broken, tidy, took, Step};
 use crate::channel::{self, End};
 use crate::walk::{Discard, Walk};
 
+/// For a step of a receive that has something already; a flag that no program gives.
+pub(super) const GOING_ON: i32 = libc::MSG_CTRUNC;
+/// Whether the next byte is the urgent one, or follows it (asm-generic/sockios.h).
+const SIOCATMARK: libc::c_ulong = 0x8905;
+
+/// Whether an urgent byte comes next, or was taken here: FIONREAD says 0 then.
+pub(super) fn at_mark(fd: i32) -> bool {
+    raw::ioctl_int(fd, SIOCATMARK) == Ok(1)
+}
+
 /// Turns of a loop that only a hostile peer can keep going.
 const TURNS: u32 = 10_000;
 
@@ -69,9 +79,13 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
         if c.rx_epoch.load(Ordering::Relaxed) != r {
             return None;
         }
-        let there = match raw::queued(fd) {
-            Ok(n) => n,
-            Err(e) => return Some(Step::Err(e)),
+        let known = c.rx_counted.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+        let there = match known {
+            0 => match raw::queued(fd) {
+                Ok(n) => n,
+                Err(e) => return Some(Step::Err(e)),
+            },
+            n => n as usize,
         };
         if !catch_up(fd, c, rx) {
             return Some(broken(fd, c));
@@ -84,6 +98,9 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
             Ok(View::RingAt(p)) => there.min(p.saturating_sub(at) as usize),
             _ => there,
         };
+        // A reader of small pieces asks the kernel once for all of them.
+        c.rx_counted.store(at + limit as u64, Ordering::Relaxed);
+        let mut limit = limit;
         let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
         if bells > 0 && limit > 0 {
             let n = drain(fd, c, bells.min(limit));
@@ -102,13 +119,20 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
                     _ => Some(Step::Err(libc::ECONNRESET)),
                 };
             }
-            return match at_kernel {
-                Ok(0) => Some(Step::Eof),
-                Ok(_) if there == 0 => None,
-                Ok(_) => Some(Step::Nothing),
-                Err(libc::EAGAIN) => Some(Step::Nothing),
-                Err(e) => Some(Step::Err(e)),
-            };
+            match at_kernel {
+                Ok(0) => return Some(Step::Eof),
+                // FIONREAD ends at an urgent byte, also when that was read. Who sent one never switches again.
+                Ok(_) if there == 0 && at_mark(fd) => {
+                    limit = usize::MAX;
+                }
+                Ok(_) if there == 0 => return None,
+                Ok(_) => return Some(Step::Nothing),
+                Err(libc::EAGAIN) => return Some(Step::Nothing),
+                Err(e) => return Some(Step::Err(e)),
+            }
+        }
+        if flags & GOING_ON != 0 && at_mark(fd) {
+            return Some(Step::Err(libc::EAGAIN)); // no receive goes across
         }
         let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
         let list = w.fill_list(&mut pieces, limit);
@@ -128,9 +152,16 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
                     rx.rx.consumed.store(at + n as u64, Ordering::Release);
                     w.skip(n);
                 }
+                if n == 0 {
+                    c.rx_counted.store(0, Ordering::Relaxed);
+                }
                 Some(if n == 0 { Step::Nothing } else { Step::Got(n) })
             }
-            Err(libc::EAGAIN) => Some(Step::Nothing),
+            Err(libc::EAGAIN) => {
+                // Somebody else took what was counted.
+                c.rx_counted.store(0, Ordering::Relaxed);
+                Some(Step::Nothing)
+            }
             Err(e) => Some(Step::Err(e)),
         }
     };

@@ -4,7 +4,7 @@ use std::fs;
 
 use compat_tests::tools::needed;
 
-use crate::kit::{root, Linked, Place};
+use crate::kit::{release, root, Linked, Place};
 
 /// Compiles and runs an example; what it prints.
 fn says(name: &str, arguments: &[&str]) -> String {
@@ -48,6 +48,16 @@ fn python_reads_and_writes_an_inherited_endpoint() {
     let script = root().join("examples/plain_fd.py");
     let said = says("give_endpoint.c", &[&python.to_string_lossy(), &script.to_string_lossy()]);
     assert_eq!(said, "echo: one\necho: two\necho: three\n");
+}
+
+#[test]
+fn python_opens_endpoints() {
+    let place = Place::new();
+    let mut command = place.command(&needed("python3", "python3"));
+    command.arg(root().join("examples/ctypes_pingpong.py")).env("LD_LIBRARY_PATH", release());
+    let ended = place.ended("example", command);
+    assert!(ended.ok(), "{}", ended.text());
+    assert_eq!(ended.transcript, "100 round trips\n");
 }
 
 #[test]

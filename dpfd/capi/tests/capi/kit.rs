@@ -76,7 +76,7 @@ impl Place {
         cc.args(["-std=c11", "-D_DEFAULT_SOURCE", "-O1", "-g", "-pthread"]).args(WARNINGS);
         cc.arg("-I").arg(package("include")).arg("-o").arg(&to).arg(source);
         match linked {
-            Linked::Static => cc.arg(lib.join("libdp.a")).args(["-lgcc_s", "-lm", "-ldl"]),
+            Linked::Static => cc.arg(lib.join("libdp.a")).args(["-lpthread", "-lm", "-ldl"]),
             Linked::Shared => cc.arg("-L").arg(lib).arg("-ldp").arg(format!("-Wl,-rpath,{}", lib.display())),
         };
         run(&mut cc);

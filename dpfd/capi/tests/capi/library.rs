@@ -100,14 +100,21 @@ fn what_is_installed_can_be_compiled_with_and_goes_away() {
     assert!(pc.starts_with("prefix=/opt/dp\n") && pc.contains("-ldp") && !pc.contains('@'), "{pc}");
     assert!(prefix.join("share/man/man3/dp_open.3").exists());
 
-    let program = place.path().join("installed");
-    let mut cc = Command::new(needed("cc", "gcc"));
-    cc.arg("-I").arg(prefix.join("include")).arg("-D_DEFAULT_SOURCE").arg("-o").arg(&program);
-    cc.arg(package("tests/c/talk.c")).arg("-L").arg(prefix.join("lib")).arg("-ldp");
-    run(&mut cc);
-    let mut command = place.command(&program);
-    command.env("LD_LIBRARY_PATH", prefix.join("lib")); // finds libdp.so.1
-    place.passes(command);
+    let private =
+        pc.lines().find_map(|l| l.strip_prefix("Libs.private: ")).expect("libraries for linking statically");
+    for wholly_static in [false, true] {
+        let program = place.path().join("installed");
+        let mut cc = Command::new(needed("cc", "gcc"));
+        cc.arg("-I").arg(prefix.join("include")).arg("-D_DEFAULT_SOURCE").arg("-o").arg(&program);
+        cc.arg(package("tests/c/talk.c")).arg("-L").arg(prefix.join("lib")).arg("-ldp");
+        if wholly_static {
+            cc.arg("-static").args(private.split_whitespace());
+        }
+        run(&mut cc);
+        let mut command = place.command(&program);
+        command.env("LD_LIBRARY_PATH", prefix.join("lib")); // finds libdp.so.1
+        place.passes(command);
+    }
 
     make("uninstall");
     let mut find = Command::new(needed("find", "findutils"));

@@ -91,7 +91,10 @@ impl Sender {
         let read = self.send_all(&mut input);
         match read {
             Ok(()) => self.see_through(),
-            Err(Stop::Failed(why)) => self.see_through().and(Err(Stop::Failed(why))),
+            Err(Stop::Failed(why)) => match self.see_through() {
+                Ok(()) | Err(Stop::Failed(_)) => Err(Stop::Failed(why)),
+                stopped => stopped,
+            },
             stopped => stopped,
         }
     }
@@ -129,6 +132,9 @@ impl Sender {
         let (since, mut nap) = (Instant::now(), LOOK[0]);
         while self.left() > 0 {
             not_ended()?;
+            if self.endpoint.stat().denied > 0 {
+                return Err(Stop::Failed(Error::Denied(self.to).to_string()));
+            }
             self.in_time(since)?;
             std::thread::sleep(nap);
             nap = (nap * 2).min(LOOK[1]);

@@ -1,8 +1,8 @@
 //! One endpoint: what the calls and the service share of it.
 //!
-//! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked. The
-//! service takes them for moments; a call holds one while it looks for a message or for room, not while it
-//! sleeps.
+//! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked; `arrivals`
+//! is taken inside of `rx`. The service takes them for moments; a call holds one while it looks for a message or
+//! for room, not while it sleeps.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,6 +13,7 @@ use super::link::{Link, Path};
 use super::registry::Entry;
 use super::service::{Command, Process};
 use crate::addr::{Addr, Dpid};
+pub use crate::edge::far::MAX_MESSAGE;
 use crate::edge::inbox::Inbox;
 use crate::edge::segment::sealed_memory;
 use crate::error::{Error, Result};
@@ -20,8 +21,6 @@ use crate::pool::budget::{Budget, DEFAULT_POOL};
 use crate::pool::tokens::{InEdge, Tokens};
 use crate::sys::{process, unix};
 
-/// Longest message, bytes.
-pub const MAX_MESSAGE: usize = 16 << 20;
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 pub const DEFAULT_SPIN: u32 = 50_000;
 
@@ -33,17 +32,29 @@ pub struct Tx {
     by_addr: HashMap<Addr, usize>,
     /// The target's link.
     pub target: Option<usize>,
+    /// Where plain writes go that the service reads now: those before a change of target go to the former.
+    pub plain: Option<Addr>,
+    /// A plain write that the service took and that waits for a target.
+    pub orphan: Option<Vec<u8>>,
     /// Direct calls so far that found nobody's plain write.
     pub calls: u32,
     /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
     pub alone: bool,
+    /// The endpoint is over: there are no links any more.
+    pub ended: bool,
 }
 
 impl Tx {
+    /// Ends all links: nobody sends any more, and a call that had found one finds none.
+    pub fn take_all(&mut self) -> Vec<Link> {
+        core::mem::replace(self, Tx { ended: true, ..Tx::default() }).links
+    }
+
     /// The link to `to`, if there is one.
     pub fn find(&self, to: Addr) -> Option<usize> {
         self.by_addr.get(&to).copied()
     }
+
     /// The link to `to`, made if need be; whether it is new.
     pub fn link(&mut self, to: Addr) -> (usize, bool) {
         if let Some(ix) = self.find(to) {
@@ -54,6 +65,11 @@ impl Tx {
         self.by_addr.insert(to, ix);
         (ix, true)
     }
+    /// Messages that the service holds, and bytes of them; a few dozen at most, so they are counted when need be.
+    pub fn parked(&self) -> (usize, usize) {
+        let all = self.links.iter().flat_map(|l| &l.parked);
+        all.fold((0, 0), |(n, b), load| (n + 1, b + load.bytes()))
+    }
 }
 
 /// Receiving.
@@ -61,8 +77,12 @@ impl Tx {
 pub struct Rx {
     /// The messages.
     pub tokens: Tokens,
-    /// Bells and messages taken from the descriptor since there was a pool.
-    pub drained: u32,
+    /// The descriptor is readable: seen or made so, and not emptied since.
+    pub belled: bool,
+    /// Since the inbox was armed for the last time nothing was seen or taken.
+    pub settled: bool,
+    /// Messages from edges until senders without one have their turn, and how many it was the last time.
+    pub others: (u32, u32),
     /// Who sent the message read last.
     pub peer: Addr,
     /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
@@ -93,6 +113,8 @@ pub struct Inner {
     pub generation: u32,
     /// What this process shares among its endpoints.
     pub process: Arc<Process>,
+    /// What only the library knows to say on its pair.
+    pub key: u64,
     tx: Mutex<Tx>,
     rx: Mutex<Rx>,
     /// New edges wait in `arrivals`.
@@ -125,13 +147,14 @@ fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Inner {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>) -> Inner {
+    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> Inner {
         Inner {
             dpid,
             entry,
             back,
             generation: process::generation(),
             process,
+            key,
             tx: Mutex::default(),
             rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
             news: AtomicBool::new(false),
@@ -201,6 +224,8 @@ impl Inner {
     ///
     /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
     pub fn start_pool(&self, size: Option<usize>) -> Result<usize> {
+        // Whoever reads plainly (`read_now`) is done, and sees the inbox the next time.
+        let _rx = self.rx();
         let mut arrivals = self.arrivals();
         if let Some(budget) = &arrivals.budget {
             return match size {
@@ -228,10 +253,10 @@ impl Inner {
         }
     }
 
-    /// Puts a bell on the program's own descriptor.
+    /// Puts a bell on the program's own descriptor, if it has a pool: who reads plainly would take it for a message.
     pub fn ring_self(&self) {
-        if let Some(inbox) = self.inbox.get() {
-            super::link::ring(&self.back, inbox);
+        if self.inbox.get().is_some() {
+            super::link::ring(&self.back);
         }
     }
 

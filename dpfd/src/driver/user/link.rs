@@ -10,9 +10,10 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use super::nap::Naps;
 use super::note::FarPacket;
 use crate::addr::Addr;
-use crate::edge::inbox::Inbox;
+use crate::edge::inbox::Doorbell;
 use crate::edge::message;
 use crate::edge::ring::{Pos, Tail};
 use crate::edge::segment::Segment;
@@ -26,7 +27,9 @@ pub struct OutEdge {
     segment: Segment,
     tail: Tail,
     turn: u8,
-    /// The number of the next far message, and the position behind the last.
+    /// What the receiver knows this edge by, on its descriptor.
+    key: u64,
+    /// The number of the last far message, and the position behind it.
     far: (u64, Pos),
 }
 
@@ -60,7 +63,7 @@ pub enum Way {
         /// Its descriptor's other end, for bells.
         back: Arc<OwnedFd>,
         /// Whether it sleeps.
-        inbox: Inbox,
+        bell: Doorbell,
         /// The edge; none when the pool has none left.
         edge: Option<OutEdge>,
     },
@@ -71,8 +74,14 @@ pub enum Way {
 pub enum Delivery {
     /// It is with the receiver.
     Done,
-    /// No room now.
+    /// No room in the edge: its receiver says when there is.
     Full,
+    /// No room on the descriptor: the kernel says when there is.
+    Busy,
+    /// The kernel, or this process, is short of something; nobody says when that is over.
+    Short,
+    /// There is no way for it yet: the receiver is not found, or has no pool, which alone could take it.
+    NoWay,
     /// Too long for this way; the limit.
     TooLong(usize),
     /// The receiver is gone.
@@ -92,22 +101,22 @@ pub struct Link {
     pub queued: u32,
     /// Messages the service took and could not deliver yet.
     pub parked: VecDeque<Parked>,
-    /// Bytes of these.
-    pub parked_bytes: usize,
     /// Since when the receiver is known and reads plainly, ns; 0: not known.
     pub plain_since: u64,
     /// The destination belongs to a user who does not let us.
     pub denied: bool,
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
+    /// Futures that wait to send.
+    pub naps: Naps,
 }
 
 impl Parked {
-    /// Bytes it takes of the service's memory.
+    /// Bytes it takes of the service's memory; a descriptor is worth some, too.
     pub fn bytes(&self) -> usize {
         match self {
             Parked::Bytes(bytes) => bytes.len(),
-            Parked::Far(_) => 0,
+            Parked::Far(_) => 32 * 1024,
         }
     }
 }
@@ -121,11 +130,20 @@ impl Link {
             way: Way::Unknown,
             queued: 0,
             parked: VecDeque::new(),
-            parked_bytes: 0,
             plain_since: 0,
             denied: false,
             sent: (0, 0),
+            naps: Naps::default(),
         }
+    }
+
+    /// Whether messages go to the receiver from here. A way that was full is tried again as soon as nothing of the
+    /// link is queued any more: order holds, and a pair full of messages for others is not in the way.
+    pub fn try_direct(&mut self) -> bool {
+        if self.queued == 0 && !matches!(self.way, Way::Unknown) {
+            self.path = Path::Direct;
+        }
+        self.path == Path::Direct
     }
 
     /// The destination is gone.
@@ -135,22 +153,35 @@ impl Link {
         self.plain_since = 0;
     }
 
+    /// The destination's descriptor's other end.
+    pub fn back(&self) -> Option<Arc<OwnedFd>> {
+        match &self.way {
+            Way::Unknown => None,
+            Way::Plain(back) | Way::Pool { back, .. } => Some(back.clone()),
+        }
+    }
+
     /// The destination has a pool: its inbox, and perhaps an edge.
-    pub fn pooled(&mut self, back: Arc<OwnedFd>, inbox: Inbox, edge: Option<Segment>) {
-        let edge =
-            edge.map(|segment| OutEdge { segment, tail: Tail::default(), turn: 0, far: (0, Pos::default()) });
-        self.way = Way::Pool { back, inbox, edge };
+    pub fn pooled(&mut self, back: Arc<OwnedFd>, bell: Doorbell, edge: Option<Segment>) {
+        let edge = edge.map(|segment| OutEdge {
+            key: segment.key(),
+            segment,
+            tail: Tail::default(),
+            turn: 0,
+            far: (0, Pos::default()),
+        });
+        self.way = Way::Pool { back, bell, edge };
     }
 
     /// Hands one message to the receiver over the edge, if there is one: the light-weight call.
     #[inline(always)]
     pub fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
-        let Way::Pool { back, inbox, edge: Some(edge) } = &mut self.way else { return None };
+        let Way::Pool { back, bell, edge: Some(edge) } = &mut self.way else { return None };
         let delivery = edge.send(msg);
         if delivery == Delivery::Done {
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
-            if inbox.rouse() {
-                ring(back, inbox);
+            if bell.is_owed() {
+                ring_for(back, bell);
                 edge.here();
             }
         }
@@ -165,8 +196,9 @@ impl Link {
     /// Hands over a message that lies elsewhere: the packet first, then the token that keeps its place. One at
     /// a time: what a sender has elsewhere is not bounded by the pool.
     pub fn deliver_far(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
-        let Way::Pool { back, inbox, edge } = &mut self.way else { return Delivery::Full };
-        let mut number = 0;
+        let Way::Pool { back, bell, edge } = &mut self.way else { return Delivery::NoWay };
+        let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
+        let mut packet = FarPacket::default();
         if let Some(edge) = edge {
             let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
             if edge.tail.refresh(cursor).is_err() {
@@ -176,52 +208,40 @@ impl Link {
             if unread > 0 && edge.tail.pos.since(edge.far.1) < unread || edge.tail.free(count) == 0 {
                 return Delivery::Full;
             }
-            number = edge.far.0 + 1;
+            packet = FarPacket { key: edge.key, number: edge.far.0 + 1 };
         }
-        let packet = FarPacket { number }.encode();
-        inbox.count_bell(); // before, as in deliver_plain
         let sent = unix::send(
             back.as_raw_fd(),
-            &[IoSlice::new(&packet)],
+            &[IoSlice::new(&packet.encode())],
             &[tag.as_fd(), memory.as_fd()],
             libc::MSG_DONTWAIT,
         );
         if let Err(e) = sent {
-            bell_for(back, Some(inbox));
             return refused(e, back);
         }
         if let Some(edge) = edge {
             let rx = edge.segment.rx();
-            if message::send_far(&edge.segment.lines(), &mut edge.tail, &rx.cursor, number).is_err() {
+            let token = message::send_far(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
+            if token.is_err() {
                 return Delivery::Gone;
             }
-            edge.far = (number, edge.tail.pos);
-            if inbox.rouse() {
-                ring(back, inbox);
+            edge.far = (packet.number, edge.tail.pos);
+            if bell.is_owed() {
+                ring_for(back, bell);
             }
         }
-        let bytes = nix::sys::stat::fstat(memory).map_or(0, |meta| meta.st_size);
-        self.sent = (self.sent.0 + 1, self.sent.1 + bytes as u64);
+        self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
         Delivery::Done
     }
 
     fn deliver_plain(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
-        let (back, inbox) = match &self.way {
-            Way::Unknown => return Delivery::Full,
-            Way::Plain(back) => (back, None),
-            Way::Pool { back, inbox, .. } => (back, Some(inbox)),
-        };
-        // Counted before: the receiver could take it before it is counted, and miss it in the count for ever.
-        inbox.inspect(|i| i.count_bell());
+        let (Way::Plain(back) | Way::Pool { back, .. }) = &self.way else { return Delivery::NoWay };
         match unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
                 Delivery::Done
             }
-            Err(e) => {
-                bell_for(back, inbox);
-                refused(e, back)
-            }
+            Err(e) => refused(e, back),
         }
     }
 
@@ -287,29 +307,28 @@ impl OutEdge {
     }
 }
 
-/// Something was counted and could not be put there: an empty packet takes its place, unless there is no room,
-/// and the descriptor readable for that.
-fn bell_for(back: &OwnedFd, inbox: Option<&Inbox>) {
-    if inbox.is_some() {
-        let _ = unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT);
-    }
-}
-
 /// What it means that the kernel did not take a packet.
 fn refused(errno: i32, back: &OwnedFd) -> Delivery {
     match errno {
-        // Descriptors in flight are limited, too, and come back as the receiver reads.
-        libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS => Delivery::Full,
+        libc::EAGAIN | libc::EINTR => Delivery::Busy,
+        // Descriptors in flight are limited for all processes of a user, and come back as their receivers read.
+        libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS => Delivery::Short,
         libc::EMSGSIZE => Delivery::TooLong(plain_limit(back)),
         _ => Delivery::Gone,
     }
 }
 
-/// One bell: an empty packet. It cannot fail but where the descriptor is readable anyway, or closed.
+/// One bell: an empty packet. Whether there is one now: where there is no room for it, another packet is.
 #[cold]
-pub fn ring(back: &OwnedFd, inbox: &Inbox) {
-    inbox.count_bell();
-    let _ = unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT);
+pub fn ring(back: &OwnedFd) -> bool {
+    matches!(unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT), Ok(_) | Err(libc::EAGAIN))
+}
+
+#[cold]
+fn ring_for(back: &OwnedFd, bell: &mut Doorbell) {
+    if !ring(back) {
+        bell.not_rung();
+    }
 }
 
 /// The longest packet the kernel takes at once.

@@ -20,7 +20,7 @@ use super::link::Way;
 use super::note::{Note, LEN};
 use super::process::Process;
 use super::registry::Registry;
-use super::service::send_note;
+use super::service::{send_note, Sent};
 use crate::addr::{Addr, Dpid, Nid};
 use crate::edge::segment::{sealed_len, sealed_memory};
 use crate::sys::unix;
@@ -251,8 +251,10 @@ enum Answer {
 impl Asked {
     fn new(registry: &Registry, process: &str) -> Asked {
         let fd = unix::connect(&registry.door_path(process)).and_then(|fd| {
-            send_note(&fd, Note::List, &[])?;
-            Ok(fd)
+            match send_note(&fd, Note::List, &[]) {
+                Sent::Done => Ok(fd),
+                Sent::Full | Sent::Short => Err(libc::EAGAIN),
+            }
         });
         // The kernel's word first; 0 is a process of another pid namespace.
         let peer = fd.as_ref().ok().and_then(|fd| unix::peer(fd.as_fd()));

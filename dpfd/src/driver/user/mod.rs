@@ -19,6 +19,8 @@
 //! | [`inner`] | one endpoint |
 //! | [`link`] | its way to one destination |
 //! | [`send`], [`recv`] | the calls |
+//! | [`plain`] | receiving as read(2) does |
+//! | [`nap`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
 //! | [`list`] | what `dp ls` is told |
@@ -26,7 +28,9 @@
 pub mod inner;
 pub mod link;
 pub mod list;
+pub mod nap;
 pub mod note;
+pub mod plain;
 pub mod process;
 pub mod recv;
 pub mod registry;

@@ -13,7 +13,7 @@ use crate::addr::{Addr, Dpid};
 
 /// Bytes of a note.
 pub const LEN: usize = 16;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,60 +129,96 @@ impl Note {
     }
 }
 
-/// Before a message that a library puts on its own pair: where it goes.
+/// Before what a library puts on its own pair: what it is, and where it goes.
 ///
-/// A program's plain write has no descriptor beside it, so the two are never confused.
+/// The endpoint's key tells it from a program's plain write, which could say the rest. A descriptor beside it would,
+/// too, but those are few: in flight they are counted for all processes of a user together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
+    /// The endpoint's key.
+    pub key: u64,
     /// The destination.
     pub to: Addr,
+    /// What is in it.
+    pub what: Inside,
+}
+
+/// What is behind an [`Envelope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// A message.
+    Message,
+    /// Padding; the message is the memory beside it.
+    Far,
+    /// Nothing: from here on plain writes go to this destination.
+    Target,
 }
 
 /// Bytes of an envelope.
-pub const ENVELOPE: usize = 8;
+pub const ENVELOPE: usize = 16;
 
 impl Envelope {
     /// As bytes.
     pub fn encode(self) -> [u8; ENVELOPE] {
-        let mut out = *b"DPto\0\0\0\0";
+        let mut out = [0; ENVELOPE];
+        out[..4].copy_from_slice(match self.what {
+            Inside::Message => b"DPto",
+            Inside::Far => b"DPaw",
+            Inside::Target => b"DPrt",
+        });
         out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
-        out[6..].copy_from_slice(&self.to.dpid.to_ne_bytes());
+        out[6..8].copy_from_slice(&self.to.dpid.to_ne_bytes());
+        out[8..].copy_from_slice(&self.key.to_ne_bytes());
         out
     }
 
-    /// From the start of a packet.
-    pub fn decode(bytes: &[u8]) -> Option<Envelope> {
+    /// From the start of a packet of the endpoint with this key.
+    pub fn decode(bytes: &[u8], key: u64) -> Option<Envelope> {
         let bytes = bytes.get(..ENVELOPE)?;
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        (&bytes[..4] == b"DPto").then(|| Envelope { to: Addr { nid: word(4), dpid: word(6) } })
+        let what = match &bytes[..4] {
+            b"DPto" => Inside::Message,
+            b"DPaw" => Inside::Far,
+            b"DPrt" => Inside::Target,
+            _ => return None,
+        };
+        let to = Addr { nid: word(4), dpid: word(6) };
+        (bytes[8..] == key.to_ne_bytes()).then_some(Envelope { key, to, what })
     }
 }
 
-/// The packet beside a message that lies elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The packet beside a message that lies elsewhere: which token it belongs to; zeros where there is no edge, and
+/// packets are the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FarPacket {
-    /// The number in its token; 0 where there is no edge, and packets are the order.
+    /// The edge's key.
+    pub key: u64,
+    /// The number in its token.
     pub number: u64,
 }
 
 /// Bytes of it.
-pub const FAR: usize = 12;
+pub const FAR: usize = 20;
 
 impl FarPacket {
     /// As bytes.
     pub fn encode(self) -> [u8; FAR] {
         let mut out = [0; FAR];
         out[..4].copy_from_slice(b"DPfr");
-        out[4..].copy_from_slice(&self.number.to_ne_bytes());
+        out[4..12].copy_from_slice(&self.key.to_ne_bytes());
+        out[12..].copy_from_slice(&self.number.to_ne_bytes());
         out
     }
 
     /// From a packet.
     pub fn decode(bytes: &[u8]) -> Option<FarPacket> {
         let bytes: &[u8; FAR] = bytes.try_into().ok()?;
-        let mut number = [0; 8];
-        number.copy_from_slice(&bytes[4..]);
-        (&bytes[..4] == b"DPfr").then(|| FarPacket { number: u64::from_ne_bytes(number) })
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        (&bytes[..4] == b"DPfr").then(|| FarPacket { key: word(4), number: word(12) })
     }
 }
 
@@ -209,8 +245,13 @@ mod tests {
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }
-        let envelope = Envelope { to: from };
-        assert_eq!(Envelope::decode(&envelope.encode()), Some(envelope));
+        for what in [Inside::Message, Inside::Far, Inside::Target] {
+            let envelope = Envelope { key: 1 << 63, to: from, what };
+            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
+            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+        }
+        let packet = FarPacket { key: u64::MAX - 1, number: 7 };
+        assert_eq!(FarPacket::decode(&packet.encode()), Some(packet));
     }
 
     #[test]
@@ -229,6 +270,6 @@ mod tests {
         let mut bad = good;
         bad[12..].copy_from_slice(&0u32.to_ne_bytes());
         assert_eq!(Note::decode(&bad), None, "no endpoint has the number 0");
-        assert_eq!(Envelope::decode(b"DPto"), None);
+        assert_eq!(Envelope::decode(b"DPto", 0), None);
     }
 }

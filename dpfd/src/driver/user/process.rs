@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 
 use super::inner::Inner;
 use super::registry::{Entry, Member, Registry};
-use super::service;
+use super::service::{self, Answer};
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
 use crate::error::{Error, Result};
 use crate::sys::{process, unix};
 
 /// How long a process that exits waits for what it sent to reach its receivers.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long another process may take to say whether its endpoint is open.
+/// How long another process may take to say whether its endpoint is open, ms.
 const ANSWER: i32 = 1000;
+/// How long it may take to end.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// What the service is told. Endpoints are named by their serial numbers.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub enum Command {
     Pool(u32),
     /// Its receiver waits in the library: watch that it comes back.
     Hot(u32),
+    /// The descriptor of a destination is full, and so is its own pair: its link wants to hear of room there.
+    Busy(u32, Addr),
+    /// It sends something that waits for what nobody tells: it is to try again soon.
+    Nap(u32),
     /// The connection `.0` must hear that link `.1` has room.
     Room(u32, u32),
 }
@@ -90,12 +96,13 @@ impl Process {
         if let Some(parent) = current.take() {
             core::mem::forget(parent);
         }
-        let registry = Registry::open()?;
-        let member = registry.join()?;
+        // Before there is anything to clear away.
         let wake = nix::sys::eventfd::EventFd::from_flags(
             nix::sys::eventfd::EfdFlags::EFD_CLOEXEC | nix::sys::eventfd::EfdFlags::EFD_NONBLOCK,
         )
         .map_err(|e| Error::System { call: "eventfd", errno: e as i32 })?;
+        let registry = Registry::open()?;
+        let member = registry.join()?;
         let p = Arc::new(Process {
             nid: own_nid(),
             many_cpus: process::cpus() > 1,
@@ -107,7 +114,7 @@ impl Process {
             serials: AtomicU32::new(1),
             generation,
         });
-        service::start(p.clone())?;
+        service::start(p.clone()).inspect_err(|_| p.registry.leave(&p.member))?;
         *current = Some(p.clone());
         process::at_exit(at_exit);
         Ok(p)
@@ -148,10 +155,11 @@ impl Process {
         }
         let (front, back) = unix::pair().map_err(|errno| Error::System { call: "socketpair", errno })?;
         unix::mark_messages(back.as_fd());
+        let key = process::random().map_err(Error::io("getrandom"))?;
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.member.name.clone(), serial };
         let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
-        let inner = Arc::new(Inner::new(dpid, entry, back, self.clone()));
+        let inner = Arc::new(Inner::new(dpid, entry, back, self.clone(), key));
         held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
         self.command(Command::Open(inner.clone()));
         Ok((front, inner))
@@ -187,7 +195,24 @@ impl Process {
             self.registry.sweep();
             return false;
         }
-        service::ask(&self.registry.door_path(&entry.process), dpid, entry.serial, ANSWER)
+        match service::ask(&self.registry.door_path(&entry.process), dpid, entry.serial, ANSWER) {
+            Answer::Open | Answer::Nothing => true,
+            Answer::Closed => false,
+            Answer::Over => !self.ends(&entry.process),
+        }
+    }
+
+    /// Whether a process that does not answer any more is about to end: the kernel takes its time to clear away a
+    /// killed one, and gives up its lock late.
+    fn ends(&self, process: &str) -> bool {
+        let end = Instant::now() + ENDING;
+        while self.registry.lives(process) {
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// All endpoints that are open in this process.

@@ -2,24 +2,25 @@
 //!
 //! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
 //! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox says ASLEEP, so that the next message rings (`settle`, W4).
+//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`crate::edge::arm`]).
 //!
 //! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
 //! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after
 //! [`LEASE`] whether the program came back; if it did not, it makes the descriptor truthful in its place. So a
 //! program that turns from waiting in `dp_read` to waiting in poll may be woken that much later, once.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::inner::{Inner, Rx, Tag, MAX_MESSAGE};
+use super::inner::{Inner, Rx, Tag};
 use super::note::FarPacket;
 use super::service::Command;
 use crate::addr::Addr;
 use crate::edge::bell;
-use crate::edge::far::Far;
 use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
+use crate::pool::elsewhere::{Elsewhere, Own};
 use crate::pool::tokens::{Got, Look};
 use crate::sys::{process, raw, unix};
 
@@ -27,14 +28,20 @@ use crate::sys::{process, raw, unix};
 pub const LEASE: i32 = 2;
 /// Looks before the descriptor is asked whether it waits at all.
 const FIRST_LOOKS: u32 = 64;
-/// Messages from edges after which senders without one have their turn.
-const OTHERS: u32 = 64;
+/// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
+const OTHERS: (u32, u32) = (64, 1024);
+/// Messages taken from the descriptor in such a turn, and bytes of them.
+const TURN: (usize, usize) = (32, 256 * 1024);
+/// Packets that are more than any descriptor holds at once.
+const ALL: usize = 4096;
 
-/// What [`Inner::settle`] found.
-#[derive(Debug, PartialEq, Eq)]
-enum Settled {
-    News,
-    Quiet,
+/// How much to take from the descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    /// A few messages: what is not taken waits in the kernel, and its senders with it.
+    Some,
+    /// What is there now.
+    All,
 }
 
 impl Inner {
@@ -42,7 +49,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM at the first call.
+    /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM: the message stays.
     #[inline]
     pub fn recv(&self, fd: i32) -> Result<Got> {
         loop {
@@ -64,8 +71,9 @@ impl Inner {
         let mut rx = self.rx();
         let visits = self.visits.load(Ordering::Relaxed);
         self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
-        if visits % OTHERS == 0 && self.inbox.get().is_some_and(|i| i.bells() != rx.drained) {
-            self.drain(&mut rx, fd)?;
+        match rx.others.0.checked_sub(1) {
+            Some(left) => rx.others.0 = left,
+            None => self.hear_others(&mut rx, fd),
         }
         if let Some(got) = self.next(&mut rx, fd)? {
             if !rx.hot {
@@ -88,12 +96,27 @@ impl Inner {
                     rx.peer = got.from;
                     return Ok(Some(got));
                 }
-                Look::Fresh => {
-                    self.drain(rx, fd)?;
+                Look::Fresh(ix) => {
+                    self.drain(rx, fd, Drain::All)?;
+                    rx.tokens.emptied(ix);
                 }
+                Look::Failed(errno) => return Err(Error::system("mmap")(errno)),
                 Look::Nothing => return Ok(None),
             }
         }
+    }
+
+    /// Edges without end must not keep those from being heard who have none.
+    #[cold]
+    fn hear_others(&self, rx: &mut Rx, fd: i32) {
+        if !rx.tokens.own_is_empty() || self.inbox.get().is_none() {
+            return;
+        }
+        // An error comes again when nothing else is there.
+        let _ = self.drain(rx, fd, Drain::Some);
+        let gap =
+            if rx.tokens.own_is_empty() { (rx.others.1 * 2).clamp(OTHERS.0, OTHERS.1) } else { OTHERS.0 };
+        rx.others = (gap, gap);
     }
 
     #[cold]
@@ -113,7 +136,7 @@ impl Inner {
             }
             if let Some(got) = self.next(&mut rx, fd)? {
                 if spun {
-                    self.heat(&mut rx);
+                    self.heat(&mut rx, fd);
                 }
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd)?;
@@ -133,7 +156,8 @@ impl Inner {
                 }
             }
             let was_hot = core::mem::replace(&mut rx.hot, false);
-            if self.settle(&mut rx, fd)? == Settled::News {
+            // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
+            if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd)? {
                 continue;
             }
             if !waits || (was_hot && raw::is_nonblocking(fd)) {
@@ -146,11 +170,11 @@ impl Inner {
     }
 
     /// From here on nobody rings, and the service watches that the program comes back.
-    fn heat(&self, rx: &mut Rx) {
+    fn heat(&self, rx: &mut Rx, fd: i32) {
         // Not with a bell on the descriptor: it would stay there, and lie.
-        if let (false, Some(inbox)) = (rx.hot, self.inbox.get().filter(|i| i.bells() == rx.drained)) {
-            rx.hot = true;
-            inbox.group().wake();
+        if let (false, Some(inbox)) = (rx.hot || is_readable(fd), self.inbox.get()) {
+            (rx.hot, rx.settled) = (true, false);
+            inbox.arm().disarm();
             self.process.command(Command::Hot(self.entry.serial));
         }
     }
@@ -166,16 +190,15 @@ impl Inner {
             rx.spin = longest / 16; // traffic changes: the next time
             return false;
         }
-        let inbox = self.inbox.get();
-        // Stored only if need be: every sender reads that line after every message.
-        inbox.filter(|i| i.group().is_asleep()).inspect(|i| i.group().wake());
+        if let Some(inbox) = self.inbox.get() {
+            inbox.arm().disarm();
+            rx.settled = false;
+        }
         let end = process::now() + u64::from(budget);
         let hit = loop {
             let mut hit = false;
             for _ in 0..64 {
-                hit = rx.tokens.waiting()
-                    || self.news.load(Ordering::Relaxed)
-                    || inbox.is_some_and(|i| i.bells() != rx.drained);
+                hit = rx.tokens.waiting() || self.news.load(Ordering::Relaxed);
                 if hit {
                     break;
                 }
@@ -187,45 +210,30 @@ impl Inner {
         };
         let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
         rx.spin = if next < 500 { 0 } else { next };
-        if hit && inbox.is_some_and(|i| i.bells() != rx.drained) && !rx.tokens.waiting() {
-            return false; // something on the descriptor: settling takes it
-        }
         hit
     }
 
-    /// Before a sleep or EAGAIN: says ASLEEP, looks again, takes what is on the descriptor (W4).
-    fn settle(&self, rx: &mut Rx, fd: i32) -> Result<Settled> {
-        let Some(inbox) = self.inbox.get() else { return Ok(Settled::News) };
-        loop {
-            inbox.group().doze();
-            bell::settle();
-            if self.something(rx) {
-                self.keep_readable(inbox, rx);
-                return Ok(Settled::News);
-            }
-            self.drain(rx, fd)?;
-            if self.something(rx) {
-                // The bell of what came meanwhile may be among those just taken.
-                self.keep_readable(inbox, rx);
-                return Ok(Settled::News);
-            }
-            if inbox.group().is_asleep() {
-                return Ok(Settled::Quiet);
-            }
-            // A sender that was slow has rung for a message we had taken already, and we took its bell. Awake and
-            // without a bell nobody would ever tell us: once more.
+    /// Before a sleep or EAGAIN: takes what is on the descriptor, arms, looks again. Whether something is there.
+    fn settle(&self, rx: &mut Rx, fd: i32) -> Result<bool> {
+        let Some(inbox) = self.inbox.get() else { return Ok(true) };
+        let there = inbox.arm().settle(rx, |rx| self.drain(rx, fd, Drain::Some), |rx| self.something(rx))?;
+        rx.settled = !there;
+        if there {
+            self.keep_readable(inbox, rx, fd);
         }
+        Ok(there)
     }
 
     fn something(&self, rx: &Rx) -> bool {
         rx.tokens.waiting() || self.news.load(Ordering::Acquire)
     }
 
-    /// Messages are there: so a bell must be, too.
-    fn keep_readable(&self, inbox: &Inbox, rx: &Rx) {
-        inbox.group().wake();
-        if inbox.bells() == rx.drained {
-            self.ring_self();
+    /// Messages are there: so a bell must be, too. Who rings is not asked, the kernel is.
+    fn keep_readable(&self, inbox: &Inbox, rx: &mut Rx, fd: i32) {
+        inbox.arm().disarm();
+        rx.settled = false;
+        if !rx.belled {
+            rx.belled = is_readable(fd) || super::link::ring(&self.back);
         }
     }
 
@@ -233,12 +241,9 @@ impl Inner {
     #[inline]
     fn make_truthful(&self, rx: &mut Rx, fd: i32) -> Result<()> {
         let Some(inbox) = self.inbox.get() else { return Ok(()) };
-        let bells = inbox.bells() != rx.drained;
         if rx.tokens.waiting() {
-            if !bells {
-                self.keep_readable(inbox, rx);
-            }
-        } else if bells || !inbox.group().is_asleep() {
+            self.keep_readable(inbox, rx, fd);
+        } else {
             self.settle(rx, fd)?;
         }
         Ok(())
@@ -252,65 +257,90 @@ impl Inner {
         }
         rx.hot = false;
         if let Some(inbox) = self.inbox.get() {
-            inbox.group().doze();
+            inbox.arm().arm();
             bell::settle();
             if self.something(&rx) {
-                self.keep_readable(inbox, &rx);
+                inbox.arm().disarm();
+                rx.belled = super::link::ring(&self.back);
             }
         }
         true
     }
 
-    /// Takes everything from the descriptor: bells, and messages of senders without an edge.
-    fn drain(&self, rx: &mut Rx, fd: i32) -> Result<()> {
-        let mut buf: Vec<u8> = Vec::new();
-        loop {
-            // Counted before the look: a bell that was counted and is still to come costs one look in vain.
-            let bells = self.inbox.get().map_or(0, Inbox::bells);
-            let received = unix::next_len(fd).and_then(|there| {
-                if buf.len() < there {
-                    buf.resize(there, 0);
-                }
-                unix::recv(fd, &mut buf, libc::MSG_DONTWAIT)
-            });
-            let mut got = match received {
+    /// Takes from the descriptor: bells, and messages of senders without an edge.
+    fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
+        rx.belled = false;
+        let (mut buf, mut messages, mut bytes) = (Vec::new(), 0, 0);
+        for _ in 0..ALL {
+            if how == Drain::Some && (messages >= TURN.0 || bytes >= TURN.1) {
+                return Ok(());
+            }
+            let got = match unix::take(fd, &mut buf) {
                 Ok(got) => got,
-                Err(libc::EAGAIN) => {
-                    rx.drained = bells;
-                    return Ok(());
-                }
+                Err(libc::EAGAIN) => return Ok(()),
                 Err(libc::EINTR) => continue,
                 Err(libc::EBADF | libc::ENOTSOCK) => return Err(Error::NotAnEndpoint(fd)),
                 Err(e) => return Err(Error::system("recvmsg")(e)),
             };
-            let tag = got.fds[0].take().and_then(Tag::read);
-            if let Some(memory) = got.fds[1].take() {
-                // Nonsense of a sender that is not honest is let go.
-                let number = FarPacket::decode(&buf[..got.len.min(buf.len())]);
-                if let (Some(FarPacket { number }), Some(Tag { from })) = (number, tag) {
-                    let far = Far::open(memory, MAX_MESSAGE).map_err(Error::io("mmap"))?;
-                    rx.tokens.add_far(from, number, Arc::new(far));
-                }
-                continue;
-            }
-            if tag.is_none() && got.len == 0 {
+            let [tag, memory] = got.fds;
+            let tag = tag.and_then(Tag::read);
+            let text = &buf[..got.len.min(buf.len())];
+            if let Some(memory) = memory {
+                self.take_elsewhere(rx, tag, text, memory);
+            } else if tag.is_none() && text.is_empty() {
                 if self.is_closed() {
                     return Err(Error::Closed);
                 }
                 continue; // a bell
+            } else {
+                bytes += text.len();
+                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(Arc::from(text)));
             }
-            let from = tag.map_or(Addr::default(), |t| t.from);
-            rx.tokens.add_own(from, Arc::from(&buf[..got.len.min(buf.len())]));
+            messages += 1;
         }
+        Ok(())
     }
 
-    /// Edges ended: their shares go back, and perhaps a sender without an edge can have one.
+    /// A packet with memory beside it. Nonsense of a sender that is not honest is let go.
+    #[cold]
+    fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
+        let (Some(packet), Some(tag)) = (FarPacket::decode(packet), tag) else { return };
+        let Some(message) = Elsewhere::new(memory) else { return };
+        if packet == FarPacket::default() {
+            return rx.tokens.add_own(tag.from, Own::Far(message));
+        }
+        if self.news.load(Ordering::Acquire) {
+            self.adopt(rx); // its edge may be that new
+        }
+        rx.tokens.add_far(packet.key, packet.number, message);
+    }
+
+    /// Edges ended: their shares go back, and the service offers them to senders without an edge.
     #[cold]
     fn give_back(&self, rx: &mut Rx) {
         let returned = core::mem::take(&mut rx.tokens.returned);
         if let Some(budget) = &mut self.arrivals().budget {
             budget.give(returned);
         }
+        self.process.command(Command::Pool(self.entry.serial));
+    }
+
+    /// The service, when a sender has ended: what is over goes back, and what it published last is told. False if the
+    /// receiver is in a call just now, so that this has to be done later.
+    pub fn sender_ended(&self) -> bool {
+        let Some(mut rx) = self.try_rx() else { return false };
+        if self.news.load(Ordering::Acquire) {
+            self.adopt(&mut rx);
+        }
+        rx.tokens.drop_ended();
+        if rx.tokens.returned > 0 {
+            self.give_back(&mut rx);
+        }
+        // A sender that is killed before it rings leaves a message that nobody was told of.
+        if self.something(&rx) {
+            self.ring_self();
+        }
+        true
     }
 
     /// Releases one message.
@@ -331,4 +361,8 @@ impl Inner {
         }
         Err(Error::NotLent { asked: n, lent: rx.tokens.lent() })
     }
+}
+
+fn is_readable(fd: i32) -> bool {
+    unix::wait(fd, libc::POLLIN, 0).is_ok_and(|events| events != 0)
 }

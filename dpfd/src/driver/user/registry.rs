@@ -10,6 +10,7 @@
 //! An entry is made and read in one system call each, so nobody ever sees half of one. The kernel releases the
 //! lock when its process ends, however it ends: whoever finds an entry of a dead process removes it.
 
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -19,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::addr::Dpid;
+use crate::addr::{Dpid, PRIVILEGED};
 use crate::error::{Error, Result};
 use crate::sys::{process, unix};
 
-/// First number that [`Registry::enter_any`] gives; all above are tried, too.
+/// Numbers that [`Registry::enter_any`] gives: from here on upwards, and those below only when there is none left.
 const FIRST_FREE: Dpid = 32768;
 
 /// Which endpoint an entry stands for.
@@ -98,7 +99,7 @@ impl Registry {
     pub fn at(path: PathBuf) -> Result<Registry> {
         let fail =
             |what: &str, errno: i32| Error::Folder { path: path.clone(), what: what.to_string(), errno };
-        let io_fail = |e: io::Error| fail(&e.to_string(), e.raw_os_error().unwrap_or(libc::EIO));
+        let io_fail = |e: io::Error| Error::folder(path.clone(), &e);
         match fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io_fail(e)),
             _ => {}
@@ -153,11 +154,7 @@ impl Registry {
 
     fn failed(&self, name: &str) -> impl Fn(io::Error) -> Error + '_ {
         let path = self.folder.join(name);
-        move |e| Error::Folder {
-            path: path.clone(),
-            what: e.to_string(),
-            errno: e.raw_os_error().unwrap_or(libc::EIO),
-        }
+        move |e| Error::folder(path.clone(), &e)
     }
 
     /// Makes this process known, and removes what dead ones left.
@@ -182,8 +179,10 @@ impl Registry {
         }
         self.name_file(&lock, &self.lock_path(&name)).map_err(self.failed(&format!("{name}.lock")))?;
         let _ = self.own.set(name.clone());
-        let door = unix::listen(&self.door_path(&name))
-            .map_err(|e| self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e)))?;
+        let door = unix::listen(&self.door_path(&name)).map_err(|e| {
+            self.take_away(&name);
+            self.failed(&format!("{name}.door"))(io::Error::from_raw_os_error(e))
+        })?;
         Ok(Member { name, door, _lock: lock })
     }
 
@@ -201,8 +200,13 @@ impl Registry {
 
     /// Takes this process's own names away, at its end.
     pub fn leave(&self, member: &Member) {
-        let _ = fs::remove_file(self.door_path(&member.name));
-        let _ = fs::remove_file(self.lock_path(&member.name));
+        self.take_away(&member.name);
+    }
+
+    /// The lock's file last: as long as it is there, a sweeper goes on where another one stopped.
+    fn take_away(&self, process: &str) {
+        let _ = fs::remove_file(self.door_path(process));
+        let _ = fs::remove_file(self.lock_path(process));
     }
 
     /// Whether a process lives: somebody holds its lock. Where that cannot be told, it lives.
@@ -211,7 +215,9 @@ impl Registry {
         if self.own.get().is_some_and(|own| own == process) {
             return true;
         }
-        match File::open(self.lock_path(process)) {
+        // What lies there may be anything: a pipe must not make us wait.
+        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        match fs::OpenOptions::new().read(true).custom_flags(flags).open(self.lock_path(process)) {
             Ok(file) => process::is_locked(file.as_fd()),
             // EACCES, EMFILE: that says nothing about the process.
             Err(e) => e.kind() != io::ErrorKind::NotFound,
@@ -231,21 +237,34 @@ impl Registry {
         }
     }
 
-    /// Enters any free number.
+    /// Enters any free number. Costs a system call for each that is taken; entries of the dead are removed when
+    /// all are.
     ///
     /// # Errors
     ///
     /// [`Error::NoneFree`]; as [`Registry::enter`].
     pub fn enter_any(&self, entry: &Entry) -> Result<Dpid> {
-        let span = u32::from(Dpid::MAX - FIRST_FREE) + 1;
-        let start = (process::now() >> 8) as u32;
-        for i in 0..span {
-            let dpid = FIRST_FREE + (start.wrapping_add(i) % span) as Dpid;
-            if self.enter(dpid, entry)? {
-                return Ok(dpid);
+        for _ in 0..2 {
+            for (first, last) in [(FIRST_FREE, Dpid::MAX), (PRIVILEGED, FIRST_FREE - 1)] {
+                if let Some(dpid) = self.enter_between(first, last, entry)? {
+                    return Ok(dpid);
+                }
             }
+            self.sweep();
         }
         Err(Error::NoneFree)
+    }
+
+    fn enter_between(&self, first: Dpid, last: Dpid, entry: &Entry) -> Result<Option<Dpid>> {
+        let span = u32::from(last - first) + 1;
+        let start = (process::now() >> 8) as u32;
+        for i in 0..span {
+            let dpid = first + (start.wrapping_add(i) % span) as Dpid;
+            if self.enter(dpid, entry)? {
+                return Ok(Some(dpid));
+            }
+        }
+        Ok(None)
     }
 
     /// Who has `dpid`.
@@ -304,15 +323,15 @@ impl Registry {
         if dead.is_empty() {
             return;
         }
+        // Those, too, of which nothing else is left.
+        let mut lives: HashMap<String, bool> = dead.iter().map(|process| (process.clone(), false)).collect();
         for (dpid, entry) in self.entries() {
-            if dead.contains(&entry.process) {
+            if !*lives.entry(entry.process.clone()).or_insert_with(|| self.lives(&entry.process)) {
                 self.remove(dpid, &entry);
             }
         }
         for process in dead {
-            // The lock's file last: as long as it is there, another sweeper goes on.
-            let _ = fs::remove_file(self.door_path(&process));
-            let _ = fs::remove_file(self.lock_path(&process));
+            self.take_away(&process);
         }
     }
 }

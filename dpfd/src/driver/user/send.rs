@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::inner::{Inner, Tx, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Link, Path, Way};
-use super::note::{Envelope, ENVELOPE};
+use super::nap::Until;
+use super::note::{Envelope, Inside, ENVELOPE};
 use super::service::Command;
 use crate::addr::Addr;
 use crate::edge::far;
@@ -27,16 +28,53 @@ const POOL_WAIT: u64 = 1_000_000_000;
 /// How often it looks.
 const POOL_LOOK: Duration = Duration::from_millis(1);
 
+/// Behind a message that lies elsewhere, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
+/// each with a descriptor in flight.
+static PADDING: [u8; 16 << 10] = [0; 16 << 10];
+
 impl Inner {
     /// `dp_target`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoute`], [`Error::BadDpid`].
-    pub fn set_target(&self, to: Addr) -> Result<()> {
+    /// [`Error::NoRoute`], [`Error::BadDpid`]; [`Error::WouldBlock`] and [`Error::Interrupted`] where plain writes
+    /// to the former target fill the pair.
+    pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
         let to = self.here(to)?;
         let mut tx = self.tx();
+        // Plain writes that are still in the pair go to the former target. They were written before this call, so
+        // what is not there now is with its link.
+        while tx.plain.is_some_and(|former| former != to) && pair_holds(fd)? {
+            let packet = Envelope { key: self.key, to, what: Inside::Target }.encode();
+            match unix::send(fd, &[IoSlice::new(&packet)], &[], libc::MSG_DONTWAIT) {
+                Ok(_) => return self.targeted(tx, to, false),
+                // Full of messages that say where they go; nobody was seen to write plainly.
+                Err(libc::EAGAIN) if !self.mixed.load(Ordering::Relaxed) => break,
+                Err(libc::EAGAIN) if raw::is_nonblocking(fd) => return Err(Error::WouldBlock),
+                Err(libc::EAGAIN) => {}
+                Err(libc::EPIPE | libc::ECONNRESET) => return Err(Error::Closed),
+                Err(e) => return Err(Error::system("sendmsg")(e)),
+            }
+            drop(tx);
+            unix::wait(fd, libc::POLLOUT, 100).map_err(Error::system("poll"))?;
+            tx = self.tx();
+        }
+        self.targeted(tx, to, true)
+    }
+
+    /// Plain writes and direct messages of this endpoint keep their order from the first on. Without it, an endpoint
+    /// on which nobody wrote plainly for 64 calls stops asking, until the service has read a plain write.
+    pub fn keep_order(&self) {
+        self.mixed.store(true, Ordering::Relaxed);
+        self.tx().alone = false;
+    }
+
+    /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
+    fn targeted(&self, mut tx: MutexGuard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
+        if plain {
+            tx.plain = Some(to);
+        }
         tx.target = Some(ix);
         // Named again: another one may have it by now.
         let again = core::mem::take(&mut tx.links[ix].denied);
@@ -80,21 +118,29 @@ impl Inner {
     #[inline]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();
-        let ix = match to {
-            None => tx.target.ok_or(Error::NoTarget)?,
-            Some(to) => self.link_to(&mut tx, to)?,
-        };
-        if tx.alone {
-            let link = &mut tx.links[ix];
-            if link.path == Path::Direct && link.deliver_edge(msg) == Some(Delivery::Done) {
-                return Ok(());
-            }
+        let ix = self.link_to(&mut tx, to)?;
+        if tx.deliver_edge(ix, msg) {
+            return Ok(());
         }
         self.send_slow(tx, ix, patience, fd, msg)
     }
 
-    fn link_to(&self, tx: &mut Tx, to: Addr) -> Result<usize> {
+    /// The link to a destination, or to the target.
+    #[inline(always)]
+    pub(super) fn link_to(&self, tx: &mut Tx, to: Option<Addr>) -> Result<usize> {
+        match (to, tx.target) {
+            (Some(to), _) => self.link_to_other(tx, to),
+            (None, Some(ix)) => Ok(ix),
+            (None, None) if tx.ended => Err(Error::Closed),
+            (None, None) => Err(Error::NoTarget),
+        }
+    }
+
+    fn link_to_other(&self, tx: &mut Tx, to: Addr) -> Result<usize> {
         let to = self.here(to)?;
+        if tx.ended {
+            return Err(Error::Closed);
+        }
         let (ix, new) = tx.link(to);
         if new {
             self.process.command(Command::Attach(self.entry.serial, to));
@@ -111,43 +157,14 @@ impl Inner {
         fd: i32,
         msg: &[u8],
     ) -> Result<()> {
-        if msg.len() > MAX_MESSAGE {
-            return Err(Error::TooLong { len: msg.len(), to: tx.links[ix].to, limit: MAX_MESSAGE });
-        }
         let waits = || !raw::is_nonblocking(fd);
         let mut begun = None;
-        let mut load = Load { msg, far: None };
+        let mut load = Load::new(msg);
         loop {
-            // A plain write that waits in the pair was sent before.
-            let behind = !tx.alone && pair_holds(fd)?;
-            if !behind && !self.mixed.load(Ordering::Relaxed) {
-                tx.calls = tx.calls.saturating_add(1);
-                tx.alone = tx.calls >= ALONE;
-            }
-            let link = &mut tx.links[ix];
-            if link.denied {
-                return Err(Error::Denied(link.to));
-            }
-            if link.path == Path::Direct && !behind {
-                match load.deliver(link, self.tag()?)? {
-                    Delivery::Done => return Ok(()),
-                    Delivery::Gone => {
-                        link.path = Path::Queued;
-                        self.process.command(Command::Lost(self.entry.serial, link.to));
-                    }
-                    Delivery::TooLong(limit) => load.too_long(link, limit)?,
-                    Delivery::Full => {
-                        self.full.fetch_add(1, Ordering::Relaxed);
-                        if waits() && link.look_for_room(ROOM_WAIT) {
-                            continue;
-                        }
-                        link.path = Path::Queued;
-                    }
-                }
-            }
-            match self.enqueue(&mut tx.links[ix], fd, &mut load) {
-                Err(Error::WouldBlock) if waits() => {}
-                done => return done,
+            match self.attempt(&mut tx, ix, fd, &mut load, waits)? {
+                None => return Ok(()),
+                Some(_) if !waits() => return Err(Error::WouldBlock),
+                Some(_) => {}
             }
             // Outside of the lock, or the service could not make room.
             drop(tx);
@@ -166,33 +183,90 @@ impl Inner {
         }
     }
 
-    /// Puts a message into the endpoint's own pair, for the service to take on.
-    fn enqueue(&self, link: &mut Link, fd: i32, load: &mut Load<'_>) -> Result<()> {
-        let to = link.to;
-        let tag = self.tag()?;
-        let limit = plain_limit(&self.back) - ENVELOPE;
-        let packet = Envelope { to }.encode();
-        let sent = if load.msg.len() <= limit {
-            unix::send(
-                fd,
-                &[IoSlice::new(&packet), IoSlice::new(load.msg)],
-                &[tag.as_fd()],
-                libc::MSG_DONTWAIT,
-            )
-        } else {
-            if !matches!(link.way, Way::Pool { .. }) {
-                load.too_long(link, limit)?;
-                return Err(Error::WouldBlock);
+    /// One attempt, which waits for nothing but, where the caller `waits`, for a moment for room in the edge.
+    /// None: the message is sent.
+    #[cold]
+    pub(super) fn attempt(
+        &self,
+        tx: &mut Tx,
+        ix: usize,
+        fd: i32,
+        load: &mut Load<'_>,
+        waits: impl Fn() -> bool,
+    ) -> Result<Option<Until>> {
+        loop {
+            // A plain write that waits in the pair was sent before.
+            let behind = !tx.alone && (tx.orphan.is_some() || pair_holds(fd)?);
+            if !behind && !self.mixed.load(Ordering::Relaxed) {
+                tx.calls = tx.calls.saturating_add(1);
+                tx.alone = tx.calls >= ALONE;
             }
-            let memory = load.far()?;
-            unix::send(fd, &[IoSlice::new(&packet)], &[tag.as_fd(), memory.as_fd()], libc::MSG_DONTWAIT)
+            let Some(link) = tx.links.get_mut(ix) else { return Err(Error::Closed) };
+            if load.msg.len() > MAX_MESSAGE {
+                return Err(Error::TooLong { len: load.msg.len(), to: link.to, limit: MAX_MESSAGE });
+            }
+            if link.denied {
+                return Err(Error::Denied(link.to));
+            }
+            let mut direct = None;
+            if !behind && link.try_direct() {
+                let delivery = load.deliver(link, self.tag()?)?;
+                direct = Some(delivery);
+                match delivery {
+                    Delivery::Done => return Ok(None),
+                    Delivery::Gone => {
+                        link.unlink();
+                        self.process.command(Command::Lost(self.entry.serial, link.to));
+                    }
+                    Delivery::TooLong(limit) => load.too_long(link, limit)?,
+                    Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay => {
+                        self.full.fetch_add(1, Ordering::Relaxed);
+                        if delivery == Delivery::Full && waits() && link.look_for_room(ROOM_WAIT) {
+                            continue;
+                        }
+                        link.path = Path::Queued;
+                    }
+                }
+            }
+            match (self.enqueue(link, fd, load)?, direct) {
+                // A direct link would not help: what is in the pair goes first.
+                (Some(Until::Room), _) if behind => return Ok(Some(Until::Drained)),
+                // The pair is full, perhaps of messages for others: whoever knows of room on the direct way tells.
+                (Some(Until::Room), Some(Delivery::Full)) if link.want_room() => {}
+                (Some(Until::Room), Some(Delivery::Short)) => return Ok(Some(Until::Later)),
+                (Some(Until::Room), Some(Delivery::Busy)) => {
+                    self.process.command(Command::Busy(self.entry.serial, link.to));
+                    return Ok(Some(Until::Room));
+                }
+                (stuck, _) => return Ok(stuck),
+            }
+        }
+    }
+
+    /// Puts a message into the endpoint's own pair, for the service to take on. None: it is there.
+    fn enqueue(&self, link: &mut Link, fd: i32, load: &mut Load<'_>) -> Result<Option<Until>> {
+        let limit = plain_limit(&self.back) - ENVELOPE;
+        let envelope = |what| Envelope { key: self.key, to: link.to, what }.encode();
+        let sent = if load.msg.len() <= limit {
+            let envelope = envelope(Inside::Message);
+            unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
+        } else {
+            // Who reads plainly takes some that are too long for this pair only because of the envelope.
+            if matches!(link.way, Way::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
+                load.too_long(link, limit + ENVELOPE)?;
+                return Ok(Some(Until::Later));
+            }
+            let envelope = envelope(Inside::Far);
+            let parts = [IoSlice::new(&envelope), IoSlice::new(&PADDING)];
+            unix::send(fd, &parts, &[load.far()?.as_fd()], libc::MSG_DONTWAIT)
         };
         match sent {
             Ok(_) => {
                 link.queued += 1;
-                Ok(())
+                Ok(None)
             }
-            Err(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS) => Err(Error::WouldBlock),
+            Err(libc::EAGAIN) => Ok(Some(Until::Room)),
+            Err(libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS) => Ok(Some(Until::Later)),
             Err(libc::EINTR) => Err(Error::Interrupted),
             Err(libc::EPIPE | libc::ECONNRESET) => Err(Error::Closed),
             Err(libc::EBADF | libc::ENOTSOCK) => Err(Error::NotAnEndpoint(fd)),
@@ -201,13 +275,35 @@ impl Inner {
     }
 }
 
+impl Tx {
+    /// The light-weight call: whether the message went straight into its receiver's edge.
+    #[inline(always)]
+    pub(super) fn deliver_edge(&mut self, ix: usize, msg: &[u8]) -> bool {
+        if !self.alone {
+            return false;
+        }
+        let link = &mut self.links[ix];
+        link.path == Path::Direct && link.deliver_edge(msg) == Some(Delivery::Done)
+    }
+}
+
 /// A message on its way: its bytes, and their copy in sealed memory once they need one.
-struct Load<'a> {
+#[derive(Debug)]
+pub(super) struct Load<'a> {
     msg: &'a [u8],
     far: Option<OwnedFd>,
 }
 
-impl Load<'_> {
+impl<'a> Load<'a> {
+    pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
+        Load { msg, far: None }
+    }
+
+    /// Its bytes, unless they were copied already.
+    pub(super) fn near(&self) -> Option<&'a [u8]> {
+        self.far.is_none().then_some(self.msg)
+    }
+
     fn far(&mut self) -> Result<&OwnedFd> {
         if self.far.is_none() {
             self.far = Some(far::make(self.msg).map_err(Error::io("memfd_create"))?);

@@ -365,7 +365,7 @@ fn hostile_arena_against_everything() {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn hostile_length_in_place_stays_in_the_mapping() {
-    let seg = Segment::create(LINES as usize * LINE).unwrap();
+    let (seg, _) = Segment::create(LINES as usize * LINE).unwrap();
     let ring = seg.lines();
     let start = ring.payload(Pos::default()) as usize - ring::HEADER;
     for pos in (0..2 * LINES).map(Pos::new) {

@@ -112,8 +112,8 @@ fn segments_of_impossible_sizes_are_refused() {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn segment_opened_twice_is_one_edge() {
-    let a = Segment::create(MIN_RING).unwrap();
-    let b = Segment::open(a.fd().try_clone_to_owned().unwrap()).unwrap();
+    let (a, fd) = Segment::create(MIN_RING).unwrap();
+    let b = Segment::open(fd).unwrap();
     let (to, from) = (a.lines(), b.lines());
     let (mut tail, mut head) = (Tail::default(), Head::default());
     for i in 0..100u8 {

@@ -29,8 +29,8 @@ struct Edge {
 
 impl Edge {
     fn into(tokens: &mut Tokens, from: u16) -> Edge {
-        let ours = Segment::create_for_receiver(4096).unwrap();
-        let segment = Segment::open(ours.fd().try_clone_to_owned().unwrap()).unwrap();
+        let (ours, fd) = Segment::create_for_receiver(4096).unwrap();
+        let segment = Segment::open(fd).unwrap();
         let told = Arc::new(Told::default());
         tokens.add(InEdge::new(Arc::new(ours), Addr::local(from), told.clone()));
         Edge { segment, tail: Tail::default(), told }
@@ -44,7 +44,8 @@ fn next(tokens: &mut Tokens) -> Option<Got> {
     loop {
         match tokens.look() {
             Look::Got(got) => return Some(got),
-            Look::Fresh => {}
+            Look::Fresh(ix) => tokens.emptied(ix),
+            Look::Failed(errno) => panic!("errno {errno}"),
             Look::Nothing => return None,
         }
     }
@@ -66,7 +67,7 @@ fn lines_go_back_only_behind_released_messages() {
     let got: Vec<_> = (0..3).map(|_| next(&mut tokens).unwrap()).collect();
     let cursor = || Cursor::unpack(a.segment.rx().cursor.load(Ordering::Acquire)).pos.raw();
     tokens.release(got[1].number);
-    assert_eq!((cursor(), tokens.lent()), (0, 3), "the first is still held");
+    assert_eq!((cursor(), tokens.lent()), (0, 2), "the first is still held");
     tokens.release(got[0].number);
     assert_eq!((cursor(), tokens.lent()), (4, 1), "both go back at once");
     assert_eq!(text(&got[2]), [2; 100]);
@@ -136,4 +137,53 @@ fn an_ended_sender_is_read_to_its_end() {
     assert!(next(&mut tokens).is_none());
     assert_eq!((tokens.returned, tokens.edges().count()), (4096, 0));
     assert!(!tokens.release_oldest(1));
+}
+
+#[test]
+fn a_message_that_is_kept_keeps_no_others() {
+    let mut tokens = Tokens::default();
+    let (mut a, mut b) = (Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2));
+    a.send(b"kept").unwrap();
+    let kept = next(&mut tokens).unwrap();
+    for i in 0..1000u32 {
+        b.send(&i.to_ne_bytes()).unwrap();
+        let got = next(&mut tokens).unwrap();
+        assert_eq!(text(&got), i.to_ne_bytes());
+        assert_eq!(tokens.lent(), 2);
+        tokens.release(got.number);
+        assert_eq!(tokens.lent(), 1);
+    }
+    let weak = {
+        tokens.add_own(Addr::local(3), Own::Bytes(Arc::from(&b"own"[..])));
+        let got = next(&mut tokens).unwrap();
+        tokens.release(got.number);
+        let Place::Own(bytes) = got.place else { panic!("in memory of its own") };
+        Arc::downgrade(&bytes)
+    };
+    assert!(weak.upgrade().is_none(), "released memory is kept");
+    assert!(!tokens.release_oldest(2));
+    assert!(tokens.release_oldest(1));
+    tokens.release(kept.number); // twice is once
+    assert_eq!(tokens.lent(), 0);
+    // All room is there again.
+    for _ in 0..100 {
+        a.send(&[0; 100]).unwrap();
+        let got = next(&mut tokens).unwrap();
+        tokens.release(got.number);
+    }
+}
+
+#[test]
+fn the_next_length_is_that_of_the_next_message() {
+    let mut tokens = Tokens::default();
+    let (mut a, mut b) = (Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2));
+    for i in 0..200usize {
+        // Both have some, so that turns change.
+        let _ = a.send(&vec![1; 10 + i % 3]);
+        let _ = b.send(&vec![2; 20 + i % 5]);
+        let told = tokens.next_len().unwrap();
+        let got = next(&mut tokens).unwrap();
+        assert_eq!(told, got.len, "message {i}");
+        tokens.release(got.number);
+    }
 }

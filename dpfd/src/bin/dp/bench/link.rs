@@ -87,11 +87,11 @@ impl Way {
     pub fn make(self, size: usize) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
             Way::Floor => {
-                let fd = Segment::create(MIN_RING)?.fd().try_clone_to_owned()?;
+                let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
             }
             Way::Edge | Way::EdgeAsleep => {
-                let ring = || Segment::create(ring_for(size))?.fd().try_clone_to_owned();
+                let ring = || Segment::create(ring_for(size)).map(|(_, fd)| fd);
                 let bell = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned();
                 let [ab, ba, bell_ab, bell_ba] = [ring()?, ring()?, bell()?, bell()?];
                 let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];

@@ -51,6 +51,22 @@ fn entries_of_dead_processes_are_swept_and_those_of_the_living_stay() {
     fs::remove_dir_all(r.folder()).unwrap();
 }
 
+#[test]
+fn any_number_is_found_while_one_is_free_or_a_dead_ones() {
+    let r = Registry::at(temporary("any")).unwrap();
+    let me = r.join().unwrap();
+    for dpid in PRIVILEGED..=Dpid::MAX {
+        let owner = if dpid == 2000 { "99-dead" } else { &me.name };
+        assert!(dpid == 3000 || r.enter(dpid, &entry(owner, 1)).unwrap());
+    }
+    assert_eq!(r.enter_any(&entry(&me.name, 2)).unwrap(), 3000);
+    assert!(matches!(r.enter_any(&entry(&me.name, 3)), Err(Error::NoneFree)));
+    fs::write(r.lock_path("99-dead"), "").unwrap();
+    assert_eq!(r.enter_any(&entry(&me.name, 3)).unwrap(), 2000);
+    r.leave(&me);
+    fs::remove_dir_all(r.folder()).unwrap();
+}
+
 /// Runs `f` in a forked child; whether it said yes.
 #[allow(unsafe_code, clippy::allow_attributes)]
 fn in_child(f: impl FnOnce() -> bool) -> bool {

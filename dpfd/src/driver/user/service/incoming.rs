@@ -9,15 +9,18 @@ use super::super::inner::Inner;
 use super::super::list;
 use super::super::note::Note;
 use super::super::process::{Command, Process};
-use super::{send_note, Conn, Role, Service};
+use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
 use crate::edge::segment::Segment;
 use crate::pool::tokens::{InEdge, Sender};
-use crate::sys::unix;
+
+/// Links that one process may have into this one.
+const MOST_LINKS: usize = 1 << 16;
 
 /// Our side of a connection from another process.
 #[derive(Debug)]
 pub struct Incoming {
+    pub pid: i32,
     /// Its user may send to our endpoints.
     allowed: bool,
     links: HashMap<u32, Peer>,
@@ -29,6 +32,18 @@ struct Peer {
     serial: u32,
     from: Addr,
     end: Arc<SenderEnd>,
+    given: Given,
+}
+
+/// What a sender has been given of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// Nothing: there is none, or it was not told yet.
+    Nothing,
+    /// It knows of the pool, and gets an edge once there is one left, or descriptors and memory for one.
+    Promise,
+    /// An edge.
+    Edge,
 }
 
 /// What the receiver's edge knows of its sender.
@@ -39,12 +54,14 @@ struct SenderEnd {
     fd: Arc<OwnedFd>,
     link: u32,
     gone: AtomicBool,
+    /// The service has a note of room for it that is not sent yet: one is as good as many.
+    owed: AtomicBool,
 }
 
 impl Sender for SenderEnd {
     fn room(&self) {
         let note = Note::Room { link: self.link };
-        if send_note(&self.fd, note, &[]) == Err(libc::EAGAIN) {
+        if send_note(&self.fd, note, &[]) != Sent::Done && !self.owed.swap(true, Ordering::AcqRel) {
             self.process.command(Command::Room(self.conn, self.link));
         }
     }
@@ -53,30 +70,30 @@ impl Sender for SenderEnd {
     }
 }
 
-impl Service {
-    pub fn accept(&mut self) {
-        let me = nix::unistd::geteuid().as_raw();
-        while let Ok(fd) = unix::accept(self.process.member.door.as_fd()) {
-            // Whoever holds the other end of a pair could read what its program writes: the same user only.
-            let allowed = unix::peer(fd.as_fd()).is_some_and(|(_, uid)| uid == me || uid == 0);
-            let role = Role::In(Incoming { allowed, links: HashMap::new() });
-            self.add_conn(fd, role);
+impl Incoming {
+    pub fn new(pid: i32, allowed: bool) -> Incoming {
+        Incoming { pid, allowed, links: HashMap::new() }
+    }
+    pub fn is_idle(&self) -> bool {
+        self.links.is_empty()
+    }
+    /// Said before the note is sent: what is given back behind it needs another one.
+    pub fn room_is_told(&self, link: u32) {
+        if let Some(peer) = self.links.get(&link) {
+            peer.end.owed.store(false, Ordering::Release);
         }
     }
+}
 
+impl Service {
     /// What a sender's process says.
     pub fn hear(&mut self, number: u32, note: Note) {
         match note {
             Note::Attach { link, from, to } => self.attach_from(number, link, from, to),
-            Note::Detach { link } => {
-                let Some(Conn { role: Role::In(incoming), .. }) = self.conns.get_mut(&number) else { return };
-                if let Some(peer) = incoming.links.remove(&link) {
-                    peer.end.gone.store(true, Ordering::Release);
-                }
-            }
+            Note::Detach { link } => self.unlink_from(number, link),
             Note::Ask { dpid, serial } => {
                 let open = self.is_open(dpid, serial);
-                self.tell(number, Note::Answer { open }, Vec::new());
+                self.tell(number, Note::Answer { open }, &[]);
             }
             Note::List => self.list_to(number),
             _ => self.conn_ended(number),
@@ -86,11 +103,12 @@ impl Service {
     fn list_to(&mut self, number: u32) {
         let allowed = |c: &Conn| matches!(&c.role, Role::In(incoming) if incoming.allowed);
         if !self.conns.get(&number).is_some_and(allowed) {
-            return self.tell(number, Note::Denied { link: 0 }, Vec::new());
+            self.tell(number, Note::Denied { link: 0 }, &[]);
+            return;
         }
         // Without memory there is no answer: the other side waits for it only a moment.
         if let Ok(memory) = list::account(&self.process) {
-            self.tell(number, Note::Listed, vec![memory]);
+            self.tell(number, Note::Listed, &[memory.as_fd()]);
         }
     }
 
@@ -112,70 +130,117 @@ impl Service {
             self.command(command);
         }
         let inner = self.by_dpid.get(&to).and_then(|s| self.endpoints.get(s)).map(|l| l.inner.clone());
-        let Some(inner) = inner.filter(|i| !i.is_closed()) else {
-            return self.tell(number, Note::Gone { link }, Vec::new());
-        };
         let process = self.process.clone();
         let Some(conn) = self.conns.get_mut(&number) else { return };
-        let fd = conn.fd.clone();
         let Role::In(incoming) = &mut conn.role else { return };
-        if !incoming.allowed {
-            return self.tell(number, Note::Denied { link }, Vec::new());
+        if incoming.links.len() >= MOST_LINKS {
+            return self.conn_ended(number);
         }
-        let Ok(back) = unix::dup(inner.back.as_fd()) else {
-            // No descriptor left: the sender asks again.
-            return self.tell(number, Note::Gone { link }, Vec::new());
+        let Some(inner) = inner.filter(|i| !i.is_closed()) else {
+            self.tell(number, Note::Gone { link }, &[]);
+            return;
         };
-        let end = SenderEnd { process, conn: number, fd, link, gone: AtomicBool::new(false) };
-        let peer = Peer { serial: inner.entry.serial, from, end: Arc::new(end) };
-        let end = peer.end.clone();
-        if let Some(old) = incoming.links.insert(link, peer) {
-            old.end.gone.store(true, Ordering::Release);
+        if !incoming.allowed {
+            self.tell(number, Note::Denied { link }, &[]);
+            return;
         }
-        self.tell(number, Note::Attached { link }, vec![back]);
+        let (gone, owed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let end = SenderEnd { process, conn: number, fd: conn.fd.clone(), link, gone, owed };
+        let peer = Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing };
+        if let Some(old) = incoming.links.insert(link, peer) {
+            self.sender_ended(&old);
+        }
+        if !self.tell(number, Note::Attached { link }, &[inner.back.as_fd()]) {
+            // The sender asks again.
+            self.unlink_from(number, link);
+            self.tell(number, Note::Gone { link }, &[]);
+            return;
+        }
         if inner.inbox.get().is_some() {
-            self.give_edge(number, link, from, &inner, end);
+            self.give_edge(number, link, &inner);
         }
     }
 
-    /// An endpoint has a pool now: all its senders get edges.
+    fn unlink_from(&mut self, number: u32, link: u32) {
+        let Some(Conn { role: Role::In(incoming), .. }) = self.conns.get_mut(&number) else { return };
+        if let Some(peer) = incoming.links.remove(&link) {
+            self.sender_ended(&peer);
+        }
+    }
+
+    fn sender_ended(&mut self, peer: &Peer) {
+        peer.end.gone.store(true, Ordering::Release);
+        self.collect(peer.serial);
+    }
+
+    /// Takes back what ended senders leave with an endpoint.
+    pub fn collect(&mut self, serial: u32) {
+        if self.endpoints.get(&serial).is_some_and(|local| !local.inner.sender_ended()) {
+            self.uncollected.insert(serial);
+            self.retry_soon();
+        }
+    }
+
+    /// An endpoint has a pool now, or descriptors and memory for more of it: all its senders get edges.
     pub fn pool_started(&mut self, serial: u32) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let inner = local.inner.clone();
         let mut all = Vec::new();
         for (number, conn) in &self.conns {
             if let Role::In(incoming) = &conn.role {
-                let mine = incoming.links.iter().filter(|(_, p)| p.serial == serial);
-                all.extend(mine.map(|(link, p)| (*number, *link, p.from, p.end.clone())));
+                let mine = |p: &Peer| p.serial == serial && p.given != Given::Edge;
+                all.extend(incoming.links.iter().filter(|(_, p)| mine(p)).map(|(link, _)| (*number, *link)));
             }
         }
-        for (number, link, from, end) in all {
-            self.give_edge(number, link, from, &inner, end);
+        for (number, link) in all {
+            self.give_edge(number, link, &inner);
         }
     }
 
-    fn give_edge(&mut self, number: u32, link: u32, from: Addr, inner: &Arc<Inner>, end: Arc<SenderEnd>) {
-        let Some(inbox) = inner.inbox.get().and_then(|i| unix::dup(i.fd()).ok()) else { return };
-        let mut fds = vec![inbox];
+    fn give_edge(&mut self, number: u32, link: u32, inner: &Arc<Inner>) {
+        let Some(inbox) = inner.inbox.get() else { return };
+        let Some(peer) = self.peer(number, link) else { return };
+        let (from, end, before) = (peer.from, peer.end.clone(), peer.given);
         let mut arrivals = inner.arrivals();
-        if let Some(share) = arrivals.budget.as_mut().and_then(|b| b.take()) {
-            let made = Segment::create_for_receiver(share).and_then(|s| Ok((unix::dup(s.fd())?, s)));
-            match made {
-                Ok((fd, segment)) => {
-                    fds.push(fd);
-                    arrivals.edges.push(InEdge::new(Arc::new(segment), from, end));
-                    inner.news.store(true, Ordering::Release);
-                }
-                // No memory or descriptor for an edge: the sender goes through the descriptor.
-                Err(_) => {
-                    if let Some(b) = arrivals.budget.as_mut() {
-                        b.give(share);
-                    }
-                }
+        let share = arrivals.budget.as_mut().and_then(|b| b.take());
+        let made = share.map(Segment::create_for_receiver);
+        let (given, told) = match made {
+            Some(Ok((segment, fd))) => {
+                arrivals.edges.push(InEdge::new(Arc::new(segment), from, end));
+                inner.news.store(true, Ordering::Release);
+                drop(arrivals);
+                (Given::Edge, self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]))
             }
+            short_or_none => {
+                if let (Some(b), Some(share)) = (arrivals.budget.as_mut(), share) {
+                    b.give(share);
+                }
+                drop(arrivals);
+                // Messages go through the descriptor, and long ones can, once it is known that there is a pool.
+                if short_or_none.is_some() {
+                    self.without_edges.insert(inner.entry.serial);
+                    self.retry_soon();
+                }
+                let told = before == Given::Promise || self.tell(number, Note::Pool { link }, &[inbox.fd()]);
+                (Given::Promise, told)
+            }
+        };
+        if !told {
+            // Not even kept: the edge, if one was made, ends, and the sender asks again.
+            self.unlink_from(number, link);
+            self.tell(number, Note::Gone { link }, &[]);
+            return;
         }
-        drop(arrivals);
-        self.tell(number, Note::Pool { link }, fds);
+        if let Some(peer) = self.peer(number, link) {
+            peer.given = given;
+        }
+    }
+
+    fn peer(&mut self, number: u32, link: u32) -> Option<&mut Peer> {
+        match &mut self.conns.get_mut(&number)?.role {
+            Role::In(incoming) => incoming.links.get_mut(&link),
+            Role::Out(_) => None,
+        }
     }
 
     pub fn links_in_gone(&mut self, serial: u32) {
@@ -191,17 +256,14 @@ impl Service {
             }
         }
         for (number, link) in told {
-            self.tell(number, Note::Gone { link }, Vec::new());
+            self.tell(number, Note::Gone { link }, &[]);
         }
     }
 
-    /// A sender's process ended: its edges are read to their ends. A bell it was about to ring is rung for it.
+    /// A sender's process ended: its edges are read to their ends.
     pub fn in_ended(&mut self, incoming: Incoming) {
         for peer in incoming.links.into_values() {
-            peer.end.gone.store(true, Ordering::Release);
-            if let Some(local) = self.endpoints.get(&peer.serial) {
-                local.inner.ring_self();
-            }
+            self.sender_ended(&peer);
         }
     }
 }

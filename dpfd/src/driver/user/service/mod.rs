@@ -7,25 +7,33 @@
 //! | file | holds |
 //! |---|---|
 //! | this one | the loop, commands, the lease of hot receivers |
-//! | `outgoing` | links of our endpoints to others: attach, deliver, park |
+//! | `pairs` | what our endpoints' programs sent: read, and parked |
+//! | `parked` | delivered, as far as there is room |
+//! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
+//! | `conns` | the connections that links go over: notes, and who may have how many |
 
+mod conns;
 mod incoming;
 mod outgoing;
+mod pairs;
+mod parked;
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use self::incoming::Incoming;
-use self::outgoing::{Local, Outgoing};
+pub(super) use self::conns::{send_note, Sent};
+use self::conns::{Conn, Role};
+use self::pairs::Local;
 use super::inner::Inner;
+use super::link::Link;
 use super::note::{Note, LEN};
 pub use super::process::{Command, Process};
 use super::recv::LEASE;
@@ -33,8 +41,8 @@ use crate::addr::{Addr, Dpid};
 use crate::error::{Error, Result};
 use crate::sys::{process, unix};
 
-/// How soon something that could not be done is tried again.
-const RETRY: Duration = Duration::from_millis(10);
+/// How soon something that could not be done is tried again; after each time in vain twice as late, to this.
+const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(160)];
 
 /// What an event is about; the number beside it in the lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +60,6 @@ fn event(flags: EpollFlags, kind: Kind, number: u32) -> EpollEvent {
     EpollEvent::new(flags, u64::from(kind as u32) << 32 | u64::from(number))
 }
 
-/// A connection to another process's service.
-#[derive(Debug)]
-struct Conn {
-    fd: Arc<OwnedFd>,
-    role: Role,
-    /// Notes that found no room.
-    backlog: VecDeque<(Note, Vec<OwnedFd>)>,
-}
-
-#[derive(Debug)]
-enum Role {
-    Out(Outgoing),
-    In(Incoming),
-}
-
 #[derive(Debug)]
 struct Service {
     process: Arc<Process>,
@@ -74,8 +67,12 @@ struct Service {
     endpoints: HashMap<u32, Local>,
     by_dpid: HashMap<Dpid, u32>,
     conns: HashMap<u32, Conn>,
+    /// Connections that a process has here.
+    of_pid: HashMap<i32, usize>,
     /// Connections by the other process's name.
     out: HashMap<String, u32>,
+    /// Links by what they join: the connection each was asked for on, and its number there.
+    asked: HashMap<(u32, Addr), (u32, u32)>,
     numbers: u32,
     /// Links whose destinations were not found, and the watch that tells of new ones.
     absent: HashSet<(u32, Addr)>,
@@ -83,17 +80,28 @@ struct Service {
     /// Links that wait for a writable descriptor.
     rooms: HashMap<u32, (u32, Addr, Arc<OwnedFd>)>,
     retry: Option<Instant>,
+    pause: Duration,
     /// Endpoints to read again: what they had parked has gone.
     todo: Vec<u32>,
+    /// For want of descriptors or memory, until the next try: the door is shut, connections neither heard nor told
+    /// all, pairs not read, edges not given.
+    door_shut: bool,
+    short: HashSet<u32>,
+    unread: HashSet<u32>,
+    without_edges: HashSet<u32>,
+    /// Endpoints some of whose senders ended while they were in a call.
+    uncollected: HashSet<u32>,
     /// Receivers on lease, and their visits when last looked at.
     hot: HashMap<u32, u32>,
+    /// Endpoints with senders that nobody tells anything.
+    naps: HashSet<u32>,
 }
 
 /// Starts the thread.
 ///
 /// # Errors
 ///
-/// EMFILE; EAGAIN (no more threads).
+/// EMFILE; [`Error::NoThread`].
 pub fn start(process: Arc<Process>) -> Result<()> {
     let failed = |call| move |e: nix::Error| Error::System { call, errno: e as i32 };
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create"))?;
@@ -107,14 +115,23 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         endpoints: HashMap::new(),
         by_dpid: HashMap::new(),
         conns: HashMap::new(),
+        of_pid: HashMap::new(),
         out: HashMap::new(),
+        asked: HashMap::new(),
         numbers: 0,
         absent: HashSet::new(),
         inotify: None,
         rooms: HashMap::new(),
         retry: None,
+        pause: RETRY[0],
         todo: Vec::new(),
+        door_shut: false,
+        short: HashSet::new(),
+        unread: HashSet::new(),
+        without_edges: HashSet::new(),
+        uncollected: HashSet::new(),
         hot: HashMap::new(),
+        naps: HashSet::new(),
     };
     std::thread::Builder::new()
         .name("dp-service".to_string())
@@ -123,7 +140,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
             process::block_signals();
             service.run();
         })
-        .map_err(Error::io("pthread_create"))?;
+        .map_err(|_| Error::NoThread)?;
     Ok(())
 }
 
@@ -183,14 +200,44 @@ impl Service {
         }
         if self.retry.is_some_and(|at| at <= Instant::now()) {
             self.retry = None;
-            self.look_for_absent();
+            self.pause = (self.pause * 2).min(RETRY[1]);
+            self.again();
+        }
+    }
+
+    fn again(&mut self) {
+        if self.door_shut {
+            self.watch_door(true);
+        }
+        self.conns_again();
+        for serial in core::mem::take(&mut self.without_edges) {
+            self.pool_started(serial);
+        }
+        for serial in core::mem::take(&mut self.uncollected) {
+            self.collect(serial);
+        }
+        for serial in core::mem::take(&mut self.unread) {
+            self.pump(serial);
+        }
+        self.look_for_absent();
+        self.end_naps();
+    }
+
+    fn end_naps(&mut self) {
+        for serial in core::mem::take(&mut self.naps) {
+            let Some(local) = self.endpoints.get(&serial) else { continue };
+            let woken: Vec<Waker> = local.inner.tx().links.iter_mut().flat_map(Link::woken).collect();
+            woken.into_iter().for_each(Waker::wake);
         }
     }
 
     fn command(&mut self, command: Command) {
         match command {
             Command::Open(inner) => self.opened(inner),
-            Command::Attach(serial, to) => self.attach(serial, to),
+            Command::Attach(serial, to) => {
+                self.pause = RETRY[0];
+                self.attach(serial, to);
+            }
             Command::Resume(serial) => self.pump(serial),
             Command::Lost(serial, to) => self.lost(serial, to),
             Command::Pool(serial) => self.pool_started(serial),
@@ -200,7 +247,14 @@ impl Service {
                     self.hot.insert(serial, visits);
                 }
             }
-            Command::Room(conn, link) => self.tell(conn, Note::Room { link }, Vec::new()),
+            Command::Busy(serial, to) => self.busy(serial, to),
+            Command::Nap(serial) => {
+                self.naps.insert(serial);
+                self.retry_soon();
+            }
+            Command::Room(conn, link) => {
+                self.tell(conn, Note::Room { link }, &[]);
+            }
         }
     }
 
@@ -217,69 +271,6 @@ impl Service {
     fn number(&mut self) -> u32 {
         self.numbers = self.numbers.wrapping_add(1);
         self.numbers
-    }
-
-    fn add_conn(&mut self, fd: OwnedFd, role: Role) -> Option<u32> {
-        let number = self.number();
-        self.epoll.add(&fd, event(EpollFlags::EPOLLIN, Kind::Conn, number)).ok()?;
-        self.conns.insert(number, Conn { fd: Arc::new(fd), role, backlog: VecDeque::new() });
-        Some(number)
-    }
-
-    /// Sends a note, or keeps it until there is room.
-    fn tell(&mut self, number: u32, note: Note, fds: Vec<OwnedFd>) {
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        if conn.backlog.is_empty() && send_note(&conn.fd, note, &fds) != Err(libc::EAGAIN) {
-            return;
-        }
-        conn.backlog.push_back((note, fds));
-        let both = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
-        let _ = self.epoll.modify(&conn.fd, &mut event(both, Kind::Conn, number));
-    }
-
-    fn conn_event(&mut self, number: u32, flags: EpollFlags) {
-        if flags.contains(EpollFlags::EPOLLOUT) {
-            self.tell_backlog(number);
-        }
-        let mut buf = [0; LEN + 1];
-        loop {
-            let Some(conn) = self.conns.get(&number) else { return };
-            let outgoing = matches!(conn.role, Role::Out(_));
-            match unix::recv(conn.fd.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT) {
-                Ok(got) if got.len > 0 => {
-                    let Some(note) = Note::decode(&buf[..got.len.min(buf.len())]) else {
-                        return self.conn_ended(number); // another version, or no service at all
-                    };
-                    if outgoing {
-                        self.hear_back(number, note, got.fds);
-                    } else {
-                        self.hear(number, note);
-                    }
-                }
-                Err(libc::EAGAIN | libc::EINTR) => return,
-                _ => return self.conn_ended(number),
-            }
-        }
-    }
-
-    fn tell_backlog(&mut self, number: u32) {
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        while let Some((note, fds)) = conn.backlog.pop_front() {
-            if send_note(&conn.fd, note, &fds) == Err(libc::EAGAIN) {
-                conn.backlog.push_front((note, fds));
-                return;
-            }
-        }
-        let _ = self.epoll.modify(&conn.fd, &mut event(EpollFlags::EPOLLIN, Kind::Conn, number));
-    }
-
-    fn conn_ended(&mut self, number: u32) {
-        let Some(conn) = self.conns.remove(&number) else { return };
-        let _ = self.epoll.delete(&conn.fd);
-        match conn.role {
-            Role::Out(out) => self.out_ended(number, out),
-            Role::In(incoming) => self.in_ended(incoming),
-        }
     }
 
     /// Every descriptor of the endpoint was closed: its number is free, its links end.
@@ -300,19 +291,19 @@ impl Service {
         self.hot.remove(&serial);
         self.absent.retain(|(s, _)| *s != serial);
         self.rooms.retain(|_, (s, _, _)| *s != serial);
-        self.detach_all(serial);
         // Links in an endpoint that somebody may still hold would keep descriptors.
-        let mut tx = local.inner.tx();
-        tx.links.clear();
-        tx.target = None;
-        drop(tx);
+        let links = local.inner.tx().take_all();
+        for link in links {
+            self.detach(serial, link.to);
+            link.naps.wake_all();
+        }
         if let Some(told) = local.inner.at_end.get() {
             told(serial);
         }
     }
 
     fn retry_soon(&mut self) {
-        let at = Instant::now() + RETRY;
+        let at = Instant::now() + self.pause;
         self.retry = Some(self.retry.map_or(at, |old| old.min(at)));
     }
 
@@ -333,6 +324,7 @@ impl Service {
     }
 
     fn registry_changed(&mut self) {
+        self.pause = RETRY[0];
         if let Some(inotify) = &self.inotify {
             while inotify.read_events().is_ok_and(|e| !e.is_empty()) {}
         }
@@ -352,23 +344,42 @@ impl Service {
     }
 }
 
-pub(super) fn send_note(fd: &OwnedFd, note: Note, fds: &[OwnedFd]) -> core::result::Result<usize, i32> {
-    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|f| f.as_fd()).collect();
-    unix::send(fd.as_raw_fd(), &[IoSlice::new(&note.encode())], &fds, libc::MSG_DONTWAIT)
+/// What a process says of its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It is open.
+    Open,
+    /// It is not.
+    Closed,
+    /// Nothing, in time; or it could not even be asked.
+    Nothing,
+    /// It ended instead of answering.
+    Over,
 }
 
-/// Asks the process whose door is at `door` whether its endpoint is open; no answer within `ms` is a yes.
-pub fn ask(door: &Path, dpid: Dpid, serial: u32, ms: i32) -> bool {
-    let Ok(fd) = unix::connect(door) else { return false };
-    if send_note(&fd, Note::Ask { dpid, serial }, &[]).is_err() {
-        return true;
+/// Asks the process whose door is at `door` whether its endpoint is open.
+pub fn ask(door: &Path, dpid: Dpid, serial: u32, ms: i32) -> Answer {
+    let fd = match unix::connect(door) {
+        Ok(fd) => fd,
+        // Endpoints without a service are none.
+        Err(libc::ENOENT | libc::ECONNREFUSED) => return Answer::Closed,
+        // Its backlog is full, we have no descriptor, we may not: that says nothing about the endpoint.
+        Err(_) => return Answer::Nothing,
+    };
+    if send_note(&fd, Note::Ask { dpid, serial }, &[]) != Sent::Done {
+        return Answer::Nothing;
     }
     let mut buf = [0; LEN];
     if !unix::wait(fd.as_raw_fd(), libc::POLLIN, ms).is_ok_and(|e| e & libc::POLLIN != 0) {
-        return true;
+        return Answer::Nothing;
     }
-    match unix::recv(fd.as_raw_fd(), &mut buf, libc::MSG_DONTWAIT) {
-        Ok(got) => Note::decode(&buf[..got.len.min(LEN)]) != Some(Note::Answer { open: false }),
-        Err(_) => true,
+    match unix::recv_bytes(fd.as_raw_fd(), &mut buf) {
+        Ok(0) | Err(libc::ECONNRESET) => Answer::Over,
+        Ok(len) => match Note::decode(&buf[..len.min(LEN)]) {
+            Some(Note::Answer { open: false }) => Answer::Closed,
+            Some(Note::Answer { open: true }) => Answer::Open,
+            _ => Answer::Nothing,
+        },
+        Err(_) => Answer::Nothing,
     }
 }

@@ -1,0 +1,94 @@
+/*
+ * What a socket has beside its stream.
+ *   zerocopy    MSG_ZEROCOPY leaves its notices in the error queue: that is no error
+ *   stamps      so do time stamps of what is sent
+ *   urgent      MSG_OOB: no receive goes across the mark, and both directions live on
+ *   inline      the same with SO_OOBINLINE
+ */
+#include "common.h"
+
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
+
+static void noticed(int fd) {
+    char byte;
+    set_nonblocking(fd, true);
+    outcome("nothing there", recv(fd, &byte, 1, 0));
+    set_nonblocking(fd, false);
+    struct timeval moment = {0, 50000};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment));
+    outcome("still nothing", recv(fd, &byte, 1, 0));
+    ask(fd, 5);
+    char five[5];
+    read_exact(fd, five, sizeof five);
+    char control[512];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    CHECK(recvmsg(fd, &message, MSG_ERRQUEUE) >= 0);
+    say("noticed, and alive");
+}
+
+static void told(int fd, const char *what, int flags) {
+    char some[32];
+    struct timeval moment = {0, 200000};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment));
+    ssize_t n = recv(fd, some, sizeof some, flags);
+    if (n < 0)
+        outcome(what, n);
+    else
+        say("%s: %.*s", what, (int)n, some);
+}
+
+void helper(int fd) {
+    if (mode_is("zerocopy") || mode_is("stamps")) {
+        char big[20000];
+        read_exact(fd, big, mode_is("zerocopy") ? sizeof big : 100);
+        mark("read", 1);
+        serve_asks(fd);
+        return;
+    }
+    int on = mode_is("inline");
+    MUST(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on));
+    mark("ready", 1);
+    await_mark("sent");
+    if (!on)
+        told(fd, "urgent", MSG_OOB);
+    for (int i = 0; i < 3; i++)
+        told(fd, "stream", 0);
+    write_all(fd, "back", 4);
+    await_mark("again");
+    told(fd, "afterwards", 0);
+}
+
+void tester(int fd) {
+    if (mode_is("zerocopy")) {
+        char big[20000] = {0};
+        int on = 1;
+        MUST(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on));
+        CHECK(send(fd, big, sizeof big, MSG_ZEROCOPY) == sizeof big);
+    } else if (mode_is("stamps")) {
+        int what = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID |
+                   SOF_TIMESTAMPING_OPT_TSONLY;
+        MUST(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &what, sizeof what));
+        char some[100] = {0};
+        CHECK(send(fd, some, sizeof some, 0) == sizeof some);
+    }
+    if (mode_is("zerocopy") || mode_is("stamps")) {
+        await_mark("read");
+        sleep_ms(50);
+        noticed(fd);
+        return;
+    }
+    await_mark("ready");
+    write_all(fd, "abc", 3);
+    CHECK(send(fd, "!", 1, MSG_OOB) == 1);
+    write_all(fd, "def", 3);
+    sleep_ms(50);
+    mark("sent", 1);
+    char four[4];
+    read_exact(fd, four, sizeof four);
+    write_all(fd, "again", 5);
+    sleep_ms(50);
+    mark("again", 1);
+    char byte;
+    outcome("at the end", read(fd, &byte, 1));
+}

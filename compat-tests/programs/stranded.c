@@ -1,0 +1,195 @@
+/*
+ * A connection is given to somebody who knows nothing of channels while the peer can no longer take anything
+ * back: it has sent more than a ring holds, or has shut down, or closed. The giver has read the first bytes.
+ *   pass     to a program started before, by SCM_RIGHTS
+ *   exec     as standard input and output of the program that this one becomes
+ *   number   the same, by the descriptor's number
+ *   vfork    as standard input of a child of vfork
+ *   spawn    as standard input of a child of posix_spawn
+ *   stdio    to fdopen
+ * First argument: what the peer did, 0 nothing more, 1 shutdown, 2 close. Second: bytes.
+ */
+#include "common.h"
+
+#include <spawn.h>
+
+#define HEAD 10
+
+extern char **environ;
+
+static size_t bytes(void) {
+    return (size_t)argument(1, 150000);
+}
+
+static uint64_t expected(void) {
+    char *all = malloc(bytes());
+    fill(all, bytes(), 5);
+    uint64_t sum = checksum(SUM_START, all + HEAD, bytes() - HEAD);
+    free(all);
+    return sum;
+}
+
+/* The stranger: reads the rest, to the end if there is one, and answers. */
+static void take(int in, int out) {
+    uint64_t sum = SUM_START;
+    size_t n = 0;
+    char some[7777];
+    while (n < bytes() - HEAD) {
+        size_t want = bytes() - HEAD - n < sizeof some ? bytes() - HEAD - n : sizeof some;
+        ssize_t got = MUST(read(in, some, want));
+        CHECK(got > 0);
+        sum = checksum(sum, some, (size_t)got);
+        n += (size_t)got;
+    }
+    CHECK(sum == expected());
+    if (argument(0, 0) > 0)
+        CHECK(read(in, some, 1) == 0);
+    if (argument(0, 0) < 2)
+        CHECK(write(out, &sum, sizeof sum) == sizeof sum);
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    MUST(getsockname(in, (struct sockaddr *)&name, &size));
+    CHECK(name.ss_family == AF_INET || name.ss_family == AF_INET6);
+}
+
+void other_role(const char *role) {
+    alarm(20);
+    if (strncmp(role, "fd", 2) == 0) {
+        take(atoi(role + 2), atoi(role + 2));
+        return;
+    }
+    CHECK(strcmp(role, "door") == 0);
+    char byte;
+    struct iovec vector = {&byte, 1};
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr aligned;
+    } control;
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof control.space};
+    CHECK(recvmsg(0, &message, 0) == 1);
+    int fd;
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    take(fd, fd);
+}
+
+static char *arguments[8];
+
+static void become(const char *role) {
+    unsetenv("LD_PRELOAD");
+    arguments[1] = (char *)role;
+    execv("/proc/self/exe", arguments);
+    CHECK(!"exec");
+}
+
+static void pass(int fd, int door) {
+    char byte = 'f';
+    struct iovec vector = {&byte, 1};
+    union {
+        char space[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr aligned;
+    } control = {{0}};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(sizeof(int))};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    CHECK(sendmsg(door, &message, 0) == 1);
+    CHECK(memcmp(CMSG_DATA(header), &fd, sizeof fd) == 0); /* what is the program's stays as it was */
+}
+
+static void read_stream(int fd) {
+    FILE *f = fdopen(fd, "r+");
+    CHECK(f);
+    uint64_t sum = SUM_START;
+    for (size_t n = HEAD; n < bytes(); n++) {
+        int byte = getc(f);
+        CHECK(byte != EOF);
+        unsigned char c = (unsigned char)byte;
+        sum = checksum(sum, &c, 1);
+    }
+    CHECK(sum == expected());
+    if (argument(0, 0) > 0)
+        CHECK(getc(f) == EOF);
+    if (argument(0, 0) < 2)
+        CHECK(fwrite(&sum, sizeof sum, 1, f) == 1);
+    CHECK(fclose(f) == 0 || argument(0, 0) == 2);
+}
+
+void helper(int fd) {
+    pid_t child = 0;
+    int door[2] = {-1, -1};
+    char role[16] = "fd0";
+    arguments[0] = program_argv[0];
+    for (int i = 2; i < 7 && program_argv[i]; i++)
+        arguments[i] = program_argv[i];
+    if (mode_is("pass")) {
+        MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, door));
+        child = MUST(fork());
+        if (child == 0) {
+            MUST(dup2(door[1], 0));
+            close(fd);
+            become("door");
+        }
+    }
+    await_mark("sent");
+    char head[HEAD];
+    read_exact(fd, head, sizeof head);
+    if (mode_is("pass")) {
+        pass(fd, door[0]);
+    } else if (mode_is("exec")) {
+        MUST(dup2(fd, 1));
+        MUST(dup2(fd, 0));
+        MUST(close(fd));
+        become(role);
+    } else if (mode_is("number")) {
+        MUST(fcntl(fd, F_SETFD, 0));
+        snprintf(role, sizeof role, "fd%d", fd);
+        become(role);
+    } else if (mode_is("vfork")) {
+        unsetenv("LD_PRELOAD");
+        arguments[1] = role;
+        child = vfork();
+        if (child == 0) {
+            dup2(fd, 0);
+            execv("/proc/self/exe", arguments);
+            _exit(9);
+        }
+    } else if (mode_is("spawn")) {
+        unsetenv("LD_PRELOAD");
+        arguments[1] = role;
+        posix_spawn_file_actions_t actions;
+        CHECK(posix_spawn_file_actions_init(&actions) == 0);
+        CHECK(posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0);
+        CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
+    } else {
+        read_stream(fd);
+        return;
+    }
+    MUST(close(fd));
+    join_child(child);
+    say("the stranger had it all");
+}
+
+void tester(int fd) {
+    char *all = malloc(bytes());
+    fill(all, bytes(), 5);
+    write_all(fd, all, bytes());
+    free(all);
+    if (argument(0, 0) == 1)
+        MUST(shutdown(fd, SHUT_WR));
+    if (argument(0, 0) == 2)
+        MUST(close(fd));
+    mark("sent", 1);
+    if (argument(0, 0) == 2)
+        return;
+    uint64_t sum;
+    read_exact(fd, &sum, sizeof sum);
+    CHECK(sum == expected());
+    char byte;
+    if (argument(0, 0) == 0)
+        MUST(shutdown(fd, SHUT_WR));
+    outcome("at the end", read(fd, &byte, 1));
+}

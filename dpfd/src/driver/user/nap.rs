@@ -1,0 +1,160 @@
+//! Sending without a thread that waits: for futures.
+//!
+//! A blocking sender sleeps in poll(2) until its pair has room, and wakes every few milliseconds to see whether
+//! something changed that the descriptor does not tell. A future cannot do that. It leaves a *nap* with its link
+//! instead: what it waits for, and whom to wake. Naps are left and ended under the lock of the sender's side,
+//! under which links change, so none is left too late. A future that is dropped takes its nap along.
+//!
+//! Wakers are other people's code: they are called, and dropped, outside of the lock.
+
+use std::collections::HashMap;
+use std::task::{Context, Poll, Waker};
+
+use super::inner::{Inner, Tx};
+use super::link::{Link, Path};
+use super::send::Load;
+use super::service::Command;
+use crate::addr::Addr;
+use crate::error::Result;
+
+/// What a message that could not go waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Room in the endpoint's own pair: its descriptor polls writable.
+    Drained,
+    /// The same, or that its link is direct: a pair full of messages for others is not in its way then.
+    Room,
+    /// What nobody tells: that the destination gets a pool, or the kernel memory or descriptors.
+    Later,
+}
+
+impl Until {
+    /// Whether the descriptor polls writable for it.
+    pub fn is_polled(self) -> bool {
+        matches!(self, Until::Drained | Until::Room)
+    }
+
+    fn is_over(self, link: &Link) -> bool {
+        link.denied || self == Until::Room && link.path == Path::Direct
+    }
+}
+
+/// The naps of one link.
+#[derive(Debug, Default)]
+pub struct Naps {
+    last: u64,
+    all: HashMap<u64, (Until, Waker)>,
+}
+
+impl Naps {
+    fn add(&mut self, until: Until, waker: Waker) -> u64 {
+        self.last += 1;
+        self.all.insert(self.last, (until, waker));
+        self.last
+    }
+
+    /// The link is over.
+    pub fn wake_all(self) {
+        self.all.into_values().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Link {
+    /// Ends the naps for which there is news, after the service did something for the link.
+    pub fn woken(&mut self) -> Vec<Waker> {
+        let ended = |until: Until| until == Until::Later || until.is_over(self);
+        let ids: Vec<u64> = self.naps.all.iter().filter(|(_, n)| ended(n.0)).map(|(id, _)| *id).collect();
+        ids.iter().filter_map(|id| self.naps.all.remove(id)).map(|(_, waker)| waker).collect()
+    }
+}
+
+/// One message that a future sends.
+#[derive(Debug)]
+pub struct Sending<'a> {
+    inner: &'a Inner,
+    to: Option<Addr>,
+    load: Load<'a>,
+    link: Option<usize>,
+    nap: Option<u64>,
+}
+
+impl<'a> Sending<'a> {
+    /// A message to `to`, or to the target of the moment in which it is first tried.
+    pub fn new(inner: &'a Inner, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
+        Sending { inner, to, load: Load::new(msg), link: None, nap: None }
+    }
+
+    /// Tries, and waits for nothing. None: it is sent, and this must not be called again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::send`], without [`crate::Error::WouldBlock`].
+    pub fn attempt(&mut self, fd: i32) -> Result<Option<Until>> {
+        let inner = self.inner;
+        let mut tx = inner.tx();
+        let nap = self.end_nap(&mut tx);
+        let tried = self.attempt_under(&mut tx, fd);
+        drop(tx);
+        drop(nap);
+        tried
+    }
+
+    fn attempt_under(&mut self, tx: &mut Tx, fd: i32) -> Result<Option<Until>> {
+        let ix = match self.link {
+            Some(ix) => ix,
+            None => self.inner.link_to(tx, self.to)?,
+        };
+        self.link = Some(ix);
+        if self.load.near().is_some_and(|msg| tx.deliver_edge(ix, msg)) {
+            return Ok(None);
+        }
+        self.inner.attempt(tx, ix, fd, &mut self.load, || false)
+    }
+
+    /// Ready when the service has news that make another attempt worth it. Where [`Until::is_polled`], the caller
+    /// waits for the descriptor, too.
+    pub fn poll_news(&mut self, until: Until, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let inner = self.inner;
+        let mut tx = inner.tx();
+        let Some(link) = self.link.and_then(|ix| tx.links.get_mut(ix)) else { return Poll::Ready(()) };
+        if let Some(id) = self.nap {
+            let Some((_, old)) = link.naps.all.get_mut(&id) else {
+                self.nap = None;
+                return Poll::Ready(());
+            };
+            // Another task may poll the future by now.
+            let old = core::mem::replace(old, waker);
+            drop(tx);
+            drop(old);
+            return Poll::Pending;
+        }
+        if until.is_over(link) {
+            return Poll::Ready(());
+        }
+        self.nap = Some(link.naps.add(until, waker));
+        drop(tx);
+        if until == Until::Later {
+            inner.process.command(Command::Nap(inner.entry.serial));
+        }
+        Poll::Pending
+    }
+
+    fn end_nap(&mut self, tx: &mut Tx) -> Option<Waker> {
+        let (id, ix) = (self.nap.take()?, self.link?);
+        tx.links.get_mut(ix)?.naps.all.remove(&id).map(|(_, waker)| waker)
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        if self.nap.is_some() {
+            let inner = self.inner;
+            let nap = self.end_nap(&mut inner.tx());
+            drop(nap);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! What the service holds for others: delivered, as far as there is room, or kept until somebody says that there is.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::Waker;
+
+use nix::sys::epoll::EpollFlags;
+
+use super::super::inner::Inner;
+use super::super::link::{plain_limit, Delivery, Link, Parked, Way};
+use super::{event, Kind, Service};
+use crate::addr::Addr;
+use crate::edge::far;
+
+impl Service {
+    /// Delivers what is parked with a link, as far as there is room.
+    pub fn flush(&mut self, serial: u32, to: Addr) {
+        let Some(local) = self.endpoints.get(&serial) else { return };
+        let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
+        let mut tx = inner.tx();
+        let Some(ix) = tx.find(to) else { return };
+        let link = &mut tx.links[ix];
+        let mut stopped = None;
+        while let Some(load) = link.parked.pop_front() {
+            let (delivery, load) = deliver(link, &inner, load);
+            if delivery == Delivery::Done {
+                link.queued = link.queued.saturating_sub(1);
+                continue;
+            }
+            link.parked.push_front(load);
+            if delivery == Delivery::Full && link.want_room() {
+                continue; // some came meanwhile
+            }
+            stopped = Some(delivery);
+            break;
+        }
+        if stopped != Some(Delivery::Gone) {
+            link.try_direct();
+        }
+        let (back, woken) = (link.back(), link.woken());
+        drop(tx);
+        woken.into_iter().for_each(Waker::wake);
+        match (stopped, back) {
+            (Some(Delivery::Gone), _) => self.lost(serial, to),
+            (Some(Delivery::Busy), Some(back)) => self.wait_for_room(serial, to, back),
+            (Some(Delivery::Short), _) => self.flush_later(serial, to),
+            // A note will come: of room, of a pool, of the destination.
+            _ => {}
+        }
+        if closed {
+            self.linger(serial);
+        } else if was_stalled {
+            self.todo.push(serial);
+        }
+    }
+
+    fn flush_later(&mut self, serial: u32, to: Addr) {
+        self.absent.insert((serial, to));
+        self.retry_soon();
+    }
+
+    /// A sender found a destination's descriptor full, and waits where the pair does not tell it of room there.
+    pub fn busy(&mut self, serial: u32, to: Addr) {
+        let Some(local) = self.endpoints.get(&serial) else { return };
+        let back = {
+            let tx = local.inner.tx();
+            tx.find(to).and_then(|ix| tx.links[ix].back())
+        };
+        if let Some(back) = back {
+            self.wait_for_room(serial, to, back);
+        }
+    }
+
+    fn wait_for_room(&mut self, serial: u32, to: Addr, back: Arc<OwnedFd>) {
+        if self.rooms.values().any(|(s, t, _)| (*s, *t) == (serial, to)) {
+            return;
+        }
+        let number = self.number();
+        let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLONESHOT;
+        if self.epoll.add(&*back, event(flags, Kind::Room, number)).is_ok() {
+            self.rooms.insert(number, (serial, to, back));
+        } else {
+            self.flush_later(serial, to);
+        }
+    }
+
+    pub fn room_event(&mut self, number: u32) {
+        if let Some((serial, to, back)) = self.rooms.remove(&number) {
+            let _ = self.epoll.delete(&*back);
+            self.flush(serial, to);
+        }
+    }
+}
+
+/// One parked message; it comes back if it was not delivered.
+fn deliver(link: &mut Link, inner: &Inner, load: Parked) -> (Delivery, Parked) {
+    let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
+    let load = match load {
+        Parked::Bytes(bytes) => match link.deliver(&bytes, tag) {
+            Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match far::make(&bytes) {
+                Ok(memory) => Parked::Far(memory),
+                Err(_) => return (Delivery::Short, Parked::Bytes(bytes)),
+            },
+            other => return (other, Parked::Bytes(bytes)),
+        },
+        far => far,
+    };
+    let Parked::Far(memory) = &load else { return (Delivery::Short, load) };
+    if let Way::Plain(back) = &link.way {
+        // It may have lain there only because of its envelope, or since before the receiver was known.
+        return match far::check(memory) {
+            Ok(len) if len > plain_limit(back) => (Delivery::NoWay, load),
+            Ok(_) => match far::Far::open(memory) {
+                Ok(bytes) => (link.deliver(&bytes, tag), load),
+                Err(_) => (Delivery::Short, load),
+            },
+            Err(_) => (Delivery::Done, load), // checked when it came
+        };
+    }
+    (link.deliver_far(memory, tag), load)
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note OR MIT
+
+extern crate std;
+
+use std::{env, format, process::Command, string::String};
+
+use super::*;
+
+/// What the C compiler makes of the header.
+fn by_c(expressions: &[&str]) -> std::vec::Vec<u64> {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let file = env::temp_dir().join(format!("dp-abi-{}", std::process::id()));
+    let prints: String =
+        expressions.iter().map(|e| format!("printf(\"%llu\\n\", (unsigned long long)({e}));")).collect();
+    let source =
+        format!("#include <stdio.h>\n#include \"dp_ioctl.h\"\nint main(void) {{ {prints} return 0; }}\n");
+    std::fs::write(file.with_extension("c"), source).expect("a source file");
+    let compiled = Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", here, "-o"])
+        .arg(&file)
+        .arg(file.with_extension("c"))
+        .status()
+        .expect("a C compiler");
+    assert!(compiled.success());
+    let out = Command::new(&file).output().expect("runs");
+    let _ = std::fs::remove_file(file.with_extension("c"));
+    let _ = std::fs::remove_file(&file);
+    let out = String::from_utf8(out.stdout).expect("numbers");
+    out.lines().map(|l| l.parse().expect("a number")).collect()
+}
+
+#[test]
+fn the_header_says_the_same_numbers() {
+    let pairs = [
+        ("DP_IOC_MESSAGE_MAX", MESSAGE_MAX),
+        ("DP_DPID_MAX", DPID_MAX.into()),
+        ("DP_DPID_FREE", DPID_FREE.into()),
+        ("DP_NID_MAX", NID_MAX.into()),
+        ("DP_POOL_MIN", POOL_MIN),
+        ("DP_POOL_MAX", POOL_MAX),
+        ("DP_POOL_DEFAULT", POOL_DEFAULT),
+        ("DP_TOKEN_ALIGN", TOKEN_ALIGN),
+        ("DP_TOKEN_EMPTY", TOKEN_EMPTY.into()),
+        ("DP_TOKEN_MESSAGE", TOKEN_MESSAGE.into()),
+        ("DP_TOKEN_VOID", TOKEN_VOID.into()),
+        ("DP_TOKEN_DONE", TOKEN_DONE.into()),
+        ("DP_TOKEN_APART", TOKEN_APART.into()),
+        ("DP_MAP_APART", MAP_APART),
+        ("DP_MAP_CONTROL", MAP_CONTROL),
+        ("DP_MAP_RING", MAP_RING),
+        ("DP_IOC_OPEN", IOC_OPEN.into()),
+        ("DP_IOC_TARGET", IOC_TARGET.into()),
+        ("DP_IOC_SENDTO", IOC_SENDTO.into()),
+        ("DP_IOC_PEER", IOC_PEER.into()),
+        ("DP_IOC_POOL", IOC_POOL.into()),
+        ("DP_IOC_FSYNC", IOC_FSYNC.into()),
+        ("DP_IOC_STAT", IOC_STAT.into()),
+        ("sizeof(struct dp_token)", size_of::<Token>() as u64),
+        ("sizeof(struct dp_control)", size_of::<Control>() as u64),
+        ("sizeof(struct dp_ioc_open)", size_of::<Open>() as u64),
+        ("sizeof(struct dp_ioc_addr)", size_of::<Addr>() as u64),
+        ("sizeof(struct dp_ioc_sendto)", size_of::<SendTo>() as u64),
+        ("sizeof(struct dp_ioc_pool)", size_of::<PoolInfo>() as u64),
+        ("sizeof(struct dp_ioc_stat)", size_of::<Stat>() as u64),
+    ];
+    let by_c = by_c(&pairs.map(|(expression, _)| expression));
+    for ((expression, rust), c) in pairs.into_iter().zip(by_c) {
+        assert_eq!(c, rust, "{expression}");
+    }
+}
+
+#[test]
+fn token_words_come_apart_as_they_were_put_together() {
+    for (state, len) in [(TOKEN_MESSAGE, 0), (TOKEN_VOID, u32::MAX), (TOKEN_DONE, 77)] {
+        assert_eq!(token_parts(token_word(state, len)), (state, len));
+    }
+    assert_eq!(token_span(48), 64);
+    assert_eq!(token_span(49), 128);
+}

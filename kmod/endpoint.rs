@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An endpoint: what an open file of /dev/dp is. It has a pool, where its messages wait, and a sending side.
+
+use kernel::{
+    bindings,
+    iov::{IovIterDest, IovIterSource},
+    new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{Arc, Mutex, SetOnce},
+    task::Kuid,
+};
+
+use crate::{
+    abi::{self, DPID_FREE, DPID_MAX, MESSAGE_MAX, POOL_MAX, POOL_MIN},
+    glue,
+    memory::Area,
+    pool::{Claim, Next, Pool, Reservation},
+    positions::Refused,
+    table::Table,
+    wait::{full_barrier, Relay, WaitQueue},
+};
+
+/// Unopened numbers that one endpoint leaves messages for, at most.
+const PARKED_MAX: usize = 16;
+
+#[pin_data(PinnedDrop)]
+pub(crate) struct Endpoint {
+    table: Arc<Table>,
+    uid: u32,
+    pool: SetOnce<Arc<Pool>>,
+    #[pin]
+    tx: Mutex<Tx>,
+    /// Attached to a queue for room while poll(2) says that there is none. Changed with `tx` locked.
+    #[pin]
+    relay: Relay,
+}
+
+/// The sending side.
+struct Tx {
+    target: Option<u32>,
+    /// The pool that was sent to last, so that most messages find theirs without a search.
+    route: Option<Arc<Pool>>,
+    /// What was refused last: poll(2) is about that.
+    refused: Option<Refusal>,
+    waits_at: Option<Arc<WaitQueue>>,
+    /// Unopened numbers that were sent to.
+    parked: KVec<Arc<Pool>>,
+    sent: u64,
+    sent_bytes: u64,
+    full: u64,
+}
+
+/// A message that was not sent for want of room.
+#[derive(Clone, Copy)]
+struct Refusal {
+    dpid: u32,
+    len: u64,
+    /// Not even a pool could be had, when so many numbers had been opened.
+    homeless: Option<u64>,
+}
+
+/// Where to wait for room.
+enum Wait {
+    Pool(Arc<Pool>),
+    /// Until more numbers than this have been opened.
+    Opening(u64),
+}
+
+/// Where a message is copied from.
+enum Source<'a, 'b> {
+    Iter(&'a mut IovIterSource<'b>),
+    /// In the kernel already, because a page of it was missing.
+    Copy(KVVec<u8>),
+    /// In memory of its own, because the pool has no room for it ever.
+    Apart(Arc<Area>),
+}
+
+impl Endpoint {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let tx = Tx {
+            target: None,
+            route: None,
+            refused: None,
+            waits_at: None,
+            parked: KVec::new(),
+            sent: 0,
+            sent_bytes: 0,
+            full: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                table: Table::of_this_process(),
+                uid: Kuid::current_euid().into_raw().val,
+                pool: SetOnce::new(),
+                tx <- new_mutex!(tx),
+                relay <- Relay::new(),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// What every call but the first needs.
+    pub(crate) fn pool(&self) -> Result<&Arc<Pool>> {
+        self.pool.as_ref().ok_or(ENXIO)
+    }
+
+    /// Gives the endpoint its number.
+    pub(crate) fn open(&self, dpid: u32, budget: u64) -> Result<u32> {
+        if dpid > DPID_MAX || (budget != 0 && !(POOL_MIN..=POOL_MAX).contains(&budget)) {
+            return Err(EINVAL);
+        }
+        // SAFETY: the calling process has a namespace.
+        if dpid != 0 && dpid < DPID_FREE && !unsafe { glue::dp_glue_may_bind() } {
+            return Err(EACCES);
+        }
+        let _tx = self.tx.lock();
+        if self.pool.as_ref().is_some() {
+            return Err(EBUSY);
+        }
+        let pool = self.table.open(dpid, self.uid, (budget != 0).then_some(budget))?;
+        let dpid = pool.dpid;
+        // SAFETY: on no queue yet; detached when the endpoint goes, which holds the pool as long.
+        unsafe { self.relay.aim(&pool.readers) };
+        self.pool.populate(pool);
+        Ok(dpid)
+    }
+
+    /// The default destination.
+    pub(crate) fn target(&self, to: abi::Addr) -> Result {
+        let pool = self.pool()?;
+        let dpid = local(to)?;
+        let mut tx = self.tx.lock();
+        tx.target = Some(dpid);
+        tx.refused = None;
+        drop(tx);
+        // Who polls for room polled for another's.
+        pool.readers.wake(glue::POLL_OUT);
+        Ok(())
+    }
+
+    /// Sends one message, to the target or to another destination.
+    pub(crate) fn send(
+        &self,
+        to: Option<abi::Addr>,
+        nowait: bool,
+        message: &mut IovIterSource<'_>,
+    ) -> Result<usize> {
+        let own = self.pool()?;
+        let len = message.len();
+        if len as u64 > MESSAGE_MAX {
+            return Err(EMSGSIZE);
+        }
+        let from = abi::Addr { nid: 0, dpid: own.dpid };
+        let mut source = Source::Iter(message);
+        loop {
+            let mut tx = self.tx.lock();
+            let dpid = match to {
+                Some(to) => local(to)?,
+                None => tx.target.ok_or(glue::error(bindings::EDESTADDRREQ))?,
+            };
+            let openings = self.table.openings();
+            let wait = match self.route(&mut tx, dpid)? {
+                None => Wait::Opening(openings),
+                Some(pool) => match pool.reserve(len as u64, source.area()) {
+                    Ok(place) => {
+                        if !place.is_apart() && !source.copy_to(&place) {
+                            place.abandon();
+                            drop(tx);
+                            source = source.fetch(len)?;
+                            continue;
+                        }
+                        place.commit(from);
+                        tx.sent += 1;
+                        tx.sent_bytes += len as u64;
+                        tx.refused = None;
+                        return Ok(len);
+                    }
+                    Err(Refused::Apart) => {
+                        drop(tx);
+                        source = source.put_apart(len)?;
+                        continue;
+                    }
+                    Err(Refused::Gone) => {
+                        tx.route = None;
+                        continue;
+                    }
+                    Err(Refused::Full | Refused::Again) => Wait::Pool(pool.clone()),
+                },
+            };
+            tx.full += 1;
+            if nowait {
+                let homeless = if let Wait::Opening(openings) = wait { Some(openings) } else { None };
+                tx.refused = Some(Refusal { dpid, len: len as u64, homeless });
+                if self.writable(&mut tx) {
+                    continue;
+                }
+                return Err(EAGAIN);
+            }
+            drop(tx);
+            match wait {
+                Wait::Pool(pool) => pool.room.wait(|| pool.worth_trying(len as u64).then_some(()))?,
+                Wait::Opening(seen) => {
+                    self.table.arrivals.wait(|| (self.table.openings() != seen).then_some(()))?
+                }
+            }
+        }
+    }
+
+    /// Takes the next message.
+    pub(crate) fn receive(&self, nowait: bool, out: &mut IovIterDest<'_>) -> Result<usize> {
+        let pool = self.pool()?;
+        let next = match pool.claim() {
+            Some(next) => next,
+            None if nowait => return Err(EAGAIN),
+            None => {
+                let next = pool.readers.wait_alone(|| pool.claim())?;
+                // Who was woken for a message behind one that was not yet published found none, and sleeps.
+                if pool.readable() {
+                    pool.readers.wake(glue::POLL_IN);
+                }
+                next
+            }
+        };
+        let Next::Claimed(claim) = next else {
+            return Self::wait_in_place(pool, nowait);
+        };
+        let wanted = out.len().min(claim.len as usize);
+        let copied = copy_out(&claim, wanted, out);
+        pool.settle(claim, copied == wanted);
+        if copied == wanted {
+            Ok(wanted)
+        } else {
+            Err(EFAULT)
+        }
+    }
+
+    /// A read(2) where messages are read in place: an empty packet when there is one to be read.
+    fn wait_in_place(pool: &Pool, nowait: bool) -> Result<usize> {
+        pool.look_again();
+        if !pool.readable() {
+            if nowait {
+                return Err(EAGAIN);
+            }
+            pool.readers.wait(|| pool.readable().then_some(()))?;
+        }
+        Ok(0)
+    }
+
+    /// What poll(2) says. The caller is on the queue of readers already.
+    pub(crate) fn poll(&self) -> u32 {
+        let Ok(pool) = self.pool() else {
+            return glue::POLL_ERR;
+        };
+        pool.look_again();
+        let mut events = 0;
+        if pool.readable() {
+            events |= glue::POLL_IN;
+        }
+        if self.writable(&mut self.tx.lock()) {
+            events |= glue::POLL_OUT;
+        }
+        events
+    }
+
+    /// Whether a message would have room, or be refused for good. If not, the wake-up for room will be one of this
+    /// endpoint's, too.
+    fn writable(&self, tx: &mut Tx) -> bool {
+        let Some(queue) = self.no_room_at(tx) else { return true };
+        if let Some(old) = tx.waits_at.replace(queue.clone()) {
+            // SAFETY: it is on this queue or on none.
+            unsafe { self.relay.detach(&old) };
+        }
+        // SAFETY: aimed when the endpoint got its number; on no queue now; `waits_at` holds the queue.
+        unsafe { self.relay.attach(&queue) };
+        // Pairs with the barrier between making room and looking for who waits.
+        full_barrier();
+        self.no_room_at(tx).is_none()
+    }
+
+    /// Where a wake-up for room will come from; [`None`] if there is room.
+    fn no_room_at(&self, tx: &Tx) -> Option<Arc<WaitQueue>> {
+        let (dpid, len) = match (tx.refused, tx.target) {
+            (Some(refused), _) if refused.homeless == Some(self.table.openings()) => {
+                return Some(self.table.arrivals.clone());
+            }
+            (Some(refused), _) => (refused.dpid, refused.len),
+            (None, Some(dpid)) => (dpid, 0),
+            (None, None) => return None,
+        };
+        // One that is not there takes messages until it is; another user's refuses at once.
+        let pool = self.table.find(dpid)?;
+        (pool.uid == self.uid && !pool.writable(len)).then(|| pool.room.clone())
+    }
+
+    /// The pool of a number; [`None`]: nobody has opened it, and no message can be left there now.
+    fn route<'a>(&self, tx: &'a mut Tx, dpid: u32) -> Result<Option<&'a Arc<Pool>>> {
+        // One that is closed refuses, and the search comes then.
+        if tx.route.as_ref().is_none_or(|pool| pool.dpid != dpid) {
+            tx.route = None;
+            let may_park = tx.may_park();
+            let Some(pool) = self.table.find_or_park(dpid, self.uid, may_park)? else {
+                return Ok(None);
+            };
+            if pool.uid != self.uid {
+                return Err(EACCES);
+            }
+            if !pool.is_opened() && !tx.keep(&pool)? {
+                return Ok(None);
+            }
+            tx.route = Some(pool);
+        }
+        Ok(tx.route.as_ref())
+    }
+
+    pub(crate) fn stat(&self) -> Result<abi::Stat> {
+        let pool = self.pool()?;
+        // SAFETY: numbers only: all zeros are a value.
+        let mut stat: abi::Stat = unsafe { core::mem::zeroed() };
+        pool.fill(&mut stat);
+        let tx = self.tx.lock();
+        stat.target_dpid = tx.target.unwrap_or(0);
+        stat.sent = tx.sent;
+        stat.sent_bytes = tx.sent_bytes;
+        stat.full = tx.full;
+        Ok(stat)
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Endpoint {
+    /// The last descriptor is closed.
+    fn drop(self: Pin<&mut Self>) {
+        let Some(pool) = self.pool.as_ref() else { return };
+        // The number first: who opens it next finds nothing of this.
+        self.table.remove(pool);
+        pool.close();
+        let mut tx = self.tx.lock();
+        if let Some(queue) = tx.waits_at.take() {
+            // SAFETY: it is on this queue or on none.
+            unsafe { self.relay.detach(&queue) };
+        }
+        for parked in core::mem::take(&mut tx.parked) {
+            self.table.sender_left(&parked);
+        }
+    }
+}
+
+impl Tx {
+    /// Whether messages may be left at one more unopened number.
+    fn may_park(&mut self) -> bool {
+        if self.parked.len() >= PARKED_MAX {
+            self.parked.retain(|p| !p.is_opened() && !p.is_closed());
+        }
+        self.parked.len() < PARKED_MAX
+    }
+
+    /// Remembers an unopened number; false if there are too many.
+    fn keep(&mut self, pool: &Arc<Pool>) -> Result<bool> {
+        if self.parked.iter().any(|p| Arc::ptr_eq(p, pool)) {
+            return Ok(true);
+        }
+        if !self.may_park() {
+            return Ok(false);
+        }
+        self.parked.push(pool.clone(), GFP_KERNEL)?;
+        pool.keepers(1);
+        Ok(true)
+    }
+}
+
+impl<'a, 'b> Source<'a, 'b> {
+    /// False: a page is missing.
+    fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
+        let (to, len) = (place.spot.message(), place.spot.len as usize);
+        match self {
+            Source::Iter(iter) => {
+                // SAFETY: the place is reserved and has `len` bytes.
+                let copied = unsafe { glue::dp_glue_copy_in(to.cast(), len, iter.as_raw()) };
+                if copied != len {
+                    // SAFETY: as many as were just taken.
+                    unsafe { iter.revert(copied) };
+                }
+                copied == len
+            }
+            Source::Copy(bytes) => {
+                // SAFETY: as above; the copy has `len` bytes.
+                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
+                true
+            }
+            Source::Apart(area) => {
+                // SAFETY: as above; the area has `len` bytes. The pool has grown meanwhile.
+                unsafe { to.copy_from_nonoverlapping(area.base(), len) };
+                true
+            }
+        }
+    }
+
+    fn area(&self) -> Option<&Arc<Area>> {
+        if let Source::Apart(area) = self {
+            Some(area)
+        } else {
+            None
+        }
+    }
+
+    /// The message, in memory that can be kept as it is.
+    fn put_apart(mut self, len: usize) -> Result<Self> {
+        let area = Area::new(len.next_multiple_of(PAGE_SIZE), 1)?;
+        let to = area.base();
+        match &mut self {
+            Source::Iter(iter) => {
+                // SAFETY: the area has `len` bytes, and nobody else knows of it.
+                let to = unsafe { core::slice::from_raw_parts_mut(to.cast(), len) };
+                if iter.copy_from_iter_raw(to).len() < len {
+                    return Err(EFAULT);
+                }
+            }
+            // SAFETY: both have `len` bytes.
+            Source::Copy(bytes) => unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) },
+            Source::Apart(_) => return Err(EIO),
+        }
+        Ok(Source::Apart(Arc::new(area, GFP_KERNEL)?))
+    }
+
+    /// The message, in the kernel's memory.
+    fn fetch(self, len: usize) -> Result<Self> {
+        let Source::Iter(iter) = self else { return Err(EFAULT) };
+        let mut bytes = KVVec::new();
+        if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT)? < len {
+            return Err(EFAULT);
+        }
+        Ok(Source::Copy(bytes))
+    }
+}
+
+fn copy_out(claim: &Claim, wanted: usize, out: &mut IovIterDest<'_>) -> usize {
+    // SAFETY: claimed: nobody writes there until it is settled, and the ring stays as long.
+    let bytes = unsafe { core::slice::from_raw_parts(claim.message, wanted) };
+    out.copy_to_iter(bytes)
+}
+
+/// The number of an endpoint of this node.
+fn local(to: abi::Addr) -> Result<u32> {
+    if to.dpid == 0 || to.dpid > DPID_MAX || to.nid > abi::NID_MAX {
+        return Err(EINVAL);
+    }
+    if to.nid != 0 && to.nid != crate::own_nid() {
+        return Err(glue::error(bindings::EHOSTUNREACH));
+    }
+    Ok(to.dpid)
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What Rust cannot say to the kernel: macros, inline functions, fields of structures that bindgen does not see.
+ * Each function is one such thing; the sense is on the Rust side.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/nsproxy.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
+#include <linux/slab.h>
+#include <asm/ioctls.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <linux/vmalloc.h>
+#include <linux/wait.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+
+#include "abi/dp_ioctl.h"
+#include "glue.h"
+
+/* Constants that bindgen cannot work out: Rust repeats the number, and here it is checked. */
+static_assert((__force int)IOCB_NOWAIT == DP_GLUE_IOCB_NOWAIT);
+static_assert((__force unsigned int)FMODE_NOWAIT == DP_GLUE_FMODE_NOWAIT);
+static_assert(FIONREAD == DP_GLUE_FIONREAD);
+static_assert((__force unsigned int)EPOLLIN == 0x1 && (__force unsigned int)EPOLLOUT == 0x4);
+static_assert((__force unsigned int)EPOLLERR == 0x8);
+static_assert((__force unsigned int)EPOLLRDNORM == 0x40 && (__force unsigned int)EPOLLWRNORM == 0x100);
+
+/* ---- waiting ---- */
+
+/* The caller has had a full barrier since what it wants to tell. */
+bool dp_glue_active(struct wait_queue_head *queue)
+{
+	return waitqueue_active(queue);
+}
+
+void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, void *private)
+{
+	init_waitqueue_func_entry(entry, func);
+	entry->private = private;
+	INIT_LIST_HEAD(&entry->entry);
+}
+
+void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *entry)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (list_empty(&entry->entry))
+		__add_wait_queue(queue, entry);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	list_del_init(&entry->entry);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* From inside the wake-up: the queue's lock is held. */
+void dp_glue_relay_done(struct wait_queue_entry *entry)
+{
+	list_del_init(&entry->entry);
+}
+
+/* ---- memory ---- */
+
+/*
+ * Counts pages as the calling user's, beside what mlock(2), io_uring and others count there. `free` of them need no
+ * RLIMIT_MEMLOCK. NULL: too many.
+ */
+struct user_struct *dp_glue_charge(unsigned long pages, unsigned long free)
+{
+	struct user_struct *user = current_user();
+	unsigned long limit = free + (rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT);
+
+	if (atomic_long_add_return(pages, &user->locked_vm) > limit && !capable(CAP_IPC_LOCK)) {
+		atomic_long_sub(pages, &user->locked_vm);
+		return NULL;
+	}
+	return get_uid(user);
+}
+
+void dp_glue_uncharge(struct user_struct *user, unsigned long pages)
+{
+	atomic_long_sub(pages, &user->locked_vm);
+	free_uid(user);
+}
+
+/* The pages, `turns` times in a row. */
+void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int turns)
+{
+	struct page **all;
+	unsigned int i;
+	void *base;
+
+	all = kvmalloc_array(count, turns * sizeof(*all), GFP_KERNEL);
+	if (!all)
+		return NULL;
+	for (i = 0; i < turns; i++)
+		memcpy(all + (size_t)i * count, pages, count * sizeof(*all));
+	base = vmap(all, count * turns, VM_MAP, PAGE_KERNEL);
+	kvfree(all);
+	return base;
+}
+
+void dp_glue_unmap_pages(void *base)
+{
+	vunmap(base);
+}
+
+/*
+ * How many bytes could be copied without waiting for a page. The rest is where a fault would have been, in the
+ * sender's memory: it cannot be waited for while room in another's pool is held.
+ */
+size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from)
+{
+	size_t done;
+
+	pagefault_disable();
+	done = copy_from_iter(to, len, from);
+	pagefault_enable();
+	return done;
+}
+
+static const struct file_operations dp_glue_mapping_fops = {
+	.owner = THIS_MODULE,
+	.llseek = noop_llseek,
+};
+
+/* A mapping that kept the endpoint's file would keep the endpoint open after close(2). */
+int dp_glue_detach_mapping(struct vm_area_struct *vma)
+{
+	struct file *file = anon_inode_getfile("[dp]", &dp_glue_mapping_fops, NULL, O_RDWR);
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	vma_set_file(vma, file);
+	fput(file);
+	return 0;
+}
+
+/* ---- network namespaces ---- */
+
+static unsigned int dp_glue_net_id;
+
+struct dp_glue_net {
+	void *table;
+};
+
+static int __net_init dp_glue_net_init(struct net *net)
+{
+	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
+
+	here->table = dp_rust_table_new();
+	return here->table ? 0 : -ENOMEM;
+}
+
+static void __net_exit dp_glue_net_exit(struct net *net)
+{
+	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
+
+	dp_rust_table_free(here->table);
+}
+
+static struct pernet_operations dp_glue_net_ops = {
+	.init = dp_glue_net_init,
+	.exit = dp_glue_net_exit,
+	.id = &dp_glue_net_id,
+	.size = sizeof(struct dp_glue_net),
+};
+
+int dp_glue_net_register(void)
+{
+	return register_pernet_subsys(&dp_glue_net_ops);
+}
+
+void dp_glue_net_unregister(void)
+{
+	unregister_pernet_subsys(&dp_glue_net_ops);
+}
+
+/* Of the calling process; it lives as long as the process does not leave the namespace. */
+void *dp_glue_net_table(void)
+{
+	struct dp_glue_net *here = net_generic(current->nsproxy->net_ns, dp_glue_net_id);
+
+	return here->table;
+}
+
+bool dp_glue_may_bind(void)
+{
+	return ns_capable(current->nsproxy->net_ns->user_ns, CAP_NET_BIND_SERVICE);
+}

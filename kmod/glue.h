@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The two sides of glue.c: what Rust calls there, and what it calls in Rust. glue.rs declares the same. */
+#ifndef DP_GLUE_H
+#define DP_GLUE_H
+
+#include <linux/types.h>
+#include <linux/wait.h>
+
+struct iov_iter;
+struct page;
+struct user_struct;
+struct vm_area_struct;
+
+#define DP_GLUE_IOCB_NOWAIT 0x8
+#define DP_GLUE_FMODE_NOWAIT (1u << 27)
+#define DP_GLUE_FIONREAD 0x541b
+
+bool dp_glue_active(struct wait_queue_head *queue);
+void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, void *private);
+void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *entry);
+void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
+void dp_glue_relay_done(struct wait_queue_entry *entry);
+
+struct user_struct *dp_glue_charge(unsigned long pages, unsigned long free);
+void dp_glue_uncharge(struct user_struct *user, unsigned long pages);
+void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int turns);
+void dp_glue_unmap_pages(void *base);
+size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
+int dp_glue_detach_mapping(struct vm_area_struct *vma);
+
+int dp_glue_net_register(void);
+void dp_glue_net_unregister(void);
+void *dp_glue_net_table(void);
+bool dp_glue_may_bind(void);
+
+/* In table.rs. */
+void *dp_rust_table_new(void);
+void dp_rust_table_free(void *table);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What glue.c gives, and constants that it checks. `glue.h` declares the same.
+
+use kernel::{
+    bindings,
+    error::Error,
+    ffi::{c_int, c_uint, c_ulong, c_void},
+};
+
+pub(crate) const IOCB_NOWAIT: c_int = 0x8;
+pub(crate) const FMODE_NOWAIT: bindings::fmode_t = 1 << 27;
+
+pub(crate) const FIONREAD: u32 = 0x541b;
+
+pub(crate) const POLL_IN: u32 = 0x1 | 0x40;
+pub(crate) const POLL_OUT: u32 = 0x4 | 0x100;
+pub(crate) const POLL_ERR: u32 = 0x8;
+
+/// Errors that `kernel::error::code` does not name.
+pub(crate) fn error(errno: u32) -> Error {
+    Error::from_errno(-(errno as c_int))
+}
+
+// A lock class is an empty structure where lockdep is not built in, which C has no layout for.
+#[allow(improper_ctypes)]
+extern "C" {
+    pub(crate) fn dp_glue_active(queue: *mut bindings::wait_queue_head) -> bool;
+    pub(crate) fn dp_glue_relay_init(
+        entry: *mut bindings::wait_queue_entry,
+        func: bindings::wait_queue_func_t,
+        private: *mut c_void,
+    );
+    pub(crate) fn dp_glue_relay_add(
+        queue: *mut bindings::wait_queue_head,
+        entry: *mut bindings::wait_queue_entry,
+    );
+    pub(crate) fn dp_glue_relay_del(
+        queue: *mut bindings::wait_queue_head,
+        entry: *mut bindings::wait_queue_entry,
+    );
+    pub(crate) fn dp_glue_relay_done(entry: *mut bindings::wait_queue_entry);
+
+    pub(crate) fn dp_glue_charge(pages: c_ulong, free: c_ulong) -> *mut bindings::user_struct;
+    pub(crate) fn dp_glue_uncharge(user: *mut bindings::user_struct, pages: c_ulong);
+    pub(crate) fn dp_glue_map_pages(
+        pages: *mut *mut bindings::page,
+        count: c_uint,
+        turns: c_uint,
+    ) -> *mut c_void;
+    pub(crate) fn dp_glue_unmap_pages(base: *mut c_void);
+    pub(crate) fn dp_glue_copy_in(to: *mut c_void, len: usize, from: *mut bindings::iov_iter) -> usize;
+    pub(crate) fn dp_glue_detach_mapping(vma: *mut bindings::vm_area_struct) -> c_int;
+
+    pub(crate) fn dp_glue_net_register() -> c_int;
+    pub(crate) fn dp_glue_net_unregister();
+    pub(crate) fn dp_glue_net_table() -> *mut c_void;
+    pub(crate) fn dp_glue_may_bind() -> bool;
+}

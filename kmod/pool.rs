@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A token buffer pool: where the messages for one endpoint wait.
+//!
+//! Senders reserve a place under the lock, copy without it, and publish the token with one store. What they copy from
+//! is present, or they give the place up ([`abi::TOKEN_VOID`]): no sender waits for a page while others wait for it.
+
+use kernel::{
+    new_mutex, new_spinlock,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        Arc, Mutex, SpinLock,
+    },
+};
+
+use crate::{
+    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
+    glue,
+    memory::Area,
+    positions::{Inner, Memory, Refused, State, STEPS},
+    ring::{Ring, Spot},
+    wait::{full_barrier, room_queue, WaitQueue},
+};
+
+/// Messages that one call of [`Pool::release`] can release.
+const RELEASES: u64 = 1024;
+
+#[pin_data]
+pub(crate) struct Pool {
+    pub(crate) dpid: u32,
+    /// Whose it is: only that user sends to it.
+    pub(crate) uid: u32,
+    #[pin]
+    inner: SpinLock<Inner>,
+    /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
+    published: Atomic<u64>,
+    /// One change of the memory at a time.
+    #[pin]
+    shape: Mutex<()>,
+    /// Readers, and everybody who polls the endpoint.
+    #[pin]
+    pub(crate) readers: WaitQueue,
+    /// Senders without room.
+    pub(crate) room: Arc<WaitQueue>,
+}
+
+/// What a place in a pool needs to be given back.
+#[must_use = "a place that is neither committed nor abandoned stops the pool"]
+pub(crate) struct Reservation<'a> {
+    pool: &'a Pool,
+    at: u64,
+    /// Where the message can be mapped that lies apart.
+    apart: Option<u64>,
+    pub(crate) spot: Spot,
+}
+
+/// A message that read(2) is copying out.
+pub(crate) struct Claim {
+    at: u64,
+    /// Bytes of it in the ring.
+    inside: u64,
+    pub(crate) len: u64,
+    pub(crate) message: *const u8,
+    /// Held, where the message lies apart.
+    _area: Option<Arc<Area>>,
+}
+
+/// What a program can map.
+pub(crate) enum Mapping {
+    Control(Arc<Area>),
+    Ring(Arc<Ring>),
+    Apart(Arc<Area>),
+}
+
+/// What read(2) finds.
+pub(crate) enum Next {
+    Claimed(Claim),
+    /// Messages are not for read(2) here.
+    InPlace,
+}
+
+impl Pool {
+    pub(crate) fn new(dpid: u32, uid: u32, budget: u64, opened: bool) -> Result<Arc<Self>> {
+        let ring = Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?;
+        let room = room_queue()?;
+        let inner = Inner::new(ring, opened);
+        Arc::pin_init(
+            pin_init!(Self {
+                dpid,
+                uid,
+                inner <- new_spinlock!(inner),
+                published: Atomic::new(0),
+                shape <- new_mutex!(()),
+                readers <- WaitQueue::new(c"dp_readers", kernel::static_lock_class!()),
+                room,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// A place for a message. `area` has it already, in case that it can only lie apart.
+    pub(crate) fn reserve(&self, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
+        self.with_room(len, |inner| {
+            let at = inner.tail;
+            let apart = match (inner.is_apart(len), area) {
+                (false, _) => None,
+                (true, Some(area)) => Some(inner.put_apart(at, len, area.clone())),
+                (true, None) => return Err(Refused::Apart),
+            };
+            let Some(ring) = &inner.ring else {
+                return Err(Refused::Gone);
+            };
+            let spot = ring.spot(at, len);
+            inner.tail += token_span(if apart.is_some() { 8 } else { len });
+            inner.reserved += 1;
+            ring.clear(inner.tail);
+            Ok(Reservation { pool: self, at, apart, spot })
+        })
+    }
+
+    /// Whether a sender who waits for a place for a message should try again.
+    pub(crate) fn worth_trying(&self, len: u64) -> bool {
+        self.with_room(len, |_| Ok(())) != Err(Refused::Full)
+    }
+
+    /// Whether poll(2) should say that there is room, for a sender that was refused `len` bytes or nothing (0).
+    pub(crate) fn writable(&self, len: u64) -> bool {
+        // Not more than what wakes senders, or a poll could sleep on while there is room.
+        let quarter = self.inner.lock().limit() / 4;
+        self.worth_trying(len.max(quarter.saturating_sub(3 * TOKEN_ALIGN)))
+    }
+
+    fn with_room<T>(
+        &self,
+        len: u64,
+        mut f: impl FnMut(&mut Inner) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        loop {
+            let mut inner = self.inner.lock();
+            let result = inner.room_for(len);
+            if inner.apart_over {
+                // What is over counts until it is given back.
+                drop(inner);
+                self.give_back();
+                continue;
+            }
+            match result {
+                Ok(()) => return f(&mut inner),
+                Err(Refused::Again) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+    }
+
+    /// As far as one go gets.
+    fn collect(&self) {
+        let over = {
+            let mut inner = self.inner.lock();
+            let _ = inner.collect(None);
+            inner.apart_over
+        };
+        if over {
+            self.give_back();
+        }
+    }
+
+    /// Drops the memory of messages that lay apart and are over. Not with the lock held: it can sleep.
+    #[cold]
+    fn give_back(&self) {
+        let over = self.inner.lock().take_over(false);
+        drop(over);
+    }
+
+    /// The next message for read(2).
+    pub(crate) fn claim(&self) -> Option<Next> {
+        let mut guard = self.inner.lock();
+        let inner = &mut *guard;
+        if inner.control.is_some() {
+            return Some(Next::InPlace);
+        }
+        if inner.state != State::Open {
+            return None;
+        }
+        let ring = inner.ring.as_ref()?;
+        loop {
+            let at = inner.taken;
+            match ring.token(at) {
+                (TOKEN_MESSAGE, len) => {
+                    inner.taken += token_span(len);
+                    inner.claims += 1;
+                    let message = ring.message(at);
+                    return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
+                }
+                (TOKEN_APART, len) => {
+                    let area = inner.apart_at(at)?;
+                    inner.taken += token_span(8);
+                    inner.claims += 1;
+                    let message = area.base();
+                    return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
+                }
+                (TOKEN_VOID, len) => inner.taken += token_span(len),
+                _ => return None,
+            }
+        }
+    }
+
+    /// What was claimed has been read, or could not be.
+    pub(crate) fn settle(&self, claim: Claim, read: bool) {
+        let wake_room;
+        let wake_readers;
+        let over;
+        {
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            inner.claims -= 1;
+            let end = claim.at + token_span(claim.inside);
+            let Some(ring) = &inner.ring else { return };
+            if !read && inner.taken == end {
+                inner.taken = claim.at;
+            } else {
+                inner.last = ring.sender(claim.at);
+                inner.received += 1;
+                inner.received_bytes += claim.len;
+                ring.set_state(claim.at, TOKEN_DONE, claim.inside);
+                if claim.inside != claim.len {
+                    inner.end_apart(claim.at);
+                }
+                while guard.step_over_done() == Err(Refused::Again) {
+                    drop(guard);
+                    guard = self.inner.lock();
+                }
+            }
+            over = guard.apart_over;
+            wake_room = over || guard.a_quarter_is_free();
+            wake_readers = guard.state != State::Open || !read;
+        }
+        if over {
+            self.give_back();
+        }
+        // Pairs with prepare_to_wait_event() in those who wait.
+        full_barrier();
+        if wake_room && self.room.active() {
+            self.room.wake(glue::POLL_OUT);
+        }
+        if wake_readers {
+            self.readers.wake(glue::POLL_IN);
+        }
+    }
+
+    /// Whether poll(2) should say that there is something.
+    pub(crate) fn readable(&self) -> bool {
+        self.inner.lock().readable()
+    }
+
+    /// The length of the next message, if one is there.
+    pub(crate) fn next_len(&self) -> Option<u64> {
+        self.inner.lock().next_len()
+    }
+
+    /// Who sent what read(2) took last.
+    pub(crate) fn last(&self) -> abi::Addr {
+        self.inner.lock().last
+    }
+
+    /// Takes what the program has released, and wakes who waits for it.
+    pub(crate) fn look_again(&self) {
+        {
+            let inner = self.inner.lock();
+            match inner.control() {
+                Some(control) if control.wanted.load(Relaxed) != 0 => control.wanted.store(0, Relaxed),
+                _ => return,
+            }
+        }
+        // A sender that wants room from here on looks at what is released by itself; those from before are woken to.
+        full_barrier();
+        if self.room.active() {
+            self.room.wake(glue::POLL_OUT);
+        }
+    }
+
+    /// Releases the `count` oldest messages that were given to the program in place.
+    pub(crate) fn release(&self, count: u64) -> Result {
+        if count > 0 {
+            let inner = self.inner.lock();
+            let (Some(ring), Some(control)) = (&inner.ring, inner.control()) else {
+                return Err(EINVAL);
+            };
+            let (mut at, taken) = (control.released.load(Acquire), control.taken.load(Acquire));
+            let mut left = count;
+            if count > RELEASES || !inner.holds(at) || !inner.holds(taken) {
+                return Err(EINVAL);
+            }
+            for _ in 0..STEPS {
+                if left == 0 || at >= taken {
+                    break;
+                }
+                let (state, len) = ring.token(at);
+                left -= u64::from(state == TOKEN_MESSAGE || state == TOKEN_APART);
+                at += token_step(state, len);
+            }
+            if left > 0 || at > taken {
+                return Err(EINVAL);
+            }
+            control.released.store(at, Release);
+        }
+        self.collect();
+        self.look_again();
+        Ok(())
+    }
+
+    /// What an endpoint that reads in place can map at an offset. Without `shape`: who maps holds the program's memory
+    /// map, which a reader whom an exchange waits for may need.
+    pub(crate) fn mapping(&self, offset: u64) -> Result<Mapping> {
+        let inner = self.inner.lock();
+        let (Some(ring), Some(control)) = (&inner.ring, &inner.control) else {
+            return Err(ENXIO);
+        };
+        match offset {
+            abi::MAP_CONTROL => Ok(Mapping::Control(control.clone())),
+            abi::MAP_RING => Ok(Mapping::Ring(ring.clone())),
+            offset => inner.apart_mapped(offset).map(Mapping::Apart).ok_or(EINVAL),
+        }
+    }
+
+    /// Another size, or reading in place from now on, or both. What waits stays.
+    pub(crate) fn reshape(&self, budget: Option<u64>, in_place: bool) -> Result<abi::PoolInfo> {
+        let _shape = self.shape.lock();
+        let old = {
+            let mut inner = self.inner.lock();
+            let Some(ring) = &inner.ring else { return Err(ENXIO) };
+            let same = budget.is_none_or(|b| b == ring.budget);
+            if inner.control.is_some() {
+                return if same { Ok(inner.info()) } else { Err(EBUSY) };
+            }
+            if same && !in_place {
+                return Ok(inner.info());
+            }
+            let old = (!same).then_some(ring.budget);
+            inner.state = State::Moving;
+            old
+        };
+        // Copies end soon, and none begins; but one to a program's memory takes as long as the program likes.
+        let made = self
+            .readers
+            .wait(|| self.nobody_inside().then_some(()))
+            .and_then(|()| self.make(old.and(budget), in_place));
+        let (info, dropped) = {
+            let mut inner = self.inner.lock();
+            inner.state = State::Open;
+            match made {
+                Ok(memory) => {
+                    let dropped = inner.exchange(memory);
+                    (Ok(inner.info()), dropped)
+                }
+                Err(e) => (Err(e), None),
+            }
+        };
+        // Not with the lock held: giving memory back can sleep.
+        drop(dropped);
+        self.readers.wake(glue::POLL_IN);
+        self.room.wake(glue::POLL_OUT);
+        info
+    }
+
+    fn make(&self, budget: Option<u64>, in_place: bool) -> Result<Memory> {
+        let used = {
+            let inner = self.inner.lock();
+            inner.tail - inner.head
+        };
+        let ring =
+            budget.map(|b| Arc::new(Ring::new(b, used)?, GFP_KERNEL).map_err(Error::from)).transpose()?;
+        let control = in_place
+            .then(|| Arc::new(Area::new(PAGE_SIZE, 1)?, GFP_KERNEL).map_err(Error::from))
+            .transpose()?;
+        Ok(Memory { ring, control })
+    }
+
+    fn nobody_inside(&self) -> bool {
+        let inner = self.inner.lock();
+        // Acquire: pairs with publishing, after which the sender is out of the ring.
+        inner.claims == 0 && inner.reserved == self.published.load(Acquire)
+    }
+
+    /// No more messages; those that wait are gone, and so is the memory.
+    pub(crate) fn close(&self) {
+        let _shape = self.shape.lock();
+        self.inner.lock().state = State::Closed;
+        self.readers.wait_surely(|| self.nobody_inside());
+        let memory = {
+            let mut inner = self.inner.lock();
+            (inner.ring.take(), inner.control.take(), inner.take_over(true))
+        };
+        drop(memory);
+        self.room.wake(glue::POLL_OUT);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner.lock().state == State::Closed
+    }
+
+    pub(crate) fn is_opened(&self) -> bool {
+        self.inner.lock().opened
+    }
+
+    pub(crate) fn set_opened(&self) {
+        self.inner.lock().opened = true;
+    }
+
+    /// Counts the endpoints that have put something here before anybody opened it; how many there are now.
+    pub(crate) fn keepers(&self, change: i32) -> u32 {
+        let mut inner = self.inner.lock();
+        inner.keepers = inner.keepers.saturating_add_signed(change);
+        inner.keepers
+    }
+
+    /// What IOC_STAT tells of the receiving side.
+    pub(crate) fn fill(&self, stat: &mut abi::Stat) {
+        self.collect();
+        let inner = self.inner.lock();
+        stat.dpid = self.dpid;
+        stat.received = inner.received;
+        stat.received_bytes = inner.received_bytes;
+        stat.corrupt = inner.corrupt;
+        stat.next_len = inner.next_len().unwrap_or(u64::MAX);
+        stat.in_place = u32::from(inner.control.is_some());
+        let Some(ring) = &inner.ring else { return };
+        stat.pool = ring.budget;
+        stat.pool_left = ring.budget.saturating_sub(inner.tail - inner.head);
+        stat.memory = ring.bytes() + inner.control.as_ref().map_or(0, |c| c.bytes() as u64);
+        stat.max_message = abi::MESSAGE_MAX;
+    }
+}
+
+impl Reservation<'_> {
+    /// Nothing is to be copied.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart.is_some()
+    }
+
+    /// The message is there.
+    pub(crate) fn commit(self, from: abi::Addr) {
+        match self.apart {
+            // SAFETY: the place is reserved, and has at least eight bytes behind its header.
+            Some(offset) => unsafe {
+                self.spot.message().cast::<u64>().write(offset);
+                self.finish(TOKEN_APART, from);
+            },
+            None => self.finish(TOKEN_MESSAGE, from),
+        }
+    }
+
+    /// It could not be copied.
+    pub(crate) fn abandon(self) {
+        {
+            let mut inner = self.pool.inner.lock();
+            if inner.tail == self.at + token_span(self.spot.len) {
+                // Nobody came after it: it never was.
+                inner.tail = self.at;
+                inner.reserved -= 1;
+                drop(inner);
+                self.pool.readers.wake(glue::POLL_IN);
+                self.pool.room.wake(glue::POLL_OUT);
+                return;
+            }
+        }
+        self.finish(TOKEN_VOID, abi::Addr { nid: 0, dpid: 0 });
+        // Its room is to be had again once what is before it has been read, and that may be now.
+        self.pool.room.wake(glue::POLL_OUT);
+    }
+
+    fn finish(&self, state: u32, from: abi::Addr) {
+        // SAFETY: the ring stays while a reservation is not counted as published; each ends once.
+        unsafe { self.spot.publish(state, from) };
+        // Full: the token is visible before anybody is looked for who waits for it. After this the ring may be gone.
+        self.pool.published.fetch_add(1, Full);
+        if self.pool.readers.active() {
+            self.pool.readers.wake(glue::POLL_IN);
+        }
+    }
+}

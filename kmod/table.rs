@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The endpoints of one network namespace by number.
+//!
+//! A message for a number that nobody has opened waits in a pool that its sender makes; who opens the number, as the
+//! same user, takes the pool over with what is in it. Such a pool stays as long as one of its senders is there, and
+//! [`LINGER`] more.
+
+use kernel::{
+    bindings,
+    ffi::c_void,
+    new_mutex,
+    prelude::*,
+    rbtree::RBTree,
+    sync::{
+        atomic::{Atomic, Full, Relaxed},
+        Arc, Mutex,
+    },
+    time::{Delta, Instant, Monotonic},
+    types::ForeignOwnable,
+};
+
+use crate::{
+    abi::{DPID_FREE, DPID_MAX, POOL_DEFAULT},
+    glue,
+    pool::Pool,
+    wait::{room_queue, WaitQueue},
+};
+
+/// How long messages for an unopened number outlive their senders.
+const LINGER: Delta = Delta::from_secs(10);
+/// Unopened numbers with messages, at most, in one namespace.
+const PARKED_MAX: usize = 1024;
+/// Where the search for a free number begins, so that the low ones stay for those who ask for them.
+const SEARCH_FROM: u32 = 32768;
+
+#[pin_data]
+pub(crate) struct Table {
+    #[pin]
+    map: Mutex<Map>,
+    /// Senders that could not even leave a message wait here for somebody to open the number.
+    pub(crate) arrivals: Arc<WaitQueue>,
+    /// How often a number was opened or became free for messages.
+    openings: Atomic<u64>,
+}
+
+struct Map {
+    pools: RBTree<u32, Arc<Pool>>,
+    /// Numbers with messages and without anybody who opened them, and when their last sender went.
+    parked: KVec<(u32, Option<Instant<Monotonic>>)>,
+    next: u32,
+}
+
+impl Table {
+    fn new() -> Result<Arc<Self>> {
+        let arrivals = room_queue()?;
+        let map = Map { pools: RBTree::new(), parked: KVec::new(), next: SEARCH_FROM };
+        Arc::pin_init(
+            pin_init!(Self { map <- new_mutex!(map), arrivals, openings: Atomic::new(0) }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The calling process's.
+    pub(crate) fn of_this_process() -> Arc<Self> {
+        // SAFETY: the namespace holds its table, and the process its namespace.
+        let table = unsafe { <Arc<Self> as ForeignOwnable>::borrow(glue::dp_glue_net_table()) };
+        table.into()
+    }
+
+    pub(crate) fn find(&self, dpid: u32) -> Option<Arc<Pool>> {
+        self.map.lock().pools.get(&dpid).cloned()
+    }
+
+    /// Opens a number, or any free one for 0.
+    pub(crate) fn open(&self, dpid: u32, uid: u32, budget: Option<u64>) -> Result<Arc<Pool>> {
+        let opened = {
+            let mut map = self.map.lock();
+            map.sweep();
+            let dpid = if dpid == 0 { map.free_number()? } else { dpid };
+            let old = map.pools.get(&dpid).cloned();
+            match old {
+                Some(pool) if pool.is_opened() => return Err(glue::error(bindings::EADDRINUSE)),
+                Some(pool) if pool.uid == uid => {
+                    pool.reshape(budget, false)?;
+                    pool.set_opened();
+                    map.forget_parked(dpid);
+                    pool
+                }
+                other_users => {
+                    let pool = Pool::new(dpid, uid, budget.unwrap_or(POOL_DEFAULT), true)?;
+                    map.pools.try_create_and_insert(dpid, pool.clone(), GFP_KERNEL)?;
+                    if let Some(old) = other_users {
+                        map.forget_parked(dpid);
+                        old.close();
+                    }
+                    pool
+                }
+            }
+        };
+        self.announce();
+        Ok(opened)
+    }
+
+    pub(crate) fn openings(&self) -> u64 {
+        self.openings.load(Relaxed)
+    }
+
+    fn announce(&self) {
+        // Full: counted before anybody is looked for who waits.
+        self.openings.fetch_add(1, Full);
+        if self.arrivals.active() {
+            self.arrivals.wake(glue::POLL_OUT);
+        }
+    }
+
+    /// The pool of a number, made if there is none and the sender may; [`None`] if there is none then.
+    pub(crate) fn find_or_park(&self, dpid: u32, uid: u32, may_park: bool) -> Result<Option<Arc<Pool>>> {
+        let mut map = self.map.lock();
+        if let Some(pool) = map.pools.get(&dpid) {
+            // What another user left for this number is not to be mixed with ours.
+            let apart = !pool.is_opened() && pool.uid != uid;
+            return Ok((!apart).then(|| pool.clone()));
+        }
+        map.sweep();
+        if !may_park || map.parked.len() >= PARKED_MAX {
+            return Ok(None);
+        }
+        map.parked.reserve(1, GFP_KERNEL)?;
+        let pool = Pool::new(dpid, uid, POOL_DEFAULT, false)?;
+        map.pools.try_create_and_insert(dpid, pool.clone(), GFP_KERNEL)?;
+        map.parked.push((dpid, None), GFP_KERNEL)?;
+        Ok(Some(pool))
+    }
+
+    /// An endpoint that had left messages for a number goes.
+    pub(crate) fn sender_left(&self, pool: &Pool) {
+        let mut map = self.map.lock();
+        let before = map.parked.len();
+        if pool.keepers(-1) == 0 && !pool.is_opened() {
+            if let Some(entry) = map.parked.iter_mut().find(|p| p.0 == pool.dpid) {
+                entry.1 = Some(Instant::now());
+            }
+        }
+        map.sweep();
+        let fewer = map.parked.len() < before;
+        drop(map);
+        if fewer {
+            self.announce();
+        }
+    }
+
+    /// The endpoint is closed: its number is free.
+    pub(crate) fn remove(&self, pool: &Arc<Pool>) {
+        let mut map = self.map.lock();
+        if map.pools.get(&pool.dpid).is_some_and(|p| Arc::ptr_eq(p, pool)) {
+            map.pools.remove(&pool.dpid);
+        }
+    }
+}
+
+impl Map {
+    fn free_number(&mut self) -> Result<u32> {
+        for _ in DPID_FREE..=DPID_MAX {
+            let candidate = self.next;
+            self.next = if candidate == DPID_MAX { DPID_FREE } else { candidate + 1 };
+            if self.pools.get(&candidate).is_none() {
+                return Ok(candidate);
+            }
+        }
+        Err(ENFILE)
+    }
+
+    fn forget_parked(&mut self, dpid: u32) {
+        self.parked.retain(|p| p.0 != dpid);
+    }
+
+    /// Away with what nobody came for.
+    fn sweep(&mut self) {
+        let Self { pools, parked, .. } = self;
+        parked.retain(|(dpid, left)| {
+            let stays = left.is_none_or(|left| left.elapsed() < LINGER);
+            if !stays {
+                if let Some(pool) = pools.remove(dpid) {
+                    pool.close();
+                }
+            }
+            stays
+        });
+    }
+}
+
+/// A namespace begins.
+#[no_mangle]
+extern "C" fn dp_rust_table_new() -> *mut c_void {
+    Table::new().map_or(core::ptr::null_mut(), ForeignOwnable::into_foreign)
+}
+
+/// A namespace ends, or the module goes.
+///
+/// # Safety
+///
+/// `table` is from [`dp_rust_table_new`] and not used again.
+#[no_mangle]
+unsafe extern "C" fn dp_rust_table_free(table: *mut c_void) {
+    // SAFETY: by what the caller promises.
+    drop(unsafe { <Arc<Table> as ForeignOwnable>::from_foreign(table) });
+}

@@ -1,0 +1,88 @@
+//! Forks that run no handlers of pthread_atfork(3): _Fork, and clone without shared memory.
+
+use core::ffi::{c_int, c_long, c_void};
+
+use crate::{hooks, life};
+
+/// _Fork(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn fork() -> libc::pid_t {
+    // SAFETY: no arguments.
+    forking(|| unsafe { hooks::_Fork::real()() } as c_long) as libc::pid_t
+}
+
+/// A call that returns 0 in the child and its number, or -1, in the parent.
+pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
+    let n = life::prepare_fork();
+    let child = real();
+    match child {
+        0 => life::child_of_fork(n),
+        ..0 => life::forget_fork(n),
+        _ => {}
+    }
+    child
+}
+
+/// What a child of clone(2) starts with. It is read in the child's own copy of our stack.
+struct Start {
+    run: unsafe extern "C" fn(*mut c_void) -> c_int,
+    with: *mut c_void,
+    member: Option<u32>,
+}
+
+unsafe extern "C" fn start(s: *mut c_void) -> c_int {
+    // SAFETY: clone() below gave it.
+    let s = unsafe { &*s.cast::<Start>() };
+    life::child_of_fork(s.member);
+    // SAFETY: the program's function and argument.
+    unsafe { (s.run)(s.with) }
+}
+
+/// clone(2), the function of libc. Threads, and children that share our memory until they execute something, are the
+/// kernel's business alone.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn clone(
+    run: usize,
+    stack: *mut c_void,
+    flags: c_int,
+    with: *mut c_void,
+    ptid: usize,
+    tls: usize,
+    ctid: usize,
+) -> c_int {
+    let real = hooks::clone::real();
+    if flags & libc::CLONE_VM != 0 || run == 0 || stack.is_null() {
+        // SAFETY: the program's arguments.
+        return unsafe { real(run, stack, flags, with, ptid, tls, ctid) };
+    }
+    // SAFETY: not null, and the program says it is such a function.
+    let function = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> c_int>(run) };
+    let mut s = Start { run: function, with, member: life::prepare_fork() };
+    let start = start as unsafe extern "C" fn(*mut c_void) -> c_int as usize;
+    // SAFETY: the program's arguments, and a start of ours that goes on to its own.
+    let child = unsafe { real(start, stack, flags, (&raw mut s).cast(), ptid, tls, ctid) };
+    if child < 0 {
+        life::forget_fork(s.member);
+    }
+    child
+}
+
+/// clone and clone3 by their numbers: whether this call copies the process.
+///
+/// # Safety
+///
+/// The program's arguments.
+pub unsafe fn copies(n: c_long, a: usize) -> bool {
+    match n {
+        libc::SYS_clone => a & libc::CLONE_VM as usize == 0,
+        // SAFETY: struct clone_args begins with the flags.
+        libc::SYS_clone3 => a != 0 && unsafe { *(a as *const u64) } & libc::CLONE_VM as u64 == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! The relay's own process.
+
+use core::ffi::c_void;
+use core::sync::atomic::Ordering;
+
+use dpfd::family::{Conn, Family};
+use dpfd::sys::raw;
+
+use crate::fdtable::{self, Entry};
+use crate::{client, door, epoll, ops, state};
+
+/// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
+/// allocates or calls into stdio.
+pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
+    join(family, n);
+    if let Some([conn, other]) = alone([fd, other], i) {
+        pump(conn, other);
+        // SAFETY: descriptors of ours.
+        unsafe { ops::fd::close(conn) };
+        raw::close(other);
+    }
+    family.member(n as usize).clear();
+}
+
+/// Puts on TCP what the program could not wait for, and then what it asked for meanwhile: the end.
+pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> Result<(), i32>) {
+    join(family, n);
+    let Some([conn]) = alone([fd], i) else { return };
+    let c = family.conn(i);
+    let pushed = push(conn);
+    c.tx_lock.lock(state::me(), family);
+    if let Err(e) = pushed {
+        c.error.store(e as u32, Ordering::Relaxed);
+    }
+    c.clear(Conn::PUSHED);
+    let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+    if c.has(Conn::SHUT_WR) {
+        // SAFETY: numbers.
+        let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+    }
+    c.tx_lock.unlock();
+    // SAFETY: a descriptor of ours.
+    unsafe { ops::fd::close(conn) };
+    family.member(n as usize).clear();
+}
+
+fn join(family: Family, n: u32) {
+    epoll::inherited();
+    client::inherited();
+    door::inherited();
+    dpfd::family::forked();
+    family.member(n as usize).settle(raw::getpid());
+    state::become_member(n);
+    forget_the_program();
+}
+
+/// Terminals, signals and handlers are the program's.
+fn forget_the_program() {
+    // SAFETY: numbers, and a name that outlives the call.
+    unsafe {
+        let _ = raw::call(libc::SYS_setsid, [0; 6]);
+        let _ = raw::call(libc::SYS_chdir, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0]);
+        let name = c"dp-relay".as_ptr() as usize;
+        let _ = raw::call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0, 0]);
+    }
+    // The kernel's own form: handler, flags, restorer, mask.
+    let default = [0usize; 4];
+    for signal in 1..65 {
+        // SAFETY: the struct outlives the call; numbers that cannot be set are refused.
+        let _ = unsafe { raw::call(libc::SYS_rt_sigaction, [signal, default.as_ptr() as usize, 0, 8, 0, 0]) };
+    }
+    let none = 0u64;
+    let args = [libc::SIG_SETMASK as usize, &raw const none as usize, 0, 8, 0, 0];
+    // SAFETY: the mask outlives the call.
+    let _ = unsafe { raw::call(libc::SYS_rt_sigprocmask, args) };
+}
+
+/// Closes every descriptor but these, of which the first is the connection, and the family's memory that `dp ls`
+/// reads. They have other numbers afterwards.
+fn alone<const N: usize>(fds: [i32; N], i: u32) -> Option<[i32; N]> {
+    let mut kept = [0; N];
+    let mut keep = [-1; 4];
+    for (k, fd) in fds.into_iter().enumerate() {
+        kept[k] = raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, 8).ok()? as i32;
+        keep[k] = kept[k];
+    }
+    keep[3] = state::family_fd();
+    keep.sort_unstable();
+    fdtable::each(|fd, _| {
+        fdtable::set(fd, Entry::None);
+    });
+    let mut from = 0;
+    for last in keep.into_iter().filter(|fd| *fd >= 0).map(|fd| fd as usize).chain([u32::MAX as usize]) {
+        if last > from {
+            // SAFETY: numbers.
+            let _ = unsafe { raw::call(libc::SYS_close_range, [from, last - 1, 0, 0, 0, 0]) };
+        }
+        from = last + 1;
+    }
+    for _ in 0..3 {
+        let args = [libc::AT_FDCWD as usize, c"/dev/null".as_ptr() as usize, libc::O_RDWR as usize, 0, 0, 0];
+        // SAFETY: a C string.
+        let _ = unsafe { raw::call(libc::SYS_openat, args) };
+    }
+    fdtable::refs(i).store(1, Ordering::Relaxed);
+    fdtable::set(kept[0], Entry::Conn(i));
+    Some(kept)
+}
+
+const PIECE: usize = 64 * 1024;
+
+/// One direction.
+struct Way {
+    from: i32,
+    to: i32,
+    buf: *mut u8,
+    at: usize,
+    end: usize,
+    eof: bool,
+    over: bool,
+}
+
+/// Which side broke.
+struct Broken(i32);
+
+impl Way {
+    fn new(from: i32, to: i32) -> Option<Way> {
+        Some(Way { from, to, buf: state::reserve(PIECE)?, at: 0, end: 0, eof: false, over: false })
+    }
+
+    /// What to wait for on `fd`.
+    fn wants(&self, fd: i32) -> i16 {
+        match self.at < self.end {
+            true if fd == self.to => libc::POLLOUT,
+            false if fd == self.from && !self.eof => libc::POLLIN,
+            _ => 0,
+        }
+    }
+
+    /// Moves what can be moved without waiting.
+    fn turn(&mut self) -> Result<(), Broken> {
+        if self.at == self.end && !self.eof {
+            // SAFETY: the buffer is that long.
+            match ops::took(unsafe { ops::recv::recv(self.from, self.buf.cast::<c_void>(), PIECE, DONT) }) {
+                Ok(0) => self.eof = true,
+                Ok(n) => (self.at, self.end) = (0, n),
+                Err(libc::EAGAIN | libc::EINTR) => {}
+                Err(_) => return Err(Broken(self.from)),
+            }
+        }
+        if self.at < self.end {
+            // SAFETY: what was received lies between the two.
+            let rest = unsafe { self.buf.add(self.at) }.cast::<c_void>();
+            // SAFETY: as above.
+            match ops::took(unsafe { ops::send::send(self.to, rest, self.end - self.at, DONT) }) {
+                Ok(n) => self.at += n,
+                Err(libc::EAGAIN | libc::EINTR) => {}
+                Err(_) => return Err(Broken(self.to)),
+            }
+        }
+        if self.eof && self.at == self.end && !self.over {
+            self.over = true;
+            // SAFETY: a descriptor of ours.
+            let _ = unsafe { ops::open::shutdown(self.to, libc::SHUT_WR) };
+        }
+        Ok(())
+    }
+}
+
+const DONT: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Both directions, until both have ended or one end broke; the other one then learns it by a reset.
+fn pump(conn: i32, other: i32) {
+    let (Some(mut to), Some(mut from)) = (Way::new(conn, other), Way::new(other, conn)) else { return };
+    loop {
+        if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
+            let linger = [1i32, 0];
+            let fd = if side == conn { other } else { conn };
+            let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_LINGER as usize);
+            // SAFETY: struct linger is two ints.
+            let _ = unsafe {
+                raw::call(libc::SYS_setsockopt, [fd as usize, level, name, linger.as_ptr() as usize, 8, 0])
+            };
+            return;
+        }
+        if to.over && from.over {
+            return;
+        }
+        let mut fds = [conn, other].map(|fd| {
+            let events = to.wants(fd) | from.wants(fd);
+            // One that nothing is wanted of would be reported as hung up, again and again.
+            libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
+        });
+        // SAFETY: two entries.
+        unsafe { ops::wait::poll(fds.as_mut_ptr(), 2, -1) };
+    }
+}
+
+/// Ends the process; nobody's handlers run.
+pub fn exit(failed: bool) -> ! {
+    loop {
+        // SAFETY: a number.
+        let _ = unsafe { raw::call(libc::SYS_exit_group, [usize::from(failed), 0, 0, 0, 0, 0]) };
+    }
+}
