@@ -8,7 +8,10 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, Mutex, SetOnce},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
     task::Kuid,
 };
 
@@ -24,11 +27,18 @@ use crate::{
 
 /// Unopened numbers that one endpoint leaves messages for, at most.
 const PARKED_MAX: usize = 16;
+/// Destinations with a refused message whose room is told, beside the last, at most.
+const EARLIER_MAX: usize = 64;
+
+/// Open files so far.
+static SERIAL: Atomic<u64> = Atomic::new(0);
 
 #[pin_data(PinnedDrop)]
 pub(crate) struct Endpoint {
     table: Arc<Table>,
     uid: u32,
+    /// Tells it from all others, also from later ones with its number.
+    serial: u64,
     pool: SetOnce<Arc<Pool>>,
     #[pin]
     tx: Mutex<Tx>,
@@ -45,8 +55,12 @@ struct Tx {
     /// What was refused last: poll(2) is about that.
     refused: Option<Refusal>,
     waits_at: Option<Arc<WaitQueue>>,
+    /// What was refused before that for other destinations: several may send on one endpoint.
+    earlier: KVec<Earlier>,
     /// Unopened numbers that were sent to.
-    parked: KVec<Arc<Pool>>,
+    parked: KVec<Parked>,
+    /// Messages left for numbers that another user opened then.
+    lost: u64,
     sent: u64,
     sent_bytes: u64,
     full: u64,
@@ -59,6 +73,21 @@ struct Refusal {
     len: u64,
     /// Not even a pool could be had, when so many numbers had been opened.
     homeless: Option<u64>,
+}
+
+/// A message that was refused before another one was; whoever sent it waits for poll(2) to tell, too.
+struct Earlier {
+    refusal: Refusal,
+    /// poll(2) has told that there is room: over with the next refusal.
+    told: bool,
+    waits_at: Arc<WaitQueue>,
+    relay: Pin<KBox<Relay>>,
+}
+
+/// An unopened number, and how many messages were left for it.
+struct Parked {
+    pool: Arc<Pool>,
+    messages: u64,
 }
 
 /// Where to wait for room.
@@ -84,7 +113,9 @@ impl Endpoint {
             route: None,
             refused: None,
             waits_at: None,
+            earlier: KVec::new(),
             parked: KVec::new(),
+            lost: 0,
             sent: 0,
             sent_bytes: 0,
             full: 0,
@@ -93,12 +124,18 @@ impl Endpoint {
             pin_init!(Self {
                 table: Table::of_this_process(),
                 uid: Kuid::current_euid().into_raw().val,
+                serial: SERIAL.fetch_add(1, Relaxed) + 1,
                 pool: SetOnce::new(),
                 tx <- new_mutex!(tx),
                 relay <- Relay::new(),
             }),
             GFP_KERNEL_ACCOUNT,
         )
+    }
+
+    /// Who opened the device.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// What every call but the first needs.
@@ -171,10 +208,14 @@ impl Endpoint {
                             source = source.fetch(len)?;
                             continue;
                         }
+                        let parked = place.parked;
                         place.commit(from);
+                        if parked {
+                            tx.count_parked(dpid);
+                        }
                         tx.sent += 1;
                         tx.sent_bytes += len as u64;
-                        tx.refused = None;
+                        self.accepted(&mut tx, dpid);
                         return Ok(len);
                     }
                     Err(Refused::Apart) => {
@@ -192,8 +233,8 @@ impl Endpoint {
             tx.full += 1;
             if nowait {
                 let homeless = if let Wait::Opening(openings) = wait { Some(openings) } else { None };
-                tx.refused = Some(Refusal { dpid, len: len as u64, homeless });
-                if self.writable(&mut tx) {
+                self.refuse(&mut tx, Refusal { dpid, len: len as u64, homeless });
+                if self.writable_for_last(&mut tx) {
                     continue;
                 }
                 return Err(EAGAIN);
@@ -211,6 +252,9 @@ impl Endpoint {
     /// Takes the next message.
     pub(crate) fn receive(&self, nowait: bool, out: &mut IovIterDest<'_>) -> Result<usize> {
         let pool = self.pool()?;
+        if out.len() == 0 {
+            return Self::wait_in_place(pool, nowait);
+        }
         let next = match pool.claim() {
             Some(next) => next,
             None if nowait => return Err(EAGAIN),
@@ -236,7 +280,8 @@ impl Endpoint {
         }
     }
 
-    /// A read(2) where messages are read in place: an empty packet when there is one to be read.
+    /// A read(2) that takes nothing, as there is no room for a byte, or as messages are read in place: 0 when there is
+    /// one to be read.
     fn wait_in_place(pool: &Pool, nowait: bool) -> Result<usize> {
         pool.look_again();
         if !pool.readable() {
@@ -258,15 +303,62 @@ impl Endpoint {
         if pool.readable() {
             events |= glue::POLL_IN;
         }
-        if self.writable(&mut self.tx.lock()) {
+        let mut tx = self.tx.lock();
+        if self.writable_for_earlier(&mut tx) || self.writable_for_last(&mut tx) {
             events |= glue::POLL_OUT;
         }
         events
     }
 
-    /// Whether a message would have room, or be refused for good. If not, the wake-up for room will be one of this
-    /// endpoint's, too.
-    fn writable(&self, tx: &mut Tx) -> bool {
+    /// A message was refused. The last one may be another sender's, who wants to be told, too.
+    fn refuse(&self, tx: &mut Tx, refusal: Refusal) {
+        tx.earlier.retain(|e| !e.told && e.refusal.dpid != refusal.dpid);
+        if tx.refused.is_some_and(|last| last.dpid != refusal.dpid) {
+            tx.set_last_aside(self);
+        }
+        tx.refused = Some(refusal);
+    }
+
+    /// A message was sent: if one to that destination was refused, nobody waits for its room any longer.
+    fn accepted(&self, tx: &mut Tx, dpid: u32) {
+        match tx.refused {
+            Some(last) if last.dpid == dpid => tx.refused = None,
+            // poll(2) is about what is sent now.
+            Some(_) => tx.set_last_aside(self),
+            None => {}
+        }
+        if !tx.earlier.is_empty() {
+            tx.earlier.retain(|e| e.refusal.dpid != dpid);
+        }
+    }
+
+    /// Whether one of the messages that were refused before the last would have room. If not, the wake-ups for their
+    /// room will be this endpoint's, too.
+    fn writable_for_earlier(&self, tx: &mut Tx) -> bool {
+        let mut writable = false;
+        for e in tx.earlier.iter_mut() {
+            if let (false, Some(queue)) = (e.told, self.no_room_for(e.refusal)) {
+                // SAFETY: it is on this queue or on none; aimed when it was made, on no queue then.
+                unsafe {
+                    e.relay.detach(&e.waits_at);
+                    e.relay.attach(&queue);
+                }
+                e.waits_at = queue;
+                // As below.
+                full_barrier();
+                if self.no_room_for(e.refusal).is_some() {
+                    continue;
+                }
+            }
+            e.told = true;
+            writable = true;
+        }
+        writable
+    }
+
+    /// Whether the message that was refused last would have room, or one to the target, or be refused for good. If not,
+    /// the wake-up for room will be one of this endpoint's, too.
+    fn writable_for_last(&self, tx: &mut Tx) -> bool {
         let Some(queue) = self.no_room_at(tx) else { return true };
         if let Some(old) = tx.waits_at.replace(queue.clone()) {
             // SAFETY: it is on this queue or on none.
@@ -281,14 +373,14 @@ impl Endpoint {
 
     /// Where a wake-up for room will come from; [`None`] if there is room.
     fn no_room_at(&self, tx: &Tx) -> Option<Arc<WaitQueue>> {
-        let (dpid, len) = match (tx.refused, tx.target) {
-            (Some(refused), _) if refused.homeless == Some(self.table.openings()) => {
-                return Some(self.table.arrivals.clone());
-            }
-            (Some(refused), _) => (refused.dpid, refused.len),
-            (None, Some(dpid)) => (dpid, 0),
-            (None, None) => return None,
-        };
+        let target = |dpid| Refusal { dpid, len: 0, homeless: None };
+        self.no_room_for(tx.refused.or(tx.target.map(target))?)
+    }
+
+    fn no_room_for(&self, Refusal { dpid, len, homeless }: Refusal) -> Option<Arc<WaitQueue>> {
+        if homeless == Some(self.table.openings()) {
+            return Some(self.table.arrivals.clone());
+        }
         // One that is not there takes messages until it is; another user's refuses at once.
         let pool = self.table.find(dpid)?;
         (pool.uid == self.uid && !pool.writable(len)).then(|| pool.room.clone())
@@ -321,6 +413,8 @@ impl Endpoint {
         pool.fill(&mut stat);
         let tx = self.tx.lock();
         stat.target_dpid = tx.target.unwrap_or(0);
+        stat.serial = self.serial;
+        (stat.parked, stat.lost) = tx.undelivered();
         stat.sent = tx.sent;
         stat.sent_bytes = tx.sent_bytes;
         stat.full = tx.full;
@@ -341,8 +435,9 @@ impl PinnedDrop for Endpoint {
             // SAFETY: it is on this queue or on none.
             unsafe { self.relay.detach(&queue) };
         }
+        tx.earlier.clear();
         for parked in core::mem::take(&mut tx.parked) {
-            self.table.sender_left(&parked);
+            self.table.sender_left(&parked.pool);
         }
     }
 }
@@ -351,22 +446,74 @@ impl Tx {
     /// Whether messages may be left at one more unopened number.
     fn may_park(&mut self) -> bool {
         if self.parked.len() >= PARKED_MAX {
-            self.parked.retain(|p| !p.is_opened() && !p.is_closed());
+            (_, self.lost) = self.undelivered();
+            self.parked.retain(|p| !p.pool.is_opened() && !p.pool.is_closed());
         }
         self.parked.len() < PARKED_MAX
     }
 
     /// Remembers an unopened number; false if there are too many.
     fn keep(&mut self, pool: &Arc<Pool>) -> Result<bool> {
-        if self.parked.iter().any(|p| Arc::ptr_eq(p, pool)) {
+        if self.parked.iter().any(|p| Arc::ptr_eq(&p.pool, pool)) {
             return Ok(true);
         }
         if !self.may_park() {
             return Ok(false);
         }
-        self.parked.push(pool.clone(), GFP_KERNEL)?;
+        self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?;
         pool.keepers(1);
         Ok(true)
+    }
+
+    /// One more message for a number that nobody has opened.
+    fn count_parked(&mut self, dpid: u32) {
+        // The last of them: one before it was opened by now, or is closed.
+        if let Some(parked) = self.parked.iter_mut().rev().find(|p| p.pool.dpid == dpid) {
+            parked.messages += 1;
+        }
+    }
+
+    /// Messages for numbers that nobody has opened, and for those that another user opened.
+    fn undelivered(&self) -> (u64, u64) {
+        let mut sum = (0, self.lost);
+        for p in self.parked.iter().filter(|p| !p.pool.is_opened()) {
+            let which = if p.pool.is_closed() { &mut sum.1 } else { &mut sum.0 };
+            *which += p.messages;
+        }
+        sum
+    }
+
+    /// Whoever sent what was refused last is told of room with the others. Without memory for that, it stays the last.
+    #[cold]
+    fn set_last_aside(&mut self, of: &Endpoint) {
+        let (Some(refusal), Some(waits_at), Ok(pool)) = (self.refused, &self.waits_at, of.pool()) else {
+            return;
+        };
+        let waits_at = waits_at.clone();
+        if self.earlier.len() >= EARLIER_MAX {
+            let _oldest = self.earlier.remove(0);
+        }
+        let Ok(relay) = KBox::pin_init(Relay::new(), GFP_KERNEL) else { return };
+        if self.earlier.reserve(1, GFP_KERNEL).is_err() {
+            return;
+        }
+        // SAFETY: on no queue yet; dropped before the endpoint goes, which holds the pool as long. The queue is held
+        // beside it.
+        unsafe {
+            relay.aim(&pool.readers);
+            relay.attach(&waits_at);
+        }
+        // There is room for it.
+        if self.earlier.push(Earlier { refusal, told: false, waits_at, relay }, GFP_KERNEL).is_ok() {
+            self.refused = None;
+        }
+    }
+}
+
+impl Drop for Earlier {
+    fn drop(&mut self) {
+        // SAFETY: it is on this queue or on none.
+        unsafe { self.relay.detach(&self.waits_at) };
     }
 }
 

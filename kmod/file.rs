@@ -196,8 +196,10 @@ unsafe extern "C" fn show_fdinfo(out: *mut bindings::seq_file, file: *mut bindin
         seq_print!(out, "dpid:\t0\n");
         return;
     };
-    seq_print!(out, "dpid:\t{}\ntarget:\t{}\n", stat.dpid, stat.target_dpid);
-    seq_print!(out, "sent:\t{} {}\n", stat.sent, stat.sent_bytes);
+    seq_print!(out, "dpid:\t{}\nserial:\t{}\nuid:\t{}\n", stat.dpid, stat.serial, endpoint.uid());
+    seq_print!(out, "target:\t{}\n", stat.target_dpid);
+    seq_print!(out, "sent:\t{} {}\nparked:\t{}\n", stat.sent, stat.sent_bytes, stat.parked);
+    seq_print!(out, "lost:\t{}\n", stat.lost);
     seq_print!(out, "received:\t{} {}\n", stat.received, stat.received_bytes);
     seq_print!(out, "full:\t{}\ncorrupt:\t{}\n", stat.full, stat.corrupt);
     seq_print!(out, "pool:\t{} {}\n", stat.pool, stat.pool_left);

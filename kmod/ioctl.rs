@@ -69,10 +69,13 @@ pub(crate) fn call(endpoint: &Endpoint, nowait: bool, command: u32, argument: us
             endpoint.pool()?.release(argument as u64)?;
             Ok(0)
         }
-        abi::IOC_STAT => stat(endpoint, argument),
         glue::FIONREAD => {
             let len = endpoint.pool()?.next_len().unwrap_or(0);
             copy_out(argument, &i32::try_from(len)?)
+        }
+        // A program may know of fewer or more fields.
+        _ if abi::ioc_without_size(command) == abi::ioc_without_size(abi::IOC_STAT) => {
+            stat(endpoint, argument)
         }
         _ => Err(ENOTTY),
     }
@@ -85,13 +88,18 @@ fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> Result<usize
     if what.len > abi::MESSAGE_MAX {
         return Err(EMSGSIZE);
     }
+    if what.flags & !(abi::SEND_NOWAIT | abi::SEND_TARGET) != 0 || what.pad0 != 0 {
+        return Err(EINVAL);
+    }
+    let to = (what.flags & abi::SEND_TARGET == 0).then_some(what.to);
+    let nowait = nowait || what.flags & abi::SEND_NOWAIT != 0;
     // SAFETY: the iterator is written before it is used; the range is checked there.
     to_result(unsafe {
         bindings::import_ubuf(bindings::ITER_SOURCE as i32, from.as_mut_ptr(), len, iter.get())
     })?;
     // SAFETY: just made, to be read from, and on this stack for as long as it is used.
     let message = unsafe { IovIterSource::from_raw(iter.get()) };
-    endpoint.send(Some(what.to), nowait, message)
+    endpoint.send(to, nowait, message)
 }
 
 /// As much as the program knows of the structure.

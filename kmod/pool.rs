@@ -53,6 +53,8 @@ pub(crate) struct Reservation<'a> {
     at: u64,
     /// Where the message can be mapped that lies apart.
     apart: Option<u64>,
+    /// Nobody has opened the number yet.
+    pub(crate) parked: bool,
     pub(crate) spot: Spot,
 }
 
@@ -116,7 +118,7 @@ impl Pool {
             inner.tail += token_span(if apart.is_some() { 8 } else { len });
             inner.reserved += 1;
             ring.clear(inner.tail);
-            Ok(Reservation { pool: self, at, apart, spot })
+            Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
         })
     }
 
@@ -390,6 +392,10 @@ impl Pool {
         self.readers.wait_surely(|| self.nobody_inside());
         let memory = {
             let mut inner = self.inner.lock();
+            if let Some(control) = inner.control() {
+                // For whoever has the page mapped and no descriptor any longer.
+                control.closed.store(1, Relaxed);
+            }
             (inner.ring.take(), inner.control.take(), inner.take_over(true))
         };
         drop(memory);

@@ -110,6 +110,7 @@ pub(crate) struct Words<'a> {
     pub(crate) taken: &'a Atomic<u64>,
     pub(crate) released: &'a Atomic<u64>,
     pub(crate) wanted: &'a Atomic<u32>,
+    pub(crate) closed: &'a Atomic<u32>,
 }
 
 impl Inner {
@@ -144,6 +145,7 @@ impl Inner {
                 taken: Atomic::from_ptr(&raw mut (*page).taken),
                 released: Atomic::from_ptr(&raw mut (*page).released),
                 wanted: Atomic::from_ptr(&raw mut (*page).wanted),
+                closed: Atomic::from_ptr(&raw mut (*page).closed),
             })
         }
     }

@@ -84,7 +84,7 @@ static inline int dp_aim(int fd, unsigned dpid) {
 }
 
 static inline long dp_send_to(int fd, const void *message, size_t len, unsigned nid, unsigned dpid) {
-    struct dp_ioc_sendto s = {(uintptr_t)message, len, {nid, dpid}};
+    struct dp_ioc_sendto s = {(uintptr_t)message, len, {nid, dpid}, 0, 0};
     return ioctl(fd, DP_IOC_SENDTO, &s);
 }
 

@@ -87,6 +87,28 @@ pub enum Error {
     /// EAGAIN: no thread could be made.
     #[error("pthread_create: no more threads; raise the limit of processes (ulimit -u, RLIMIT_NPROC), or of memory")]
     NoThread,
+    /// ENOENT, EACCES and others: /dev/dp cannot be opened, and no other driver was asked for.
+    #[error(
+        "the kernel driver cannot be used: /dev/dp: {}; load it (modprobe dp) and let this user open it, or let the \
+         library serve (DP_DRIVER=user)",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    NoKernelDriver {
+        /// What open(2) said.
+        errno: i32,
+    },
+    /// EINVAL: there is no such driver.
+    #[error("DP_DRIVER={0}: no such driver; set it to user or kernel, or unset it")]
+    BadDriver(String),
+    /// ENOMEM: the kernel has no memory for a pool, or the user may not have that much.
+    #[error(
+        "a pool of {0} bytes: no memory; it counts as the user's locked memory: raise that limit (ulimit -l, \
+         RLIMIT_MEMLOCK, or the parameter user_mib of the module dp), or ask for less"
+    )]
+    PoolMemory(usize),
+    /// EPROTO: somebody else who holds the descriptor released messages that are not read yet.
+    #[error("another holder of the endpoint moved the positions in its pool; close it and open it again")]
+    Meddled,
     /// What the system says to a call the library made.
     #[error("{call}: {}{}", io::Error::from_raw_os_error(*errno), way_out(*errno))]
     System {
@@ -108,11 +130,11 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Error::BadDpid(_) | Error::BadNid(_) | Error::NotLent { .. } => libc::EINVAL,
-            Error::BadPool(_) | Error::BadOption(_) => libc::EINVAL,
+            Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
             Error::InUse(_) => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
-            Error::Folder { errno, .. } | Error::System { errno, .. } => *errno,
+            Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => *errno,
             Error::NotAnEndpoint(_) => libc::EBADF,
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,
@@ -121,7 +143,8 @@ impl Error {
             Error::Interrupted => libc::EINTR,
             Error::HasPool(_) => libc::EBUSY,
             Error::Closed => libc::ESHUTDOWN,
-            Error::Corrupt => libc::EPROTO,
+            Error::Corrupt | Error::Meddled => libc::EPROTO,
+            Error::PoolMemory(_) => libc::ENOMEM,
         }
     }
 

@@ -91,8 +91,10 @@ pub struct Control {
     pub pad1: [u64; 7],
     /// Not 0: a sender waits for room. Store `released`, then a full fence, then look here; then `IOC_FSYNC` with 0.
     pub wanted: u32,
+    /// Not 0: the endpoint is closed, and this page and the ring are what is left of it. Written by the kernel alone.
+    pub closed: u32,
     /// Padding.
-    pub pad2: [u32; 15],
+    pub pad2: [u32; 14],
 }
 
 /// Offset for mmap(2): the control page, to be read and written. One page, shared.
@@ -135,7 +137,16 @@ pub struct SendTo {
     pub len: u64,
     /// Where to.
     pub to: Addr,
+    /// [`SEND_NOWAIT`], [`SEND_TARGET`], both or 0.
+    pub flags: u32,
+    /// 0.
+    pub pad0: u32,
 }
+
+/// Do not wait for room, whatever the file's flags say.
+pub const SEND_NOWAIT: u32 = 1;
+/// To the target; [`SendTo::to`] is not looked at.
+pub const SEND_TARGET: u32 = 2;
 
 /// Argument of [`IOC_POOL`].
 #[repr(C)]
@@ -187,6 +198,12 @@ pub struct Stat {
     pub in_place: u32,
     /// Padding.
     pub pad0: u32,
+    /// Tells the endpoint from all others that there are or were since the module was loaded.
+    pub serial: u64,
+    /// Of the messages sent: those left for numbers that nobody has opened yet.
+    pub parked: u64,
+    /// Of the messages sent: those left for numbers that another user opened then. They are gone.
+    pub lost: u64,
 }
 
 /// The letter of the numbers below.
@@ -204,7 +221,7 @@ const OUT: u32 = 2;
 pub const IOC_OPEN: u32 = ioc(IN | OUT, 1, size_of::<Open>());
 /// Sets the default destination.
 pub const IOC_TARGET: u32 = ioc(IN, 2, size_of::<Addr>());
-/// Sends one message to another destination. Returns its length.
+/// Sends one message, to the target or to another destination. Returns its length.
 pub const IOC_SENDTO: u32 = ioc(IN, 3, size_of::<SendTo>());
 /// Who sent the message that read(2) returned last.
 pub const IOC_PEER: u32 = ioc(OUT, 4, size_of::<Addr>());
@@ -212,25 +229,33 @@ pub const IOC_PEER: u32 = ioc(OUT, 4, size_of::<Addr>());
 pub const IOC_POOL: u32 = ioc(IN | OUT, 5, size_of::<PoolInfo>());
 /// Releases as many of the oldest messages as the argument says; 0: looks at [`Control::released`] now.
 pub const IOC_FSYNC: u32 = ioc(NONE, 6, 0);
-/// Limits and counters.
+/// Limits and counters. The kernel does not look at the size in this number, but at [`Stat::size`]: so fields can be
+/// added.
 pub const IOC_STAT: u32 = ioc(IN | OUT, 7, size_of::<Stat>());
+
+/// A call's number without the size of its argument.
+pub const fn ioc_without_size(number: u32) -> u32 {
+    number & !(0x3fff << 16)
+}
 
 // The same numbers stand in dp_ioctl.h.
 const _: () = {
     assert!(size_of::<Token>() == 16 && offset_of!(Token, nid) == 8 && offset_of!(Token, dpid) == 12);
     assert!(size_of::<Control>() == 192);
     assert!(offset_of!(Control, released) == 64 && offset_of!(Control, wanted) == 128);
+    assert!(offset_of!(Control, closed) == 132);
     assert!(size_of::<Open>() == 16 && offset_of!(Open, pool) == 8);
     assert!(size_of::<Addr>() == 8 && offset_of!(Addr, dpid) == 4);
-    assert!(size_of::<SendTo>() == 24 && offset_of!(SendTo, to) == 16);
+    assert!(size_of::<SendTo>() == 32 && offset_of!(SendTo, to) == 16);
     assert!(size_of::<PoolInfo>() == 24 && offset_of!(PoolInfo, taken) == 16);
-    assert!(size_of::<Stat>() == 112);
+    assert!(size_of::<Stat>() == 136);
     assert!(
         offset_of!(Stat, sent) == 16 && offset_of!(Stat, next_len) == 64 && offset_of!(Stat, in_place) == 104
+            && offset_of!(Stat, lost) == 128
     );
-    assert!(IOC_OPEN == 0xc010_bd01 && IOC_TARGET == 0x4008_bd02 && IOC_SENDTO == 0x4018_bd03);
+    assert!(IOC_OPEN == 0xc010_bd01 && IOC_TARGET == 0x4008_bd02 && IOC_SENDTO == 0x4020_bd03);
     assert!(
-        IOC_PEER == 0x8008_bd04 && IOC_POOL == 0xc018_bd05 && IOC_FSYNC == 0xbd06 && IOC_STAT == 0xc070_bd07
+        IOC_PEER == 0x8008_bd04 && IOC_POOL == 0xc018_bd05 && IOC_FSYNC == 0xbd06 && IOC_STAT == 0xc088_bd07
     );
     assert!(token_step(TOKEN_APART, 1 << 20) == 64 && token_step(TOKEN_MESSAGE, 49) == 128);
     assert!(token_span(0) == 64 && token_span(48) == 64 && token_span(49) == 128);

@@ -43,7 +43,8 @@ struct dp_control {
 	__u64 released;
 	__u64 pad1[7];
 	__u32 wanted;
-	__u32 pad2[15];
+	__u32 closed;
+	__u32 pad2[14];
 };
 
 #define DP_MAP_CONTROL 0
@@ -65,7 +66,12 @@ struct dp_ioc_sendto {
 	__u64 message;
 	__u64 len;
 	struct dp_ioc_addr to;
+	__u32 flags;
+	__u32 pad0;
 };
+
+#define DP_SEND_NOWAIT 1u
+#define DP_SEND_TARGET 2u
 
 struct dp_ioc_pool {
 	__u64 size;
@@ -91,6 +97,9 @@ struct dp_ioc_stat {
 	__u64 max_message;
 	__u32 in_place;
 	__u32 pad0;
+	__u64 serial;
+	__u64 parked;
+	__u64 lost;
 };
 
 #define DP_IOC_LETTER 0xBD
@@ -105,16 +114,17 @@ struct dp_ioc_stat {
 static_assert(sizeof(struct dp_token) == 16 && offsetof(struct dp_token, nid) == 8 &&
 	      offsetof(struct dp_token, dpid) == 12, "dp_token");
 static_assert(sizeof(struct dp_control) == 192 && offsetof(struct dp_control, released) == 64 &&
-	      offsetof(struct dp_control, wanted) == 128, "dp_control");
+	      offsetof(struct dp_control, wanted) == 128 && offsetof(struct dp_control, closed) == 132,
+	      "dp_control");
 static_assert(sizeof(struct dp_ioc_open) == 16 && offsetof(struct dp_ioc_open, pool) == 8, "dp_ioc_open");
 static_assert(sizeof(struct dp_ioc_addr) == 8 && offsetof(struct dp_ioc_addr, dpid) == 4, "dp_ioc_addr");
-static_assert(sizeof(struct dp_ioc_sendto) == 24 && offsetof(struct dp_ioc_sendto, to) == 16, "dp_ioc_sendto");
+static_assert(sizeof(struct dp_ioc_sendto) == 32 && offsetof(struct dp_ioc_sendto, to) == 16, "dp_ioc_sendto");
 static_assert(sizeof(struct dp_ioc_pool) == 24 && offsetof(struct dp_ioc_pool, taken) == 16, "dp_ioc_pool");
-static_assert(sizeof(struct dp_ioc_stat) == 112 && offsetof(struct dp_ioc_stat, sent) == 16 &&
+static_assert(sizeof(struct dp_ioc_stat) == 136 && offsetof(struct dp_ioc_stat, sent) == 16 &&
 	      offsetof(struct dp_ioc_stat, next_len) == 64 &&
-	      offsetof(struct dp_ioc_stat, in_place) == 104, "dp_ioc_stat");
-static_assert(DP_IOC_OPEN == 0xc010bd01 && DP_IOC_TARGET == 0x4008bd02 && DP_IOC_SENDTO == 0x4018bd03 &&
+	      offsetof(struct dp_ioc_stat, in_place) == 104 && offsetof(struct dp_ioc_stat, lost) == 128, "dp_ioc_stat");
+static_assert(DP_IOC_OPEN == 0xc010bd01 && DP_IOC_TARGET == 0x4008bd02 && DP_IOC_SENDTO == 0x4020bd03 &&
 	      DP_IOC_PEER == 0x8008bd04 && DP_IOC_POOL == 0xc018bd05 && DP_IOC_FSYNC == 0xbd06 &&
-	      DP_IOC_STAT == 0xc070bd07, "ioctl numbers");
+	      DP_IOC_STAT == 0xc088bd07, "ioctl numbers");
 
 #endif

@@ -46,6 +46,8 @@ fn the_header_says_the_same_numbers() {
         ("DP_TOKEN_DONE", TOKEN_DONE.into()),
         ("DP_TOKEN_APART", TOKEN_APART.into()),
         ("DP_MAP_APART", MAP_APART),
+        ("DP_SEND_NOWAIT", SEND_NOWAIT.into()),
+        ("DP_SEND_TARGET", SEND_TARGET.into()),
         ("DP_MAP_CONTROL", MAP_CONTROL),
         ("DP_MAP_RING", MAP_RING),
         ("DP_IOC_OPEN", IOC_OPEN.into()),

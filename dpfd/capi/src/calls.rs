@@ -5,13 +5,13 @@ use std::os::fd::AsRawFd;
 use std::slice;
 use std::time::Duration;
 
-use dpfd::driver::user::process::Process;
+use dpfd::driver::{self, Driver};
 use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
 
 use crate::fault::{fail, Fault, Res};
-use crate::foreign::Foreign;
+use crate::foreign::{Descriptor, Foreign};
 use crate::table::{self, Use, Way};
 use crate::thread;
 
@@ -33,10 +33,10 @@ fn address(nid: c_int, number: c_int) -> Result<Addr, Error> {
 #[no_mangle]
 pub extern "C" fn dp_open(number: c_int) -> c_int {
     let open = || {
-        let (fd, inner) = Process::current()?.open(dpid(number)?)?;
+        let (fd, served) = driver::open(None, dpid(number)?)?;
         // As open(2) does; a Rust program's descriptors do not outlive an exec.
         raw::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0).map_err(|e| Fault::system("fcntl", e))?;
-        table::enter(fd, inner)
+        table::enter(fd, served)
     };
     thread::guarded(open).unwrap_or(-1)
 }
@@ -45,8 +45,10 @@ pub extern "C" fn dp_open(number: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_close(fd: c_int) -> c_int {
     let close = || {
-        table::forget(fd, &table::find(fd, Way::Out)?);
+        let found = table::find(fd, Way::Out)?;
+        table::forget(fd, &found);
         raw::close(fd);
+        table::closed(found);
         Ok(0)
     };
     thread::guarded(close).unwrap_or(-1)
@@ -68,7 +70,7 @@ enum Sent {
     /// It waits for room: once more.
     Again,
     /// The endpoint is another process's.
-    Plainly,
+    Plainly(Descriptor),
 }
 
 #[inline(always)]
@@ -81,7 +83,10 @@ fn send_step(fd: c_int, to: Option<(c_int, c_int)>, msg: &[u8]) -> Res<Sent> {
             Err(e) => Err(e),
         }
     };
-    let theirs = |_: &Foreign| if to.is_some() { Err(Fault::OnlyOpener(fd)) } else { Ok(Sent::Plainly) };
+    let theirs = |foreign: &Foreign| match to {
+        Some(_) => Err(Fault::OnlyOpener(fd)),
+        None => Ok(Sent::Plainly(foreign.descriptor)),
+    };
     table::on(fd, Way::Out, ours, theirs)
 }
 
@@ -92,7 +97,7 @@ unsafe fn send(fd: c_int, to: Option<(c_int, c_int)>, msg: *const c_void, len: u
     } else if msg.is_null() {
         return fail(Fault::Null("the message")) as ssize_t;
     } else if len > ssize_t::MAX as usize {
-        let limit = dpfd::driver::user::inner::MAX_MESSAGE;
+        let limit = driver::user::inner::MAX_MESSAGE;
         return fail(Error::TooLong { len, to: Addr::default(), limit }.into()) as ssize_t;
     } else {
         // SAFETY: the caller's promise, for every function of the interface: `len` readable bytes.
@@ -106,7 +111,7 @@ unsafe fn send(fd: c_int, to: Option<(c_int, c_int)>, msg: *const c_void, len: u
                 continue;
             }
             // SAFETY: as above.
-            Ok(Sent::Plainly) => unsafe { thread::send_plainly(fd, bytes.as_ptr().cast(), len) },
+            Ok(Sent::Plainly(what)) => unsafe { thread::send_plainly(fd, what, bytes.as_ptr().cast(), len) },
             Err(e) => Err(e),
         };
         return done.map_or(-1, |()| len as ssize_t);
@@ -141,14 +146,21 @@ pub unsafe extern "C-unwind" fn dp_sendto(
     unsafe { send(fd, Some((nid, dpid)), msg, len) }
 }
 
+/// A message, where it is and how long; or what to sleep on.
+type Looked = std::result::Result<(*const u8, usize), Descriptor>;
+
 #[inline(always)]
-fn recv_step(fd: c_int) -> Res<Option<(*const u8, usize)>> {
+fn recv_step(fd: c_int) -> Res<Looked> {
     let ours = |own: &Use| match own.recv_or_sleep(fd)? {
-        Some(got) => Ok(Some((got.address(), got.len))),
-        None if own.is_behind(fd).is_ok_and(|same| same) => Ok(None),
+        Some(got) => Ok(Ok((got.address(), got.len))),
+        None if own.is_behind(fd).is_ok_and(|same| same) => Ok(Err(match own.driver() {
+            Driver::User => Descriptor::Socket,
+            Driver::Kernel => Descriptor::Device,
+        })),
         None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
     };
-    table::on(fd, Way::In, ours, |foreign| foreign.recv(fd))
+    let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(foreign.descriptor));
+    table::on(fd, Way::In, ours, theirs)
 }
 
 /// See dp_read(3).
@@ -160,14 +172,14 @@ fn recv_step(fd: c_int) -> Res<Option<(*const u8, usize)>> {
 pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) -> ssize_t {
     loop {
         match thread::guarded(|| recv_step(fd)) {
-            Ok(Some((address, len))) => {
+            Ok(Ok((address, len))) => {
                 if !message.is_null() {
                     // SAFETY: the caller's promise.
                     unsafe { *message = address.cast_mut().cast() };
                 }
                 return len as ssize_t;
             }
-            Ok(None) if thread::sleep_for_message(fd).is_ok() => {}
+            Ok(Err(what)) if thread::sleep_for_message(fd, what).is_ok() => {}
             _ => return -1,
         }
     }
@@ -180,7 +192,7 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
 /// `nid` and `dpid` are NULL, or an int can be written there.
 #[no_mangle]
 pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -> c_int {
-    let peer = || table::on(fd, Way::In, |own| Ok(own.rx().peer), |foreign| Ok(foreign.peer()));
+    let peer = || table::on(fd, Way::In, |own| Ok(own.peer()), |foreign| Ok(foreign.peer()));
     let Ok(from) = thread::guarded(peer) else { return -1 };
     // SAFETY: the caller's promise; NULL is left alone.
     unsafe {
@@ -199,7 +211,7 @@ pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -
 pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
     let release = || {
         let count = usize::try_from(n).map_err(|_| Fault::Negative(n))?;
-        table::on(fd, Way::In, |own| own.release_oldest(count), |foreign| foreign.release(count))
+        table::on(fd, Way::In, |own| own.release_oldest(fd, count), |foreign| foreign.release(count))
     };
     thread::guarded(release).map_or(-1, |()| 0)
 }

@@ -1,22 +1,32 @@
 //! Endpoints that another process opened, come here by fork(2), exec(3) or SCM_RIGHTS.
 //!
-//! Their pools and edges are in the opener; here they are what their descriptors are: one packet is one message.
-//! `dp_write` sends plainly, and the opener's service takes it to the target; `dp_read` copies the next message
-//! into memory of its own, which lasts until `dp_fsync`.
+//! Their pools are the opener's; here they are what their descriptors are: one packet is one message.
+//! `dp_write` sends plainly, and the opener's service, or the kernel, takes it to the target; `dp_read` copies the next
+//! message into memory of its own, which lasts until `dp_fsync`.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpfd::driver::user::inner::Tag;
-use dpfd::sys::{raw, unix};
+use dpfd::driver::user::inner::{Tag, MAX_MESSAGE};
+use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};
 
 use crate::fault::{Fault, Res};
 
+/// What an endpoint's descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Descriptor {
+    /// A socket: the user-space driver.
+    Socket,
+    /// An open /dev/dp: the kernel driver.
+    Device,
+}
+
 /// What was read here and not released.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Foreign {
+    pub descriptor: Descriptor,
     read: Mutex<Read>,
 }
 
@@ -31,6 +41,10 @@ struct Read {
 static SCRATCH: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 impl Foreign {
+    pub fn new(descriptor: Descriptor) -> Foreign {
+        Foreign { descriptor, read: Mutex::default() }
+    }
+
     fn read(&self) -> MutexGuard<'_, Read> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,6 +54,9 @@ impl Foreign {
         let mut moment = Vec::new();
         let mut shared = SCRATCH.try_lock();
         let buf: &mut Vec<u8> = shared.as_deref_mut().unwrap_or(&mut moment);
+        if self.descriptor == Descriptor::Device {
+            return self.recv_from_device(fd, buf);
+        }
         loop {
             let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest(fd));
             if buf.len() < there {
@@ -61,14 +78,36 @@ impl Foreign {
                 continue; // a bell
             }
             let len = got.len.min(buf.len());
-            // An empty one has an address, too.
-            let bytes: Box<[u8]> = buf[..len.max(1)].into();
-            let place = (bytes.as_ptr(), len);
-            let mut read = self.read();
-            read.peer = tag.map_or(Addr::default(), |t| t.from);
-            read.lent.push_back(bytes);
-            return Ok(Some(place));
+            return Ok(Some(self.lend(&buf[..len], tag.map_or(Addr::default(), |t| t.from))));
         }
+    }
+
+    fn recv_from_device(&self, fd: c_int, buf: &mut Vec<u8>) -> Res<Option<(*const u8, usize)>> {
+        if buf.len() < MAX_MESSAGE {
+            // Untouched memory is not there yet.
+            *buf = vec![0; MAX_MESSAGE];
+        }
+        match device::read_now(fd, buf) {
+            Ok(0) if device::stat(fd).is_ok_and(|stat| stat.in_place != 0) => Err(Fault::OnlyOpener(fd)),
+            Ok(len) => {
+                let (nid, dpid) = device::peer(fd).unwrap_or_default();
+                Ok(Some(self.lend(&buf[..len], Addr { nid, dpid })))
+            }
+            Err(libc::EAGAIN) if raw::is_nonblocking(fd) => Err(Error::WouldBlock.into()),
+            Err(libc::EAGAIN) => Ok(None),
+            Err(errno) => Err(Fault::system("preadv2", errno)),
+        }
+    }
+
+    /// Keeps a message until it is released; where it is kept.
+    fn lend(&self, message: &[u8], from: Addr) -> (*const u8, usize) {
+        // An empty one has an address, too.
+        let bytes: Box<[u8]> = if message.is_empty() { [0].into() } else { message.into() };
+        let place = (bytes.as_ptr(), message.len());
+        let mut read = self.read();
+        read.peer = from;
+        read.lent.push_back(bytes);
+        place
     }
 
     /// Releases the `n` oldest messages.
@@ -93,14 +132,20 @@ impl Foreign {
     }
 }
 
-/// Whether it can be an endpoint: a SEQPACKET socket of AF_UNIX.
-pub fn looks_like_one(fd: c_int) -> bool {
+/// What it is, if it can be an endpoint: a SEQPACKET socket of AF_UNIX, or the device.
+pub fn descriptor(fd: c_int) -> Option<Descriptor> {
     let option = |name| raw::getsockopt_int(fd, libc::SOL_SOCKET, name);
-    option(libc::SO_DOMAIN) == Ok(libc::AF_UNIX) && option(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
+    if option(libc::SO_DOMAIN) == Ok(libc::AF_UNIX) && option(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET) {
+        return Some(Descriptor::Socket);
+    }
+    device::stat(fd).is_ok().then_some(Descriptor::Device)
 }
 
 /// Longest message that a plain write takes, bytes; unix(7) keeps 32 bytes of the buffer for itself.
 pub fn longest(fd: c_int) -> usize {
+    if let Ok(stat) = device::stat(fd) {
+        return stat.max_message as usize;
+    }
     let size = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
     (size.max(32) - 32) as usize
 }

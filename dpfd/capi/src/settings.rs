@@ -3,15 +3,14 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::mem::size_of;
 use std::ptr;
-use std::sync::atomic::Ordering;
 
-use dpfd::endpoint::{stat, Stat};
+use dpfd::endpoint::Stat;
 use dpfd::sys::raw;
 use dpfd::Error;
 
 use crate::fault::{Fault, Res};
 use crate::foreign::{self, Foreign};
-use crate::table::{self, Found, Way};
+use crate::table::{self, Found, Use, Way};
 use crate::thread;
 
 /// `dpmmap_t`.
@@ -67,9 +66,9 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Mmap) -> c_int {
         // SAFETY: the caller's promise.
         let tbp = unsafe { tbp.as_mut() }.ok_or(Fault::Null("the dpmmap_t"))?;
         let want = (tbp.size > 0).then_some(tbp.size);
-        let size = table::on(fd, Way::In, |own| own.start_pool(want), |_| Err(Fault::OnlyOpener(fd)))?;
-        // Each edge is a mapping of its own; there is no one address.
-        *tbp = Mmap { size, address: ptr::null_mut() };
+        let made = |own: &Use| own.start_pool(fd, want).map(|size| (size, own.pool_address()));
+        let (size, address) = table::on(fd, Way::In, made, |_| Err(Fault::OnlyOpener(fd)))?;
+        *tbp = Mmap { size, address: address.cast_mut().cast() };
         Ok(0)
     };
     thread::guarded(start).unwrap_or(-1)
@@ -86,8 +85,7 @@ pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
                 let ns = u32::try_from(value).ok().filter(|ns| *ns <= 1_000_000_000);
                 let ns = ns.ok_or(Error::BadOption(option))?;
                 let Found::Own(own) = found else { return Err(Fault::OnlyOpener(fd)) };
-                own.max_spin.store(ns, Ordering::Relaxed);
-                own.rx().spin = ns;
+                own.set_spin(ns);
                 Ok(0)
             }
             (OPT_NONBLOCK, 0 | 1) => set_nonblocking(fd, value == 1),
@@ -129,7 +127,7 @@ pub unsafe extern "C" fn dp_stat(fd: c_int, to: *mut DpStat) -> c_int {
             return Err(Fault::StatSize(room));
         }
         let mut all = match table::find(fd, Way::Out)? {
-            Found::Own(own) => of_own(&stat(&own), own.max_spin.load(Ordering::Relaxed)),
+            Found::Own(own) => of_own(&own.stat(fd), own.spin()),
             Found::Foreign(foreign) => of_foreign(fd, &foreign),
         };
         all.size = room.min(size_of::<DpStat>());

@@ -1,7 +1,7 @@
 //! From a descriptor to the endpoint of this process behind it.
 //!
 //! ```text
-//!   CHUNKS[fd / 1024] -> [slot; 1024] -> Shell { users sending | users receiving | endpoint, inode }
+//!   CHUNKS[fd / 1024] -> [slot; 1024] -> Shell { users sending | users receiving | endpoint, key }
 //! ```
 //!
 //! A call loads the slot, counts itself among the shell's users, and loads the slot again: either it still names
@@ -9,14 +9,16 @@
 //! and the call looks again from the start. Shells are never given back to the allocator, only used again, so
 //! counting on a stale one does no harm. Sending and receiving threads count on lines of their own.
 //!
-//! A slot is a shortcut. The truth is the list of live shells, by the inode of their sockets: it knows copies made
-//! by dup(2), and numbers beyond the table. A shell leaves the list when the service says that the endpoint is
-//! over, however its descriptors were closed; its number fails from the moment the hang-up was seen. An endpoint
-//! that was ever used through a copy has no shortcut any more: its calls cost an fstat(2).
+//! A slot is a shortcut. The truth is the list of live shells, by the inode of their sockets or the count of the
+//! kernel driver (`key`): it knows copies made by dup(2), and numbers beyond the table. A shell leaves the list when
+//! the endpoint is over, however its descriptors were closed (`over`). An endpoint that was ever used through a copy has
+//! no shortcut any more: its calls cost an fstat(2), and an ioctl(2) with the kernel driver.
 //!
 //! A child of a fork has the parent's table, but none of its endpoints: they carry the parent's generation. The
 //! driver's ends of their sockets are closed there, or the child would wait for a parent that is gone.
 
+pub mod key;
+mod over;
 mod slots;
 
 use std::cell::UnsafeCell;
@@ -28,12 +30,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
-use dpfd::driver::user::inner::Inner;
+use dpfd::driver::Served;
 use dpfd::sys::{process, raw};
 use dpfd::Error;
 
 use crate::fault::{Fault, Res};
 use crate::foreign::{self, Foreign};
+use key::{key, Key};
+pub use over::closed;
 use slots::slot;
 
 /// What a call is about to do; each has a line of its own to count on.
@@ -53,14 +57,14 @@ pub struct Shell {
     users: [Line; 2],
     /// The endpoint is to be dropped by the last user.
     leaving: AtomicBool,
-    /// The driver's end of the socket, or -1; for [`forked`] alone.
+    /// The driver's end of the socket, or -1, where there is none; for [`forked`] alone.
     back: AtomicI32,
     /// The shell that was made before this one.
     next: *const Shell,
-    /// Its only slot, and the inode of its socket.
-    name: UnsafeCell<(c_int, u64)>,
+    /// Its only slot, and what tells it from others.
+    name: UnsafeCell<(c_int, Key)>,
     /// There from before the shell is published until it has no user.
-    inner: UnsafeCell<Option<Arc<Inner>>>,
+    served: UnsafeCell<Option<Served>>,
 }
 
 // SAFETY: the cells are written with the list locked, while no slot names the shell and nobody uses it; `next` is
@@ -70,11 +74,12 @@ unsafe impl Sync for Shell {}
 /// What the endpoints of a process are, besides the slots.
 #[derive(Default)]
 struct List {
-    by_inode: HashMap<u64, &'static Shell>,
+    by_key: HashMap<Key, &'static Shell>,
+    /// Those of the user-space driver, as its service calls them.
     by_serial: HashMap<u32, &'static Shell>,
     free: Vec<&'static Shell>,
-    /// Endpoints of other processes, by inode: the first number here, and what was read and not released.
-    foreign: HashMap<u64, (c_int, Arc<Foreign>)>,
+    /// Endpoints of other processes: the first number here, and what was read and not released.
+    foreign: HashMap<Key, (c_int, Arc<Foreign>)>,
 }
 
 struct Lists {
@@ -100,8 +105,8 @@ impl Use {
     /// Whether the number still means this endpoint. If not, its slot is cleared.
     pub fn is_behind(&self, fd: c_int) -> Res<bool> {
         // SAFETY: counted among the users, so nobody writes it.
-        let (_, inode) = unsafe { *self.shell.name.get() };
-        let same = socket_inode(fd)? == inode;
+        let (_, name) = unsafe { *self.shell.name.get() };
+        let same = key(fd)? == name;
         if !same {
             self.shell.clear_slot();
         }
@@ -110,11 +115,11 @@ impl Use {
 }
 
 impl Deref for Use {
-    type Target = Inner;
+    type Target = Served;
     #[inline(always)]
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &Served {
         // SAFETY: counted among the users, so nobody takes it out.
-        unsafe { (*self.shell.inner.get()).as_deref().expect("a shell in use has an endpoint") }
+        unsafe { (*self.shell.served.get()).as_ref().expect("a shell in use has an endpoint") }
     }
 }
 
@@ -133,8 +138,8 @@ impl Shell {
             leaving: AtomicBool::new(false),
             back: AtomicI32::new(-1),
             next: SHELLS.load(Relaxed),
-            name: UnsafeCell::new((-1, 0)),
-            inner: UnsafeCell::new(None),
+            name: UnsafeCell::new((-1, Key::Socket(0))),
+            served: UnsafeCell::new(None),
         }));
         SHELLS.store(shell, Release);
         shell
@@ -154,7 +159,19 @@ impl Shell {
         }
     }
 
-    /// Makes calls look for the endpoint by its inode. The shell is in use, or in the locked list.
+    /// Its number and its key.
+    fn name(&self, _: &List) -> (c_int, Key) {
+        // SAFETY: written with the list locked.
+        unsafe { *self.name.get() }
+    }
+
+    /// Whether it is known to be closed.
+    fn is_closed(&self, _: &List) -> bool {
+        // SAFETY: written with the list locked.
+        unsafe { (*self.served.get()).as_ref().is_some_and(Served::is_closed) }
+    }
+
+    /// Makes calls look for the endpoint by its key. The shell is in use, or in the locked list.
     fn clear_slot(&'static self) {
         // SAFETY: written before the shell came into the list, and not again while it is there or in use.
         let (fd, _) = unsafe { *self.name.get() };
@@ -174,11 +191,11 @@ impl Shell {
             return;
         }
         // SAFETY: no slot and no list names the shell, and no user was counted after that: nobody looks inside.
-        let inner = unsafe { (*self.inner.get()).take() };
+        let served = unsafe { (*self.served.get()).take() };
         self.back.store(-1, Relaxed);
         list.free.push(self);
         drop(list);
-        drop(inner);
+        drop(served);
     }
 }
 
@@ -220,41 +237,39 @@ fn list() -> MutexGuard<'static, List> {
 }
 
 /// Enters an endpoint of this process under its number; the number, now the program's.
-pub fn enter(fd: OwnedFd, inner: Arc<Inner>) -> Res<c_int> {
-    let inode = socket_inode(fd.as_raw_fd())?;
-    let _ = inner.at_end.set(ended);
+pub fn enter(fd: OwnedFd, served: Served) -> Res<c_int> {
+    let key = key(fd.as_raw_fd())?;
+    let (back, serial) = match &served {
+        Served::User(inner) => {
+            let _ = inner.at_end.set(over::ended);
+            (inner.back.as_raw_fd(), Some(inner.entry.serial))
+        }
+        Served::Kernel(_) => {
+            over::make_room(fd.as_raw_fd());
+            (-1, None)
+        }
+    };
     WATCH.call_once(|| {
         // SAFETY: the handler is async-signal-safe: loads, and close(2).
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
     let mut list = list();
     let shell = list.free.pop().unwrap_or_else(|| Shell::new(&list));
-    shell.back.store(inner.back.as_raw_fd(), Relaxed);
+    shell.back.store(back, Relaxed);
     let fd = fd.into_raw_fd();
-    list.by_inode.insert(inode, shell);
-    list.by_serial.insert(inner.entry.serial, shell);
+    list.by_key.insert(key, shell);
+    if let Some(serial) = serial {
+        list.by_serial.insert(serial, shell);
+    }
     // SAFETY: a new shell, or one that reclaim() found unused; a user of before looks at the slot, not inside.
     unsafe {
-        *shell.name.get() = (fd, inode);
-        *shell.inner.get() = Some(inner);
+        *shell.name.get() = (fd, key);
+        *shell.served.get() = Some(served);
     }
     if let Some(slot) = slot(fd, true) {
         slot.store(ptr::from_ref(shell).cast_mut(), SeqCst);
     }
     Ok(fd)
-}
-
-/// The service: an endpoint is over.
-fn ended(serial: u32) {
-    let mut list = list();
-    let Some(shell) = list.by_serial.remove(&serial) else { return };
-    // SAFETY: written before the shell came into the list, and not again while it is there.
-    let (_, inode) = unsafe { *shell.name.get() };
-    list.by_inode.remove(&inode);
-    shell.clear_slot();
-    shell.leaving.store(true, SeqCst);
-    drop(list);
-    shell.reclaim();
 }
 
 /// What `fd` is: the usual case here, the others below.
@@ -276,14 +291,14 @@ fn find_fast(fd: c_int, way: Way) -> Option<Use> {
     if slot.load(SeqCst) != named {
         return None;
     }
-    (own.generation == process::generation() && !own.retired.load(Relaxed)).then_some(own)
+    (own.generation() == process::generation() && !own.is_retired()).then_some(own)
 }
 
 #[cold]
 fn find_slow(fd: c_int, way: Way) -> Res<Found> {
-    let inode = socket_inode(fd)?;
+    let key = key(fd)?;
     let mut list = list();
-    if let Some(shell) = list.by_inode.get(&inode) {
+    if let Some(shell) = list.by_key.get(&key) {
         let own = shell.enter(way);
         // A copy: the first number can be closed, and come to mean something else, without an end to be seen.
         shell.clear_slot();
@@ -291,15 +306,13 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
         drop(list);
         return if own.is_closed() { Err(Fault::NotAnEndpoint(fd)) } else { Ok(Found::Own(own)) };
     }
-    if !foreign::looks_like_one(fd) {
-        return Err(Fault::NotAnEndpoint(fd));
-    }
+    let Some(descriptor) = foreign::descriptor(fd) else { return Err(Fault::NotAnEndpoint(fd)) };
     let foreign = &mut list.foreign;
-    if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&inode) {
+    if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&key) {
         // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
-        foreign.retain(|inode, (fd, of)| of.lent() > 0 || socket_inode(*fd).is_ok_and(|now| now == *inode));
+        foreign.retain(|key, (fd, of)| of.lent() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
     }
-    Ok(Found::Foreign(foreign.entry(inode).or_insert_with(|| (fd, Arc::default())).1.clone()))
+    Ok(Found::Foreign(foreign.entry(key).or_insert_with(|| (fd, Arc::new(Foreign::new(descriptor)))).1.clone()))
 }
 
 /// Does a call's work on the endpoint behind `fd`, ours or another process's.
@@ -331,23 +344,9 @@ pub fn forget(fd: c_int, found: &Found) {
     if let Some(slot) = slot(fd, false) {
         slot.store(ptr::null_mut(), SeqCst);
     }
-    if let (Found::Foreign(_), Ok(inode)) = (found, socket_inode(fd)) {
-        list().foreign.remove(&inode);
+    if let (Found::Foreign(_), Ok(key)) = (found, key(fd)) {
+        list().foreign.remove(&key);
     }
-}
-
-/// What tells a socket from all others, through all its numbers.
-fn socket_inode(fd: c_int) -> Res<u64> {
-    // SAFETY: plain data, which fstat fills.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    if unsafe { libc::fstat(fd, &mut stat) } < 0 {
-        return Err(Fault::NotOpen(fd));
-    }
-    if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
-        return Err(Fault::NotAnEndpoint(fd));
-    }
-    Ok(stat.st_ino)
 }
 
 #[cfg(test)]

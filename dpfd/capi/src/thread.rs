@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use crate::fault::{errno, fail, Fault, Res};
+use crate::foreign::Descriptor;
 
 extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
@@ -16,6 +17,8 @@ extern "C" {
 // Cancellation unwinds through these: libc's own declarations would forbid it.
 extern "C-unwind" {
     fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> isize;
+    fn read(fd: c_int, buf: *mut c_void, len: usize) -> isize;
+    fn write(fd: c_int, buf: *const c_void, len: usize) -> isize;
     fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> isize;
     fn pthread_testcancel();
 }
@@ -55,10 +58,16 @@ pub fn guarded<T>(work: impl FnOnce() -> Res<T>) -> Result<T, c_int> {
     }
 }
 
-/// Sleeps until the descriptor has a message, or its end; a cancellation point.
-pub fn sleep_for_message(fd: c_int) -> Result<(), c_int> {
-    // SAFETY: no byte is written.
-    match unsafe { recv(fd, std::ptr::null_mut(), 0, libc::MSG_PEEK) } {
+/// Sleeps until the descriptor has a message, or its end, if it waits at all; a cancellation point.
+pub fn sleep_for_message(fd: c_int, what: Descriptor) -> Result<(), c_int> {
+    // SAFETY: no byte is written, and no message taken.
+    let result = unsafe {
+        match what {
+            Descriptor::Socket => recv(fd, std::ptr::null_mut(), 0, libc::MSG_PEEK),
+            Descriptor::Device => read(fd, std::ptr::null_mut(), 0),
+        }
+    };
+    match result {
         -1 => Err(fail(Fault::system("recv", errno()))),
         _ => Ok(()),
     }
@@ -69,9 +78,20 @@ pub fn sleep_for_message(fd: c_int) -> Result<(), c_int> {
 /// # Safety
 ///
 /// `msg` is readable for `len` bytes.
-pub unsafe fn send_plainly(fd: c_int, msg: *const c_void, len: usize) -> Result<(), c_int> {
+pub unsafe fn send_plainly(
+    fd: c_int,
+    what: Descriptor,
+    msg: *const c_void,
+    len: usize,
+) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
-    match unsafe { send(fd, msg, len, libc::MSG_NOSIGNAL) } {
+    let result = unsafe {
+        match what {
+            Descriptor::Socket => send(fd, msg, len, libc::MSG_NOSIGNAL),
+            Descriptor::Device => write(fd, msg, len),
+        }
+    };
+    match result {
         -1 => Err(fail(crate::foreign::send_fault(fd, len, errno()))),
         _ => Ok(()),
     }

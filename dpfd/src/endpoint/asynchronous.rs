@@ -1,8 +1,8 @@
 //! Endpoints in tokio's runtime (feature `tokio`).
 //!
 //! Receiving waits for the descriptor to be readable, which it is if and only if a message is there. Sending
-//! waits for it to be writable, and for news of the service where the descriptor does not tell
-//! ([`crate::driver::user::nap`]). No call waits on the runtime's thread.
+//! waits for it to be writable, and, with the user-space driver, for news of the service where the descriptor does
+//! not tell ([`crate::driver::user::nap`]). No call waits on the runtime's thread.
 
 use std::future::{poll_fn, Future};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -14,7 +14,9 @@ use tokio::task::coop::consume_budget;
 
 use super::{Endpoint, Message};
 use crate::addr::{Addr, Dpid};
+use crate::driver::user::inner::Inner;
 use crate::driver::user::nap::{Sending, Until};
+use crate::driver::{kernel, Served};
 use crate::error::{Error, Result};
 
 /// An endpoint whose calls are futures.
@@ -266,9 +268,42 @@ impl AsyncEndpoint {
 
     async fn deliver(&self, to: Option<Addr>, message: &[u8]) -> Result<()> {
         consume_budget().await;
-        let endpoint = self.get_ref();
-        let fd = endpoint.own_fd()?;
-        let mut sending = Sending::new(&endpoint.inner, to, message);
+        match &self.get_ref().served {
+            Served::User(inner) => self.deliver_by_library(inner, to, message).await,
+            Served::Kernel(inner) => self.deliver_by_kernel(inner, to, message).await,
+        }
+    }
+
+    /// The descriptor tells of room for what was refused, whoever was refused on it last.
+    async fn deliver_by_kernel(
+        &self,
+        inner: &kernel::Inner,
+        to: Option<Addr>,
+        message: &[u8],
+    ) -> Result<()> {
+        let fd = self.get_ref().own_fd()?;
+        // The target of the moment in which it is first tried.
+        let mut to = to;
+        let mut writable = None;
+        loop {
+            match inner.send_now(fd, to, message) {
+                Err(Error::WouldBlock) => {}
+                Err(Error::Interrupted) => continue,
+                done => return done,
+            }
+            if to.is_none() {
+                to = Some(inner.stat(fd).target);
+            }
+            if let Some(mut writable) = writable.take() {
+                AsyncFdReadyGuard::clear_ready(&mut writable);
+            }
+            writable = Some(self.fd.writable().await.map_err(Error::io("epoll_wait"))?);
+        }
+    }
+
+    async fn deliver_by_library(&self, inner: &Inner, to: Option<Addr>, message: &[u8]) -> Result<()> {
+        let fd = self.get_ref().own_fd()?;
+        let mut sending = Sending::new(inner, to, message);
         let mut stuck = sending.attempt(fd)?;
         while let Some(until) = stuck {
             let writable = self.news(&mut sending, until).await?;
@@ -327,10 +362,13 @@ impl AsyncEndpoint {
     /// # }
     /// ```
     pub async fn recv(&self) -> Result<Message<'_>> {
-        self.receive(|endpoint| match endpoint.inner.recv_or_sleep(endpoint.own_fd()?) {
-            Ok(Some(got)) => Ok(Some(Message::new(&endpoint.inner, got))),
-            Ok(None) | Err(Error::WouldBlock) => Ok(None),
-            Err(e) => Err(e),
+        self.receive(|endpoint| {
+            let fd = endpoint.own_fd()?;
+            match endpoint.served.recv_or_sleep(fd) {
+                Ok(got) => Ok(got.map(|got| Message::new(&endpoint.served, fd, got))),
+                Err(Error::WouldBlock) => Ok(None),
+                Err(e) => Err(e),
+            }
         })
         .await
     }
@@ -359,7 +397,7 @@ impl AsyncEndpoint {
     /// # }
     /// ```
     pub async fn read(&self, into: &mut [u8]) -> Result<usize> {
-        self.receive(|endpoint| endpoint.inner.read_now(endpoint.own_fd()?, into)).await
+        self.receive(|endpoint| endpoint.served.read_now(endpoint.own_fd()?, into)).await
     }
 
     async fn receive<'a, T>(&'a self, mut look: impl FnMut(&'a Endpoint) -> Result<Option<T>>) -> Result<T> {

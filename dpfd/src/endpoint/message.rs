@@ -1,24 +1,26 @@
 //! A received message: a guard that borrows the pool.
 
 use core::fmt;
+use std::os::fd::RawFd;
 
 use crate::addr::Addr;
-use crate::driver::user::inner::Inner;
+use crate::driver::Served;
 use crate::pool::tokens::Got;
 
 /// A message where it arrived. Dropping it releases it.
 ///
-/// Its memory is shared with its sender, who is another process: a hostile one could change the bytes while they
-/// are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the sender
-/// ([`Message::as_slice`]).
+/// With the user-space driver its memory is shared with its sender, who is another process: a hostile one could change
+/// the bytes while they are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the
+/// sender ([`Message::as_slice`]). With the kernel driver nobody but the kernel can write there.
 pub struct Message<'a> {
-    endpoint: &'a Inner,
+    endpoint: &'a Served,
+    fd: RawFd,
     got: Got,
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(endpoint: &'a Inner, got: Got) -> Message<'a> {
-        Message { endpoint, got }
+    pub(super) fn new(endpoint: &'a Served, fd: RawFd, got: Got) -> Message<'a> {
+        Message { endpoint, fd, got }
     }
 
     /// Bytes, 0 to 16777216.
@@ -147,6 +149,6 @@ impl fmt::Debug for Message<'_> {
 
 impl Drop for Message<'_> {
     fn drop(&mut self) {
-        self.endpoint.release(self.got.number);
+        self.endpoint.release(self.fd, self.got.number);
     }
 }

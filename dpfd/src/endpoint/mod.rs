@@ -26,17 +26,12 @@ mod asynchronous;
 mod message;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
-use crate::driver::user::inner::{Inner, MAX_MESSAGE};
-use crate::driver::user::link::plain_limit;
-use crate::driver::user::process::Process;
-use crate::driver::Driver;
+use crate::driver::{self, Driver, Served};
 use crate::error::{Error, Result};
 use crate::sys::process;
 
@@ -44,7 +39,7 @@ use crate::sys::process;
 #[derive(Debug)]
 pub struct Endpoint {
     fd: OwnedFd,
-    inner: Arc<Inner>,
+    served: Served,
 }
 
 /// Counters and limits of an endpoint (`dp_stat`).
@@ -87,12 +82,17 @@ impl Endpoint {
     /// Opens endpoint `dpid` on this node; 0 takes any free number. The descriptor is close-on-exec and waits;
     /// fcntl(2) changes both.
     ///
-    /// Two descriptors, about 1 KiB, and a dozen system calls; the first endpoint of a process starts a thread, which
-    /// sleeps unless it is needed.
+    /// The kernel driver serves it where /dev/dp can be opened, else this library; the environment's `DP_DRIVER`, `user` or
+    /// `kernel`, decides otherwise. Both do the same, but endpoints of one do not reach those of the other.
+    ///
+    /// On the kernel driver: a descriptor, three system calls, and a pool of 128 KiB. On the library's: two descriptors,
+    /// about 1 KiB, and a dozen system calls; the first endpoint of a process starts a thread, which sleeps unless it is
+    /// needed.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::Folder`]; EMFILE.
+    /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::Folder`], [`Error::NoKernelDriver`],
+    /// [`Error::BadDriver`], [`Error::PoolMemory`]; EMFILE.
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -105,7 +105,8 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn open(dpid: Dpid) -> Result<Endpoint> {
-        Endpoint::open_on(Driver::default(), dpid)
+        let (fd, served) = driver::open(None, dpid)?;
+        Ok(Endpoint { fd, served })
     }
 
     /// Opens an endpoint that this driver serves.
@@ -124,19 +125,28 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn open_on(driver: Driver, dpid: Dpid) -> Result<Endpoint> {
-        match driver {
-            Driver::User => {
-                let (fd, inner) = Process::current()?.open(dpid)?;
-                Ok(Endpoint { fd, inner })
-            }
-        }
+        let (fd, served) = driver::open(Some(driver), dpid)?;
+        Ok(Endpoint { fd, served })
+    }
+
+    /// Which driver serves it.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{driver::Driver, Endpoint};
+    /// let endpoint = Endpoint::open_on(Driver::User, 0)?;
+    /// assert_eq!(endpoint.driver().word(), "user");
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    pub fn driver(&self) -> Driver {
+        self.served.driver()
     }
 
     /// The descriptor, in the process that opened the endpoint. In a child of a fork it is there for plain reads and
     /// writes only: an edge has one sender and one receiver.
     #[inline(always)]
     fn own_fd(&self) -> Result<RawFd> {
-        if self.inner.generation == process::generation() {
+        if self.served.generation() == process::generation() {
             Ok(self.fd.as_raw_fd())
         } else {
             Err(Error::NotAnEndpoint(self.fd.as_raw_fd()))
@@ -153,7 +163,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn dpid(&self) -> Dpid {
-        self.inner.dpid
+        self.served.dpid()
     }
 
     /// Its address on this node. No system call.
@@ -166,7 +176,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn addr(&self) -> Addr {
-        Addr::local(self.inner.dpid)
+        Addr::local(self.served.dpid())
     }
 
     /// Sets the default destination; it need not exist yet. At most one system call; it does not wait.
@@ -186,7 +196,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn target(&self, to: Addr) -> Result<()> {
-        self.inner.set_target(self.own_fd()?, to)
+        self.served.set_target(self.own_fd()?, to)
     }
 
     /// Sends one message of up to 16 MiB to the target. Waits while there is no room, or no receiver yet, unless the
@@ -214,7 +224,7 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<()> {
-        self.inner.send(self.own_fd()?, None, message)
+        self.served.send(self.own_fd()?, None, message)
     }
 
     /// Sends one message to another destination than the target, at the same cost and one look into a table.
@@ -233,7 +243,7 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn send_to(&self, message: &[u8], to: Addr) -> Result<()> {
-        self.inner.send(self.own_fd()?, Some(to), message)
+        self.served.send(self.own_fd()?, Some(to), message)
     }
 
     /// The next message, in place. It is released when dropped; messages may be held and dropped in any order,
@@ -263,8 +273,8 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
-        let got = self.inner.recv(self.own_fd()?)?;
-        Ok(Message::new(&self.inner, got))
+        let fd = self.own_fd()?;
+        Ok(Message::new(&self.served, fd, self.served.recv(fd)?))
     }
 
     /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten. No
@@ -286,7 +296,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn release_oldest(&self, n: usize) -> Result<()> {
-        self.inner.release_oldest(n)
+        self.served.release_oldest(self.own_fd()?, n)
     }
 
     /// Gives the endpoint a pool of `bytes`, 4096 to 1073741824: a budget for all its senders. Without this call the
@@ -308,8 +318,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn pool(&self, bytes: usize) -> Result<()> {
-        self.own_fd()?;
-        self.inner.start_pool(Some(bytes)).map(|_| ())
+        self.served.start_pool(self.own_fd()?, Some(bytes)).map(drop)
     }
 
     /// Whether calls wait (the default). Two system calls; the same as O_NONBLOCK by fcntl(2), for all copies of the
@@ -348,8 +357,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn set_spin(&self, ns: u32) {
-        self.inner.max_spin.store(ns, Ordering::Relaxed);
-        self.inner.rx().spin = ns;
+        self.served.set_spin(ns);
     }
 
     /// Plain writes on the descriptor and [`Endpoint::send`] keep their order from the first on; each send costs a
@@ -364,7 +372,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn keep_order(&self) {
-        self.inner.keep_order();
+        self.served.keep_order();
     }
 
     /// Counters and limits. Two locks and a system call; grows with the number of destinations and senders.
@@ -380,36 +388,8 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn stat(&self) -> Stat {
-        stat(&self.inner)
+        self.served.stat(self.as_raw_fd())
     }
-}
-
-/// Counters and limits of an endpoint.
-pub fn stat(inner: &Inner) -> Stat {
-    let mut s = Stat { dpid: inner.dpid, max_message: MAX_MESSAGE, ..Stat::default() };
-    s.max_plain = plain_limit(&inner.back);
-    s.full = inner.full.load(Ordering::Relaxed);
-    s.sleeps = inner.sleeps.load(Ordering::Relaxed);
-    {
-        let tx = inner.tx();
-        s.target = tx.target.map_or(Addr::default(), |ix| tx.links[ix].to);
-        for link in &tx.links {
-            s.denied += usize::from(link.denied);
-            s.sent = (s.sent.0 + link.sent.0, s.sent.1 + link.sent.1);
-        }
-    }
-    {
-        let rx = inner.rx();
-        s.lent = rx.tokens.lent();
-        s.next_len = rx.tokens.next_len();
-        s.corrupt = rx.tokens.corrupt;
-        s.edges = rx.tokens.edges().count();
-        s.received = rx.tokens.taken();
-    }
-    if let Some(budget) = &inner.arrivals().budget {
-        (s.pool, s.pool_left) = (budget.size(), budget.left());
-    }
-    s
 }
 
 impl AsFd for Endpoint {

@@ -1,15 +1,15 @@
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
-use dpfd::driver::user::process::Process;
+use dpfd::driver::{self, Driver};
 
 use super::*;
 
 fn open() -> c_int {
     let folder = std::env::temp_dir().join(format!("dp-table-{}", std::process::id()));
     std::env::set_var("DP_RUNTIME_DIR", folder);
-    let (fd, inner) = Process::current().and_then(|p| p.open(0)).expect("an endpoint");
-    enter(fd, inner).unwrap_or_else(|e| panic!("{e}"))
+    let (fd, served) = driver::open(Some(Driver::User), 0).expect("an endpoint");
+    enter(fd, served).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn own(fd: c_int) -> Use {
@@ -52,14 +52,14 @@ fn a_number_leads_to_its_endpoint_until_that_is_over() {
     drop(copy);
 
     // Closed while it is in use: nobody drops it under the user.
-    let (shell, dpid) = (ptr::from_ref(first.shell), first.dpid);
+    let (shell, dpid) = (ptr::from_ref(first.shell), first.dpid());
     close(fd);
     assert!(matches!(find(fd, Way::Out), Err(Fault::NotOpen(_))));
     let end = Instant::now() + Duration::from_secs(10);
     while !first.shell.leaving.load(SeqCst) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(first.dpid, dpid);
+    assert_eq!(first.dpid(), dpid);
     assert!(list().free.is_empty());
     drop(first);
     assert!(shell_is_free(shell));

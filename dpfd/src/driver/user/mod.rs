@@ -24,6 +24,7 @@
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
 //! | [`list`] | what `dp ls` is told |
+//! | `stat` | counters and limits |
 
 pub mod inner;
 pub mod link;
@@ -36,3 +37,4 @@ pub mod recv;
 pub mod registry;
 pub mod send;
 pub mod service;
+mod stat;

@@ -1,0 +1,168 @@
+//! The messages of a mapped pool that the program has: taken in order, released in any, and the room of those that
+//! were released goes back to the kernel in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::error::{Error, Result};
+use crate::pool::tokens::{Got, Place};
+use crate::sys::device;
+use crate::sys::mapped::{Mapping, Ring, Token};
+
+/// The pool, seen by its receiver.
+#[derive(Debug)]
+pub struct Pool {
+    ring: Ring,
+    /// What it was asked to be, bytes.
+    pub size: usize,
+    /// The next token.
+    next: u64,
+    lent: VecDeque<Lent>,
+    /// The number of the first of them.
+    first: u64,
+    /// How many of them are not released: all but those behind one that is not.
+    open: usize,
+    /// Messages taken, and their bytes.
+    pub taken: (u64, u64),
+    /// Times something impossible was found.
+    pub corrupt: u64,
+}
+
+#[derive(Debug)]
+struct Lent {
+    /// The position behind it.
+    end: u64,
+    /// It lies apart; its memory goes back with the token.
+    apart: bool,
+    done: bool,
+}
+
+impl Pool {
+    /// `next`: the position of the first token that nobody has taken.
+    pub fn new(ring: Ring, size: usize, next: u64) -> Pool {
+        Pool { ring, size, next, lent: VecDeque::new(), first: 0, open: 0, taken: (0, 0), corrupt: 0 }
+    }
+
+    /// Whether something is there.
+    #[inline(always)]
+    pub fn waiting(&self) -> bool {
+        self.ring.is_there(self.next)
+    }
+
+    /// Messages lent.
+    pub fn lent(&self) -> usize {
+        self.open
+    }
+
+    /// Where the ring begins.
+    pub fn address(&self) -> *const u8 {
+        self.ring.memory().address(0)
+    }
+
+    /// Whether the endpoint is closed.
+    pub fn is_closed(&self) -> bool {
+        self.ring.is_closed()
+    }
+
+    /// The next message, lent from now on.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, where a message that lies apart cannot be mapped: it stays the next. [`Error::Meddled`].
+    #[inline(always)]
+    pub fn take(&mut self, fd: i32) -> Result<Option<Got>> {
+        loop {
+            let (token, (nid, dpid), end) = self.ring.look(self.next);
+            let (place, len, apart) = match token {
+                Token::Empty => return Ok(None),
+                Token::Message(at, len) => (Place::Mapped(self.ring.memory().clone(), at), len, false),
+                Token::Apart(offset, len) => (Place::Mapped(self.map(fd, offset, len)?, 0), len, true),
+                Token::Void => {
+                    self.step_over(fd, end);
+                    continue;
+                }
+                Token::Nonsense => return Err(self.nonsense()),
+            };
+            let number = self.first + self.lent.len() as u64;
+            self.lent.push_back(Lent { end, apart, done: false });
+            self.open += 1;
+            self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
+            self.next = end;
+            self.ring.set_taken(end);
+            return Ok(Some(Got { number, len, from: Addr { nid, dpid }, place }));
+        }
+    }
+
+    #[cold]
+    fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Arc<Mapping>> {
+        Mapping::apart(fd, offset, len).map(Arc::new).map_err(|e| match e.raw_os_error() {
+            // The kernel knows no such message: its token was read where there is none.
+            None | Some(libc::EINVAL) => self.nonsense(),
+            Some(libc::EBADF | libc::ENODEV | libc::ENXIO) => Error::NotAnEndpoint(fd),
+            Some(errno) => Error::System { call: "mmap", errno },
+        })
+    }
+
+    #[cold]
+    fn nonsense(&mut self) -> Error {
+        self.corrupt += 1;
+        Error::Meddled
+    }
+
+    /// A sender gave up here. The place goes back with the message before it.
+    #[cold]
+    fn step_over(&mut self, fd: i32, end: u64) {
+        self.next = end;
+        self.ring.set_taken(end);
+        match self.lent.back_mut() {
+            Some(last) => last.end = end,
+            None => self.give_back(fd, end, false),
+        }
+    }
+
+    /// Releases one message.
+    #[inline(always)]
+    pub fn release(&mut self, fd: i32, number: u64) {
+        let at = number.wrapping_sub(self.first) as usize;
+        let Some(lent) = self.lent.get_mut(at).filter(|lent| !lent.done) else { return };
+        lent.done = true;
+        self.open -= 1;
+        if at == 0 {
+            self.advance(fd);
+        }
+    }
+
+    /// Releases the `n` oldest that are lent; false, and none is, if there are not so many.
+    pub fn release_oldest(&mut self, fd: i32, n: usize) -> bool {
+        if n > self.open {
+            return false;
+        }
+        self.lent.iter_mut().filter(|lent| !lent.done).take(n).for_each(|lent| lent.done = true);
+        self.open -= n;
+        self.advance(fd);
+        true
+    }
+
+    /// Gives back what is released before everything that is not.
+    #[inline(always)]
+    fn advance(&mut self, fd: i32) {
+        let (mut end, mut apart) = (None, false);
+        while let Some(lent) = self.lent.front().filter(|lent| lent.done) {
+            (end, apart) = (Some(lent.end), apart | lent.apart);
+            self.lent.pop_front();
+            self.first += 1;
+        }
+        if let Some(end) = end {
+            self.give_back(fd, end, apart);
+        }
+    }
+
+    #[inline(always)]
+    fn give_back(&self, fd: i32, end: u64, apart: bool) {
+        if self.ring.set_released(end) || apart {
+            // Senders wait, or memory of its own is to go at once. If the descriptor is closed by now, nobody does.
+            let _ = device::look_again(fd);
+        }
+    }
+}

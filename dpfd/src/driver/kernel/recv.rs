@@ -1,0 +1,202 @@
+//! Receiving: in place, without a system call while messages are there; or as read(2) does.
+//!
+//! poll(2) needs nothing from us: the kernel sees in the control page which token comes next, and whether it is there.
+
+use std::sync::atomic::Ordering;
+use std::sync::MutexGuard;
+
+use super::inner::{many_cpus, Inner, Rx};
+use super::lent::Pool;
+use crate::error::{Error, Result};
+use crate::pool::budget::DEFAULT_POOL;
+use crate::pool::tokens::Got;
+use crate::sys::mapped::Ring;
+use crate::sys::{device, process, raw};
+
+impl Inner {
+    /// `dp_read`: the next message, lent until it is released.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::NotAnEndpoint`], [`Error::Meddled`]; ENOMEM: the
+    /// message stays.
+    #[inline]
+    pub fn recv(&self, fd: i32) -> Result<Got> {
+        loop {
+            if let Some(got) = self.recv_or_sleep(fd)? {
+                return Ok(got);
+            }
+            device::await_message(fd).map_err(|errno| failed(fd, "read", errno))?;
+        }
+    }
+
+    /// The same up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
+    /// waits until the descriptor is readable; nothing is held meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`], without [`Error::WouldBlock`].
+    #[inline]
+    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
+        let mut rx = self.rx();
+        match rx.take(fd)? {
+            None => self.look_longer(rx, fd),
+            got => Ok(got),
+        }
+    }
+
+    #[cold]
+    fn look_longer(&self, mut rx: MutexGuard<'_, Rx>, fd: i32) -> Result<Option<Got>> {
+        if rx.pool.is_none() {
+            self.start_pool_under(&mut rx, fd, None)?;
+        }
+        // Woken for nothing: another thread was quicker, or the number has come to mean something else.
+        if rx.slept && !self.is_behind(fd) {
+            return Err(Error::NotAnEndpoint(fd));
+        }
+        self.look_a_while(&mut rx, fd);
+        let got = rx.take(fd)?;
+        if got.is_none() {
+            rx.slept = true;
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(got)
+    }
+
+    /// Looks for as long as it paid lately, if the caller waits at all.
+    fn look_a_while(&self, rx: &mut Rx, fd: i32) {
+        let longest = self.max_spin.load(Ordering::Relaxed);
+        let budget = rx.spin.min(longest);
+        if longest == 0 || !many_cpus() {
+            return;
+        }
+        if budget == 0 {
+            rx.spin = longest / 16; // traffic changes: the next time
+            return;
+        }
+        let Some(pool) = rx.pool.as_ref().filter(|_| !raw::is_nonblocking(fd)) else { return };
+        let end = process::now() + u64::from(budget);
+        let hit = loop {
+            let hit = (0..64).any(|_| {
+                crate::sync::relax();
+                pool.waiting()
+            });
+            if hit || process::now() >= end {
+                break hit;
+            }
+        };
+        let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
+        rx.spin = if next < 500 { 0 } else { next };
+    }
+
+    /// Reading in place, one way. `size` None: the usual size, if it does not read in place yet. How large the pool is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadPool`], [`Error::HasPool`], [`Error::PoolMemory`], [`Error::NotAnEndpoint`]; ENOMEM.
+    pub fn start_pool(&self, fd: i32, size: Option<usize>) -> Result<usize> {
+        self.start_pool_under(&mut self.rx(), fd, size)
+    }
+
+    fn start_pool_under(&self, rx: &mut Rx, fd: i32, size: Option<usize>) -> Result<usize> {
+        if let Some(pool) = &rx.pool {
+            return match size {
+                Some(n) if n != pool.size => Err(Error::HasPool(pool.size)),
+                _ => Ok(pool.size),
+            };
+        }
+        let want = size.unwrap_or(DEFAULT_POOL);
+        if !(dp_abi::POOL_MIN as usize..=dp_abi::POOL_MAX as usize).contains(&want) {
+            return Err(Error::BadPool(want));
+        }
+        let info = match device::pool(fd, want) {
+            // Another process that holds the endpoint was first.
+            Err(libc::EBUSY) if size.is_none() => device::pool(fd, 0),
+            Err(libc::EBUSY) => {
+                return Err(Error::HasPool(device::stat(fd).map_or(0, |stat| stat.pool as usize)))
+            }
+            Err(libc::ENOMEM) => return Err(Error::PoolMemory(want)),
+            other => other,
+        };
+        let info = info.map_err(|errno| failed(fd, "DP_IOC_POOL", errno))?;
+        let ring = Ring::map(fd, info.ring).map_err(Error::io("mmap"))?;
+        rx.pool = Some(Pool::new(ring, info.size as usize, info.taken));
+        Ok(info.size as usize)
+    }
+
+    /// The next message, copied as far as `into` has room, the rest is discarded; of a descriptor that does not wait.
+    /// The endpoint stays in the mode it is in. None: there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAnEndpoint`]; those of read(2).
+    pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
+        // Held meanwhile: the endpoint cannot go over to reading in place between the look and the read.
+        let mut rx = self.rx();
+        if rx.pool.is_some() {
+            let Some(got) = rx.take(fd)? else { return Ok(None) };
+            let n = got.copy_to(into);
+            self.release_under(&mut rx, fd, got.number);
+            return Ok(Some(n));
+        }
+        // Whoever has no room wants no byte, but one message less.
+        let mut nothing = [0];
+        let room = if into.is_empty() { &mut nothing[..] } else { &mut *into };
+        match device::read(fd, room) {
+            Ok(n) => Ok(Some(n.min(into.len()))),
+            Err(libc::EAGAIN) => Ok(None),
+            Err(errno) => Err(failed(fd, "read", errno)),
+        }
+    }
+
+    /// Releases one message.
+    #[inline]
+    pub fn release(&self, fd: i32, number: u64) {
+        self.release_under(&mut self.rx(), fd, number);
+    }
+
+    #[inline(always)]
+    fn release_under(&self, rx: &mut Rx, fd: i32, number: u64) {
+        // A child of a fork has its parent's guards, and the control page is one for both.
+        if let (true, Some(pool)) = (self.generation == process::generation(), &mut rx.pool) {
+            pool.release(fd, number);
+        }
+    }
+
+    /// `dp_fsync`: releases the `n` oldest messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotLent`].
+    pub fn release_oldest(&self, fd: i32, n: usize) -> Result<()> {
+        let mut rx = self.rx();
+        let released = match &mut rx.pool {
+            Some(pool) => pool.release_oldest(fd, n),
+            None => n == 0,
+        };
+        if released {
+            return Ok(());
+        }
+        Err(Error::NotLent { asked: n, lent: rx.pool.as_ref().map_or(0, Pool::lent) })
+    }
+}
+
+impl Rx {
+    #[inline(always)]
+    fn take(&mut self, fd: i32) -> Result<Option<Got>> {
+        let Some(pool) = &mut self.pool else { return Ok(None) };
+        let got = pool.take(fd)?;
+        if let Some(got) = &got {
+            (self.peer, self.slept) = (got.from, false);
+        }
+        Ok(got)
+    }
+}
+
+#[cold]
+fn failed(fd: i32, call: &'static str, errno: i32) -> Error {
+    match errno {
+        libc::EBADF | libc::ENOTTY | libc::ENXIO => Error::NotAnEndpoint(fd),
+        errno => Error::system(call)(errno),
+    }
+}

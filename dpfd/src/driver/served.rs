@@ -1,0 +1,228 @@
+//! An endpoint of whichever driver: every call asks once which one it is.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{kernel, user, Driver};
+use crate::addr::{Addr, Dpid};
+use crate::endpoint::Stat;
+use crate::error::Result;
+use crate::pool::tokens::Got;
+
+/// An endpoint, without its descriptor: that is named in every call.
+#[derive(Debug, Clone)]
+pub enum Served {
+    /// By the library.
+    User(Arc<user::inner::Inner>),
+    /// By the kernel.
+    Kernel(Arc<kernel::Inner>),
+}
+
+use Served::{Kernel, User};
+
+impl Served {
+    /// By whom.
+    pub fn driver(&self) -> Driver {
+        match self {
+            User(_) => Driver::User,
+            Kernel(_) => Driver::Kernel,
+        }
+    }
+
+    /// Its number.
+    pub fn dpid(&self) -> Dpid {
+        match self {
+            User(inner) => inner.dpid,
+            Kernel(inner) => inner.dpid,
+        }
+    }
+
+    /// The process that opened it, as forks are counted.
+    #[inline(always)]
+    pub fn generation(&self) -> u32 {
+        match self {
+            User(inner) => inner.generation,
+            Kernel(inner) => inner.generation,
+        }
+    }
+
+    /// Sets the default destination.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::target`].
+    pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
+        match self {
+            User(inner) => inner.set_target(fd, to),
+            Kernel(inner) => inner.set_target(fd, to),
+        }
+    }
+
+    /// Sends one message, to the target or elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::send_to`].
+    #[inline(always)]
+    pub fn send(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
+        match self {
+            User(inner) => inner.send(fd, to, message),
+            Kernel(inner) => inner.send(fd, to, message),
+        }
+    }
+
+    /// The same, but a wait ends with [`crate::Error::WouldBlock`] after about `patience`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Served::send`].
+    #[inline(always)]
+    pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
+        match self {
+            User(inner) => inner.send_for(patience, fd, to, message),
+            Kernel(inner) => inner.send_for(patience, fd, to, message),
+        }
+    }
+
+    /// The next message, lent until it is released.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    #[inline(always)]
+    pub fn recv(&self, fd: i32) -> Result<Got> {
+        match self {
+            User(inner) => inner.recv(fd),
+            Kernel(inner) => inner.recv(fd),
+        }
+    }
+
+    /// The same up to where it would sleep. None: the caller sleeps until the descriptor is readable, and calls again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Served::recv`].
+    #[inline(always)]
+    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
+        match self {
+            User(inner) => inner.recv_or_sleep(fd),
+            Kernel(inner) => inner.recv_or_sleep(fd),
+        }
+    }
+
+    /// The next message, copied, as read(2) does; the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Closed`], [`crate::Error::NotAnEndpoint`]; those of read(2).
+    pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
+        match self {
+            User(inner) => inner.read_now(fd, into),
+            Kernel(inner) => inner.read_now(fd, into),
+        }
+    }
+
+    /// Releases one message.
+    #[inline(always)]
+    pub fn release(&self, fd: i32, number: u64) {
+        match self {
+            User(inner) => inner.release(number),
+            Kernel(inner) => inner.release(fd, number),
+        }
+    }
+
+    /// Releases the `n` oldest messages.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::NotLent`].
+    pub fn release_oldest(&self, fd: i32, n: usize) -> Result<()> {
+        match self {
+            User(inner) => inner.release_oldest(n),
+            Kernel(inner) => inner.release_oldest(fd, n),
+        }
+    }
+
+    /// Gives it its pool: of this size, or of the usual one if it has none yet. How large it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::pool`].
+    pub fn start_pool(&self, fd: i32, size: Option<usize>) -> Result<usize> {
+        match self {
+            User(inner) => inner.start_pool(size),
+            Kernel(inner) => inner.start_pool(fd, size),
+        }
+    }
+
+    /// Where the pool is, if it has one address.
+    pub fn pool_address(&self) -> *const u8 {
+        match self {
+            // Each edge is a mapping of its own.
+            User(_) => core::ptr::null(),
+            Kernel(inner) => inner.pool_address(),
+        }
+    }
+
+    /// How long a receive looks before it sleeps, at most, ns.
+    pub fn set_spin(&self, ns: u32) {
+        match self {
+            User(inner) => {
+                inner.max_spin.store(ns, Ordering::Relaxed);
+                inner.rx().spin = ns;
+            }
+            Kernel(inner) => inner.set_spin(ns),
+        }
+    }
+
+    /// The same, asked.
+    pub fn spin(&self) -> u32 {
+        match self {
+            User(inner) => inner.max_spin.load(Ordering::Relaxed),
+            Kernel(inner) => inner.max_spin.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Plain writes and sends keep their order from the first on.
+    pub fn keep_order(&self) {
+        match self {
+            User(inner) => inner.keep_order(),
+            // They always do: both are the kernel's.
+            Kernel(_) => {}
+        }
+    }
+
+    /// Who sent the message read last.
+    pub fn peer(&self) -> Addr {
+        match self {
+            User(inner) => inner.rx().peer,
+            Kernel(inner) => inner.peer(),
+        }
+    }
+
+    /// Whether it is known that every descriptor of it was closed.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            User(inner) => inner.is_closed(),
+            Kernel(inner) => inner.is_closed(),
+        }
+    }
+
+    /// Whether calls on it are over, as far as one load tells.
+    #[inline(always)]
+    pub fn is_retired(&self) -> bool {
+        match self {
+            User(inner) => inner.retired.load(Ordering::Relaxed),
+            Kernel(_) => false,
+        }
+    }
+
+    /// Counters and limits.
+    pub fn stat(&self, fd: i32) -> Stat {
+        match self {
+            User(inner) => inner.stat(),
+            Kernel(inner) => inner.stat(fd),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What an endpoint tells of itself.
+
+use std::sync::atomic::Ordering;
+
+use super::inner::{Inner, MAX_MESSAGE};
+use super::link::plain_limit;
+use crate::addr::Addr;
+use crate::endpoint::Stat;
+
+impl Inner {
+    /// Counters and limits.
+    pub fn stat(&self) -> Stat {
+        let mut s = Stat { dpid: self.dpid, max_message: MAX_MESSAGE, ..Stat::default() };
+        s.max_plain = plain_limit(&self.back);
+        s.full = self.full.load(Ordering::Relaxed);
+        s.sleeps = self.sleeps.load(Ordering::Relaxed);
+        {
+            let tx = self.tx();
+            s.target = tx.target.map_or(Addr::default(), |ix| tx.links[ix].to);
+            for link in &tx.links {
+                s.denied += usize::from(link.denied);
+                s.sent = (s.sent.0 + link.sent.0, s.sent.1 + link.sent.1);
+            }
+        }
+        {
+            let rx = self.rx();
+            s.lent = rx.tokens.lent();
+            s.next_len = rx.tokens.next_len();
+            s.corrupt = rx.tokens.corrupt;
+            s.edges = rx.tokens.edges().count();
+            s.received = rx.tokens.taken();
+        }
+        if let Some(budget) = &self.arrivals().budget {
+            (s.pool, s.pool_left) = (budget.size(), budget.left());
+        }
+        s
+    }
+}
