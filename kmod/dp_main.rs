@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `abi/` | numbers and layouts, shared with user space |
 //! | `file.rs`, `ioctl.rs` | the calls on an open file |
-//! | `endpoint.rs` | the sending side, and what poll(2) says |
+//! | `endpoint.rs` | sending, receiving, and what poll(2) says |
+//! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
 //! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
 //! | `table.rs` | the endpoints of a network namespace by number |
@@ -39,6 +40,8 @@ mod memory;
 mod pool;
 mod positions;
 mod ring;
+mod sender;
+mod source;
 mod table;
 mod wait;
 

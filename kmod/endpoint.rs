@@ -6,7 +6,6 @@ use kernel::{
     bindings,
     iov::{IovIterDest, IovIterSource},
     new_mutex,
-    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -18,17 +17,13 @@ use kernel::{
 use crate::{
     abi::{self, DPID_FREE, DPID_MAX, MESSAGE_MAX, POOL_MAX, POOL_MIN},
     glue,
-    memory::Area,
-    pool::{Claim, Next, Pool, Reservation},
+    pool::{Claim, Next, Pool},
     positions::Refused,
+    sender::{Refusal, Tx},
+    source::Source,
     table::Table,
     wait::{full_barrier, Relay, WaitQueue},
 };
-
-/// Unopened numbers that one endpoint leaves messages for, at most.
-const PARKED_MAX: usize = 16;
-/// Destinations with a refused message whose room is told, beside the last, at most.
-const EARLIER_MAX: usize = 64;
 
 /// Open files so far.
 static SERIAL: Atomic<u64> = Atomic::new(0);
@@ -47,49 +42,6 @@ pub(crate) struct Endpoint {
     relay: Relay,
 }
 
-/// The sending side.
-struct Tx {
-    target: Option<u32>,
-    /// The pool that was sent to last, so that most messages find theirs without a search.
-    route: Option<Arc<Pool>>,
-    /// What was refused last: poll(2) is about that.
-    refused: Option<Refusal>,
-    waits_at: Option<Arc<WaitQueue>>,
-    /// What was refused before that for other destinations: several may send on one endpoint.
-    earlier: KVec<Earlier>,
-    /// Unopened numbers that were sent to.
-    parked: KVec<Parked>,
-    /// Messages left for numbers that another user opened then.
-    lost: u64,
-    sent: u64,
-    sent_bytes: u64,
-    full: u64,
-}
-
-/// A message that was not sent for want of room.
-#[derive(Clone, Copy)]
-struct Refusal {
-    dpid: u32,
-    len: u64,
-    /// Not even a pool could be had, when so many numbers had been opened.
-    homeless: Option<u64>,
-}
-
-/// A message that was refused before another one was; whoever sent it waits for poll(2) to tell, too.
-struct Earlier {
-    refusal: Refusal,
-    /// poll(2) has told that there is room: over with the next refusal.
-    told: bool,
-    waits_at: Arc<WaitQueue>,
-    relay: Pin<KBox<Relay>>,
-}
-
-/// An unopened number, and how many messages were left for it.
-struct Parked {
-    pool: Arc<Pool>,
-    messages: u64,
-}
-
 /// Where to wait for room.
 enum Wait {
     Pool(Arc<Pool>),
@@ -97,36 +49,15 @@ enum Wait {
     Opening(u64),
 }
 
-/// Where a message is copied from.
-enum Source<'a, 'b> {
-    Iter(&'a mut IovIterSource<'b>),
-    /// In the kernel already, because a page of it was missing.
-    Copy(KVVec<u8>),
-    /// In memory of its own, because the pool has no room for it ever.
-    Apart(Arc<Area>),
-}
-
 impl Endpoint {
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let tx = Tx {
-            target: None,
-            route: None,
-            refused: None,
-            waits_at: None,
-            earlier: KVec::new(),
-            parked: KVec::new(),
-            lost: 0,
-            sent: 0,
-            sent_bytes: 0,
-            full: 0,
-        };
         Arc::pin_init(
             pin_init!(Self {
                 table: Table::of_this_process(),
                 uid: Kuid::current_euid().into_raw().val,
                 serial: SERIAL.fetch_add(1, Relaxed) + 1,
                 pool: SetOnce::new(),
-                tx <- new_mutex!(tx),
+                tx <- new_mutex!(Tx::new()),
                 relay <- Relay::new(),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -215,7 +146,7 @@ impl Endpoint {
                         }
                         tx.sent += 1;
                         tx.sent_bytes += len as u64;
-                        self.accepted(&mut tx, dpid);
+                        Self::accepted(own, &mut tx, dpid);
                         return Ok(len);
                     }
                     Err(Refused::Apart) => {
@@ -233,7 +164,7 @@ impl Endpoint {
             tx.full += 1;
             if nowait {
                 let homeless = if let Wait::Opening(openings) = wait { Some(openings) } else { None };
-                self.refuse(&mut tx, Refusal { dpid, len: len as u64, homeless });
+                Self::refuse(own, &mut tx, Refusal { dpid, len: len as u64, homeless });
                 if self.writable_for_last(&mut tx) {
                     continue;
                 }
@@ -252,7 +183,7 @@ impl Endpoint {
     /// Takes the next message.
     pub(crate) fn receive(&self, nowait: bool, out: &mut IovIterDest<'_>) -> Result<usize> {
         let pool = self.pool()?;
-        if out.len() == 0 {
+        if out.is_empty() {
             return Self::wait_in_place(pool, nowait);
         }
         let next = match pool.claim() {
@@ -311,20 +242,20 @@ impl Endpoint {
     }
 
     /// A message was refused. The last one may be another sender's, who wants to be told, too.
-    fn refuse(&self, tx: &mut Tx, refusal: Refusal) {
+    fn refuse(pool: &Pool, tx: &mut Tx, refusal: Refusal) {
         tx.earlier.retain(|e| !e.told && e.refusal.dpid != refusal.dpid);
         if tx.refused.is_some_and(|last| last.dpid != refusal.dpid) {
-            tx.set_last_aside(self);
+            tx.set_last_aside(&pool.readers);
         }
         tx.refused = Some(refusal);
     }
 
     /// A message was sent: if one to that destination was refused, nobody waits for its room any longer.
-    fn accepted(&self, tx: &mut Tx, dpid: u32) {
+    fn accepted(pool: &Pool, tx: &mut Tx, dpid: u32) {
         match tx.refused {
             Some(last) if last.dpid == dpid => tx.refused = None,
             // poll(2) is about what is sent now.
-            Some(_) => tx.set_last_aside(self),
+            Some(_) => tx.set_last_aside(&pool.readers),
             None => {}
         }
         if !tx.earlier.is_empty() {
@@ -439,146 +370,6 @@ impl PinnedDrop for Endpoint {
         for parked in core::mem::take(&mut tx.parked) {
             self.table.sender_left(&parked.pool);
         }
-    }
-}
-
-impl Tx {
-    /// Whether messages may be left at one more unopened number.
-    fn may_park(&mut self) -> bool {
-        if self.parked.len() >= PARKED_MAX {
-            (_, self.lost) = self.undelivered();
-            self.parked.retain(|p| !p.pool.is_opened() && !p.pool.is_closed());
-        }
-        self.parked.len() < PARKED_MAX
-    }
-
-    /// Remembers an unopened number; false if there are too many.
-    fn keep(&mut self, pool: &Arc<Pool>) -> Result<bool> {
-        if self.parked.iter().any(|p| Arc::ptr_eq(&p.pool, pool)) {
-            return Ok(true);
-        }
-        if !self.may_park() {
-            return Ok(false);
-        }
-        self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?;
-        pool.keepers(1);
-        Ok(true)
-    }
-
-    /// One more message for a number that nobody has opened.
-    fn count_parked(&mut self, dpid: u32) {
-        // The last of them: one before it was opened by now, or is closed.
-        if let Some(parked) = self.parked.iter_mut().rev().find(|p| p.pool.dpid == dpid) {
-            parked.messages += 1;
-        }
-    }
-
-    /// Messages for numbers that nobody has opened, and for those that another user opened.
-    fn undelivered(&self) -> (u64, u64) {
-        let mut sum = (0, self.lost);
-        for p in self.parked.iter().filter(|p| !p.pool.is_opened()) {
-            let which = if p.pool.is_closed() { &mut sum.1 } else { &mut sum.0 };
-            *which += p.messages;
-        }
-        sum
-    }
-
-    /// Whoever sent what was refused last is told of room with the others. Without memory for that, it stays the last.
-    #[cold]
-    fn set_last_aside(&mut self, of: &Endpoint) {
-        let (Some(refusal), Some(waits_at), Ok(pool)) = (self.refused, &self.waits_at, of.pool()) else {
-            return;
-        };
-        let waits_at = waits_at.clone();
-        if self.earlier.len() >= EARLIER_MAX {
-            let _oldest = self.earlier.remove(0);
-        }
-        let Ok(relay) = KBox::pin_init(Relay::new(), GFP_KERNEL) else { return };
-        if self.earlier.reserve(1, GFP_KERNEL).is_err() {
-            return;
-        }
-        // SAFETY: on no queue yet; dropped before the endpoint goes, which holds the pool as long. The queue is held
-        // beside it.
-        unsafe {
-            relay.aim(&pool.readers);
-            relay.attach(&waits_at);
-        }
-        // There is room for it.
-        if self.earlier.push(Earlier { refusal, told: false, waits_at, relay }, GFP_KERNEL).is_ok() {
-            self.refused = None;
-        }
-    }
-}
-
-impl Drop for Earlier {
-    fn drop(&mut self) {
-        // SAFETY: it is on this queue or on none.
-        unsafe { self.relay.detach(&self.waits_at) };
-    }
-}
-
-impl<'a, 'b> Source<'a, 'b> {
-    /// False: a page is missing.
-    fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
-        let (to, len) = (place.spot.message(), place.spot.len as usize);
-        match self {
-            Source::Iter(iter) => {
-                // SAFETY: the place is reserved and has `len` bytes.
-                let copied = unsafe { glue::dp_glue_copy_in(to.cast(), len, iter.as_raw()) };
-                if copied != len {
-                    // SAFETY: as many as were just taken.
-                    unsafe { iter.revert(copied) };
-                }
-                copied == len
-            }
-            Source::Copy(bytes) => {
-                // SAFETY: as above; the copy has `len` bytes.
-                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
-                true
-            }
-            Source::Apart(area) => {
-                // SAFETY: as above; the area has `len` bytes. The pool has grown meanwhile.
-                unsafe { to.copy_from_nonoverlapping(area.base(), len) };
-                true
-            }
-        }
-    }
-
-    fn area(&self) -> Option<&Arc<Area>> {
-        if let Source::Apart(area) = self {
-            Some(area)
-        } else {
-            None
-        }
-    }
-
-    /// The message, in memory that can be kept as it is.
-    fn put_apart(mut self, len: usize) -> Result<Self> {
-        let area = Area::new(len.next_multiple_of(PAGE_SIZE), 1)?;
-        let to = area.base();
-        match &mut self {
-            Source::Iter(iter) => {
-                // SAFETY: the area has `len` bytes, and nobody else knows of it.
-                let to = unsafe { core::slice::from_raw_parts_mut(to.cast(), len) };
-                if iter.copy_from_iter_raw(to).len() < len {
-                    return Err(EFAULT);
-                }
-            }
-            // SAFETY: both have `len` bytes.
-            Source::Copy(bytes) => unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) },
-            Source::Apart(_) => return Err(EIO),
-        }
-        Ok(Source::Apart(Arc::new(area, GFP_KERNEL)?))
-    }
-
-    /// The message, in the kernel's memory.
-    fn fetch(self, len: usize) -> Result<Self> {
-        let Source::Iter(iter) = self else { return Err(EFAULT) };
-        let mut bytes = KVVec::new();
-        if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT)? < len {
-            return Err(EFAULT);
-        }
-        Ok(Source::Copy(bytes))
     }
 }
 

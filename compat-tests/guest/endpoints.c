@@ -364,8 +364,10 @@ static void targets(void) {
     for (number(buf, n, 1000); write(a, buf, 1000) == 1000; number(buf, n, 1000))
         n++;
     OK(errno == EAGAIN && n > 50 && n < 200 && !ready(a, POLLOUT, 0), "not endlessly many: %lu", n);
+    OK(dp_stat(a).sent == n && dp_stat(a).parked == n, "counted as left there");
     b = dp_new(4001, 1 << 20, O_NONBLOCK);
     OK(ready(a, POLLOUT, 1000) == POLLOUT, "whoever opens it with a larger pool makes room");
+    OK(dp_stat(a).parked == 0 && dp_stat(a).lost == 0, "and as delivered now");
     good = write(a, buf, 1000) == 1000;
     for (uint64_t i = 0; i <= n; i++)
         good &= read(b, buf, 2000) == 1000 && is_number(buf, i, 1000);
@@ -408,6 +410,56 @@ static void targets(void) {
     close(p[0]);
 }
 
+/* Several may send on one endpoint: each is told of room, whoever was refused last. */
+static void refused_by_two(void) {
+    int p[2], q[2], ep = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event ev = {EPOLLOUT | EPOLLET, {.u32 = 1}}, got;
+    dp_pair(p, 4096, O_NONBLOCK);
+    dp_pair(q, 4096, O_NONBLOCK);
+    unsigned x = dp_number(p[1]), y = dp_number(q[1]);
+    while (dp_send_to(p[0], buf, 500, 0, x) == 500)
+        ;
+    while (dp_send_to(p[0], buf, 500, 0, y) == 500)
+        ;
+    epoll_ctl(ep, EPOLL_CTL_ADD, p[0], &ev);
+    OK(epoll_wait(ep, &got, 1, 20) == 0, "two destinations without room");
+    while (read(p[1], buf, 500) == 500)
+        ;
+    OK(epoll_wait(ep, &got, 1, 1000) == 1, "room at the first is told");
+    FAILS(EAGAIN, dp_send_to(p[0], buf, 500, 0, y), "not at the second");
+    OK(!ready(p[0], POLLOUT, 0) && dp_send_to(p[0], buf, 500, 0, x) == 500, "which poll is about then");
+    while (read(q[1], buf, 500) == 500)
+        ;
+    OK(ready(p[0], POLLOUT, 1000) == POLLOUT, "room at the second is told");
+    close2(p);
+    close2(q);
+    close(ep);
+}
+
+static void flags(void) {
+    int p[2];
+    dp_pair(p, 4096, 0);
+    struct dp_ioc_sendto s = {(uintptr_t)buf, 500, {0, 0}, DP_SEND_NOWAIT | DP_SEND_TARGET, 0};
+    int n = 0;
+    while (ioctl(p[0], DP_IOC_SENDTO, &s) == 500)
+        n++;
+    OK(errno == EAGAIN && n > 4 && !ready(p[0], POLLOUT, 0), "to the target, without waiting: %d messages", n);
+    s.flags = 4;
+    FAILS(EINVAL, ioctl(p[0], DP_IOC_SENDTO, &s), "a flag that there is not");
+    FAILS(ENOTTY, ioctl(0, DP_IOC_SENDTO, &s), "a descriptor of something else");
+    OK(read(p[1], buf, 0) == 0 && read(p[1], buf, 0) == 0 && read(p[1], buf, 500) == 500, "a read of no bytes takes nothing");
+    while (--n)
+        read(p[1], buf, 500);
+    fcntl(p[1], F_SETFL, O_NONBLOCK);
+    FAILS(EAGAIN, read(p[1], buf, 0), "and waits for a message");
+    int alone = dp_new(0, 4096, 0);
+    s.flags = DP_SEND_TARGET;
+    FAILS(EDESTADDRREQ, ioctl(alone, DP_IOC_SENDTO, &s), "no target");
+    OK(dp_stat(alone).serial > dp_stat(p[1]).serial && dp_stat(p[1]).serial > dp_stat(p[0]).serial, "each has a serial number");
+    close(alone);
+    close2(p);
+}
+
 static bool as_nobody(bool (*f)(void)) {
     fflush(stdout);
     pid_t child = fork();
@@ -434,6 +486,14 @@ static bool others_refused(void) {
     return good && dp_send_to(fd, "for root", 8, 0, 6001) == 8;
 }
 
+/* Root opens the number while its sender is there. */
+static bool others_are_told(void) {
+    int fd = dp_new(0, 0, 0), go = dp_new(6003, 0, 0);
+    char b[9];
+    bool good = dp_send_to(fd, "for root", 8, 0, 6002) == 8 && dp_stat(fd).parked == 1;
+    return good && go >= 0 && read(go, b, 9) == 8 && dp_stat(fd).parked == 0 && dp_stat(fd).lost == 1;
+}
+
 static void users(void) {
     int low = dp_new(999, 0, 0), six = dp_new(6000, 0, O_NONBLOCK);
     OK(low >= 0, "root has numbers below 1024");
@@ -445,6 +505,26 @@ static void users(void) {
     FAILS(EAGAIN, read(next, buf, 9), "nor by leaving it before the number was opened");
     close(six);
     close(next);
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        pid_t other = fork();
+        if (!other)
+            _exit(!as_nobody(others_are_told));
+        /* As root, until nobody has left its message; then lets it go on. */
+        int status, mine;
+        pause_ms(300);
+        mine = dp_new(6002, 0, O_NONBLOCK);
+        if (mine < 0 || setuid(65534))
+            _exit(2);
+        int to = dp_new(0, 0, 0);
+        dp_send_to(to, "go ahead", 8, 0, 6003);
+        waitpid(other, &status, 0);
+        _exit(status != 0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    OK(status == 0, "what another user's opening takes away is counted as lost");
 }
 
 static void information(void) {
@@ -455,7 +535,7 @@ static void information(void) {
     read(p[1], buf, 9);
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", p[0]);
     int f = open(path, O_RDONLY);
-    OK(read(f, text, sizeof text - 1) > 0 && strstr(text, "sent:\t1 3\n") && strstr(text, "pool:\t8192 "), "fdinfo");
+    OK(read(f, text, sizeof text - 1) > 0 && strstr(text, "sent:\t1 3\n") && strstr(text, "pool:\t8192 ") && strstr(text, "uid:\t0\n"), "fdinfo");
     close(f);
     struct dp_ioc_stat s = {.size = 8};
     OK(!ioctl(p[0], DP_IOC_STAT, &s) && s.dpid && !s.target_dpid && s.size == 8, "a short structure is filled shortly");
@@ -471,6 +551,8 @@ int main(void) {
     streams();
     readiness();
     targets();
+    refused_by_two();
+    flags();
     users();
     information();
     return tap_end();

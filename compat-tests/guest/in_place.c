@@ -93,8 +93,9 @@ static void basics(void) {
     OK(!ioctl(p[1], DP_IOC_FSYNC, 1) && !ioctl(p[1], DP_IOC_FSYNC, 1), "the oldest are released");
     FAILS(EINVAL, ioctl(p[1], DP_IOC_FSYNC, 1), "and no more");
     OK(dp_stat(p[1]).pool_left == 16384 && dp_stat(p[1]).received == 3 && dp_stat(p[1]).in_place, "all is free");
+    OK(!pool.control->closed, "not closed");
     close2(p);
-    OK(!memcmp(m, "third", 5), "the mapping outlives the endpoint");
+    OK(!memcmp(m, "third", 5) && pool.control->closed == 1, "the mapping outlives the endpoint, and says so");
     int again = dp_new(0, 0, 0);
     OK(again >= 0, "which is closed");
     close(again);

@@ -250,7 +250,9 @@ const _: () = {
     assert!(size_of::<PoolInfo>() == 24 && offset_of!(PoolInfo, taken) == 16);
     assert!(size_of::<Stat>() == 136);
     assert!(
-        offset_of!(Stat, sent) == 16 && offset_of!(Stat, next_len) == 64 && offset_of!(Stat, in_place) == 104
+        offset_of!(Stat, sent) == 16
+            && offset_of!(Stat, next_len) == 64
+            && offset_of!(Stat, in_place) == 104
             && offset_of!(Stat, lost) == 128
     );
     assert!(IOC_OPEN == 0xc010_bd01 && IOC_TARGET == 0x4008_bd02 && IOC_SENDTO == 0x4020_bd03);

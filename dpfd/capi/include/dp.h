@@ -25,9 +25,10 @@ extern "C" {
 #define DP_MESSAGE_MAX (16 << 20)
 
 /* Endpoint `dpid`, 1 to 65535, on this node; 0: any free one. Below 1024 CAP_NET_BIND_SERVICE is needed. The
- * descriptor blocks and stays open over exec, as with open(2); the endpoint itself ends with the program that opened
- * it, by exec too.
- * EINVAL, EADDRINUSE, EACCES, ENFILE, EMFILE. */
+ * descriptor blocks and stays open over exec, as with open(2). The kernel driver serves it where /dev/dp can be opened,
+ * else this library does; then the endpoint itself ends with the program that opened it, by exec too. DP_DRIVER=user or
+ * kernel in the environment decides otherwise.
+ * EINVAL, EADDRINUSE, EACCES, ENFILE, EMFILE, ENOENT, ENOMEM. */
 int dp_open(int dpid);
 
 /* The default destination: node `nid` (0: this one), endpoint `dpid`. It need not exist yet.
@@ -35,7 +36,7 @@ int dp_open(int dpid);
 int dp_target(int fd, int nid, int dpid);
 
 /* Sends one message of 0 to DP_MESSAGE_MAX bytes to the target; returns `len`. No system call, unless the receiver
- * sleeps. Waits while there is no room or no receiver; with O_NONBLOCK: EAGAIN, and POLLOUT later.
+ * sleeps; with the kernel driver one. Waits while there is no room or no receiver; with O_NONBLOCK: EAGAIN, and POLLOUT later.
  * EDESTADDRREQ, EMSGSIZE, EAGAIN, EINTR, EACCES, ESHUTDOWN. */
 ssize_t dp_write(int fd, const void *msg, size_t len);
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::Once;
 use std::time::Duration;
 
+use dpfd::driver::Driver;
 use dpfd::{Addr, AsyncEndpoint, Dpid};
 
 /// How long anything may take that happens at all.
@@ -37,6 +38,11 @@ pub async fn pooled(pool: usize) -> (AsyncEndpoint, AsyncEndpoint) {
     let (a, b) = pair().await;
     b.get_ref().pool(pool).expect("a pool");
     (a, b)
+}
+
+/// Whether who reads plainly can have only what a packet of a socket carries: with the library's own driver.
+pub fn is_plainly_limited(endpoint: &AsyncEndpoint) -> bool {
+    endpoint.get_ref().driver() == Driver::User
 }
 
 /// An address on which nobody is.

@@ -149,6 +149,11 @@ async fn met() -> (AsyncEndpoint, AsyncEndpoint) {
 #[tokio::test]
 async fn a_large_message_waits_for_a_pool_and_no_longer_than_a_moment() {
     let (a, b) = met().await;
+    if !is_plainly_limited(&a) {
+        a.send(&message(4, 1, 1 << 20)).await.expect("no need to wait");
+        assert!(soon("a message", b.recv()).await.expect("a message").to_vec() == message(4, 1, 1 << 20));
+        return;
+    }
     let sender = tokio::spawn(async move { a.send(&message(4, 1, 1 << 20)).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!sender.is_finished());

@@ -38,11 +38,17 @@ pub fn lengths(d: Driver) {
     let error = a.send(&vec![0; (16 << 20) + 1]).unwrap_err();
     assert_eq!(error.errno(), libc::EMSGSIZE);
     assert!(error.to_string().contains("16777216"), "{error}");
-    // Who reads plainly cannot have what no packet carries; it does not wait for ever.
     a.send(b"there").expect("room");
     assert_eq!(read(&b), b"there");
-    let error = a.send(&vec![0; 1 << 20]).unwrap_err();
-    assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");
+    let long = numbered(1, 1 << 20);
+    if is_plainly_limited(d) {
+        // Who reads plainly cannot have what no packet carries; it does not wait for ever.
+        let error = a.send(&long).unwrap_err();
+        assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");
+    } else {
+        a.send(&long).expect("memory of its own");
+        assert!(read(&b) == long);
+    }
     a.send(b"still whole").expect("room");
     assert_eq!(read(&b), b"still whole");
 }
@@ -80,7 +86,11 @@ pub fn folders(d: Driver) {
     let n = crate::kit::numbers(1);
     child(move || {
         std::env::set_var("DP_RUNTIME_DIR", "/proc/no/such/folder");
-        Endpoint::open_on(d, n).is_err_and(|e| {
+        let opened = Endpoint::open_on(d, n);
+        if !needs_a_folder(d) {
+            return opened.is_ok();
+        }
+        opened.is_err_and(|e| {
             let text = e.to_string();
             e.errno() == libc::ENOENT
                 && text.contains("/proc/no/such/folder")

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,6 +14,9 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 /// How long anything may take that happens at all.
 pub const SOON: Duration = Duration::from_secs(20);
+
+/// Longest message, bytes.
+const LONGEST: usize = 16 << 20;
 
 /// A folder of this test run's own.
 pub fn folder() -> std::path::PathBuf {
@@ -70,10 +74,13 @@ pub fn write(e: &Endpoint, bytes: &[u8]) {
 }
 
 pub fn read(e: &Endpoint) -> Vec<u8> {
-    let mut buf = vec![0; 300_000];
-    let n = file(e).read(&mut buf).expect("a read");
-    buf.truncate(n);
-    buf
+    thread_local! {
+        static BUF: RefCell<Vec<u8>> = RefCell::new(vec![0; LONGEST + 1]);
+    }
+    BUF.with_borrow_mut(|buf| {
+        let n = file(e).read(buf).expect("a read");
+        buf[..n].to_vec()
+    })
 }
 
 pub fn recv(e: &Endpoint) -> Vec<u8> {
@@ -124,14 +131,37 @@ pub fn until(what: &str, mut f: impl FnMut() -> bool) {
     }
 }
 
-/// Whether what `a` sends to `b` goes through an edge: `dp ls` says so.
-pub fn has_edge(a: &Endpoint, b: &Endpoint) -> bool {
+/// Whether what `a` sends to `b` goes straight into its pool. With the kernel driver it always does; with the
+/// library's once there is an edge: `dp ls` says so.
+pub fn is_direct(driver: Driver, a: &Endpoint, b: &Endpoint) -> bool {
+    if driver == Driver::Kernel {
+        return true;
+    }
     let mut ls = std::process::Command::new(env!("CARGO_BIN_EXE_dp"));
     let out = ls.args(["ls", "--json"]).env("DP_RUNTIME_DIR", folder()).output().expect("dp ls");
     let all: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
     let (from, to) = (a.dpid().to_string(), b.dpid().to_string());
     let edges = all["edges"].as_array().expect("edges");
     edges.iter().any(|e| e["from"] == from && e["to"] == to && e["state"] == "edge")
+}
+
+/// Whether who reads plainly can have only what a packet of a socket carries.
+pub fn is_plainly_limited(driver: Driver) -> bool {
+    driver == Driver::User
+}
+
+/// Whether endpoints find each other in a folder.
+pub fn needs_a_folder(driver: Driver) -> bool {
+    driver == Driver::User
+}
+
+/// Bytes of messages that wait for a plain reader without a sender waiting for room, at least.
+pub fn plain_room(driver: Driver) -> usize {
+    match driver {
+        Driver::User => 200_000,
+        // Of a pool of 131072.
+        Driver::Kernel => 100_000,
+    }
 }
 
 pub fn is_would_block(e: &dpfd::Error) -> bool {

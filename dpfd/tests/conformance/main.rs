@@ -65,3 +65,6 @@ macro_rules! all_of_it {
 }
 
 all_of_it!(user, dpfd::driver::Driver::User);
+// Fails where there is no /dev/dp: .ci/kernel runs it where there is one.
+#[cfg(feature = "kernel-tests")]
+all_of_it!(kernel, dpfd::driver::Driver::Kernel);

@@ -125,25 +125,26 @@ pub fn many_writes_larger_than_the_pool(d: Driver) {
 
 pub fn large_messages_while_the_descriptor_is_full(d: Driver) {
     // It holds as many plain ones as it takes; then their receiver gets a pool, and the next has to wait for room
-    // on the descriptor, not in its edge.
+    // behind them, not in the pool.
     let (a, b) = pair(d);
     let mut sent = 0;
-    while fionread(&b) < 200_000 {
+    while (sent as usize + 1) * 50_000 <= plain_room(d) {
         write(&a, &numbered(sent, 50_000));
         sent += 1;
         thread::sleep(std::time::Duration::from_millis(5));
     }
     b.pool(4096).expect("a pool");
     thread::sleep(std::time::Duration::from_millis(50)); // until its sender has heard of it
-    for _ in 0..3 {
-        write(&a, &numbered(sent, 50_000));
-        sent += 1;
-    }
-    thread::sleep(std::time::Duration::from_millis(5));
-    for i in 0..sent {
-        assert!(becomes_readable(&b), "message {i} of {sent}: {:?}", b.stat());
+    let writer = thread::spawn(move || {
+        (sent..sent + 3).for_each(|i| write(&a, &numbered(i, 50_000)));
+        a
+    });
+    thread::sleep(std::time::Duration::from_millis(20));
+    for i in 0..sent + 3 {
+        assert!(becomes_readable(&b), "message {i} after {sent}: {:?}", b.stat());
         assert!(recv(&b) == numbered(i, 50_000), "message {i}");
     }
+    drop(writer.join());
 }
 
 pub fn small_and_large_pools(d: Driver) {

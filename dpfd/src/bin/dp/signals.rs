@@ -48,7 +48,7 @@ pub fn die(signal: Signal) -> ! {
 
 /// What exit(3) would do, without its wait for what is under way: this process's names are not left behind.
 pub fn put_away() {
-    if let Ok(process) = Process::current() {
+    if let Some(process) = Process::started() {
         for endpoint in process.endpoints() {
             endpoint.retire();
         }

@@ -33,8 +33,8 @@ pub struct Pool {
 struct Lent {
     /// The position behind it.
     end: u64,
-    /// It lies apart; its memory goes back with the token.
-    apart: bool,
+    /// It lies apart: mapped until it is released, whoever looks at it by then.
+    apart: Option<Arc<Mapping>>,
     done: bool,
 }
 
@@ -76,8 +76,11 @@ impl Pool {
             let (token, (nid, dpid), end) = self.ring.look(self.next);
             let (place, len, apart) = match token {
                 Token::Empty => return Ok(None),
-                Token::Message(at, len) => (Place::Mapped(self.ring.memory().clone(), at), len, false),
-                Token::Apart(offset, len) => (Place::Mapped(self.map(fd, offset, len)?, 0), len, true),
+                Token::Message(at, len) => (Place::Mapped(self.ring.memory().clone(), at), len, None),
+                Token::Apart(offset, len) => {
+                    let mapped = self.map(fd, offset, len)?;
+                    (Place::Mapped(mapped.clone(), 0), len, Some(mapped))
+                }
                 Token::Void => {
                     self.step_over(fd, end);
                     continue;
@@ -149,7 +152,7 @@ impl Pool {
     fn advance(&mut self, fd: i32) {
         let (mut end, mut apart) = (None, false);
         while let Some(lent) = self.lent.front().filter(|lent| lent.done) {
-            (end, apart) = (Some(lent.end), apart | lent.apart);
+            (end, apart) = (Some(lent.end), apart | lent.apart.is_some());
             self.lent.pop_front();
             self.first += 1;
         }

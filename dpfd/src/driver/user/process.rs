@@ -120,6 +120,12 @@ impl Process {
         Ok(p)
     }
 
+    /// This process, if it has or had endpoints of this driver.
+    pub fn started() -> Option<Arc<Process>> {
+        let generation = process::generation();
+        held(place(generation)).as_ref().filter(|p| p.generation == generation).cloned()
+    }
+
     /// Tells the service.
     pub fn command(&self, command: Command) {
         let mut commands = held(&self.commands);

@@ -1,4 +1,5 @@
-//! Endpoints of the two processes, in a folder of their own: used in the library's way, plainly, or not at all.
+//! Endpoints of the two processes, in a folder of their own: used in the library's way, plainly, or not at all. All of
+//! the user-space driver: what is measured here is the library.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dpfd::driver::user::process::Process;
+use dpfd::driver::Driver;
 use dpfd::edge::segment::MAX_RING;
 use dpfd::{Addr, Endpoint, Error};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
@@ -43,7 +45,7 @@ impl Drop for Folder {
 fn pair_of(pair: u16, first: bool) -> Result<Endpoint> {
     let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
     let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
-    let endpoint = Endpoint::open(mine)?;
+    let endpoint = Endpoint::open_on(Driver::User, mine)?;
     endpoint.target(Addr::local(theirs))?;
     Ok(endpoint)
 }
@@ -101,7 +103,7 @@ pub fn idle(endpoints: &mut Vec<Endpoint>, count: usize, pooled: bool) -> Result
     }
     while endpoints.len() < count {
         let endpoint =
-            Endpoint::open(0).map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
+            Endpoint::open_on(Driver::User, 0).map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
         if pooled {
             endpoint
                 .pool(64 * 1024)

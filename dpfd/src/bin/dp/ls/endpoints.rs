@@ -1,4 +1,5 @@
-//! Endpoints and edges of the registry, as their processes account for them.
+//! Endpoints and edges: those of the registry, as their processes account for them, and those that the kernel driver
+//! serves, as the kernel does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use dpfd::driver::user::list::{self, EndpointAccount, Said, Seen, State};
 use dpfd::driver::user::registry::Registry;
+use dpfd::driver::{kernel, Driver};
 use dpfd::{Addr, Dpid, Nid};
 use serde::Serialize;
 
@@ -29,6 +31,8 @@ pub struct Endpoint {
     pub program: Option<String>,
     pub pid: i32,
     pub uid: Option<u32>,
+    /// "user", "kernel".
+    pub driver: &'static str,
     /// "plain", "pool"; "silent" and "denied" are not told.
     pub mode: &'static str,
     pub target: Option<String>,
@@ -57,17 +61,25 @@ pub struct Edge {
 impl Graph {
     /// What there is at the moment.
     pub fn look() -> dpfd::Result<Graph> {
-        let Some(registry) = Registry::open_existing()? else { return Ok(Graph::default()) };
-        let seen = list::list(&registry, ANSWER);
+        let registry = Registry::open_existing()?;
+        let seen = registry.as_ref().map(|registry| list::list(registry, ANSWER)).unwrap_or_default();
         let comm = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-        let mut graph = Graph::of(&seen, |pid| comm(pid).map(|name| name.trim_end_matches('\n').to_string()));
-        graph.registry = Some(registry.folder().display().to_string());
+        let program = |pid| comm(pid).map(|name| name.trim_end_matches('\n').to_string());
+        let mut graph = Graph::of(&seen, &kernel::list::list(), program);
+        graph.registry = registry.map(|registry| registry.folder().display().to_string());
         Ok(graph)
     }
 
     /// The same of what was seen; `program` names processes.
-    pub fn of(seen: &[Seen], program: impl Fn(i32) -> Option<String>) -> Graph {
-        let endpoints = seen.iter().map(|s| Endpoint::of(s, program(s.pid))).collect();
+    pub fn of(
+        seen: &[Seen],
+        by_kernel: &[kernel::list::Seen],
+        program: impl Fn(i32) -> Option<String>,
+    ) -> Graph {
+        let library = seen.iter().map(|s| Endpoint::of(s, program(s.pid)));
+        let kernel = by_kernel.iter().map(|s| Endpoint::by_kernel(s, program(s.pid)));
+        let mut endpoints: Vec<_> = library.chain(kernel).collect();
+        endpoints.sort_by_key(|e| e.dpid);
         Graph { registry: None, endpoints, edges: edges(seen) }
     }
 
@@ -112,6 +124,7 @@ impl Endpoint {
             program,
             pid: seen.pid,
             uid: seen.uid,
+            driver: Driver::User.word(),
             mode,
             target: account.target.map(text),
             pool_bytes: account.pool.map(|(size, _)| size),
@@ -121,6 +134,29 @@ impl Endpoint {
             sent_bytes: sent.map(|(_, bytes)| bytes),
             received_messages: account.received.map(|(n, _)| n),
             received_bytes: account.received.map(|(_, bytes)| bytes),
+        }
+    }
+}
+
+impl Endpoint {
+    fn by_kernel(seen: &kernel::list::Seen, program: Option<String>) -> Endpoint {
+        let (size, left) = seen.pool;
+        Endpoint {
+            dpid: seen.dpid,
+            program,
+            pid: seen.pid,
+            uid: Some(seen.uid),
+            driver: Driver::Kernel.word(),
+            mode: if seen.in_place { "pool" } else { "plain" },
+            target: (seen.target != 0).then(|| text(local(seen.target))),
+            pool_bytes: Some(size),
+            pool_left: Some(left),
+            // Only the program knows.
+            held: None,
+            sent_messages: Some(seen.sent.0),
+            sent_bytes: Some(seen.sent.1),
+            received_messages: Some(seen.received.0),
+            received_bytes: Some(seen.received.1),
         }
     }
 }

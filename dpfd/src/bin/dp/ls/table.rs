@@ -25,10 +25,11 @@ const FAMILIES: [Column; 8] = [
     Column::left("ON TCP"),
 ];
 
-const ENDPOINTS: [Column; 12] = [
+const ENDPOINTS: [Column; 13] = [
     Column::right("DPID"),
     Column::left("PROGRAM"),
     Column::right("PID"),
+    Column::left("DRIVER"),
     Column::left("MODE"),
     Column::right("TARGET"),
     Column::right("POOL"),
@@ -86,11 +87,12 @@ fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or("-".to_string(), |v| v.to_string())
 }
 
-fn endpoint(of: &Endpoint) -> [String; 12] {
+fn endpoint(of: &Endpoint) -> [String; 13] {
     [
         of.dpid.to_string(),
         printable(of.program.as_deref().unwrap_or("")),
         of.pid.to_string(),
+        of.driver.to_string(),
         of.mode.to_string(),
         or_dash(of.target.as_ref()),
         or_dash(of.pool_bytes),

@@ -36,19 +36,35 @@ fn seen() -> Vec<Seen> {
     ]
 }
 
+/// 5005, which the kernel serves, sends to 5006.
+fn by_kernel() -> kernel::list::Seen {
+    kernel::list::Seen {
+        dpid: 5005,
+        serial: 1,
+        pid: 75,
+        uid: 1000,
+        target: 5006,
+        sent: (2, 11),
+        received: (1, 5),
+        pool: (131_072, 131_008),
+        in_place: true,
+    }
+}
+
 fn listing() -> Listing {
     let program = |pid| (pid != 74).then(|| format!("p{pid}\u{1b}"));
-    Listing { version: 1, families: vec![], graph: Graph::of(&seen(), program) }
+    Listing { version: 1, families: vec![], graph: Graph::of(&seen(), &[by_kernel()], program) }
 }
 
 #[test]
 fn the_tables_list_endpoints_then_edges() {
     let expected = "\
-DPID  PROGRAM  PID  MODE    TARGET    POOL   LEFT  HELD  SENT  BYTES  RECEIVED  BYTES
-5000  p71?      71  plain     5001       -      -     -    10     80         -      -
-5001  p72?      72  pool         -  262144  65536     1     0      0        13    100
-5003  p73?      73  silent       -       -      -     -     -      -         -      -
-5004  -         74  denied       -       -      -     -     -      -         -      -
+DPID  PROGRAM  PID  DRIVER  MODE    TARGET    POOL    LEFT  HELD  SENT  BYTES  RECEIVED  BYTES
+5000  p71?      71  user    plain     5001       -       -     -    10     80         -      -
+5001  p72?      72  user    pool         -  262144   65536     1     0      0        13    100
+5003  p73?      73  user    silent       -       -       -     -     -      -         -      -
+5004  -         74  user    denied       -       -       -     -     -      -         -      -
+5005  p75?      75  kernel  pool      5006  131072  131008     -     2     11         1      5
 
 FROM    TO  STATE   WAITING  MESSAGES  BYTES
 5000  5001  edge          0        10     80
@@ -63,7 +79,7 @@ fn json_has_the_documented_fields() {
     let json = serde_json::to_value(listing()).unwrap();
     let page = include_str!("../../../../../../man/dp-ls.1");
     let server = serde_json::json!({
-        "dpid": 5001, "program": "p72\u{1b}", "pid": 72, "uid": 1000, "mode": "pool", "target": null,
+        "dpid": 5001, "program": "p72\u{1b}", "pid": 72, "uid": 1000, "driver": "user", "mode": "pool", "target": null,
         "pool_bytes": 262_144, "pool_left": 65_536, "held": 1, "sent_messages": 0, "sent_bytes": 0,
         "received_messages": 13, "received_bytes": 100,
     });

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where a message is copied from.
+
+use kernel::{iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc};
+
+use crate::{glue, memory::Area, pool::Reservation};
+
+/// A message that is on its way into a pool.
+pub(crate) enum Source<'a, 'b> {
+    Iter(&'a mut IovIterSource<'b>),
+    /// In the kernel already, because a page of it was missing.
+    Copy(KVVec<u8>),
+    /// In memory of its own, because the pool has no room for it ever.
+    Apart(Arc<Area>),
+}
+
+impl<'a, 'b> Source<'a, 'b> {
+    /// False: a page is missing.
+    pub(crate) fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
+        let (to, len) = (place.spot.message(), place.spot.len as usize);
+        match self {
+            Source::Iter(iter) => {
+                // SAFETY: the place is reserved and has `len` bytes.
+                let copied = unsafe { glue::dp_glue_copy_in(to.cast(), len, iter.as_raw()) };
+                if copied != len {
+                    // SAFETY: as many as were just taken.
+                    unsafe { iter.revert(copied) };
+                }
+                copied == len
+            }
+            Source::Copy(bytes) => {
+                // SAFETY: as above; the copy has `len` bytes.
+                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
+                true
+            }
+            Source::Apart(area) => {
+                // SAFETY: as above; the area has `len` bytes. The pool has grown meanwhile.
+                unsafe { to.copy_from_nonoverlapping(area.base(), len) };
+                true
+            }
+        }
+    }
+
+    pub(crate) fn area(&self) -> Option<&Arc<Area>> {
+        if let Source::Apart(area) = self {
+            Some(area)
+        } else {
+            None
+        }
+    }
+
+    /// The message, in memory that can be kept as it is.
+    pub(crate) fn put_apart(mut self, len: usize) -> Result<Self> {
+        let area = Area::new(len.next_multiple_of(PAGE_SIZE), 1)?;
+        let to = area.base();
+        match &mut self {
+            Source::Iter(iter) => {
+                // SAFETY: the area has `len` bytes, and nobody else knows of it.
+                let to = unsafe { core::slice::from_raw_parts_mut(to.cast(), len) };
+                if iter.copy_from_iter_raw(to).len() < len {
+                    return Err(EFAULT);
+                }
+            }
+            // SAFETY: both have `len` bytes.
+            Source::Copy(bytes) => unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) },
+            Source::Apart(_) => return Err(EIO),
+        }
+        Ok(Source::Apart(Arc::new(area, GFP_KERNEL)?))
+    }
+
+    /// The message, in the kernel's memory.
+    pub(crate) fn fetch(self, len: usize) -> Result<Self> {
+        let Source::Iter(iter) = self else { return Err(EFAULT) };
+        let mut bytes = KVVec::new();
+        if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT)? < len {
+            return Err(EFAULT);
+        }
+        Ok(Source::Copy(bytes))
+    }
+}
