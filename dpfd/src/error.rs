@@ -134,7 +134,9 @@ impl Error {
             Error::InUse(_) => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
-            Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => *errno,
+            Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => {
+                *errno
+            }
             Error::NotAnEndpoint(_) => libc::EBADF,
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,

@@ -277,3 +277,17 @@ fn errors_name_the_object() {
     ended(&run("recv 3101", b""), 1, "endpoint 3101 is open already");
     ended(&run("send 3100 --from 3101", b"x"), 1, "endpoint 3101 is open already");
 }
+
+#[test]
+fn a_driver_that_is_not_there_is_named() {
+    let with = |driver: &str| {
+        let mut command = dp("recv 3090 --count 1 --timeout 0.1");
+        feed(command.env("DP_DRIVER", driver).spawn().unwrap(), b"")
+    };
+    ended(&with("cernel"), 1, "DP_DRIVER=cernel: no such driver; set it to user or kernel, or unset it");
+    ended(&with("user"), 3, "0 of 1 messages");
+    if !std::path::Path::new("/dev/dp").exists() {
+        ended(&with("kernel"), 1, "/dev/dp: No such file or directory");
+        ended(&with(""), 3, "0 of 1 messages");
+    }
+}

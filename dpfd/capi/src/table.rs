@@ -312,7 +312,9 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
         // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
         foreign.retain(|key, (fd, of)| of.lent() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
     }
-    Ok(Found::Foreign(foreign.entry(key).or_insert_with(|| (fd, Arc::new(Foreign::new(descriptor)))).1.clone()))
+    Ok(Found::Foreign(
+        foreign.entry(key).or_insert_with(|| (fd, Arc::new(Foreign::new(descriptor)))).1.clone(),
+    ))
 }
 
 /// Does a call's work on the endpoint behind `fd`, ours or another process's.

@@ -78,12 +78,7 @@ pub fn sleep_for_message(fd: c_int, what: Descriptor) -> Result<(), c_int> {
 /// # Safety
 ///
 /// `msg` is readable for `len` bytes.
-pub unsafe fn send_plainly(
-    fd: c_int,
-    what: Descriptor,
-    msg: *const c_void,
-    len: usize,
-) -> Result<(), c_int> {
+pub unsafe fn send_plainly(fd: c_int, what: Descriptor, msg: *const c_void, len: usize) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
     let result = unsafe {
         match what {

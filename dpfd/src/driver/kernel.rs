@@ -38,7 +38,9 @@ use crate::sys::device;
 pub fn device() -> Result<Option<OwnedFd>> {
     match device::open() {
         Ok(fd) => Ok(Some(fd)),
-        Err(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::EACCES | libc::EPERM | libc::ENOTDIR) => Ok(None),
+        Err(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::EACCES | libc::EPERM | libc::ENOTDIR) => {
+            Ok(None)
+        }
         Err(errno) => Err(Error::System { call: "open of /dev/dp", errno }),
     }
 }

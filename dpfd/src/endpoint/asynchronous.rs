@@ -275,12 +275,7 @@ impl AsyncEndpoint {
     }
 
     /// The descriptor tells of room for what was refused, whoever was refused on it last.
-    async fn deliver_by_kernel(
-        &self,
-        inner: &kernel::Inner,
-        to: Option<Addr>,
-        message: &[u8],
-    ) -> Result<()> {
+    async fn deliver_by_kernel(&self, inner: &kernel::Inner, to: Option<Addr>, message: &[u8]) -> Result<()> {
         let fd = self.get_ref().own_fd()?;
         // The target of the moment in which it is first tried.
         let mut to = to;

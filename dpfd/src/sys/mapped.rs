@@ -30,8 +30,7 @@ impl Mapping {
     fn new(fd: i32, at: u64, len: usize, protection: i32) -> io::Result<Mapping> {
         let at = libc::off64_t::try_from(at).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping, where the kernel chooses.
-        let base =
-            unsafe { libc::mmap64(core::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, at) };
+        let base = unsafe { libc::mmap64(core::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, at) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -139,15 +138,14 @@ impl Ring {
         let header = abi::TOKEN_HEADER as usize;
         let whole = header + len as usize;
         let token = match state {
-            abi::TOKEN_MESSAGE if at + whole <= self.ring.len => {
-                Token::Message(at + header, len as usize)
-            }
+            abi::TOKEN_MESSAGE if at + whole <= self.ring.len => Token::Message(at + header, len as usize),
             abi::TOKEN_APART => Token::Apart(self.ring.word(at + header).load(Relaxed), len as usize),
             abi::TOKEN_VOID | abi::TOKEN_DONE if at + whole <= self.ring.len => Token::Void,
             _ => Token::Nonsense,
         };
         let sender = self.ring.word(at + 8).load(Relaxed).to_ne_bytes();
-        let half = |at: usize| u32::from_ne_bytes([sender[at], sender[at + 1], sender[at + 2], sender[at + 3]]);
+        let half =
+            |at: usize| u32::from_ne_bytes([sender[at], sender[at + 1], sender[at + 2], sender[at + 3]]);
         (token, (half(0) as u16, half(4) as u16), position + abi::token_step(state, len.into()))
     }
 

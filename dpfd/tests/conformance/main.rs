@@ -4,6 +4,8 @@
 //! Every test has numbers of its own ([`kit::numbers`]), so they run side by side in one process.
 
 mod blocking;
+#[cfg(feature = "kernel-tests")]
+mod calls;
 mod death;
 mod errors;
 mod kit;
@@ -68,3 +70,5 @@ all_of_it!(user, dpfd::driver::Driver::User);
 // Fails where there is no /dev/dp: .ci/kernel runs it where there is one.
 #[cfg(feature = "kernel-tests")]
 all_of_it!(kernel, dpfd::driver::Driver::Kernel);
+#[cfg(feature = "kernel-tests")]
+conformance!(kernel_more, dpfd::driver::Driver::Kernel, [calls: messages_that_are_there_cost_no_system_call;]);

@@ -50,7 +50,8 @@ pub fn make_room(fd: c_int) {
     if list.by_key.len() >= MANY && list.by_key.len().is_power_of_two() {
         let open = open_ones();
         let gone = |key: &Key| matches!(key, Key::Device(serial) if open.as_ref().is_some_and(|o| !o.contains(serial)));
-        let shells: Vec<_> = list.by_key.iter().filter(|(key, _)| gone(key)).map(|(_, shell)| *shell).collect();
+        let shells: Vec<_> =
+            list.by_key.iter().filter(|(key, _)| gone(key)).map(|(_, shell)| *shell).collect();
         over.extend(shells.into_iter().filter_map(|shell| take_out(&mut list, shell)));
     }
     drop(list);

@@ -25,8 +25,6 @@ pub(super) struct Rx {
     pub peer: Addr,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
-    /// The last look was in vain, and the caller went to sleep.
-    pub slept: bool,
 }
 
 /// An endpoint.

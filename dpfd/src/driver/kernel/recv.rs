@@ -22,11 +22,17 @@ impl Inner {
     /// message stays.
     #[inline]
     pub fn recv(&self, fd: i32) -> Result<Got> {
+        let mut told = false;
         loop {
             if let Some(got) = self.recv_or_sleep(fd)? {
                 return Ok(got);
             }
+            // Told for nothing: another thread was quicker, or the number has come to mean something else.
+            if told && !self.is_behind(fd) {
+                return Err(Error::NotAnEndpoint(fd));
+            }
             device::await_message(fd).map_err(|errno| failed(fd, "read", errno))?;
+            told = true;
         }
     }
 
@@ -50,14 +56,9 @@ impl Inner {
         if rx.pool.is_none() {
             self.start_pool_under(&mut rx, fd, None)?;
         }
-        // Woken for nothing: another thread was quicker, or the number has come to mean something else.
-        if rx.slept && !self.is_behind(fd) {
-            return Err(Error::NotAnEndpoint(fd));
-        }
         self.look_a_while(&mut rx, fd);
         let got = rx.take(fd)?;
         if got.is_none() {
-            rx.slept = true;
             self.sleeps.fetch_add(1, Ordering::Relaxed);
         }
         Ok(got)
@@ -187,7 +188,7 @@ impl Rx {
         let Some(pool) = &mut self.pool else { return Ok(None) };
         let got = pool.take(fd)?;
         if let Some(got) = &got {
-            (self.peer, self.slept) = (got.from, false);
+            self.peer = got.from;
         }
         Ok(got)
     }

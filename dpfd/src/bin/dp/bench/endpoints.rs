@@ -102,8 +102,8 @@ pub fn idle(endpoints: &mut Vec<Endpoint>, count: usize, pooled: bool) -> Result
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     }
     while endpoints.len() < count {
-        let endpoint =
-            Endpoint::open_on(Driver::User, 0).map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
+        let endpoint = Endpoint::open_on(Driver::User, 0)
+            .map_err(|e| format!("endpoint {} of {count}: {e}", endpoints.len() + 1))?;
         if pooled {
             endpoint
                 .pool(64 * 1024)
