@@ -9,6 +9,8 @@ pub use loom::sync::atomic::{fence, Ordering};
 #[cfg(loom)]
 pub use proof::{AtomicU32, AtomicU64};
 
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod lock;
 #[cfg(loom)]
 mod proof;
 

@@ -54,7 +54,9 @@ pub fn give(fd: i32, why: Reason) -> i32 {
         // A sender that waits for this connection takes it back at once; one that does something else may not for long.
         (0..LOOKS).any(|_| {
             raw::nap(LOOK);
-            rx::locked(family, fd, c, || !rx::unread(fd, c, &channel::receiving(c))) == Some(true)
+            let inward = channel::receiving(c);
+            let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
+            rx::locked(family, fd, c, clean) == Some(true)
         })
     };
     if left == Left::Nothing || (left == Left::Rest && taken_back()) {
@@ -151,8 +153,10 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     if !rest && !bells && !c.has(Conn::PUSHED) {
         c.set_stage(Stage::Plain);
     }
-    match rest {
+    match rest || bells {
         false => Left::Nothing,
+        // A bell that does not come is for somebody who can tell it from data.
+        true if !rest => Left::Stranded,
         true if inward.tx.can_take_back() && !rx::ended(fd) => Left::Rest,
         true => Left::Stranded,
     }

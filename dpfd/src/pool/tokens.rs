@@ -231,8 +231,20 @@ impl Tokens {
         self.open
     }
 
-    /// The next message, if one is there.
+    /// The next message, if it is where it usually is: the next of the edge whose turn it is. For a path on which
+    /// the message is made once and not moved.
     #[inline(always)]
+    pub fn look_first(&mut self) -> Option<Got> {
+        let edge = self.edges.get(self.turn)?.as_ref().filter(|e| !e.broken && !e.fresh)?;
+        match ring::look(&edge.segment.lines(), edge.at) {
+            Ok(token) if token.kind == Kind::Data && self.own.is_empty() => {
+                Some(self.take(self.turn, token.len))
+            }
+            _ => None,
+        }
+    }
+
+    /// The next message, if one is there.
     pub fn look(&mut self) -> Look {
         if !self.own.is_empty() {
             return self.look_own();
@@ -413,6 +425,23 @@ impl Tokens {
     /// Releases message `number`; twice is once.
     #[inline(always)]
     pub fn release(&mut self, number: u64) {
+        match self.lent.front() {
+            // The usual case: the oldest of all, and the one behind it, if any, is still lent.
+            Some(Lent { edge: Some((ix, end)), done: false, .. })
+                if number == self.first && !self.lent.get(1).is_some_and(|l| l.done) =>
+            {
+                let (ix, end) = (*ix, *end);
+                self.lent.pop_front();
+                self.first += 1;
+                self.open -= 1;
+                self.give_back(ix, 1, end);
+            }
+            _ => self.release_any(number),
+        }
+    }
+
+    #[inline(never)]
+    fn release_any(&mut self, number: u64) {
         let Some(lent) = number.checked_sub(self.first).and_then(|i| self.lent.get_mut(i as usize)) else {
             return;
         };
@@ -421,14 +450,10 @@ impl Tokens {
         }
         self.open -= 1;
         lent.keep = None;
-        let Some((ix, _)) = lent.edge else { return self.forget_done() };
-        // The usual case: the oldest of all.
-        if number == self.first {
-            self.advance(ix);
-            self.forget_done();
-        } else {
+        if let Some((ix, _)) = lent.edge {
             self.advance(ix);
         }
+        self.forget_done();
     }
 
     /// Releases the `n` oldest messages that are lent; false if there are not so many.
@@ -459,7 +484,6 @@ impl Tokens {
     }
 
     /// Gives lines of edge `ix` back as far as all its messages before are released.
-    #[inline(always)]
     fn advance(&mut self, ix: usize) {
         let mut to = None;
         let mut count = 0;
@@ -479,7 +503,15 @@ impl Tokens {
             // Given back: not counted again.
             lent.edge = None;
         }
-        let Some(to) = to else { return };
+        if let Some(to) = to {
+            self.give_back(ix, count, to);
+        }
+    }
+
+    /// `count` messages of edge `ix` are over, and its lines up to `to` are its sender's again.
+    #[inline(always)]
+    fn give_back(&mut self, ix: usize, count: u32, to: Pos) {
+        let Some(edge) = self.edges.get_mut(ix).and_then(Option::as_mut) else { return };
         edge.lent -= count;
         let cursor = Cursor { pos: to, ..Cursor::default() };
         if edge.segment.space().give_back(&edge.segment.rx().cursor, cursor) {

@@ -109,33 +109,42 @@ pub(super) fn drain(fd: i32, c: &Conn, n: usize) -> usize {
     sum
 }
 
-/// Before the last close: takes every bell that was counted, waiting a moment for one on its way, or the
-/// kernel would answer the peer with a reset instead of a FIN.
+/// How often a bell that was counted, and is not there, is looked for: by spinning, as long as a send takes; then
+/// with naps, because its sender may have been preempted before its send.
+const SPINS: u32 = 500;
+const NAPS: u32 = 200;
+/// Between two looks, ns.
+const NAP: u32 = 100_000;
+
+/// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
+/// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
 pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
-    let end = state::now() + 1_000_000;
-    loop {
+    let mut looks = 0;
+    while looks < SPINS + NAPS {
         if !catch_up(fd, c, rx) {
             return;
         }
         let r = c.rx_epoch.load(Ordering::Relaxed);
         let there = raw::queued(fd).unwrap_or(0);
-        if !rx.tx.moved(r) {
-            let data = c.rx_data.load(Ordering::Relaxed);
-            let at = c.rx_kernel.load(Ordering::Relaxed);
-            let bells = if in_ring(r) { there } else { (data.saturating_sub(at) as usize).min(there) };
-            let all = if in_ring(r) { !bells_out(c, rx) } else { data <= at };
-            if bells > 0 {
-                drain(fd, c, bells);
-                continue;
-            }
-            if all {
-                return;
-            }
-        }
-        if state::now() > end {
+        // What is unread lies in front of them.
+        if in_ring(r) && rx.tx.moved(r) {
             return;
         }
-        core::hint::spin_loop();
+        let due = if !in_ring(r) {
+            c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed)) as usize
+        } else if bells_out(c, rx) {
+            usize::MAX
+        } else {
+            // In a ring epoch nothing but bells can be there, also those whose count is not seen yet.
+            there
+        };
+        match due.min(there) {
+            0 if due == 0 => return,
+            0 if looks < SPINS => core::hint::spin_loop(),
+            0 => raw::nap(NAP),
+            n => drop(drain(fd, c, n)),
+        }
+        looks += 1;
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use super::inner::{Inner, Rx, Tag};
 use super::note::FarPacket;
@@ -22,6 +22,7 @@ use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::elsewhere::{Elsewhere, Own};
 use crate::pool::tokens::{Got, Look};
+use crate::sync::lock::Held;
 use crate::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, ms.
@@ -34,6 +35,17 @@ const OTHERS: (u32, u32) = (64, 1024);
 const TURN: (usize, usize) = (32, 256 * 1024);
 /// Packets that are more than any descriptor holds at once.
 const ALL: usize = 4096;
+
+/// What a call did so far, for want of a message.
+#[derive(Debug, Default)]
+struct Waited {
+    /// It looked for one that is as good as here.
+    looked: bool,
+    /// It may wait: the descriptor was asked.
+    asked: bool,
+    /// The last it did was to look for a while, and something came.
+    spun: bool,
+}
 
 /// How much to take from the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,27 +87,62 @@ impl Inner {
             Some(left) => rx.others.0 = left,
             None => self.hear_others(&mut rx, fd),
         }
-        if let Some(got) = self.next(&mut rx, fd)? {
-            if !rx.hot {
-                self.make_truthful(&mut rx, fd)?;
+        let mut waited = Waited::default();
+        loop {
+            if !self.news.load(Ordering::Acquire) {
+                if let Some(got) = rx.tokens.look_first() {
+                    self.found(&mut rx, fd, got.from, &waited)?;
+                    return Ok(Some(got));
+                }
             }
-            return Ok(Some(got));
+            if !waited.looked {
+                waited.looked = true;
+                if self.look_at_once(&rx) {
+                    continue;
+                }
+            }
+            if let Some(got) = self.next(&mut rx, fd)? {
+                self.found(&mut rx, fd, got.from, &waited)?;
+                return Ok(Some(got));
+            }
+            match self.wait(rx, fd, &mut waited)? {
+                Some(again) => rx = again,
+                None => return Ok(None),
+            }
         }
-        self.wait(rx, fd)
+    }
+
+    /// A message is about to be returned.
+    #[inline(always)]
+    fn found(&self, rx: &mut Rx, fd: i32, from: Addr, waited: &Waited) -> Result<()> {
+        rx.peer = from;
+        if waited.spun {
+            self.heat(rx, fd);
+        }
+        if !rx.hot {
+            self.make_truthful(rx, fd)?;
+        }
+        Ok(())
+    }
+
+    /// For a message that is as good as here.
+    #[inline(always)]
+    fn look_at_once(&self, rx: &Rx) -> bool {
+        (0..FIRST_LOOKS).any(|_| {
+            crate::sync::relax();
+            self.something(rx)
+        })
     }
 
     /// A look: the edges, and the descriptor where something waits there.
-    #[inline(always)]
+    #[inline(never)]
     fn next(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
         if self.news.load(Ordering::Acquire) {
             self.adopt(rx);
         }
         loop {
             match rx.tokens.look() {
-                Look::Got(got) => {
-                    rx.peer = got.from;
-                    return Ok(Some(got));
-                }
+                Look::Got(got) => return Ok(Some(got)),
                 Look::Fresh(ix) => {
                     self.drain(rx, fd, Drain::All)?;
                     rx.tokens.emptied(ix);
@@ -119,54 +166,42 @@ impl Inner {
         rx.others = (gap, gap);
     }
 
+    /// Nothing was there. Some: another look, before the next call of this. None: the caller sleeps.
     #[cold]
-    fn wait<'a>(&'a self, mut rx: MutexGuard<'a, Rx>, fd: i32) -> Result<Option<Got>> {
+    fn wait<'a>(
+        &'a self,
+        mut rx: Held<'a, Rx>,
+        fd: i32,
+        waited: &mut Waited,
+    ) -> Result<Option<Held<'a, Rx>>> {
         if self.inbox.get().is_none() {
             drop(rx);
             self.start_pool(None)?;
-            rx = self.rx();
+            return Ok(Some(self.rx()));
         }
-        let (mut asked, mut spun) = (false, false);
-        loop {
-            for _ in 0..FIRST_LOOKS {
-                if rx.tokens.waiting() || self.news.load(Ordering::Relaxed) {
-                    break;
-                }
-                crate::sync::relax();
-            }
-            if let Some(got) = self.next(&mut rx, fd)? {
-                if spun {
-                    self.heat(&mut rx, fd);
-                }
-                if !rx.hot {
-                    self.make_truthful(&mut rx, fd)?;
-                }
-                return Ok(Some(got));
-            }
-            if rx.tokens.returned > 0 {
-                self.give_back(&mut rx);
-            }
-            // Hot: it waited the last time, so it is asked only after it has looked.
-            let waits = asked || rx.hot || !raw::is_nonblocking(fd);
-            if waits {
-                asked = true;
-                spun = self.look_a_while(&mut rx);
-                if spun {
-                    continue;
-                }
-            }
-            let was_hot = core::mem::replace(&mut rx.hot, false);
-            // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
-            if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd)? {
-                continue;
-            }
-            if !waits || (was_hot && raw::is_nonblocking(fd)) {
-                return Err(Error::WouldBlock);
-            }
-            self.sleeps.fetch_add(1, Ordering::Relaxed);
-            // Woken in the kernel: the next wait may be long again, so it is not hot yet.
-            return Ok(None);
+        if rx.tokens.returned > 0 {
+            self.give_back(&mut rx);
         }
+        // Hot: it waited the last time, so it is asked only after it has looked.
+        let waits = waited.asked || rx.hot || !raw::is_nonblocking(fd);
+        if waits {
+            waited.asked = true;
+            waited.spun = self.look_a_while(&mut rx);
+            if waited.spun {
+                return Ok(Some(rx));
+            }
+        }
+        let was_hot = core::mem::replace(&mut rx.hot, false);
+        // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
+        if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd)? {
+            return Ok(Some(rx));
+        }
+        if !waits || (was_hot && raw::is_nonblocking(fd)) {
+            return Err(Error::WouldBlock);
+        }
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+        // Woken in the kernel: the next wait may be long again, so it is not hot yet.
+        Ok(None)
     }
 
     /// From here on nobody rings, and the service watches that the program comes back.
