@@ -360,7 +360,7 @@ impl AsyncEndpoint {
         self.receive(|endpoint| {
             let fd = endpoint.own_fd()?;
             match endpoint.served.recv_or_sleep(fd) {
-                Ok(got) => Ok(got.map(|got| Message::new(&endpoint.served, fd, got))),
+                Ok(got) => Ok(got.map(|got| Message::new(endpoint, got))),
                 Err(Error::WouldBlock) => Ok(None),
                 Err(e) => Err(e),
             }

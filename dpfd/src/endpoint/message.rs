@@ -1,10 +1,10 @@
 //! A received message: a guard that borrows the pool.
 
 use core::fmt;
-use std::os::fd::RawFd;
+use std::os::fd::AsRawFd;
 
+use super::Endpoint;
 use crate::addr::Addr;
-use crate::driver::Served;
 use crate::pool::tokens::Got;
 
 /// A message where it arrived. Dropping it releases it.
@@ -13,14 +13,13 @@ use crate::pool::tokens::Got;
 /// the bytes while they are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the
 /// sender ([`Message::as_slice`]). With the kernel driver nobody but the kernel can write there.
 pub struct Message<'a> {
-    endpoint: &'a Served,
-    fd: RawFd,
+    endpoint: &'a Endpoint,
     got: Got,
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(endpoint: &'a Served, fd: RawFd, got: Got) -> Message<'a> {
-        Message { endpoint, fd, got }
+    pub(super) fn new(endpoint: &'a Endpoint, got: Got) -> Message<'a> {
+        Message { endpoint, got }
     }
 
     /// Bytes, 0 to 16777216.
@@ -149,6 +148,6 @@ impl fmt::Debug for Message<'_> {
 
 impl Drop for Message<'_> {
     fn drop(&mut self) {
-        self.endpoint.release(self.fd, self.got.number);
+        self.endpoint.served.release(self.endpoint.as_raw_fd(), self.got.number);
     }
 }

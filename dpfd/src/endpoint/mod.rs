@@ -273,8 +273,8 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
-        let fd = self.own_fd()?;
-        Ok(Message::new(&self.served, fd, self.served.recv(fd)?))
+        let got = self.served.recv(self.own_fd()?)?;
+        Ok(Message::new(self, got))
     }
 
     /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten. No

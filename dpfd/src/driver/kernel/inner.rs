@@ -93,7 +93,7 @@ impl Inner {
     ///
     /// [`Error::NoTarget`], [`Error::NoRoute`], [`Error::TooLong`], [`Error::WouldBlock`], [`Error::Interrupted`],
     /// [`Error::Denied`].
-    #[inline]
+    #[inline(never)]
     pub fn send(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
         self.transmit(fd, to, message, true)
     }
@@ -113,7 +113,7 @@ impl Inner {
     /// # Errors
     ///
     /// As [`Inner::send`].
-    #[inline]
+    #[inline(never)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
         match self.send_now(fd, to, message) {
             Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => {

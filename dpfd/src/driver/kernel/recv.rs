@@ -20,7 +20,7 @@ impl Inner {
     ///
     /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::NotAnEndpoint`], [`Error::Meddled`]; ENOMEM: the
     /// message stays.
-    #[inline]
+    #[inline(never)] // the library's own path stays short
     pub fn recv(&self, fd: i32) -> Result<Got> {
         let mut told = false;
         loop {
@@ -42,7 +42,7 @@ impl Inner {
     /// # Errors
     ///
     /// As [`Inner::recv`], without [`Error::WouldBlock`].
-    #[inline]
+    #[inline(never)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
         match rx.take(fd)? {
@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Releases one message.
-    #[inline]
+    #[inline(never)]
     pub fn release(&self, fd: i32, number: u64) {
         self.release_under(&mut self.rx(), fd, number);
     }
