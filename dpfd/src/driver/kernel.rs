@@ -24,6 +24,7 @@ pub mod list;
 mod recv;
 
 pub use inner::Inner;
+pub use lent::Got;
 
 use std::os::fd::OwnedFd;
 

@@ -8,7 +8,7 @@ use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::Result;
-use crate::pool::tokens::Got;
+use crate::pool::tokens;
 
 /// An endpoint, without its descriptor: that is named in every call.
 #[derive(Debug, Clone)]
@@ -17,6 +17,26 @@ pub enum Served {
     User(Arc<user::inner::Inner>),
     /// By the kernel.
     Kernel(Arc<kernel::Inner>),
+}
+
+/// A message that was read.
+#[derive(Debug, Clone)]
+pub enum Got {
+    /// In the library's pool.
+    User(tokens::Got),
+    /// In the kernel's.
+    Kernel(kernel::Got),
+}
+
+impl Got {
+    /// Its first byte, valid until it is released, and its length.
+    #[inline(always)]
+    pub fn place(&self) -> (*const u8, usize) {
+        match self {
+            Got::User(got) => (got.address(), got.len),
+            Got::Kernel(got) => (got.address(), got.len),
+        }
+    }
 }
 
 use Served::{Kernel, User};
@@ -59,24 +79,12 @@ impl Served {
         }
     }
 
-    /// Sends one message, to the target or elsewhere.
+    /// Sends one message, to the target or elsewhere; a wait ends with [`crate::Error::WouldBlock`] after about
+    /// `patience`.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::send_to`].
-    #[inline(always)]
-    pub fn send(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        match self {
-            User(inner) => inner.send(fd, to, message),
-            Kernel(inner) => inner.send(fd, to, message),
-        }
-    }
-
-    /// The same, but a wait ends with [`crate::Error::WouldBlock`] after about `patience`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Served::send`].
     #[inline(always)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
         match self {
@@ -85,29 +93,17 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released.
+    /// The next message, lent until it is released. None: the caller sleeps until the descriptor is readable, and calls
+    /// again.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::recv`].
     #[inline(always)]
-    pub fn recv(&self, fd: i32) -> Result<Got> {
-        match self {
-            User(inner) => inner.recv(fd),
-            Kernel(inner) => inner.recv(fd),
-        }
-    }
-
-    /// The same up to where it would sleep. None: the caller sleeps until the descriptor is readable, and calls again.
-    ///
-    /// # Errors
-    ///
-    /// As [`Served::recv`].
-    #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self {
-            User(inner) => inner.recv_or_sleep(fd),
-            Kernel(inner) => inner.recv_or_sleep(fd),
+            User(inner) => Ok(inner.recv_or_sleep(fd)?.map(Got::User)),
+            Kernel(inner) => Ok(inner.recv_or_sleep(fd)?.map(Got::Kernel)),
         }
     }
 
@@ -120,15 +116,6 @@ impl Served {
         match self {
             User(inner) => inner.read_now(fd, into),
             Kernel(inner) => inner.read_now(fd, into),
-        }
-    }
-
-    /// Releases one message.
-    #[inline(always)]
-    pub fn release(&self, fd: i32, number: u64) {
-        match self {
-            User(inner) => inner.release(number),
-            Kernel(inner) => inner.release(fd, number),
         }
     }
 

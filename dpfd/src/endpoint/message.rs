@@ -1,11 +1,11 @@
 //! A received message: a guard that borrows the pool.
 
 use core::fmt;
-use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 
-use super::Endpoint;
 use crate::addr::Addr;
-use crate::pool::tokens::Got;
+use crate::driver::{kernel, user};
+use crate::pool::tokens;
 
 /// A message where it arrived. Dropping it releases it.
 ///
@@ -13,13 +13,19 @@ use crate::pool::tokens::Got;
 /// the bytes while they are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the
 /// sender ([`Message::as_slice`]). With the kernel driver nobody but the kernel can write there.
 pub struct Message<'a> {
-    endpoint: &'a Endpoint,
-    got: Got,
+    held: Held<'a>,
+}
+
+/// A message, and whose pool it lies in.
+pub(super) enum Held<'a> {
+    User(&'a user::inner::Inner, tokens::Got),
+    Kernel(&'a kernel::Inner, RawFd, kernel::Got),
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(endpoint: &'a Endpoint, got: Got) -> Message<'a> {
-        Message { endpoint, got }
+    #[inline(always)]
+    pub(super) fn new(held: Held<'a>) -> Message<'a> {
+        Message { held }
     }
 
     /// Bytes, 0 to 16777216.
@@ -34,7 +40,10 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.got.len
+        match &self.held {
+            Held::User(_, got) => got.len,
+            Held::Kernel(_, _, got) => got.len,
+        }
     }
 
     /// Whether it has none. Empty messages are messages.
@@ -49,7 +58,7 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.got.len == 0
+        self.len() == 0
     }
 
     /// Who sent it; `0` where it came from a program that wrote plainly in another process's name.
@@ -64,7 +73,10 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn from(&self) -> Addr {
-        self.got.from
+        match &self.held {
+            Held::User(_, got) => got.from,
+            Held::Kernel(_, _, got) => got.from,
+        }
     }
 
     /// Its first byte; valid as long as the message. For an empty message it must not be looked at.
@@ -79,7 +91,10 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn as_ptr(&self) -> *const u8 {
-        self.got.address()
+        match &self.held {
+            Held::User(_, got) => got.address(),
+            Held::Kernel(_, _, got) => got.address(),
+        }
     }
 
     /// Copies it, as far as `to` has room; how much that was, bytes.
@@ -95,7 +110,10 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
-        self.got.copy_to(to)
+        match &self.held {
+            Held::User(_, got) => got.copy_to(to),
+            Held::Kernel(_, _, got) => got.copy_to(to),
+        }
     }
 
     /// A copy.
@@ -110,7 +128,7 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.got.len];
+        let mut bytes = vec![0; self.len()];
         self.copy_to(&mut bytes);
         bytes
     }
@@ -136,18 +154,21 @@ impl<'a> Message<'a> {
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the pool keeps the bytes until the message is released; that nobody writes them is the
         // caller's promise.
-        unsafe { core::slice::from_raw_parts(self.got.address(), self.got.len) }
+        unsafe { core::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 }
 
 impl fmt::Debug for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("len", &self.got.len).field("from", &self.got.from).finish()
+        f.debug_struct("Message").field("len", &self.len()).field("from", &self.from()).finish()
     }
 }
 
 impl Drop for Message<'_> {
     fn drop(&mut self) {
-        self.endpoint.served.release(self.endpoint.as_raw_fd(), self.got.number);
+        match &self.held {
+            Held::User(inner, got) => inner.release(got.number),
+            Held::Kernel(inner, fd, got) => inner.release(*fd, got.number),
+        }
     }
 }

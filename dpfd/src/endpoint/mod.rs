@@ -29,6 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
+use self::message::Held;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::{self, Driver, Served};
@@ -146,7 +147,13 @@ impl Endpoint {
     /// writes only: an edge has one sender and one receiver.
     #[inline(always)]
     fn own_fd(&self) -> Result<RawFd> {
-        if self.served.generation() == process::generation() {
+        self.fd_of(self.served.generation())
+    }
+
+    /// The same, where it is known already which process that was.
+    #[inline(always)]
+    fn fd_of(&self, generation: u32) -> Result<RawFd> {
+        if generation == process::generation() {
             Ok(self.fd.as_raw_fd())
         } else {
             Err(Error::NotAnEndpoint(self.fd.as_raw_fd()))
@@ -224,7 +231,7 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<()> {
-        self.served.send(self.own_fd()?, None, message)
+        self.transmit(None, message)
     }
 
     /// Sends one message to another destination than the target, at the same cost and one look into a table.
@@ -243,7 +250,15 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn send_to(&self, message: &[u8], to: Addr) -> Result<()> {
-        self.served.send(self.own_fd()?, Some(to), message)
+        self.transmit(Some(to), message)
+    }
+
+    #[inline(always)]
+    fn transmit(&self, to: Option<Addr>, message: &[u8]) -> Result<()> {
+        match &self.served {
+            Served::User(inner) => inner.send(self.fd_of(inner.generation)?, to, message),
+            Served::Kernel(inner) => inner.send(self.fd_of(inner.generation)?, to, message),
+        }
     }
 
     /// The next message, in place. It is released when dropped; messages may be held and dropped in any order,
@@ -273,8 +288,17 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
-        let got = self.served.recv(self.own_fd()?)?;
-        Ok(Message::new(self, got))
+        // Each arm makes the message where the caller wants it: nothing is moved.
+        match &self.served {
+            Served::User(inner) => {
+                let fd = self.fd_of(inner.generation)?;
+                Ok(Message::new(Held::User(inner, inner.recv(fd)?)))
+            }
+            Served::Kernel(inner) => {
+                let fd = self.fd_of(inner.generation)?;
+                Ok(Message::new(Held::Kernel(inner, fd, inner.recv(fd)?)))
+            }
+        }
     }
 
     /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten. No

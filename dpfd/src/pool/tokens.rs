@@ -14,7 +14,6 @@ use crate::edge::message::far_number;
 use crate::edge::ring::{self, Cursor, Kind, Pos};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
-use crate::sys::mapped::Mapping;
 
 /// Messages taken from one edge in a row while others wait.
 const STREAK: u32 = 32;
@@ -96,8 +95,6 @@ pub enum Place {
     Own(Arc<[u8]>),
     /// In the sender's sealed memory.
     Far(Arc<Far>),
-    /// In the kernel driver's memory, from this byte on.
-    Mapped(Arc<Mapping>, usize),
 }
 
 /// A message that was read.
@@ -121,7 +118,6 @@ impl Got {
             Place::Edge(segment, pos) => segment.copy_payload(*pos, &mut to[..n]),
             Place::Own(bytes) => to[..n].copy_from_slice(&bytes[..n]),
             Place::Far(bytes) => to[..n].copy_from_slice(&bytes[..n]),
-            Place::Mapped(memory, at) => memory.copy(*at, &mut to[..n]),
         }
         n
     }
@@ -132,7 +128,6 @@ impl Got {
             Place::Edge(segment, pos) => segment.lines().payload(*pos),
             Place::Own(bytes) => bytes.as_ptr(),
             Place::Far(bytes) => bytes.as_ptr(),
-            Place::Mapped(memory, at) => memory.address(*at),
         }
     }
 }
@@ -322,7 +317,7 @@ impl Tokens {
         let len = match &place {
             Place::Own(bytes) => bytes.len(),
             Place::Far(far) => far.len(),
-            Place::Edge(..) | Place::Mapped(..) => 0,
+            Place::Edge(..) => 0,
         };
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
         self.lent.push_back(Lent { edge: None, keep: Some(place.clone()), done: false });

@@ -126,6 +126,11 @@ impl Ring {
         &self.ring
     }
 
+    /// As many tokens as there can be.
+    pub fn most_tokens(&self) -> u64 {
+        self.mask / abi::TOKEN_ALIGN + 1
+    }
+
     /// The token at a position, who sent it, and the position of the next.
     #[inline(always)]
     pub fn look(&self, position: u64) -> (Token, (u16, u16), u64) {

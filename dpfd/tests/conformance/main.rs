@@ -10,6 +10,8 @@ mod death;
 mod errors;
 mod kit;
 mod lifetime;
+#[cfg(feature = "kernel-tests")]
+mod meddled;
 mod modes;
 mod order;
 mod readiness;
@@ -71,4 +73,7 @@ all_of_it!(user, dpfd::driver::Driver::User);
 #[cfg(feature = "kernel-tests")]
 all_of_it!(kernel, dpfd::driver::Driver::Kernel);
 #[cfg(feature = "kernel-tests")]
-conformance!(kernel_more, dpfd::driver::Driver::Kernel, [calls: messages_that_are_there_cost_no_system_call;]);
+conformance!(kernel_more, dpfd::driver::Driver::Kernel, [
+    calls: messages_that_are_there_cost_no_system_call;
+    meddled: nonsense_in_the_control_page_is_survived;
+]);

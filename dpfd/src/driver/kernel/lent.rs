@@ -6,9 +6,35 @@ use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::error::{Error, Result};
-use crate::pool::tokens::{Got, Place};
 use crate::sys::device;
 use crate::sys::mapped::{Mapping, Ring, Token};
+
+/// A message that was read.
+#[derive(Debug, Clone)]
+pub struct Got {
+    /// Which of all messages lent by this pool.
+    pub number: u64,
+    /// Bytes.
+    pub len: usize,
+    /// Who sent it.
+    pub from: Addr,
+    /// The memory it lies in, and where there.
+    place: (Arc<Mapping>, usize),
+}
+
+impl Got {
+    /// Copies it, as far as `to` has room; how much that was.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let n = self.len.min(to.len());
+        self.place.0.copy(self.place.1, &mut to[..n]);
+        n
+    }
+
+    /// Its first byte, valid until it is released.
+    pub fn address(&self) -> *const u8 {
+        self.place.0.address(self.place.1)
+    }
+}
 
 /// The pool, seen by its receiver.
 #[derive(Debug)]
@@ -72,14 +98,15 @@ impl Pool {
     /// ENOMEM, where a message that lies apart cannot be mapped: it stays the next. [`Error::Meddled`].
     #[inline(always)]
     pub fn take(&mut self, fd: i32) -> Result<Option<Got>> {
-        loop {
+        // Each turn but the last steps over what was given up; there are no more than the ring has room for.
+        for _ in 0..=self.ring.most_tokens() {
             let (token, (nid, dpid), end) = self.ring.look(self.next);
             let (place, len, apart) = match token {
                 Token::Empty => return Ok(None),
-                Token::Message(at, len) => (Place::Mapped(self.ring.memory().clone(), at), len, None),
+                Token::Message(at, len) => ((self.ring.memory().clone(), at), len, None),
                 Token::Apart(offset, len) => {
                     let mapped = self.map(fd, offset, len)?;
-                    (Place::Mapped(mapped.clone(), 0), len, Some(mapped))
+                    ((mapped.clone(), 0), len, Some(mapped))
                 }
                 Token::Void => {
                     self.step_over(fd, end);
@@ -95,6 +122,7 @@ impl Pool {
             self.ring.set_taken(end);
             return Ok(Some(Got { number, len, from: Addr { nid, dpid }, place }));
         }
+        Err(self.nonsense())
     }
 
     #[cold]

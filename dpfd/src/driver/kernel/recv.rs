@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
 use super::inner::{many_cpus, Inner, Rx};
-use super::lent::Pool;
+use super::lent::{Got, Pool};
 use crate::error::{Error, Result};
 use crate::pool::budget::DEFAULT_POOL;
-use crate::pool::tokens::Got;
 use crate::sys::mapped::Ring;
 use crate::sys::{device, process, raw};
 

@@ -105,7 +105,7 @@ impl Inner {
     ///
     /// [`Error::NoTarget`], [`Error::NoRoute`], [`Error::TooLong`], [`Error::WouldBlock`],
     /// [`Error::Interrupted`], [`Error::Closed`].
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         self.send_for(Duration::MAX, fd, to, msg)
     }
@@ -115,7 +115,7 @@ impl Inner {
     /// # Errors
     ///
     /// As [`Inner::send`].
-    #[inline]
+    #[inline(always)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();
         let ix = self.link_to(&mut tx, to)?;
