@@ -9,8 +9,6 @@ pub use loom::sync::atomic::{fence, Ordering};
 #[cfg(loom)]
 pub use proof::{AtomicU32, AtomicU64};
 
-#[allow(unsafe_code, clippy::allow_attributes)]
-pub mod lock;
 #[cfg(loom)]
 mod proof;
 

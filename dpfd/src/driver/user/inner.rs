@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::link::{Link, Path};
 use super::registry::Entry;
@@ -19,7 +19,6 @@ use crate::edge::segment::sealed_memory;
 use crate::error::{Error, Result};
 use crate::pool::budget::{Budget, DEFAULT_POOL};
 use crate::pool::tokens::{InEdge, Tokens};
-use crate::sync::lock::{Held, Lock};
 use crate::sys::{process, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
@@ -116,11 +115,11 @@ pub struct Inner {
     pub process: Arc<Process>,
     /// What only the library knows to say on its pair.
     pub key: u64,
-    tx: Lock<Tx>,
-    rx: Lock<Rx>,
+    tx: Mutex<Tx>,
+    rx: Mutex<Rx>,
     /// New edges wait in `arrivals`.
     pub news: AtomicBool,
-    arrivals: Lock<Arrivals>,
+    arrivals: Mutex<Arrivals>,
     /// There since the endpoint has a pool.
     pub inbox: OnceLock<Inbox>,
     /// Says who sends where no edge does: a sealed file, made when needed.
@@ -141,6 +140,11 @@ pub struct Inner {
     pub at_end: OnceLock<fn(u32)>,
 }
 
+fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under the lock cannot leave a half-made state that matters: all values are plain.
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Inner {
     /// An endpoint whose driver's end is `back`.
     pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> Inner {
@@ -151,10 +155,10 @@ impl Inner {
             generation: process::generation(),
             process,
             key,
-            tx: Lock::default(),
-            rx: Lock::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            tx: Mutex::default(),
+            rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
             news: AtomicBool::new(false),
-            arrivals: Lock::default(),
+            arrivals: Mutex::default(),
             inbox: OnceLock::new(),
             tag: OnceLock::new(),
             visits: AtomicU32::new(0),
@@ -168,26 +172,32 @@ impl Inner {
     }
 
     /// The sender's side.
-    #[inline(always)]
-    pub fn tx(&self) -> Held<'_, Tx> {
-        self.tx.lock()
+    pub fn tx(&self) -> MutexGuard<'_, Tx> {
+        held(&self.tx)
     }
     /// The sender's side, if nobody has it.
-    pub fn try_tx(&self) -> Option<Held<'_, Tx>> {
-        self.tx.try_lock()
+    pub fn try_tx(&self) -> Option<MutexGuard<'_, Tx>> {
+        match self.tx.try_lock() {
+            Ok(tx) => Some(tx),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
     /// The receiver's side.
-    #[inline(always)]
-    pub fn rx(&self) -> Held<'_, Rx> {
-        self.rx.lock()
+    pub fn rx(&self) -> MutexGuard<'_, Rx> {
+        held(&self.rx)
     }
     /// The receiver's side, if nobody has it.
-    pub fn try_rx(&self) -> Option<Held<'_, Rx>> {
-        self.rx.try_lock()
+    pub fn try_rx(&self) -> Option<MutexGuard<'_, Rx>> {
+        match self.rx.try_lock() {
+            Ok(rx) => Some(rx),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
     /// What the service brings.
-    pub fn arrivals(&self) -> Held<'_, Arrivals> {
-        self.arrivals.lock()
+    pub fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        held(&self.arrivals)
     }
 
     /// Its address, as other nodes would write it.

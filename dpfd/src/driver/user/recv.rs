@@ -11,7 +11,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use super::inner::{Inner, Rx, Tag};
 use super::note::FarPacket;
@@ -22,7 +22,6 @@ use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::elsewhere::{Elsewhere, Own};
 use crate::pool::tokens::{Got, Look};
-use crate::sync::lock::Held;
 use crate::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, ms.
@@ -170,10 +169,10 @@ impl Inner {
     #[cold]
     fn wait<'a>(
         &'a self,
-        mut rx: Held<'a, Rx>,
+        mut rx: MutexGuard<'a, Rx>,
         fd: i32,
         waited: &mut Waited,
-    ) -> Result<Option<Held<'a, Rx>>> {
+    ) -> Result<Option<MutexGuard<'a, Rx>>> {
         if self.inbox.get().is_none() {
             drop(rx);
             self.start_pool(None)?;

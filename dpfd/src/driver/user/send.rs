@@ -6,6 +6,7 @@
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::inner::{Inner, Tx, MAX_MESSAGE};
@@ -16,7 +17,6 @@ use super::service::Command;
 use crate::addr::Addr;
 use crate::edge::far;
 use crate::error::{Error, Result};
-use crate::sync::lock::Held;
 use crate::sys::{process, raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
@@ -70,7 +70,7 @@ impl Inner {
     }
 
     /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
-    fn targeted(&self, mut tx: Held<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
+    fn targeted(&self, mut tx: MutexGuard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
         if plain {
             tx.plain = Some(to);
@@ -151,7 +151,7 @@ impl Inner {
     #[cold]
     fn send_slow<'a>(
         &'a self,
-        mut tx: Held<'a, Tx>,
+        mut tx: MutexGuard<'a, Tx>,
         ix: usize,
         patience: Duration,
         fd: i32,
