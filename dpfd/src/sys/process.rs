@@ -55,6 +55,27 @@ pub fn now() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Looks for `ns` whether `f`, and says so. The looks are counted, too: a program's clock may stand still
+/// (libfaketime), and then this takes some times as long.
+#[inline]
+pub fn look_for(ns: u64, mut f: impl FnMut() -> bool) -> bool {
+    /// What as many looks as are made between two looks at the clock take at least, ns.
+    const AT_LEAST: u64 = 100;
+    let end = now() + ns;
+    for _ in 0..=ns / AT_LEAST {
+        for _ in 0..64 {
+            if f() {
+                return true;
+            }
+            crate::sync::relax();
+        }
+        if now() >= end {
+            return false;
+        }
+    }
+    false
+}
+
 /// Whether the process may use privileged numbers: CAP_NET_BIND_SERVICE is in its effective set.
 pub fn may_bind_service() -> bool {
     #[repr(C)]

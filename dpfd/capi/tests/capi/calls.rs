@@ -70,6 +70,11 @@ fn threads_share_are_cancelled_and_meet_closing() {
 }
 
 #[test]
+fn a_clock_that_stands_still_keeps_nobody_awake() {
+    passes_linked("frozen_clock.c", None, Linked::Shared);
+}
+
+#[test]
 fn no_call_is_in_the_shim() {
     let mut nm = Command::new(needed("nm", "binutils"));
     let out = nm.args(["-D", "--defined-only"]).arg(release().join("libdp_preload.so")).output();

@@ -75,16 +75,7 @@ impl Inner {
             return;
         }
         let Some(pool) = rx.pool.as_ref().filter(|_| !raw::is_nonblocking(fd)) else { return };
-        let end = process::now() + u64::from(budget);
-        let hit = loop {
-            let hit = (0..64).any(|_| {
-                crate::sync::relax();
-                pool.waiting()
-            });
-            if hit || process::now() >= end {
-                break hit;
-            }
-        };
+        let hit = process::look_for(budget.into(), || pool.waiting());
         let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
         rx.spin = if next < 500 { 0 } else { next };
     }

@@ -263,18 +263,7 @@ impl Link {
             return false;
         }
         let before = rx.cursor.load(Ordering::Relaxed);
-        let end = process::now() + ns;
-        loop {
-            for _ in 0..64 {
-                if rx.cursor.load(Ordering::Relaxed) != before {
-                    return true;
-                }
-                crate::sync::relax();
-            }
-            if process::now() >= end {
-                return false;
-            }
-        }
+        process::look_for(ns, || rx.cursor.load(Ordering::Relaxed) != before)
     }
 }
 

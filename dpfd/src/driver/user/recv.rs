@@ -228,20 +228,7 @@ impl Inner {
             inbox.arm().disarm();
             rx.settled = false;
         }
-        let end = process::now() + u64::from(budget);
-        let hit = loop {
-            let mut hit = false;
-            for _ in 0..64 {
-                hit = rx.tokens.waiting() || self.news.load(Ordering::Relaxed);
-                if hit {
-                    break;
-                }
-                crate::sync::relax();
-            }
-            if hit || process::now() >= end {
-                break hit;
-            }
-        };
+        let hit = process::look_for(budget.into(), || self.something(rx));
         let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
         rx.spin = if next < 500 { 0 } else { next };
         hit

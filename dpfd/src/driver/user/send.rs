@@ -323,7 +323,7 @@ impl<'a> Load<'a> {
 
     /// Who reads plainly cannot take it; who is about to get a pool can.
     fn too_long(&self, link: &Link, limit: usize) -> Result<()> {
-        if link.plain_since > 0 && process::now() - link.plain_since > POOL_WAIT {
+        if link.plain_since > 0 && process::now().saturating_sub(link.plain_since) > POOL_WAIT {
             return Err(Error::TooLong { len: self.msg.len(), to: link.to, limit });
         }
         Ok(())
