@@ -11,6 +11,7 @@
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
 //! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
 //! | `table.rs` | the endpoints of a network namespace by number |
+//! | `proc.rs` | /proc/net/dp, which lists them |
 //! | `wait.rs` | wait queues, and relays between them |
 //! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
@@ -39,6 +40,7 @@ mod ioctl;
 mod memory;
 mod pool;
 mod positions;
+mod proc;
 mod ring;
 mod sender;
 mod source;

@@ -83,7 +83,8 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
 /// For the kernel, through [`OPERATIONS`]: what it passes is valid during the call.
 unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     // SAFETY: put there by open(); the last call on this file.
-    drop(unsafe { <Arc<Endpoint> as ForeignOwnable>::from_foreign((*file).private_data) });
+    let endpoint = unsafe { <Arc<Endpoint> as ForeignOwnable>::from_foreign((*file).private_data) };
+    endpoint.close();
     0
 }
 
@@ -140,7 +141,7 @@ unsafe extern "C" fn poll(
 unsafe extern "C" fn unlocked_ioctl(file: *mut bindings::file, command: c_uint, argument: c_ulong) -> c_long {
     // SAFETY: the kernel passes an open file.
     let (endpoint, nowait) = unsafe { (endpoint(file), may_not_wait(file, 0)) };
-    match ioctl::call(&endpoint, nowait, command, argument) {
+    match ioctl::call(endpoint, nowait, command, argument) {
         Ok(n) => n as c_long,
         Err(e) => e.to_errno() as c_long,
     }

@@ -8,6 +8,7 @@
 
 struct iov_iter;
 struct page;
+struct seq_file;
 struct user_struct;
 struct vm_area_struct;
 
@@ -33,8 +34,18 @@ void dp_glue_net_unregister(void);
 void *dp_glue_net_table(void);
 bool dp_glue_may_bind(void);
 
+void *dp_glue_list_table(struct seq_file *out);
+bool dp_glue_list_may_see(struct seq_file *out, u32 uid);
+u32 dp_glue_list_uid(struct seq_file *out, u32 uid);
+
 /* In table.rs. */
 void *dp_rust_table_new(void);
 void dp_rust_table_free(void *table);
+
+/* In proc.rs. */
+void *dp_rust_list_start(struct seq_file *out, loff_t *place);
+void *dp_rust_list_next(struct seq_file *out, void *at, loff_t *place);
+void dp_rust_list_stop(struct seq_file *out, void *at);
+int dp_rust_list_show(struct seq_file *out, void *at);
 
 #endif

@@ -56,4 +56,8 @@ extern "C" {
     pub(crate) fn dp_glue_net_unregister();
     pub(crate) fn dp_glue_net_table() -> *mut c_void;
     pub(crate) fn dp_glue_may_bind() -> bool;
+
+    pub(crate) fn dp_glue_list_table(out: *mut bindings::seq_file) -> *mut c_void;
+    pub(crate) fn dp_glue_list_may_see(out: *mut bindings::seq_file, uid: u32) -> bool;
+    pub(crate) fn dp_glue_list_uid(out: *mut bindings::seq_file, uid: u32) -> u32;
 }
