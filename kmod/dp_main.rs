@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `abi/` | numbers and layouts, shared with user space |
 //! | `file.rs`, `ioctl.rs` | the calls on an open file |
+//! | `uring.rs` | the command of io_uring |
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
@@ -45,6 +46,7 @@ mod ring;
 mod sender;
 mod source;
 mod table;
+mod uring;
 mod wait;
 
 module! {

@@ -17,7 +17,7 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping};
+use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping, uring};
 
 pub(crate) struct Table(pub(crate) bindings::file_operations);
 
@@ -34,6 +34,7 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
     unlocked_ioctl: Some(unlocked_ioctl),
     compat_ioctl: bindings::compat_ptr_ioctl,
     mmap: Some(mmap),
+    uring_cmd: Some(uring::command),
     show_fdinfo: Some(show_fdinfo),
     llseek: Some(bindings::noop_llseek),
     // SAFETY: functions that are not there are zeros.
@@ -43,7 +44,7 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
 /// # Safety
 ///
 /// `file` is open, by [`open`].
-unsafe fn endpoint<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Endpoint> {
+pub(crate) unsafe fn endpoint<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Endpoint> {
     // SAFETY: by what the caller promises; the file holds the endpoint until release().
     unsafe { <Arc<Endpoint> as ForeignOwnable>::borrow((*file).private_data) }
 }

@@ -9,6 +9,7 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/io_uring/cmd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/nsproxy.h>
@@ -29,7 +30,6 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-#include "abi/dp_ioctl.h"
 #include "glue.h"
 
 /* Constants that bindgen cannot work out: Rust repeats the number, and here it is checked. */
@@ -155,6 +155,31 @@ int dp_glue_detach_mapping(struct vm_area_struct *vma)
 	vma_set_file(vma, file);
 	fput(file);
 	return 0;
+}
+
+/* ---- io_uring ---- */
+
+/* A program can change what is in its queue at any time: each part is read once. */
+void dp_glue_uring_entry(struct io_uring_cmd *command, struct dp_glue_entry *entry)
+{
+	const struct dp_uring_sendto *argument = io_uring_sqe_cmd(command->sqe, struct dp_uring_sendto);
+
+	entry->file = command->file;
+	entry->message = READ_ONCE(command->sqe->addr);
+	entry->len = READ_ONCE(command->sqe->len);
+	entry->command = command->cmd_op;
+	entry->flags = command->flags & IORING_URING_CMD_MASK;
+	entry->pad0 = 0;
+	entry->argument.to.nid = READ_ONCE(argument->to.nid);
+	entry->argument.to.dpid = READ_ONCE(argument->to.dpid);
+	entry->argument.flags = READ_ONCE(argument->flags);
+	entry->argument.pad0 = READ_ONCE(argument->pad0);
+}
+
+/* The result of a command that is not told by returning it. */
+void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int issue)
+{
+	io_uring_cmd_done(command, result, issue);
 }
 
 /* ---- network namespaces, and /proc/net/dp in each ---- */

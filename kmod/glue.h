@@ -6,6 +6,9 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include "abi/dp_ioctl.h"
+
+struct io_uring_cmd;
 struct iov_iter;
 struct page;
 struct seq_file;
@@ -28,6 +31,21 @@ void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int tu
 void dp_glue_unmap_pages(void *base);
 size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
 int dp_glue_detach_mapping(struct vm_area_struct *vma);
+
+/* In Rust: Entry in uring.rs. */
+struct dp_glue_entry {
+	struct file *file;
+	u64 message;
+	u32 len;
+	u32 command;
+	u32 flags;
+	u32 pad0;
+	struct dp_uring_sendto argument;
+};
+static_assert(sizeof(struct dp_glue_entry) == 48);
+
+void dp_glue_uring_entry(struct io_uring_cmd *command, struct dp_glue_entry *entry);
+void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int issue);
 
 int dp_glue_net_register(void);
 void dp_glue_net_unregister(void);

@@ -87,7 +87,7 @@ pub(crate) fn call(
     }
 }
 
-fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> Result<usize> {
+pub(crate) fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> Result<usize> {
     let iter = Opaque::<bindings::iov_iter>::zeroed();
     let from = UserPtr::from_addr(usize::try_from(what.message)?);
     let len = usize::try_from(what.len)?;
