@@ -6,11 +6,13 @@
 //! |---|---|
 //! | `abi/` | numbers and layouts, shared with user space |
 //! | `file.rs`, `ioctl.rs` | the calls on an open file |
+//! | `uring.rs` | the command of io_uring |
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
 //! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
 //! | `table.rs` | the endpoints of a network namespace by number |
+//! | `proc.rs` | /proc/net/dp, which lists them |
 //! | `wait.rs` | wait queues, and relays between them |
 //! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
@@ -39,10 +41,12 @@ mod ioctl;
 mod memory;
 mod pool;
 mod positions;
+mod proc;
 mod ring;
 mod sender;
 mod source;
 mod table;
+mod uring;
 mod wait;
 
 module! {

@@ -9,7 +9,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, Mutex, SetOnce,
+        Arc, ArcBorrow, Mutex, SetOnce,
     },
     task::Kuid,
 };
@@ -28,7 +28,7 @@ use crate::{
 /// Open files so far.
 static SERIAL: Atomic<u64> = Atomic::new(0);
 
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub(crate) struct Endpoint {
     table: Arc<Table>,
     uid: u32,
@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Gives the endpoint its number.
-    pub(crate) fn open(&self, dpid: u32, budget: u64) -> Result<u32> {
+    pub(crate) fn open(this: ArcBorrow<'_, Self>, dpid: u32, budget: u64) -> Result<u32> {
         if dpid > DPID_MAX || (budget != 0 && !(POOL_MIN..=POOL_MAX).contains(&budget)) {
             return Err(EINVAL);
         }
@@ -83,15 +83,15 @@ impl Endpoint {
         if dpid != 0 && dpid < DPID_FREE && !unsafe { glue::dp_glue_may_bind() } {
             return Err(EACCES);
         }
-        let _tx = self.tx.lock();
-        if self.pool.as_ref().is_some() {
+        let _tx = this.tx.lock();
+        if this.pool.as_ref().is_some() {
             return Err(EBUSY);
         }
-        let pool = self.table.open(dpid, self.uid, (budget != 0).then_some(budget))?;
+        let pool = this.table.open(dpid, this, (budget != 0).then_some(budget))?;
         let dpid = pool.dpid;
         // SAFETY: on no queue yet; detached when the endpoint goes, which holds the pool as long.
-        unsafe { self.relay.aim(&pool.readers) };
-        self.pool.populate(pool);
+        unsafe { this.relay.aim(&pool.readers) };
+        this.pool.populate(pool);
         Ok(dpid)
     }
 
@@ -351,12 +351,9 @@ impl Endpoint {
         stat.full = tx.full;
         Ok(stat)
     }
-}
 
-#[pinned_drop]
-impl PinnedDrop for Endpoint {
-    /// The last descriptor is closed.
-    fn drop(self: Pin<&mut Self>) {
+    /// The last descriptor is closed: no call comes any longer. Who reads /proc/net/dp may hold what is left.
+    pub(crate) fn close(&self) {
         let Some(pool) = self.pool.as_ref() else { return };
         // The number first: who opens it next finds nothing of this.
         self.table.remove(pool);
@@ -367,6 +364,7 @@ impl PinnedDrop for Endpoint {
             unsafe { self.relay.detach(&queue) };
         }
         tx.earlier.clear();
+        tx.route = None;
         for parked in core::mem::take(&mut tx.parked) {
             self.table.sender_left(&parked.pool);
         }

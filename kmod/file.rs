@@ -17,7 +17,7 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping};
+use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping, uring};
 
 pub(crate) struct Table(pub(crate) bindings::file_operations);
 
@@ -34,6 +34,7 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
     unlocked_ioctl: Some(unlocked_ioctl),
     compat_ioctl: bindings::compat_ptr_ioctl,
     mmap: Some(mmap),
+    uring_cmd: Some(uring::command),
     show_fdinfo: Some(show_fdinfo),
     llseek: Some(bindings::noop_llseek),
     // SAFETY: functions that are not there are zeros.
@@ -43,7 +44,7 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
 /// # Safety
 ///
 /// `file` is open, by [`open`].
-unsafe fn endpoint<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Endpoint> {
+pub(crate) unsafe fn endpoint<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Endpoint> {
     // SAFETY: by what the caller promises; the file holds the endpoint until release().
     unsafe { <Arc<Endpoint> as ForeignOwnable>::borrow((*file).private_data) }
 }
@@ -83,7 +84,8 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
 /// For the kernel, through [`OPERATIONS`]: what it passes is valid during the call.
 unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     // SAFETY: put there by open(); the last call on this file.
-    drop(unsafe { <Arc<Endpoint> as ForeignOwnable>::from_foreign((*file).private_data) });
+    let endpoint = unsafe { <Arc<Endpoint> as ForeignOwnable>::from_foreign((*file).private_data) };
+    endpoint.close();
     0
 }
 
@@ -140,7 +142,7 @@ unsafe extern "C" fn poll(
 unsafe extern "C" fn unlocked_ioctl(file: *mut bindings::file, command: c_uint, argument: c_ulong) -> c_long {
     // SAFETY: the kernel passes an open file.
     let (endpoint, nowait) = unsafe { (endpoint(file), may_not_wait(file, 0)) };
-    match ioctl::call(&endpoint, nowait, command, argument) {
+    match ioctl::call(endpoint, nowait, command, argument) {
         Ok(n) => n as c_long,
         Err(e) => e.to_errno() as c_long,
     }

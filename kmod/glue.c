@@ -9,23 +9,27 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/io_uring/cmd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/nsproxy.h>
 #include <linux/poll.h>
+#include <linux/proc_fs.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
+#include <linux/seq_file.h>
+#include <linux/seq_file_net.h>
 #include <linux/slab.h>
 #include <asm/ioctls.h>
 #include <linux/uaccess.h>
+#include <linux/uidgid.h>
 #include <linux/uio.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-#include "abi/dp_ioctl.h"
 #include "glue.h"
 
 /* Constants that bindgen cannot work out: Rust repeats the number, and here it is checked. */
@@ -153,7 +157,32 @@ int dp_glue_detach_mapping(struct vm_area_struct *vma)
 	return 0;
 }
 
-/* ---- network namespaces ---- */
+/* ---- io_uring ---- */
+
+/* A program can change what is in its queue at any time: each part is read once. */
+void dp_glue_uring_entry(struct io_uring_cmd *command, struct dp_glue_entry *entry)
+{
+	const struct dp_uring_sendto *argument = io_uring_sqe_cmd(command->sqe, struct dp_uring_sendto);
+
+	entry->file = command->file;
+	entry->message = READ_ONCE(command->sqe->addr);
+	entry->len = READ_ONCE(command->sqe->len);
+	entry->command = command->cmd_op;
+	entry->flags = command->flags & IORING_URING_CMD_MASK;
+	entry->pad0 = 0;
+	entry->argument.to.nid = READ_ONCE(argument->to.nid);
+	entry->argument.to.dpid = READ_ONCE(argument->to.dpid);
+	entry->argument.flags = READ_ONCE(argument->flags);
+	entry->argument.pad0 = READ_ONCE(argument->pad0);
+}
+
+/* The result of a command that is not told by returning it. */
+void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int issue)
+{
+	io_uring_cmd_done(command, result, issue);
+}
+
+/* ---- network namespaces, and /proc/net/dp in each ---- */
 
 static unsigned int dp_glue_net_id;
 
@@ -161,18 +190,54 @@ struct dp_glue_net {
 	void *table;
 };
 
+#ifdef CONFIG_PROC_FS
+static const struct seq_operations dp_glue_list = {
+	.start = dp_rust_list_start,
+	.next = dp_rust_list_next,
+	.stop = dp_rust_list_stop,
+	.show = dp_rust_list_show,
+};
+
+static bool dp_glue_list_new(struct net *net)
+{
+	return proc_create_net("dp", 0444, net->proc_net, &dp_glue_list, sizeof(struct seq_net_private));
+}
+
+/* Waits for those who are reading it. */
+static void dp_glue_list_gone(struct net *net)
+{
+	remove_proc_entry("dp", net->proc_net);
+}
+#else
+static bool dp_glue_list_new(struct net *net)
+{
+	return true;
+}
+
+static void dp_glue_list_gone(struct net *net)
+{
+}
+#endif
+
 static int __net_init dp_glue_net_init(struct net *net)
 {
 	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
 
 	here->table = dp_rust_table_new();
-	return here->table ? 0 : -ENOMEM;
+	if (!here->table)
+		return -ENOMEM;
+	if (!dp_glue_list_new(net)) {
+		dp_rust_table_free(here->table);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 static void __net_exit dp_glue_net_exit(struct net *net)
 {
 	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
 
+	dp_glue_list_gone(net);
 	dp_rust_table_free(here->table);
 }
 
@@ -204,4 +269,28 @@ void *dp_glue_net_table(void)
 bool dp_glue_may_bind(void)
 {
 	return ns_capable(current->nsproxy->net_ns->user_ns, CAP_NET_BIND_SERVICE);
+}
+
+/* Of the namespace whose /proc/net/dp it is; it lives as long as the file is open. */
+void *dp_glue_list_table(struct seq_file *out)
+{
+	struct dp_glue_net *here = net_generic(seq_file_net(out), dp_glue_net_id);
+
+	return here->table;
+}
+
+/*
+ * Whether whoever opened the list is that user, or has a say in the namespace. Whoever reads it may be another
+ * process, which was only given the descriptor.
+ */
+bool dp_glue_list_may_see(struct seq_file *out, u32 uid)
+{
+	return uid_eq(out->file->f_cred->euid, KUIDT_INIT(uid)) ||
+	       file_ns_capable(out->file, seq_file_net(out)->user_ns, CAP_NET_ADMIN);
+}
+
+/* As it is called where the list was opened. */
+u32 dp_glue_list_uid(struct seq_file *out, u32 uid)
+{
+	return from_kuid_munged(seq_user_ns(out), KUIDT_INIT(uid));
 }

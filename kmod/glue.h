@@ -6,8 +6,12 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include "abi/dp_ioctl.h"
+
+struct io_uring_cmd;
 struct iov_iter;
 struct page;
+struct seq_file;
 struct user_struct;
 struct vm_area_struct;
 
@@ -28,13 +32,38 @@ void dp_glue_unmap_pages(void *base);
 size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
 int dp_glue_detach_mapping(struct vm_area_struct *vma);
 
+/* In Rust: Entry in uring.rs. */
+struct dp_glue_entry {
+	struct file *file;
+	u64 message;
+	u32 len;
+	u32 command;
+	u32 flags;
+	u32 pad0;
+	struct dp_uring_sendto argument;
+};
+static_assert(sizeof(struct dp_glue_entry) == 48);
+
+void dp_glue_uring_entry(struct io_uring_cmd *command, struct dp_glue_entry *entry);
+void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int issue);
+
 int dp_glue_net_register(void);
 void dp_glue_net_unregister(void);
 void *dp_glue_net_table(void);
 bool dp_glue_may_bind(void);
 
+void *dp_glue_list_table(struct seq_file *out);
+bool dp_glue_list_may_see(struct seq_file *out, u32 uid);
+u32 dp_glue_list_uid(struct seq_file *out, u32 uid);
+
 /* In table.rs. */
 void *dp_rust_table_new(void);
 void dp_rust_table_free(void *table);
+
+/* In proc.rs. */
+void *dp_rust_list_start(struct seq_file *out, loff_t *place);
+void *dp_rust_list_next(struct seq_file *out, void *at, loff_t *place);
+void dp_rust_list_stop(struct seq_file *out, void *at);
+int dp_rust_list_show(struct seq_file *out, void *at);
 
 #endif

@@ -8,6 +8,8 @@ use kernel::{
     ffi::{c_int, c_uint, c_ulong, c_void},
 };
 
+use crate::uring::Entry;
+
 pub(crate) const IOCB_NOWAIT: c_int = 0x8;
 pub(crate) const FMODE_NOWAIT: bindings::fmode_t = 1 << 27;
 
@@ -52,8 +54,15 @@ extern "C" {
     pub(crate) fn dp_glue_copy_in(to: *mut c_void, len: usize, from: *mut bindings::iov_iter) -> usize;
     pub(crate) fn dp_glue_detach_mapping(vma: *mut bindings::vm_area_struct) -> c_int;
 
+    pub(crate) fn dp_glue_uring_entry(command: *mut bindings::io_uring_cmd, entry: *mut Entry);
+    pub(crate) fn dp_glue_uring_done(command: *mut bindings::io_uring_cmd, result: c_int, issue: c_uint);
+
     pub(crate) fn dp_glue_net_register() -> c_int;
     pub(crate) fn dp_glue_net_unregister();
     pub(crate) fn dp_glue_net_table() -> *mut c_void;
     pub(crate) fn dp_glue_may_bind() -> bool;
+
+    pub(crate) fn dp_glue_list_table(out: *mut bindings::seq_file) -> *mut c_void;
+    pub(crate) fn dp_glue_list_may_see(out: *mut bindings::seq_file, uid: u32) -> bool;
+    pub(crate) fn dp_glue_list_uid(out: *mut bindings::seq_file, uid: u32) -> u32;
 }

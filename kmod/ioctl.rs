@@ -7,6 +7,7 @@ use kernel::{
     error::to_result,
     iov::IovIterSource,
     prelude::*,
+    sync::ArcBorrow,
     transmute::{AsBytes, FromBytes},
     types::Opaque,
     uaccess::{UserPtr, UserSlice},
@@ -40,14 +41,19 @@ fn copy_out<T: AsBytes>(argument: usize, value: &T) -> Result<usize> {
     Ok(0)
 }
 
-pub(crate) fn call(endpoint: &Endpoint, nowait: bool, command: u32, argument: usize) -> Result<usize> {
+pub(crate) fn call(
+    endpoint: ArcBorrow<'_, Endpoint>,
+    nowait: bool,
+    command: u32,
+    argument: usize,
+) -> Result<usize> {
     match command {
         abi::IOC_OPEN => {
             let mut open: abi::Open = copy_in(argument)?;
             if open.flags != 0 {
                 return Err(EINVAL);
             }
-            open.dpid = endpoint.open(open.dpid, open.pool)?;
+            open.dpid = Endpoint::open(endpoint, open.dpid, open.pool)?;
             // The endpoint stays open if its number cannot be told: IOC_STAT has it, too.
             copy_out(argument, &open)
         }
@@ -55,7 +61,7 @@ pub(crate) fn call(endpoint: &Endpoint, nowait: bool, command: u32, argument: us
             endpoint.target(copy_in(argument)?)?;
             Ok(0)
         }
-        abi::IOC_SENDTO => send_to(endpoint, nowait, copy_in(argument)?),
+        abi::IOC_SENDTO => send_to(&endpoint, nowait, copy_in(argument)?),
         abi::IOC_PEER => copy_out(argument, &endpoint.pool()?.last()),
         abi::IOC_POOL => {
             let pool: abi::PoolInfo = copy_in(argument)?;
@@ -75,13 +81,13 @@ pub(crate) fn call(endpoint: &Endpoint, nowait: bool, command: u32, argument: us
         }
         // A program may know of fewer or more fields.
         _ if abi::ioc_without_size(command) == abi::ioc_without_size(abi::IOC_STAT) => {
-            stat(endpoint, argument)
+            stat(&endpoint, argument)
         }
         _ => Err(ENOTTY),
     }
 }
 
-fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> Result<usize> {
+pub(crate) fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> Result<usize> {
     let iter = Opaque::<bindings::iov_iter>::zeroed();
     let from = UserPtr::from_addr(usize::try_from(what.message)?);
     let len = usize::try_from(what.len)?;

@@ -14,7 +14,7 @@ use kernel::{
     rbtree::RBTree,
     sync::{
         atomic::{Atomic, Full, Relaxed},
-        Arc, Mutex,
+        Arc, ArcBorrow, Mutex,
     },
     time::{Delta, Instant, Monotonic},
     types::ForeignOwnable,
@@ -22,6 +22,7 @@ use kernel::{
 
 use crate::{
     abi::{DPID_FREE, DPID_MAX, POOL_DEFAULT},
+    endpoint::Endpoint,
     glue,
     pool::Pool,
     wait::{room_queue, WaitQueue},
@@ -45,16 +46,23 @@ pub(crate) struct Table {
 }
 
 struct Map {
-    pools: RBTree<u32, Arc<Pool>>,
+    numbers: RBTree<u32, Number>,
     /// Numbers with messages and without anybody who opened them, and when their last sender went.
     parked: KVec<(u32, Option<Instant<Monotonic>>)>,
     next: u32,
 }
 
+/// What is at a number.
+struct Number {
+    pool: Arc<Pool>,
+    /// [`None`]: nobody has opened it. An endpoint and its table hold each other until the endpoint is closed.
+    endpoint: Option<Arc<Endpoint>>,
+}
+
 impl Table {
     fn new() -> Result<Arc<Self>> {
         let arrivals = room_queue()?;
-        let map = Map { pools: RBTree::new(), parked: KVec::new(), next: SEARCH_FROM };
+        let map = Map { numbers: RBTree::new(), parked: KVec::new(), next: SEARCH_FROM };
         Arc::pin_init(
             pin_init!(Self { map <- new_mutex!(map), arrivals, openings: Atomic::new(0) }),
             GFP_KERNEL,
@@ -69,27 +77,51 @@ impl Table {
     }
 
     pub(crate) fn find(&self, dpid: u32) -> Option<Arc<Pool>> {
-        self.map.lock().pools.get(&dpid).cloned()
+        self.map.lock().numbers.get(&dpid).map(|n| n.pool.clone())
     }
 
-    /// Opens a number, or any free one for 0.
-    pub(crate) fn open(&self, dpid: u32, uid: u32, budget: Option<u64>) -> Result<Arc<Pool>> {
+    /// The first endpoint from a number on.
+    pub(crate) fn endpoint_from(&self, mut from: u32) -> Option<(u32, Arc<Endpoint>)> {
+        let map = self.map.lock();
+        loop {
+            let cursor = map.numbers.cursor_lower_bound(&from)?;
+            let (&dpid, number) = cursor.current();
+            if let Some(endpoint) = &number.endpoint {
+                return Some((dpid, endpoint.clone()));
+            }
+            // Of numbers that nobody has opened there are PARKED_MAX at most.
+            from = dpid + 1;
+        }
+    }
+
+    /// Opens a number for an endpoint, or any free one for 0.
+    pub(crate) fn open(
+        &self,
+        dpid: u32,
+        endpoint: ArcBorrow<'_, Endpoint>,
+        budget: Option<u64>,
+    ) -> Result<Arc<Pool>> {
+        let uid = endpoint.uid();
         let opened = {
             let mut map = self.map.lock();
             map.sweep();
             let dpid = if dpid == 0 { map.free_number()? } else { dpid };
-            let old = map.pools.get(&dpid).cloned();
+            let old = map.numbers.get(&dpid).map(|n| n.pool.clone());
             match old {
                 Some(pool) if pool.is_opened() => return Err(glue::error(bindings::EADDRINUSE)),
                 Some(pool) if pool.uid == uid => {
                     pool.reshape(budget, false)?;
                     pool.set_opened();
+                    if let Some(number) = map.numbers.get_mut(&dpid) {
+                        number.endpoint = Some(endpoint.into());
+                    }
                     map.forget_parked(dpid);
                     pool
                 }
                 other_users => {
                     let pool = Pool::new(dpid, uid, budget.unwrap_or(POOL_DEFAULT), true)?;
-                    map.pools.try_create_and_insert(dpid, pool.clone(), GFP_KERNEL)?;
+                    let number = Number { pool: pool.clone(), endpoint: Some(endpoint.into()) };
+                    map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
                     if let Some(old) = other_users {
                         map.forget_parked(dpid);
                         old.close();
@@ -117,7 +149,7 @@ impl Table {
     /// The pool of a number, made if there is none and the sender may; [`None`] if there is none then.
     pub(crate) fn find_or_park(&self, dpid: u32, uid: u32, may_park: bool) -> Result<Option<Arc<Pool>>> {
         let mut map = self.map.lock();
-        if let Some(pool) = map.pools.get(&dpid) {
+        if let Some(Number { pool, .. }) = map.numbers.get(&dpid) {
             // What another user left for this number is not to be mixed with ours.
             let apart = !pool.is_opened() && pool.uid != uid;
             return Ok((!apart).then(|| pool.clone()));
@@ -128,7 +160,8 @@ impl Table {
         }
         map.parked.reserve(1, GFP_KERNEL)?;
         let pool = Pool::new(dpid, uid, POOL_DEFAULT, false)?;
-        map.pools.try_create_and_insert(dpid, pool.clone(), GFP_KERNEL)?;
+        let number = Number { pool: pool.clone(), endpoint: None };
+        map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
         map.parked.push((dpid, None), GFP_KERNEL)?;
         Ok(Some(pool))
     }
@@ -153,8 +186,8 @@ impl Table {
     /// The endpoint is closed: its number is free.
     pub(crate) fn remove(&self, pool: &Arc<Pool>) {
         let mut map = self.map.lock();
-        if map.pools.get(&pool.dpid).is_some_and(|p| Arc::ptr_eq(p, pool)) {
-            map.pools.remove(&pool.dpid);
+        if map.numbers.get(&pool.dpid).is_some_and(|n| Arc::ptr_eq(&n.pool, pool)) {
+            map.numbers.remove(&pool.dpid);
         }
     }
 }
@@ -164,7 +197,7 @@ impl Map {
         for _ in DPID_FREE..=DPID_MAX {
             let candidate = self.next;
             self.next = if candidate == DPID_MAX { DPID_FREE } else { candidate + 1 };
-            if self.pools.get(&candidate).is_none() {
+            if self.numbers.get(&candidate).is_none() {
                 return Ok(candidate);
             }
         }
@@ -177,12 +210,12 @@ impl Map {
 
     /// Away with what nobody came for.
     fn sweep(&mut self) {
-        let Self { pools, parked, .. } = self;
+        let Self { numbers, parked, .. } = self;
         parked.retain(|(dpid, left)| {
             let stays = left.is_none_or(|left| left.elapsed() < LINGER);
             if !stays {
-                if let Some(pool) = pools.remove(dpid) {
-                    pool.close();
+                if let Some(number) = numbers.remove(dpid) {
+                    number.pool.close();
                 }
             }
             stays

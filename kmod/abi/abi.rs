@@ -143,9 +143,21 @@ pub struct SendTo {
     pub pad0: u32,
 }
 
+/// What an entry of io_uring's queue has as its command area for [`URING_SENDTO`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct UringSendTo {
+    /// Where to.
+    pub to: Addr,
+    /// [`SEND_TARGET`] or 0; [`SEND_NOWAIT`] changes nothing.
+    pub flags: u32,
+    /// 0.
+    pub pad0: u32,
+}
+
 /// Do not wait for room, whatever the file's flags say.
 pub const SEND_NOWAIT: u32 = 1;
-/// To the target; [`SendTo::to`] is not looked at.
+/// To the target; the address is not looked at.
 pub const SEND_TARGET: u32 = 2;
 
 /// Argument of [`IOC_POOL`].
@@ -233,6 +245,10 @@ pub const IOC_FSYNC: u32 = ioc(NONE, 6, 0);
 /// added.
 pub const IOC_STAT: u32 = ioc(IN | OUT, 7, size_of::<Stat>());
 
+/// `cmd_op` of `IORING_OP_URING_CMD`: sends the message at `addr`, of `len` bytes, to the address in the command area. The
+/// result is its length, or -EAGAIN at once if there is no room.
+pub const URING_SENDTO: u32 = ioc(IN, 3, size_of::<UringSendTo>());
+
 /// A call's number without the size of its argument.
 pub const fn ioc_without_size(number: u32) -> u32 {
     number & !(0x3fff << 16)
@@ -247,6 +263,7 @@ const _: () = {
     assert!(size_of::<Open>() == 16 && offset_of!(Open, pool) == 8);
     assert!(size_of::<Addr>() == 8 && offset_of!(Addr, dpid) == 4);
     assert!(size_of::<SendTo>() == 32 && offset_of!(SendTo, to) == 16);
+    assert!(size_of::<UringSendTo>() == 16 && offset_of!(UringSendTo, flags) == 8);
     assert!(size_of::<PoolInfo>() == 24 && offset_of!(PoolInfo, taken) == 16);
     assert!(size_of::<Stat>() == 136);
     assert!(
@@ -259,6 +276,7 @@ const _: () = {
     assert!(
         IOC_PEER == 0x8008_bd04 && IOC_POOL == 0xc018_bd05 && IOC_FSYNC == 0xbd06 && IOC_STAT == 0xc088_bd07
     );
+    assert!(URING_SENDTO == 0x4010_bd03);
     assert!(token_step(TOKEN_APART, 1 << 20) == 64 && token_step(TOKEN_MESSAGE, 49) == 128);
     assert!(token_span(0) == 64 && token_span(48) == 64 && token_span(49) == 128);
 };

@@ -70,6 +70,13 @@ struct dp_ioc_sendto {
 	__u32 pad0;
 };
 
+/* The command area of DP_URING_SENDTO. */
+struct dp_uring_sendto {
+	struct dp_ioc_addr to;
+	__u32 flags;
+	__u32 pad0;
+};
+
 #define DP_SEND_NOWAIT 1u
 #define DP_SEND_TARGET 2u
 
@@ -111,6 +118,9 @@ struct dp_ioc_stat {
 #define DP_IOC_FSYNC _IO(DP_IOC_LETTER, 6)
 #define DP_IOC_STAT _IOWR(DP_IOC_LETTER, 7, struct dp_ioc_stat)
 
+/* `cmd_op` of IORING_OP_URING_CMD. */
+#define DP_URING_SENDTO _IOW(DP_IOC_LETTER, 3, struct dp_uring_sendto)
+
 static_assert(sizeof(struct dp_token) == 16 && offsetof(struct dp_token, nid) == 8 &&
 	      offsetof(struct dp_token, dpid) == 12, "dp_token");
 static_assert(sizeof(struct dp_control) == 192 && offsetof(struct dp_control, released) == 64 &&
@@ -119,6 +129,7 @@ static_assert(sizeof(struct dp_control) == 192 && offsetof(struct dp_control, re
 static_assert(sizeof(struct dp_ioc_open) == 16 && offsetof(struct dp_ioc_open, pool) == 8, "dp_ioc_open");
 static_assert(sizeof(struct dp_ioc_addr) == 8 && offsetof(struct dp_ioc_addr, dpid) == 4, "dp_ioc_addr");
 static_assert(sizeof(struct dp_ioc_sendto) == 32 && offsetof(struct dp_ioc_sendto, to) == 16, "dp_ioc_sendto");
+static_assert(sizeof(struct dp_uring_sendto) == 16 && offsetof(struct dp_uring_sendto, flags) == 8, "dp_uring_sendto");
 static_assert(sizeof(struct dp_ioc_pool) == 24 && offsetof(struct dp_ioc_pool, taken) == 16, "dp_ioc_pool");
 static_assert(sizeof(struct dp_ioc_stat) == 136 && offsetof(struct dp_ioc_stat, sent) == 16 &&
 	      offsetof(struct dp_ioc_stat, next_len) == 64 &&
@@ -126,5 +137,6 @@ static_assert(sizeof(struct dp_ioc_stat) == 136 && offsetof(struct dp_ioc_stat, 
 static_assert(DP_IOC_OPEN == 0xc010bd01 && DP_IOC_TARGET == 0x4008bd02 && DP_IOC_SENDTO == 0x4020bd03 &&
 	      DP_IOC_PEER == 0x8008bd04 && DP_IOC_POOL == 0xc018bd05 && DP_IOC_FSYNC == 0xbd06 &&
 	      DP_IOC_STAT == 0xc088bd07, "ioctl numbers");
+static_assert(DP_URING_SENDTO == 0x4010bd03, "io_uring's commands");
 
 #endif

@@ -57,6 +57,8 @@ fn the_header_says_the_same_numbers() {
         ("DP_IOC_POOL", IOC_POOL.into()),
         ("DP_IOC_FSYNC", IOC_FSYNC.into()),
         ("DP_IOC_STAT", IOC_STAT.into()),
+        ("DP_URING_SENDTO", URING_SENDTO.into()),
+        ("sizeof(struct dp_uring_sendto)", size_of::<UringSendTo>() as u64),
         ("sizeof(struct dp_token)", size_of::<Token>() as u64),
         ("sizeof(struct dp_control)", size_of::<Control>() as u64),
         ("sizeof(struct dp_ioc_open)", size_of::<Open>() as u64),
