@@ -111,7 +111,8 @@ static void counters(void) {
     OK(d[RECEIVED] == 4 && d[RECEIVED_BYTES] == 406 && d[SENT] == 0 && d[POOL] == 65536 && d[LEFT] < d[POOL] && d[NEXT] == 104,
        "four received, the next is waiting");
     dp_send_to(p[0], "x", 1, 0, 4401);
-    OK(line(dp_number(p[0]), c) && c[PARKED] == 1 && c[SENT] == 11 && !listed(4401), "a number with messages that nobody has opened is no endpoint");
+    OK(line(dp_number(p[0]), c) && c[PARKED] == 1 && c[SENT] == 11 && !listed(4401),
+       "a number with messages that nobody has opened is no endpoint");
     while (write(p[0], buf, 9000) == 9000)
         ;
     OK(line(dp_number(p[0]), c) && c[FULL] > 0, "a full pool is counted");

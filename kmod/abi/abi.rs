@@ -245,8 +245,8 @@ pub const IOC_FSYNC: u32 = ioc(NONE, 6, 0);
 /// added.
 pub const IOC_STAT: u32 = ioc(IN | OUT, 7, size_of::<Stat>());
 
-/// `cmd_op` of `IORING_OP_URING_CMD`: sends the message at `addr`, of `len` bytes, to the address in the command area. The
-/// result is its length, or -EAGAIN at once if there is no room.
+/// `cmd_op` of `IORING_OP_URING_CMD`: sends the message at `addr`, of `len` bytes, to the address in the command area.
+/// The result is its length, or -EAGAIN at once if there is no room.
 pub const URING_SENDTO: u32 = ioc(IN, 3, size_of::<UringSendTo>());
 
 /// A call's number without the size of its argument.
