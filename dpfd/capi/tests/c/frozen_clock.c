@@ -52,5 +52,6 @@ int main(void) {
     expect(here, "late");
     CHECK(stat_of(here).sleeps > slept);
     CHECK(pthread_join(t, NULL) == 0 && dp_close(here) == 0 && dp_close(there) == 0);
+    puts("ok");
     return 0;
 }
