@@ -421,9 +421,9 @@ impl Tokens {
     #[inline(always)]
     pub fn release(&mut self, number: u64) {
         match self.lent.front() {
-            // The usual case: the oldest of all, and the one behind it, if any, is still lent.
-            Some(Lent { edge: Some((ix, end)), done: false, .. })
-                if number == self.first && !self.lent.get(1).is_some_and(|l| l.done) =>
+            // The usual case: the oldest of all, and none behind it was released before.
+            Some(Lent { edge: Some((ix, end)), .. })
+                if number == self.first && self.open == self.lent.len() =>
             {
                 let (ix, end) = (*ix, *end);
                 self.lent.pop_front();

@@ -187,3 +187,23 @@ fn the_next_length_is_that_of_the_next_message() {
         tokens.release(got.number);
     }
 }
+
+#[test]
+fn a_message_released_early_goes_back_with_those_before_it() {
+    let mut tokens = Tokens::default();
+    let mut edges = [Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2)];
+    let lent = [0, 1, 0].map(|ix| {
+        edges[ix].send(b"x").unwrap();
+        next(&mut tokens).unwrap().number
+    });
+    for number in [lent[2], lent[0], lent[1]] {
+        tokens.release(number);
+    }
+    for edge in &edges {
+        let given = Cursor::unpack(edge.segment.rx().cursor.load(Ordering::Acquire)).pos;
+        assert_eq!(given, edge.tail.pos);
+        edge.told.gone.store(true, Ordering::Relaxed);
+    }
+    assert!(next(&mut tokens).is_none());
+    assert_eq!(tokens.edges().count(), 0, "their shares go back");
+}
