@@ -63,6 +63,10 @@ pub fn send_note(fd: &OwnedFd, note: Note, fds: &[BorrowedFd<'_>]) -> Sent {
 }
 
 impl Conn {
+    pub fn new(fd: OwnedFd, role: Role) -> Conn {
+        Conn { fd: Arc::new(fd), role, backlog: VecDeque::new(), deaf: false }
+    }
+
     /// What to wait for. An answer that waits for room keeps further questions waiting.
     fn interest(&self) -> EpollFlags {
         let mut flags = EpollFlags::empty();
@@ -72,14 +76,18 @@ impl Conn {
         flags
     }
 
+    pub fn send(&self, note: Note, fds: &[BorrowedFd<'_>]) -> Sent {
+        if let (Note::Room { link }, Role::In(incoming)) = (note, &self.role) {
+            incoming.room_is_told(link);
+        }
+        send_note(&self.fd, note, fds)
+    }
+
     /// As far as there is room; what stopped it.
     fn send_backlog(&mut self) -> Sent {
         while let Some((note, fds)) = self.backlog.pop_front() {
-            if let (Note::Room { link }, Role::In(incoming)) = (note, &self.role) {
-                incoming.room_is_told(link);
-            }
             let borrowed: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-            let sent = send_note(&self.fd, note, &borrowed);
+            let sent = self.send(note, &borrowed);
             if sent != Sent::Done {
                 self.backlog.push_front((note, fds));
                 return sent;
@@ -138,15 +146,14 @@ impl Service {
     pub fn add_conn(&mut self, fd: OwnedFd, role: Role) -> Option<u32> {
         let number = self.number();
         self.epoll.add(&fd, event(EpollFlags::EPOLLIN, Kind::Conn, number)).ok()?;
-        let conn = Conn { fd: Arc::new(fd), role, backlog: VecDeque::new(), deaf: false };
-        self.conns.insert(number, conn);
+        self.conns.insert(number, Conn::new(fd, role));
         Some(number)
     }
 
     /// Sends a note, or keeps it until there is room. False if it could be neither sent nor kept: no descriptors.
     pub fn tell(&mut self, number: u32, note: Note, fds: &[BorrowedFd<'_>]) -> bool {
         let Some(conn) = self.conns.get_mut(&number) else { return true };
-        let sent = if conn.backlog.is_empty() { send_note(&conn.fd, note, fds) } else { Sent::Full };
+        let sent = if conn.backlog.is_empty() { conn.send(note, fds) } else { Sent::Full };
         if sent == Sent::Done {
             return true;
         }

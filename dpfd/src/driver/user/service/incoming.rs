@@ -58,6 +58,13 @@ struct SenderEnd {
     owed: AtomicBool,
 }
 
+impl SenderEnd {
+    fn new(process: Arc<Process>, conn: u32, fd: Arc<OwnedFd>, link: u32) -> SenderEnd {
+        let (gone, owed) = (AtomicBool::new(false), AtomicBool::new(false));
+        SenderEnd { process, conn, fd, link, gone, owed }
+    }
+}
+
 impl Sender for SenderEnd {
     fn room(&self) {
         let note = Note::Room { link: self.link };
@@ -144,8 +151,7 @@ impl Service {
             self.tell(number, Note::Denied { link }, &[]);
             return;
         }
-        let (gone, owed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let end = SenderEnd { process, conn: number, fd: conn.fd.clone(), link, gone, owed };
+        let end = SenderEnd::new(process, number, conn.fd.clone(), link);
         let peer = Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing };
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
@@ -267,3 +273,6 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
