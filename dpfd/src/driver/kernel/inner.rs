@@ -61,7 +61,7 @@ impl Inner {
         };
         let fd = fd.as_raw_fd();
         let dpid = device::name(fd, dpid).map_err(failed)?;
-        let stat = device::stat(fd).map_err(failed)?;
+        let stat = device::stat(fd).map_err(Error::system("DP_IOC_STAT"))?;
         Ok(Inner {
             dpid,
             serial: stat.serial,
@@ -163,9 +163,10 @@ impl Inner {
         self.rx().pool.as_ref().map_or(core::ptr::null(), Pool::address)
     }
 
-    /// Whether the endpoint is over, as far as that can be seen without its descriptor: a mapped pool tells.
+    /// Whether the endpoint is over, as far as that can be seen without its descriptor, and without waiting for a
+    /// receiver: a mapped pool tells.
     pub fn is_closed(&self) -> bool {
-        self.rx().pool.as_ref().is_some_and(Pool::is_closed)
+        self.rx.try_lock().is_ok_and(|rx| rx.pool.as_ref().is_some_and(Pool::is_closed))
     }
 
     /// Whether `fd` is this endpoint's.

@@ -101,6 +101,10 @@ impl Pool {
         // Each turn but the last steps over what was given up; there are no more than the ring has room for.
         for _ in 0..=self.ring.most_tokens() {
             let (token, (nid, dpid), end) = self.ring.look(self.next);
+            // What was left is nobody's; the number may be another file's by now.
+            if token != Token::Empty && self.ring.is_closed() {
+                return Err(Error::NotAnEndpoint(fd));
+            }
             let (place, len, apart) = match token {
                 Token::Empty => return Ok(None),
                 Token::Message(at, len) => ((self.ring.memory().clone(), at), len, None),

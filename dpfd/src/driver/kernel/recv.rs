@@ -40,7 +40,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`], without [`Error::WouldBlock`].
+    /// As [`Inner::recv`].
     #[inline(never)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
@@ -55,7 +55,15 @@ impl Inner {
         if rx.pool.is_none() {
             self.start_pool_under(&mut rx, fd, None)?;
         }
-        self.look_a_while(&mut rx, fd);
+        if raw::is_nonblocking(fd) {
+            // Looked at again for what came before there was a pool.
+            return match rx.take(fd)? {
+                None if self.is_behind(fd) => Err(Error::WouldBlock),
+                None => Err(Error::NotAnEndpoint(fd)),
+                got => Ok(got),
+            };
+        }
+        self.look_a_while(&mut rx);
         let got = rx.take(fd)?;
         if got.is_none() {
             self.sleeps.fetch_add(1, Ordering::Relaxed);
@@ -63,8 +71,8 @@ impl Inner {
         Ok(got)
     }
 
-    /// Looks for as long as it paid lately, if the caller waits at all.
-    fn look_a_while(&self, rx: &mut Rx, fd: i32) {
+    /// Looks for as long as it paid lately.
+    fn look_a_while(&self, rx: &mut Rx) {
         let longest = self.max_spin.load(Ordering::Relaxed);
         let budget = rx.spin.min(longest);
         if longest == 0 || !many_cpus() {
@@ -74,7 +82,7 @@ impl Inner {
             rx.spin = longest / 16; // traffic changes: the next time
             return;
         }
-        let Some(pool) = rx.pool.as_ref().filter(|_| !raw::is_nonblocking(fd)) else { return };
+        let Some(pool) = &rx.pool else { return };
         let hit = process::look_for(budget.into(), || pool.waiting());
         let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
         rx.spin = if next < 500 { 0 } else { next };
