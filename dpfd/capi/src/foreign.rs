@@ -58,7 +58,7 @@ impl Foreign {
             return self.recv_from_device(fd, buf);
         }
         loop {
-            let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest(fd));
+            let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest_packet(fd));
             if buf.len() < there {
                 buf.resize(there, 0);
             }
@@ -141,11 +141,13 @@ pub fn descriptor(fd: c_int) -> Option<Descriptor> {
     device::stat(fd).is_ok().then_some(Descriptor::Device)
 }
 
-/// Longest message that a plain write takes, bytes; unix(7) keeps 32 bytes of the buffer for itself.
+/// Longest message that a plain write takes, bytes.
 pub fn longest(fd: c_int) -> usize {
-    if let Ok(stat) = device::stat(fd) {
-        return stat.max_message as usize;
-    }
+    device::stat(fd).map_or_else(|_| longest_packet(fd), |stat| stat.max_message as usize)
+}
+
+/// The same of a socket; unix(7) keeps 32 bytes of the buffer for itself.
+fn longest_packet(fd: c_int) -> usize {
     let size = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
     (size.max(32) - 32) as usize
 }

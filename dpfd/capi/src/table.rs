@@ -78,6 +78,8 @@ struct List {
     /// Those of the user-space driver, as its service calls them.
     by_serial: HashMap<u32, &'static Shell>,
     free: Vec<&'static Shell>,
+    /// With how many endpoints it is looked next for those that are over.
+    next_sweep: usize,
     /// Endpoints of other processes: the first number here, and what was read and not released.
     foreign: HashMap<Key, (c_int, Arc<Foreign>)>,
 }
@@ -238,15 +240,14 @@ fn list() -> MutexGuard<'static, List> {
 
 /// Enters an endpoint of this process under its number; the number, now the program's.
 pub fn enter(fd: OwnedFd, served: Served) -> Res<c_int> {
-    let key = key(fd.as_raw_fd())?;
-    let (back, serial) = match &served {
+    let (key, back, serial) = match &served {
         Served::User(inner) => {
             let _ = inner.at_end.set(over::ended);
-            (inner.back.as_raw_fd(), Some(inner.entry.serial))
+            (key(fd.as_raw_fd())?, inner.back.as_raw_fd(), Some(inner.entry.serial))
         }
-        Served::Kernel(_) => {
+        Served::Kernel(inner) => {
             over::make_room(fd.as_raw_fd());
-            (-1, None)
+            (Key::Device(inner.serial), -1, None)
         }
     };
     WATCH.call_once(|| {

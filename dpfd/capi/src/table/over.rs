@@ -43,16 +43,18 @@ pub fn make_room(fd: c_int) {
     let stale = slot(fd, false).and_then(|slot| unsafe { slot.load(Acquire).as_ref() });
     if let Some(shell) = stale {
         shell.clear_slot();
-        if shell.is_closed(&list) {
+        // A child of a fork finds its parent's here: they are not asked, somebody may have held their locks.
+        if is_listed(&list, shell) && shell.is_closed(&list) {
             over.extend(take_out(&mut list, shell));
         }
     }
-    if list.by_key.len() >= MANY && list.by_key.len().is_power_of_two() {
+    if list.by_key.len() >= list.next_sweep.max(MANY) {
         let open = open_ones();
         let gone = |key: &Key| matches!(key, Key::Device(serial) if open.as_ref().is_some_and(|o| !o.contains(serial)));
         let shells: Vec<_> =
             list.by_key.iter().filter(|(key, _)| gone(key)).map(|(_, shell)| *shell).collect();
         over.extend(shells.into_iter().filter_map(|shell| take_out(&mut list, shell)));
+        list.next_sweep = list.by_key.len() * 2;
     }
     drop(list);
     reclaim(over);
@@ -71,13 +73,16 @@ fn open_ones() -> Option<HashSet<u64>> {
     )
 }
 
+fn is_listed(list: &List, shell: &Shell) -> bool {
+    list.by_key.get(&shell.name(list).1).is_some_and(|listed| ptr::eq(*listed, shell))
+}
+
 /// Takes a shell out of the list, and its number out of the table, once.
 fn take_out(list: &mut List, shell: &'static Shell) -> Option<&'static Shell> {
-    let (_, key) = shell.name(list);
-    if !list.by_key.get(&key).is_some_and(|listed| ptr::eq(*listed, shell)) {
+    if !is_listed(list, shell) {
         return None;
     }
-    list.by_key.remove(&key);
+    list.by_key.remove(&shell.name(list).1);
     shell.clear_slot();
     shell.leaving.store(true, SeqCst);
     Some(shell)

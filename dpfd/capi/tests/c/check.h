@@ -4,6 +4,7 @@
 
 #include <dp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,13 @@ static inline int endpoint(int to) {
     CHECK(fd >= 0);
     CHECK(to == 0 || dp_target(fd, 0, to) == 0);
     return fd;
+}
+
+/* Makes the number another file's. It may be a lower one that is free: the service closes its own in its own time. */
+static inline void make_null(int fd) {
+    int null = open("/dev/null", O_RDWR);
+    CHECK(null >= 0 && dup2(null, fd) == fd);
+    CHECK(null == fd || close(null) == 0);
 }
 
 /* The next message is this one; it is released. */

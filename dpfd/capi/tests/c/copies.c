@@ -55,6 +55,19 @@ static void many_come_and_go(void) {
     CHECK(!"descriptors are left");
 }
 
+/* Messages that waited when the last descriptor was closed are nobody's, and not what comes from its number. */
+static void closed_with_messages(void) {
+    int to = endpoint(0), fd = endpoint(number_of(to));
+    CHECK(dp_write(fd, "first", 5) == 5);
+    expect(to, "first"); /* in place from here on */
+    CHECK(dp_write(fd, "second", 6) == 6 && close(to) == 0);
+    char *at;
+    FAILS(dp_read(to, &at), EBADF, "not open");
+    make_null(to);
+    FAILS(dp_read(to, &at), ENOTSOCK, "no endpoint");
+    CHECK(close(to) == 0 && dp_close(fd) == 0);
+}
+
 /* A child of a fork sends and receives plainly; the parent's service carries it. */
 static void fork_is_plain(void) {
     int to = endpoint(0), fd = endpoint(number_of(to));
@@ -124,6 +137,7 @@ int main(int argc, char **argv) {
     } else {
         dup_is_the_same_endpoint();
         many_come_and_go();
+        closed_with_messages();
         fork_is_plain();
     }
     puts("ok");
