@@ -191,6 +191,8 @@ pub fn child(f: impl FnOnce() -> bool) -> Child {
     // the library, which says what a child may call.
     match unsafe { nix::unistd::fork() }.expect("a fork") {
         nix::unistd::ForkResult::Child => {
+            // One that runs for ever does not outlive a test that failed.
+            let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
             let yes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(i32::from(!yes)) }
