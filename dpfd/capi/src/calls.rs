@@ -152,7 +152,7 @@ type Looked = std::result::Result<(*const u8, usize), Descriptor>;
 #[inline(always)]
 fn recv_step(fd: c_int) -> Res<Looked> {
     let ours = |own: &Use| match own.recv_or_sleep(fd)? {
-        Some(got) => Ok(Ok(got.place())),
+        Some(got) => Ok(Ok((got.address(), got.size()))),
         None if own.is_behind(fd).is_ok_and(|same| same) => Ok(Err(match own.driver() {
             Driver::User => Descriptor::Socket,
             Driver::Kernel => Descriptor::Device,

@@ -24,7 +24,6 @@ pub mod list;
 mod recv;
 
 pub use inner::Inner;
-pub use lent::Got;
 
 use std::os::fd::OwnedFd;
 

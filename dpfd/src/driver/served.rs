@@ -8,7 +8,7 @@ use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::Result;
-use crate::pool::tokens;
+use crate::sys::lent::Got;
 
 /// An endpoint, without its descriptor: that is named in every call.
 #[derive(Debug, Clone)]
@@ -17,26 +17,6 @@ pub enum Served {
     User(Arc<user::inner::Inner>),
     /// By the kernel.
     Kernel(Arc<kernel::Inner>),
-}
-
-/// A message that was read.
-#[derive(Debug, Clone)]
-pub enum Got {
-    /// In the library's pool.
-    User(tokens::Got),
-    /// In the kernel's.
-    Kernel(kernel::Got),
-}
-
-impl Got {
-    /// Its first byte, valid until it is released, and its length.
-    #[inline(always)]
-    pub fn place(&self) -> (*const u8, usize) {
-        match self {
-            Got::User(got) => (got.address(), got.len),
-            Got::Kernel(got) => (got.address(), got.len),
-        }
-    }
 }
 
 use Served::{Kernel, User};
@@ -93,17 +73,37 @@ impl Served {
         }
     }
 
+    /// The next message, if it is as good as here; else [`Served::recv`] finds it.
+    #[inline(always)]
+    pub fn recv_soon(&self, fd: i32) -> Option<Got> {
+        match self {
+            User(inner) => inner.recv_soon(fd),
+            Kernel(_) => None,
+        }
+    }
+
+    /// The next message, lent until it is released.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn recv(&self, fd: i32) -> Result<Got> {
+        match self {
+            User(inner) => inner.recv(fd),
+            Kernel(inner) => inner.recv(fd),
+        }
+    }
+
     /// The next message, lent until it is released. None: the caller sleeps until the descriptor is readable, and calls
     /// again.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::recv`].
-    #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self {
-            User(inner) => Ok(inner.recv_or_sleep(fd)?.map(Got::User)),
-            Kernel(inner) => Ok(inner.recv_or_sleep(fd)?.map(Got::Kernel)),
+            User(inner) => inner.recv_or_sleep(fd),
+            Kernel(inner) => inner.recv_or_sleep(fd),
         }
     }
 
@@ -116,6 +116,15 @@ impl Served {
         match self {
             User(inner) => inner.read_now(fd, into),
             Kernel(inner) => inner.read_now(fd, into),
+        }
+    }
+
+    /// Releases message `number`.
+    #[inline(always)]
+    pub fn release(&self, fd: i32, number: u64) {
+        match self {
+            User(inner) => inner.release(number),
+            Kernel(inner) => inner.release(fd, number),
         }
     }
 

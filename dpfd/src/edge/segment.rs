@@ -69,7 +69,7 @@ impl Mapped {
 ///
 /// As copy_nonoverlapping.
 #[inline(always)]
-unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     // Eight bytes is the message of latency-bound programs; a call to memcpy would be a third of its cost.
     if len == 8 {
         // SAFETY: the caller's contract covers 8 bytes.
@@ -353,13 +353,6 @@ impl Segment {
     pub fn lines(&self) -> Mapped {
         // SAFETY: the ring is mapped as long as self; its size was checked.
         unsafe { Mapped::new(self.base.add(CONTROL), (self.ring / LINE) as u64) }
-    }
-
-    /// Copies payload of the token at `pos`; what is beyond the ring is not touched.
-    pub fn copy_payload(&self, pos: Pos, to: &mut [u8]) {
-        let n = to.len().min(self.ring - super::ring::HEADER);
-        // SAFETY: `n` bytes of a slice; header and payload together are no longer than the ring.
-        unsafe { self.lines().get(pos, super::ring::HEADER, to.as_mut_ptr(), n) };
     }
 
     fn control<T>(&self, line: usize) -> &T {

@@ -4,8 +4,8 @@ use core::fmt;
 use std::os::fd::RawFd;
 
 use crate::addr::Addr;
-use crate::driver::{kernel, user};
-use crate::pool::tokens;
+use crate::driver::Served;
+use crate::sys::lent::Got;
 
 /// A message where it arrived. Dropping it releases it.
 ///
@@ -13,19 +13,16 @@ use crate::pool::tokens;
 /// the bytes while they are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the
 /// sender ([`Message::as_slice`]). With the kernel driver nobody but the kernel can write there.
 pub struct Message<'a> {
-    held: Held<'a>,
-}
-
-/// A message, and whose pool it lies in.
-pub(super) enum Held<'a> {
-    User(&'a user::inner::Inner, tokens::Got),
-    Kernel(&'a kernel::Inner, RawFd, kernel::Got),
+    lender: &'a Served,
+    fd: RawFd,
+    got: Got,
 }
 
 impl<'a> Message<'a> {
+    /// The guard of what this endpoint has lent.
     #[inline(always)]
-    pub(super) fn new(held: Held<'a>) -> Message<'a> {
-        Message { held }
+    pub(super) fn new(lender: &'a Served, fd: RawFd, got: Got) -> Message<'a> {
+        Message { lender, fd, got }
     }
 
     /// Bytes, 0 to 16777216.
@@ -40,10 +37,7 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        match &self.held {
-            Held::User(_, got) => got.len,
-            Held::Kernel(_, _, got) => got.len,
-        }
+        self.got.size()
     }
 
     /// Whether it has none. Empty messages are messages.
@@ -73,10 +67,7 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn from(&self) -> Addr {
-        match &self.held {
-            Held::User(_, got) => got.from,
-            Held::Kernel(_, _, got) => got.from,
-        }
+        self.got.from()
     }
 
     /// Its first byte; valid as long as the message. For an empty message it must not be looked at.
@@ -91,10 +82,7 @@ impl<'a> Message<'a> {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn as_ptr(&self) -> *const u8 {
-        match &self.held {
-            Held::User(_, got) => got.address(),
-            Held::Kernel(_, _, got) => got.address(),
-        }
+        self.got.address()
     }
 
     /// Copies it, as far as `to` has room; how much that was, bytes.
@@ -109,11 +97,12 @@ impl<'a> Message<'a> {
     /// assert_eq!((message.copy_to(&mut two), &two), (2, b"he"));
     /// # Ok::<(), dpfd::Error>(())
     /// ```
+    #[inline]
+    #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
-        match &self.held {
-            Held::User(_, got) => got.copy_to(to),
-            Held::Kernel(_, _, got) => got.copy_to(to),
-        }
+        // SAFETY: it is lent as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
+        // Whoever releases messages without their guards must have the endpoint for himself.
+        unsafe { self.got.copy_to(to) }
     }
 
     /// A copy.
@@ -165,10 +154,8 @@ impl fmt::Debug for Message<'_> {
 }
 
 impl Drop for Message<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
-        match &self.held {
-            Held::User(inner, got) => inner.release(got.number),
-            Held::Kernel(inner, fd, got) => inner.release(*fd, got.number),
-        }
+        self.lender.release(self.fd, self.got.number);
     }
 }

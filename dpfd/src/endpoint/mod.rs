@@ -29,7 +29,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
-use self::message::Held;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::{self, Driver, Served};
@@ -288,21 +287,20 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn recv(&self) -> Result<Message<'_>> {
-        // Each arm makes the message where the caller wants it: nothing is moved.
-        match &self.served {
-            Served::User(inner) => {
-                let fd = self.fd_of(inner.generation)?;
-                Ok(Message::new(Held::User(inner, inner.recv(fd)?)))
-            }
-            Served::Kernel(inner) => {
-                let fd = self.fd_of(inner.generation)?;
-                Ok(Message::new(Held::Kernel(inner, fd, inner.recv(fd)?)))
-            }
+        let fd = self.fd_of(self.served.generation())?;
+        match self.served.recv_soon(fd) {
+            Some(got) => Ok(Message::new(&self.served, fd, got)),
+            None => self.recv_late(fd),
         }
     }
 
-    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten. No
-    /// system call unless their sender waits for the room.
+    #[cold]
+    fn recv_late(&self, fd: RawFd) -> Result<Message<'_>> {
+        Ok(Message::new(&self.served, fd, self.served.recv(fd)?))
+    }
+
+    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten: no
+    /// guard lives meanwhile. No system call unless their sender waits for the room.
     ///
     /// # Errors
     ///
@@ -319,7 +317,7 @@ impl Endpoint {
     /// assert!(matches!(b.release_oldest(1), Err(Error::NotLent { .. })));
     /// # Ok::<(), dpfd::Error>(())
     /// ```
-    pub fn release_oldest(&self, n: usize) -> Result<()> {
+    pub fn release_oldest(&mut self, n: usize) -> Result<()> {
         self.served.release_oldest(self.own_fd()?, n)
     }
 

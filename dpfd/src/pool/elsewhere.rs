@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use crate::edge::far::{self, Far};
 
@@ -14,7 +13,7 @@ use crate::edge::far::{self, Far};
 #[derive(Debug)]
 pub enum Elsewhere {
     /// As it is read. A mapping needs no descriptor.
-    Mapped(Arc<Far>),
+    Mapped(Far),
     /// There was no room to map it yet.
     Held(OwnedFd),
 }
@@ -23,22 +22,18 @@ impl Elsewhere {
     /// Nothing of memory that is not as it must be.
     pub fn new(memory: OwnedFd) -> Option<Elsewhere> {
         far::check(&memory).ok()?;
-        let mapped = Far::open(&memory).map(|far| Elsewhere::Mapped(Arc::new(far)));
-        Some(mapped.unwrap_or(Elsewhere::Held(memory)))
+        Some(Far::open(&memory).map_or(Elsewhere::Held(memory), Elsewhere::Mapped))
     }
 
     /// As it is read.
     ///
     /// # Errors
     ///
-    /// ENOMEM: there is no room to map it, still.
-    pub fn map(&mut self) -> io::Result<Arc<Far>> {
-        if let Elsewhere::Held(memory) = self {
-            *self = Elsewhere::Mapped(Arc::new(Far::open(memory)?));
-        }
+    /// With the message: ENOMEM, there is no room to map it, still.
+    pub fn map(self) -> Result<Far, (Elsewhere, io::Error)> {
         match self {
-            Elsewhere::Mapped(far) => Ok(far.clone()),
-            Elsewhere::Held(_) => Err(io::ErrorKind::OutOfMemory.into()),
+            Elsewhere::Mapped(far) => Ok(far),
+            Elsewhere::Held(memory) => Far::open(&memory).map_err(|e| (Elsewhere::Held(memory), e)),
         }
     }
 
@@ -55,7 +50,7 @@ impl Elsewhere {
 #[derive(Debug)]
 pub enum Own {
     /// Its bytes.
-    Bytes(Arc<[u8]>),
+    Bytes(Box<[u8]>),
     /// In the sender's memory.
     Far(Elsewhere),
 }

@@ -9,8 +9,12 @@
 //! |---|---|
 //! | [`budget`] | how the pool is shared out among edges |
 //! | [`elsewhere`] | messages that no edge can hold |
-//! | [`tokens`] | the edges, the messages lent to the program, their release |
+//! | [`in_edge`] | an edge, its receiver's side |
+//! | [`lent`] | the messages the program has, in the order they were read |
+//! | [`tokens`] | all edges: which message comes next, and whose room is free again |
 
 pub mod budget;
 pub mod elsewhere;
+pub mod in_edge;
+pub mod lent;
 pub mod tokens;

@@ -8,7 +8,6 @@
 
 use std::io;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::Arc;
 
 use dp_abi as abi;
 
@@ -54,14 +53,6 @@ impl Mapping {
         self.base.wrapping_add(offset.min(self.len))
     }
 
-    /// Copies from `offset` on, as far as the mapping goes.
-    pub fn copy(&self, offset: usize, to: &mut [u8]) {
-        let n = to.len().min(self.len.saturating_sub(offset));
-        // SAFETY: `n` bytes are mapped there, and as many are in the slice. The kernel writes there only once the
-        // message was released; a copy of what was released is of no use, and does no harm.
-        unsafe { core::ptr::copy_nonoverlapping(self.base.add(offset.min(self.len)), to.as_mut_ptr(), n) };
-    }
-
     /// A control word, or one of a token.
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset % 8 == 0 && offset + 8 <= self.len);
@@ -101,7 +92,7 @@ pub enum Token {
 /// Ring and control page of an endpoint that reads in place.
 #[derive(Debug)]
 pub struct Ring {
-    ring: Arc<Mapping>,
+    ring: Mapping,
     control: Mapping,
     mask: u64,
 }
@@ -115,14 +106,14 @@ impl Ring {
     pub fn map(fd: i32, bytes: u64) -> io::Result<Ring> {
         let len = usize::try_from(bytes).ok().filter(|n| n.is_power_of_two() && *n >= PAGE);
         let len = len.and_then(|n| n.checked_mul(2)).ok_or(io::ErrorKind::InvalidData)?;
-        let ring = Arc::new(Mapping::new(fd, abi::MAP_RING, len, libc::PROT_READ)?);
+        let ring = Mapping::new(fd, abi::MAP_RING, len, libc::PROT_READ)?;
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let control = Mapping::new(fd, abi::MAP_CONTROL, PAGE, both)?;
         Ok(Ring { ring, control, mask: bytes - 1 })
     }
 
     /// The ring's memory.
-    pub fn memory(&self) -> &Arc<Mapping> {
+    pub fn memory(&self) -> &Mapping {
         &self.ring
     }
 

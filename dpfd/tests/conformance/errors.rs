@@ -76,7 +76,7 @@ pub fn privileged_numbers(d: Driver) {
 }
 
 pub fn releases(d: Driver) {
-    let b = open(d, crate::kit::numbers(1));
+    let mut b = open(d, crate::kit::numbers(1));
     let error = b.release_oldest(1).unwrap_err();
     assert_eq!(error.errno(), libc::EINVAL);
     assert!(error.to_string().contains("0 are lent"), "{error}");

@@ -284,7 +284,12 @@ fn killed_at_any_moment() {
     until("the survivor", || board.get(READY) == 1);
     let kills = if long() { 500 } else { 48 };
     let (mut before, mut dead, mut reached) = ((0, (0, 0)), Vec::new(), [0; ALL.len()]);
-    for round in 0..kills {
+    let enough = |reached: &[u64]| reached.iter().all(|n| *n > 0) && board.get(OPENED) > kills / 2;
+    for round in 0..kills * 8 {
+        // On a machine that is busy most are killed before they get anywhere: more of them then.
+        if round >= kills && enough(&reached) {
+            break;
+        }
         let doing = ALL[round as usize % ALL.len()];
         (REACHED..=SEEN).for_each(|cell| board.set(cell, 0));
         let seed = random.next();
@@ -312,7 +317,7 @@ fn killed_at_any_moment() {
         }
     }
     println!("{} endpoints, {reached:?} messages while {ALL:?}", board.get(OPENED));
-    assert!(reached.iter().all(|n| *n > 0) && board.get(OPENED) > kills / 2, "{reached:?}");
+    assert!(enough(&reached), "{reached:?}");
     drop(dead);
     let last = child(move || take_the_rest(board));
     sleep(Duration::from_millis(100));

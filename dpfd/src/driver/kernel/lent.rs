@@ -2,39 +2,12 @@
 //! were released goes back to the kernel in order.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::error::{Error, Result};
 use crate::sys::device;
+use crate::sys::lent::Got;
 use crate::sys::mapped::{Mapping, Ring, Token};
-
-/// A message that was read.
-#[derive(Debug, Clone)]
-pub struct Got {
-    /// Which of all messages lent by this pool.
-    pub number: u64,
-    /// Bytes.
-    pub len: usize,
-    /// Who sent it.
-    pub from: Addr,
-    /// The memory it lies in, and where there.
-    place: (Arc<Mapping>, usize),
-}
-
-impl Got {
-    /// Copies it, as far as `to` has room; how much that was.
-    pub fn copy_to(&self, to: &mut [u8]) -> usize {
-        let n = self.len.min(to.len());
-        self.place.0.copy(self.place.1, &mut to[..n]);
-        n
-    }
-
-    /// Its first byte, valid until it is released.
-    pub fn address(&self) -> *const u8 {
-        self.place.0.address(self.place.1)
-    }
-}
 
 /// The pool, seen by its receiver.
 #[derive(Debug)]
@@ -60,7 +33,7 @@ struct Lent {
     /// The position behind it.
     end: u64,
     /// It lies apart: mapped until it is released, whoever looks at it by then.
-    apart: Option<Arc<Mapping>>,
+    apart: Option<Box<Mapping>>,
     done: bool,
 }
 
@@ -105,12 +78,12 @@ impl Pool {
             if token != Token::Empty && self.ring.is_closed() {
                 return Err(Error::NotAnEndpoint(fd));
             }
-            let (place, len, apart) = match token {
+            let (at, len, apart) = match token {
                 Token::Empty => return Ok(None),
-                Token::Message(at, len) => ((self.ring.memory().clone(), at), len, None),
+                Token::Message(at, len) => (self.ring.memory().address(at), len, None),
                 Token::Apart(offset, len) => {
                     let mapped = self.map(fd, offset, len)?;
-                    ((mapped.clone(), 0), len, Some(mapped))
+                    (mapped.address(0), len, Some(mapped))
                 }
                 Token::Void => {
                     self.step_over(fd, end);
@@ -124,14 +97,14 @@ impl Pool {
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
             self.ring.set_taken(end);
-            return Ok(Some(Got { number, len, from: Addr { nid, dpid }, place }));
+            return Ok(Some(Got::new(number, at, len, Addr { nid, dpid })));
         }
         Err(self.nonsense())
     }
 
     #[cold]
-    fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Arc<Mapping>> {
-        Mapping::apart(fd, offset, len).map(Arc::new).map_err(|e| match e.raw_os_error() {
+    fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Box<Mapping>> {
+        Mapping::apart(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
             // The kernel knows no such message: its token was read where there is none.
             None | Some(libc::EINVAL) => self.nonsense(),
             Some(libc::EBADF | libc::ENODEV | libc::ENXIO) => Error::NotAnEndpoint(fd),

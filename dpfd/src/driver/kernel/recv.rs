@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
 use super::inner::{many_cpus, Inner, Rx};
-use super::lent::{Got, Pool};
+use super::lent::Pool;
 use crate::error::{Error, Result};
 use crate::pool::budget::DEFAULT_POOL;
+use crate::sys::lent::Got;
 use crate::sys::mapped::Ring;
 use crate::sys::{device, process, raw};
 
@@ -129,12 +130,14 @@ impl Inner {
     /// # Errors
     ///
     /// [`Error::NotAnEndpoint`]; those of read(2).
+    #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
         // Held meanwhile: the endpoint cannot go over to reading in place between the look and the read.
         let mut rx = self.rx();
         if rx.pool.is_some() {
             let Some(got) = rx.take(fd)? else { return Ok(None) };
-            let n = got.copy_to(into);
+            // SAFETY: this pool's, and released by nobody but below: the pool is locked.
+            let n = unsafe { got.copy_to(into) };
             self.release_under(&mut rx, fd, got.number);
             return Ok(Some(n));
         }
@@ -186,7 +189,7 @@ impl Rx {
         let Some(pool) = &mut self.pool else { return Ok(None) };
         let got = pool.take(fd)?;
         if let Some(got) = &got {
-            self.peer = got.from;
+            self.peer = got.from();
         }
         Ok(got)
     }

@@ -18,7 +18,8 @@ use crate::edge::inbox::Inbox;
 use crate::edge::segment::sealed_memory;
 use crate::error::{Error, Result};
 use crate::pool::budget::{Budget, DEFAULT_POOL};
-use crate::pool::tokens::{InEdge, Tokens};
+use crate::pool::in_edge::InEdge;
+use crate::pool::tokens::Tokens;
 use crate::sys::{process, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.

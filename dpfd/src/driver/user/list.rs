@@ -180,7 +180,7 @@ impl EndpointAccount {
             account.lent = Some(rx.tokens.lent());
             let edges = rx.tokens.edges();
             account.from =
-                Some(edges.map(|e| EdgeAccount { from: pair(e.from()), received: e.taken() }).collect());
+                Some(edges.map(|e| EdgeAccount { from: pair(e.from()), received: e.taken }).collect());
         }
         account
     }

@@ -11,7 +11,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 
 use super::inner::{Inner, Rx, Tag};
 use super::note::FarPacket;
@@ -21,7 +21,8 @@ use crate::edge::bell;
 use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::elsewhere::{Elsewhere, Own};
-use crate::pool::tokens::{Got, Look};
+use crate::pool::tokens::Look;
+use crate::sys::lent::Got;
 use crate::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, ms.
@@ -38,8 +39,6 @@ const ALL: usize = 4096;
 /// What a call did so far, for want of a message.
 #[derive(Debug, Default)]
 struct Waited {
-    /// It looked for one that is as good as here.
-    looked: bool,
     /// It may wait: the descriptor was asked.
     asked: bool,
     /// The last it did was to look for a while, and something came.
@@ -61,7 +60,7 @@ impl Inner {
     /// # Errors
     ///
     /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM: the message stays.
-    #[inline]
+    #[cold]
     pub fn recv(&self, fd: i32) -> Result<Got> {
         loop {
             if let Some(got) = self.recv_or_sleep(fd)? {
@@ -71,37 +70,51 @@ impl Inner {
         }
     }
 
-    /// The same up to where it would sleep. None: the caller sleeps, until the descriptor is readable, and calls
-    /// again; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
+    /// of its own, so that what it found stays in registers.
+    #[inline(always)]
+    pub fn recv_soon(&self, fd: i32) -> Option<Got> {
+        let mut rx = self.rx();
+        if rx.others.0 == 0 || self.news.load(Ordering::Relaxed) {
+            return None;
+        }
+        rx.others.0 -= 1;
+        self.count_visit();
+        let got = match rx.tokens.look_first() {
+            None if self.look_at_once(&rx) => rx.tokens.look_first(),
+            got => got,
+        }?;
+        rx.peer = got.from();
+        if !rx.hot {
+            self.make_truthful(&mut rx, fd);
+        }
+        Some(got)
+    }
+
+    /// The next message, up to where the call would sleep. None: the caller sleeps, until the descriptor is readable, and
+    /// calls again; nothing is held meanwhile, so that the sleep may be a cancellation point.
     ///
     /// # Errors
     ///
     /// As [`Inner::recv`].
-    #[inline]
+    #[inline(never)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
-        let visits = self.visits.load(Ordering::Relaxed);
-        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        self.count_visit();
         match rx.others.0.checked_sub(1) {
             Some(left) => rx.others.0 = left,
             None => self.hear_others(&mut rx, fd),
         }
         let mut waited = Waited::default();
         loop {
-            if !self.news.load(Ordering::Acquire) {
-                if let Some(got) = rx.tokens.look_first() {
-                    self.found(&mut rx, fd, got.from, &waited)?;
-                    return Ok(Some(got));
-                }
-            }
-            if !waited.looked {
-                waited.looked = true;
-                if self.look_at_once(&rx) {
-                    continue;
-                }
-            }
             if let Some(got) = self.next(&mut rx, fd)? {
-                self.found(&mut rx, fd, got.from, &waited)?;
+                rx.peer = got.from();
+                if waited.spun {
+                    self.heat(&mut rx, fd);
+                }
+                if !rx.hot {
+                    self.make_truthful(&mut rx, fd);
+                }
                 return Ok(Some(got));
             }
             match self.wait(rx, fd, &mut waited)? {
@@ -111,17 +124,11 @@ impl Inner {
         }
     }
 
-    /// A message is about to be returned.
+    /// The service sees by this that the program came back.
     #[inline(always)]
-    fn found(&self, rx: &mut Rx, fd: i32, from: Addr, waited: &Waited) -> Result<()> {
-        rx.peer = from;
-        if waited.spun {
-            self.heat(rx, fd);
-        }
-        if !rx.hot {
-            self.make_truthful(rx, fd)?;
-        }
-        Ok(())
+    fn count_visit(&self) {
+        // Under the lock of the receiver's side: no read-modify-write is needed.
+        self.visits.store(self.visits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// For a message that is as good as here.
@@ -260,14 +267,14 @@ impl Inner {
 
     /// After a message was taken: the descriptor is readable if and only if there is another.
     #[inline]
-    fn make_truthful(&self, rx: &mut Rx, fd: i32) -> Result<()> {
-        let Some(inbox) = self.inbox.get() else { return Ok(()) };
+    fn make_truthful(&self, rx: &mut Rx, fd: i32) {
+        let Some(inbox) = self.inbox.get() else { return };
         if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {
-            self.settle(rx, fd)?;
+            // The message is the caller's whatever happens; an error comes again when there is none.
+            let _ = self.settle(rx, fd);
         }
-        Ok(())
     }
 
     /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
@@ -315,7 +322,7 @@ impl Inner {
                 continue; // a bell
             } else {
                 bytes += text.len();
-                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(Arc::from(text)));
+                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(text.into()));
             }
             messages += 1;
         }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::elsewhere::Elsewhere;
@@ -12,7 +13,8 @@ use super::*;
 use crate::edge::far;
 use crate::edge::message;
 use crate::edge::ring::{Lines, Tail};
-use crate::edge::segment::sealed_memory;
+use crate::edge::segment::{sealed_memory, Segment};
+use crate::pool::in_edge::Sender;
 use crate::sync::Ordering;
 
 /// How long the attack goes on.
@@ -32,8 +34,14 @@ impl Sender for Mute {
 
 fn edge(tokens: &mut Tokens, from: u16) -> Segment {
     let (ours, fd) = Segment::create_for_receiver(4096).unwrap();
-    tokens.add(InEdge::new(Arc::new(ours), Addr::local(from), Arc::new(Mute)));
+    tokens.add(InEdge::new(ours, Addr::local(from), Arc::new(Mute)));
     Segment::open(fd).unwrap()
+}
+
+#[allow(unsafe_code, clippy::allow_attributes)]
+fn copy(got: &Got, to: &mut [u8]) {
+    // SAFETY: it is lent, and its pool lives.
+    unsafe { got.copy_to(to) };
 }
 
 fn random(state: &mut u64) -> u64 {
@@ -107,15 +115,16 @@ fn hostile_writer_beside_an_honest_one() {
                 tokens.waiting();
                 tokens.next_len();
                 match tokens.look() {
-                    Look::Got(got) if got.from == Addr::local(2) => {
+                    Look::Got(got) if got.from() == Addr::local(2) => {
                         let mut to = [0; 8];
-                        assert_eq!((got.copy_to(&mut to), u64::from_ne_bytes(to)), (8, next));
+                        copy(&got, &mut to);
+                        assert_eq!((got.size(), u64::from_ne_bytes(to)), (8, next));
                         next += 1;
                         held.push(got);
                     }
                     Look::Got(got) => {
-                        let mut to = vec![0; got.len];
-                        got.copy_to(&mut to);
+                        let mut to = vec![0; got.size()];
+                        copy(&got, &mut to);
                         strange += 1;
                         believed.store(true, Ordering::Release);
                         near.store(tokens.edges().next().map_or(0, |e| e.at.raw()), Ordering::Relaxed);
@@ -163,9 +172,9 @@ fn hostile_memory_is_no_message() {
         assert!(Elsewhere::new(File::open(path).unwrap().into()).is_none(), "{path}");
     }
     assert!(Elsewhere::new(sealed_memory(c"writable", 100).unwrap()).is_none());
-    let mut good = Elsewhere::new(memory(100, sizes | write)).unwrap();
+    let good = Elsewhere::new(memory(100, sizes | write)).unwrap();
     assert_eq!((good.size(), good.map().unwrap().len()), (100, 100));
-    let mut most = Elsewhere::new(far::make(&vec![3; far::MAX_MESSAGE]).unwrap()).unwrap();
+    let most = Elsewhere::new(far::make(&vec![3; far::MAX_MESSAGE]).unwrap()).unwrap();
     assert_eq!(most.map().unwrap()[far::MAX_MESSAGE - 1], 3);
 }
 
@@ -190,10 +199,11 @@ fn hostile_tokens_for_memory_that_is_not_there() {
         }
     };
     let mut to = [0; 5000];
-    assert_eq!((got.from, got.copy_to(&mut to), to), (Addr::local(2), 5000, [2; 5000]));
+    copy(&got, &mut to);
+    assert_eq!((got.from(), got.size(), to), (Addr::local(2), 5000, [2; 5000]));
     assert_eq!(tokens.corrupt, 1);
     tokens.release(got.number);
     // The other goes on.
     message::send_bytes(&b.lines(), &mut tb, &b.rx().cursor, b"next").unwrap();
-    assert!(matches!(tokens.look(), Look::Got(got) if got.len == 4));
+    assert!(matches!(tokens.look(), Look::Got(got) if got.size() == 4));
 }

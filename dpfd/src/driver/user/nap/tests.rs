@@ -100,7 +100,7 @@ fn who_waits_for_a_pool_is_woken_and_the_message_arrives() {
         assert!(Instant::now() < end, "the pool is not heard of");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(to.inner.recv(to.fd.as_raw_fd()).expect("a message").len, LARGE);
+    assert_eq!(to.inner.recv(to.fd.as_raw_fd()).expect("a message").size(), LARGE);
 }
 
 #[test]

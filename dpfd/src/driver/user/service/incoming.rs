@@ -12,7 +12,7 @@ use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
 use crate::edge::segment::Segment;
-use crate::pool::tokens::{InEdge, Sender};
+use crate::pool::in_edge::{InEdge, Sender};
 
 /// Links that one process may have into this one.
 const MOST_LINKS: usize = 1 << 16;
@@ -212,7 +212,7 @@ impl Service {
         let made = share.map(Segment::create_for_receiver);
         let (given, told) = match made {
             Some(Ok((segment, fd))) => {
-                arrivals.edges.push(InEdge::new(Arc::new(segment), from, end));
+                arrivals.edges.push(InEdge::new(segment, from, end));
                 inner.news.store(true, Ordering::Release);
                 drop(arrivals);
                 (Given::Edge, self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]))

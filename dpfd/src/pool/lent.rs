@@ -1,0 +1,173 @@
+//! The messages the program has: numbered in the order they were read, released in any.
+
+use crate::edge::far::Far;
+use crate::edge::ring::Pos;
+
+/// The edge of messages that lie in memory of their own.
+pub const NO_EDGE: u32 = u32::MAX;
+
+/// A message that was read and not forgotten yet. Two words: this is written and read for every message.
+#[derive(Debug, Clone, Copy)]
+pub struct Lent {
+    /// Where its edge goes on after it.
+    pub end: Pos,
+    /// Its edge, or [`NO_EDGE`]: it has none, or its lines went back already.
+    pub edge: u32,
+    /// There is memory of its own.
+    kept: bool,
+    /// It was released.
+    pub done: bool,
+}
+
+/// Memory of a message that is no edge's.
+#[derive(Debug)]
+pub enum Kept {
+    /// It came through the descriptor.
+    Bytes(Box<[u8]>),
+    /// The sender's, sealed.
+    Far(Far),
+}
+
+impl Kept {
+    /// The message.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Kept::Bytes(bytes) => bytes,
+            Kept::Far(far) => far,
+        }
+    }
+}
+
+/// All of them. Message `n` is in slot `n` modulo their count, which is a power of two.
+#[derive(Debug, Default)]
+pub struct Queue {
+    slots: Box<[Lent]>,
+    /// The number of the oldest, and that of the next.
+    first: u64,
+    next: u64,
+    /// How many of them are released: there is one before them that is not.
+    early: usize,
+    kept: Vec<(u64, Kept)>,
+}
+
+impl Queue {
+    /// Messages that are not released.
+    pub fn open(&self) -> usize {
+        (self.next - self.first) as usize - self.early
+    }
+
+    /// The number of the oldest that is not forgotten.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u64) -> usize {
+        (number & (self.slots.len() as u64).wrapping_sub(1)) as usize
+    }
+
+    /// One more; its number.
+    #[inline(always)]
+    pub fn push(&mut self, edge: u32, end: Pos) -> u64 {
+        if self.next - self.first == self.slots.len() as u64 {
+            self.grow();
+        }
+        let number = self.next;
+        self.slots[self.slot(number)] = Lent { end, edge, kept: false, done: false };
+        self.next += 1;
+        number
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let old = core::mem::take(&mut self.slots);
+        let nobody = Lent { end: Pos::default(), edge: NO_EDGE, kept: false, done: true };
+        self.slots = vec![nobody; (old.len() * 2).max(16)].into();
+        for number in self.first..self.next {
+            self.slots[self.slot(number)] = old[number as usize & (old.len() - 1)];
+        }
+    }
+
+    /// Keeps the memory of the youngest until it is released; where it is.
+    pub fn keep(&mut self, memory: Kept) -> *const u8 {
+        let (at, number) = (memory.bytes().as_ptr(), self.next.wrapping_sub(1));
+        if let Some(youngest) = self.get_mut(number) {
+            youngest.kept = true;
+            self.kept.push((number, memory));
+        }
+        at
+    }
+
+    /// Releases and forgets message `number` if that is all there is to do: it is the oldest, it lies in an edge, and
+    /// none behind it was released before.
+    #[inline(always)]
+    pub fn pop_oldest(&mut self, number: u64) -> Option<Lent> {
+        let oldest = *self.slots.get(self.slot(number))?;
+        if number != self.first
+            || number == self.next
+            || self.early != 0
+            || oldest.edge == NO_EDGE
+            || oldest.kept
+        {
+            return None;
+        }
+        self.first += 1;
+        Some(oldest)
+    }
+
+    /// Message `number`, if it is not forgotten.
+    pub fn get(&self, number: u64) -> Option<&Lent> {
+        (self.first..self.next).contains(&number).then(|| &self.slots[self.slot(number)])
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Lent> {
+        let slot = self.slot(number);
+        (self.first..self.next).contains(&number).then(|| &mut self.slots[slot])
+    }
+
+    /// Marks message `number` released, and lets go of its own memory. None: there is none, or it was before.
+    pub fn mark(&mut self, number: u64) -> Option<Lent> {
+        let lent = self.get_mut(number).filter(|lent| !lent.done)?;
+        lent.done = true;
+        let (kept, copy) = (core::mem::take(&mut lent.kept), *lent);
+        self.early += 1;
+        if kept {
+            self.kept.retain(|(of, _)| *of != number);
+        }
+        Some(copy)
+    }
+
+    /// Gives back those of edge `ix` from message `number` on, as far as they are released, one after the other: where
+    /// the last of them ends, and how many they are; and the number of the oldest that is not, if there is one.
+    pub fn give_back(&mut self, ix: u32, number: u64) -> (Option<(Pos, u32)>, Option<u64>) {
+        let mut given = None;
+        for number in number.max(self.first)..self.next {
+            let slot = self.slot(number);
+            let lent = &mut self.slots[slot];
+            if lent.edge != ix {
+                continue;
+            }
+            if !lent.done {
+                return (given, Some(number));
+            }
+            given = Some((lent.end, given.map_or(1, |(_, n)| n + 1)));
+            // Not counted again.
+            lent.edge = NO_EDGE;
+        }
+        (given, None)
+    }
+
+    /// Messages with memory of their own.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Forgets the released ones before the oldest that is not.
+    pub fn forget_done(&mut self) {
+        while self.get(self.first).is_some_and(|l| l.done) {
+            self.first += 1;
+            self.early -= 1;
+        }
+    }
+}
