@@ -32,6 +32,9 @@ static SERIAL: Atomic<u64> = Atomic::new(0);
 pub(crate) struct Endpoint {
     table: Arc<Table>,
     uid: u32,
+    /// Numbers below [`DPID_FREE`], too. Like `table` and `uid` it is what was true when the device was opened: since
+    /// then the program may have gone into namespaces of its own, where it may do anything.
+    any_number: bool,
     /// Tells it from all others, also from later ones with its number.
     serial: u64,
     pool: SetOnce<Arc<Pool>>,
@@ -55,6 +58,8 @@ impl Endpoint {
             pin_init!(Self {
                 table: Table::of_this_process(),
                 uid: Kuid::current_euid().into_raw().val,
+                // SAFETY: the calling process has a namespace.
+                any_number: unsafe { glue::dp_glue_may_bind() },
                 serial: SERIAL.fetch_add(1, Relaxed) + 1,
                 pool: SetOnce::new(),
                 tx <- new_mutex!(Tx::new()),
@@ -79,8 +84,7 @@ impl Endpoint {
         if dpid > DPID_MAX || (budget != 0 && !(POOL_MIN..=POOL_MAX).contains(&budget)) {
             return Err(EINVAL);
         }
-        // SAFETY: the calling process has a namespace.
-        if dpid != 0 && dpid < DPID_FREE && !unsafe { glue::dp_glue_may_bind() } {
+        if dpid != 0 && dpid < DPID_FREE && !this.any_number {
             return Err(EACCES);
         }
         let _tx = this.tx.lock();

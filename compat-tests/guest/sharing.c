@@ -191,6 +191,16 @@ static int keeps_its_namespace(int fd) {
     return write(fd, "there", 5) == 5 ? 0 : 2;
 }
 
+/* Opened as a user without privilege; what the program is afterwards, in namespaces of its own, does not count. */
+static int takes_a_low_number(int low) {
+    int fd = become_nobody() ? open(DP_DEVICE, O_RDWR) : -1;
+    if (fd < 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET))
+        return 1;
+    if (ioctl(fd, DP_IOC_OPEN, &(struct dp_ioc_open){low, 0, 0}) != -1 || errno != EACCES)
+        return 2;
+    return dp_new(low, 0, 0) >= 0 ? 0 : 3;
+}
+
 static void namespaces(void) {
     int fd = dp_new(4200, 0, O_NONBLOCK), from = dp_new(0, 0, 0);
     dp_aim(from, 4200);
@@ -199,6 +209,7 @@ static void namespaces(void) {
     OK(child_says(keeps_its_namespace, from) == 0 && read(fd, buf, 9) == 5, "an endpoint stays where it was opened");
     close(fd);
     close(from);
+    OK(child_says(takes_a_low_number, 1) == 0, "the right to a number below 1024 is that of whoever opened the device");
 }
 
 static void killing(void) {
