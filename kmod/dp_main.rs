@@ -11,9 +11,9 @@
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
 //! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
-//! | `table.rs` | the endpoints of a network namespace by number |
+//! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
-//! | `wait.rs` | wait queues, and relays between them |
+//! | `wait.rs`, `later.rs` | wait queues and relays between them; what happens later by itself |
 //! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
 //! # Locks
@@ -38,7 +38,9 @@ mod endpoint;
 mod file;
 mod glue;
 mod ioctl;
+mod later;
 mod memory;
+mod parked;
 mod pool;
 mod positions;
 mod proc;

@@ -326,15 +326,11 @@ impl Endpoint {
         // One that is closed refuses, and the search comes then.
         if tx.route.as_ref().is_none_or(|pool| pool.dpid != dpid) {
             tx.route = None;
-            let may_park = tx.may_park();
-            let Some(pool) = self.table.find_or_park(dpid, self.uid, may_park)? else {
+            let Some(pool) = self.table.find_or_park(dpid, self.uid, tx)? else {
                 return Ok(None);
             };
             if pool.uid != self.uid {
                 return Err(EACCES);
-            }
-            if !pool.is_opened() && !tx.keep(&pool)? {
-                return Ok(None);
             }
             tx.route = Some(pool);
         }

@@ -27,6 +27,7 @@
 #include <linux/uio.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
@@ -78,6 +79,16 @@ void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *e
 void dp_glue_relay_done(struct wait_queue_entry *entry)
 {
 	list_del_init(&entry->entry);
+}
+
+void dp_glue_later_init(struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+}
+
+void dp_glue_later(struct delayed_work *work, unsigned int ms)
+{
+	mod_delayed_work(system_percpu_wq, work, msecs_to_jiffies(ms));
 }
 
 /* ---- memory ---- */

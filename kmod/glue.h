@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "abi/dp_ioctl.h"
 
@@ -24,6 +25,9 @@ void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, 
 void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_done(struct wait_queue_entry *entry);
+
+void dp_glue_later_init(struct delayed_work *work, work_func_t func);
+void dp_glue_later(struct delayed_work *work, unsigned int ms);
 
 struct user_struct *dp_glue_charge(unsigned long pages, unsigned long free);
 void dp_glue_uncharge(struct user_struct *user, unsigned long pages);

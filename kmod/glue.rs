@@ -43,6 +43,9 @@ extern "C" {
     );
     pub(crate) fn dp_glue_relay_done(entry: *mut bindings::wait_queue_entry);
 
+    pub(crate) fn dp_glue_later_init(work: *mut bindings::delayed_work, func: bindings::work_func_t);
+    pub(crate) fn dp_glue_later(work: *mut bindings::delayed_work, ms: c_uint);
+
     pub(crate) fn dp_glue_charge(pages: c_ulong, free: c_ulong) -> *mut bindings::user_struct;
     pub(crate) fn dp_glue_uncharge(user: *mut bindings::user_struct, pages: c_ulong);
     pub(crate) fn dp_glue_map_pages(

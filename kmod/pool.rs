@@ -414,13 +414,6 @@ impl Pool {
         self.inner.lock().opened = true;
     }
 
-    /// Counts the endpoints that have put something here before anybody opened it; how many there are now.
-    pub(crate) fn keepers(&self, change: i32) -> u32 {
-        let mut inner = self.inner.lock();
-        inner.keepers = inner.keepers.saturating_add_signed(change);
-        inner.keepers
-    }
-
     /// What IOC_STAT tells of the receiving side.
     pub(crate) fn fill(&self, stat: &mut abi::Stat) {
         self.collect();

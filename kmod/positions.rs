@@ -70,8 +70,6 @@ pub(crate) struct Inner {
     pub(crate) claims: u32,
     /// Whether somebody has opened it. Before that senders may have put messages here.
     pub(crate) opened: bool,
-    /// Endpoints that did, and are still there.
-    pub(crate) keepers: u32,
     apart: [Option<Apart>; APART_MAX],
     apart_bytes: u64,
     apart_count: u64,
@@ -125,7 +123,6 @@ impl Inner {
             reserved: 0,
             claims: 0,
             opened,
-            keepers: 0,
             apart: array::from_fn(|_| None),
             apart_bytes: 0,
             apart_count: 0,

@@ -60,7 +60,69 @@ static void targets(void) {
     close(b);
 }
 
+static int opens(int dpid) {
+    return become_nobody() && dp_new(dpid, 0, 0) >= 0 ? 0 : 1;
+}
+
+static int leaves(int dpid) {
+    return become_nobody() && dp_send_to(dp_new(0, 0, 0), "mine", 4, 0, dpid) == 4 ? 0 : 1;
+}
+
+static void *send_later(void *arg) {
+    int *s = arg;
+    return (void *)dp_send_to(s[0], "late", 4, 0, s[1]);
+}
+
+/* What their senders have left waits 10 seconds, no longer; but as long as one of them is there. */
+static void lingering(void) {
+    /* The first goes before the second comes. */
+    int first = dp_new(0, 0, 0), second = dp_new(0, 0, 0);
+    bool good = dp_send_to(first, "one", 3, 0, 5101) == 3;
+    close(first);
+    good &= dp_send_to(second, "two", 3, 0, 5101) == 3;
+    OK(good && dp_stat(second).parked == 1, "two leave messages at a number, the first goes");
+    /* Another user opens the number and goes; then it is another number, for whose messages the first does not count. */
+    int early = dp_new(0, 0, 0), late = dp_new(0, 0, 0);
+    good = dp_send_to(early, "lost", 4, 0, 5102) == 4 && child_says(opens, 5102) == 0 && dp_stat(early).lost == 1;
+    good &= dp_send_to(late, "three", 5, 0, 5102) == 5;
+    close(early);
+    OK(good && dp_stat(late).parked == 1, "one who left something earlier goes");
+    /* Another user's messages are in the way of ours, until they go by themselves. */
+    OK(child_says(leaves, 5103) == 0 && child_says(leaves, 5104) == 0, "another user leaves messages and goes");
+    double began = now();
+    int polled = dp_new(0, 0, O_NONBLOCK), blocked[2] = {dp_new(0, 0, 0), 5103};
+    pthread_t t;
+    pthread_create(&t, NULL, send_later, blocked);
+    FAILS(EAGAIN, dp_send_to(polled, "four", 4, 0, 5104), "ours are not mixed with them");
+    bool told = ready(polled, POLLOUT, 15000) == POLLOUT;
+    double after = now() - began;
+    OK(told && after > 9 && after < 13, "poll tells when they are gone");
+    OK(dp_send_to(polled, "four", 4, 0, 5104) == 4, "then there is room for ours");
+    pause_ms(500);
+    /* Whoever waits in a call and was not woken is now, as somebody opens a number. */
+    began = now();
+    bool sent = dp_stat(blocked[0]).sent == 1;
+    close(dp_new(0, 0, 0));
+    pthread_join(t, NULL);
+    OK(sent && now() - began < 1, "a call that waits ends by itself");
+    close(blocked[0]);
+    close(polled);
+
+    pause_ms(2000);
+    close(dp_new(0, 0, 0));
+    OK(dp_stat(second).parked == 1 && dp_stat(second).lost == 0, "what a sender who is there left stays");
+    OK(dp_stat(late).parked == 1 && dp_stat(late).lost == 0, "whoever else goes");
+    int to = dp_new(5101, 0, O_NONBLOCK), other = dp_new(5102, 0, O_NONBLOCK);
+    OK(read(to, buf, 9) == 3 && !memcmp(buf, "one", 3) && read(to, buf, 9) == 3 && !memcmp(buf, "two", 3), "all of it");
+    OK(read(other, buf, 9) == 5 && !memcmp(buf, "three", 5) && read(other, buf, 9) == -1, "there, too");
+    close(to);
+    close(other);
+    close(second);
+    close(late);
+}
+
 int main(void) {
     targets();
+    lingering();
     return tap_end();
 }
