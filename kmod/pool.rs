@@ -122,16 +122,19 @@ impl Pool {
         })
     }
 
-    /// Whether a sender who waits for a place for a message should try again.
+    /// Whether a sender who waits for a place for a message should try again. It asks while it is about to sleep, and
+    /// may not sleep in this: memory that is over it gives back when it tries.
     pub(crate) fn worth_trying(&self, len: u64) -> bool {
-        self.with_room(len, |_| Ok(())) != Err(Refused::Full)
+        let mut inner = self.inner.lock();
+        inner.room_for(len) != Err(Refused::Full) || inner.apart_over
     }
 
     /// Whether poll(2) should say that there is room, for a sender that was refused `len` bytes or nothing (0).
     pub(crate) fn writable(&self, len: u64) -> bool {
         // Not more than what wakes senders, or a poll could sleep on while there is room.
         let quarter = self.inner.lock().limit() / 4;
-        self.worth_trying(len.max(quarter.saturating_sub(3 * TOKEN_ALIGN)))
+        let len = len.max(quarter.saturating_sub(3 * TOKEN_ALIGN));
+        self.with_room(len, |_| Ok(())) != Err(Refused::Full)
     }
 
     fn with_room<T>(
