@@ -180,33 +180,36 @@ impl Pool {
 
     /// The next message for read(2).
     pub(crate) fn claim(&self) -> Option<Next> {
-        let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        if inner.control.is_some() {
-            return Some(Next::InPlace);
-        }
-        if inner.state != State::Open {
-            return None;
-        }
-        let ring = inner.ring.as_ref()?;
         loop {
-            let at = inner.taken;
-            match ring.token(at) {
-                (TOKEN_MESSAGE, len) => {
-                    inner.taken += token_span(len);
-                    inner.claims += 1;
-                    let message = ring.message(at);
-                    return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
+            // Others come in after each go: there may be many places that were given up.
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            if inner.control.is_some() {
+                return Some(Next::InPlace);
+            }
+            if inner.state != State::Open {
+                return None;
+            }
+            let ring = inner.ring.as_ref()?;
+            for _ in 0..STEPS {
+                let at = inner.taken;
+                match ring.token(at) {
+                    (TOKEN_MESSAGE, len) => {
+                        inner.taken += token_span(len);
+                        inner.claims += 1;
+                        let message = ring.message(at);
+                        return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
+                    }
+                    (TOKEN_APART, len) => {
+                        let area = inner.apart_at(at)?;
+                        inner.taken += token_span(8);
+                        inner.claims += 1;
+                        let message = area.base();
+                        return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
+                    }
+                    (TOKEN_VOID, len) => inner.taken += token_span(len),
+                    _ => return None,
                 }
-                (TOKEN_APART, len) => {
-                    let area = inner.apart_at(at)?;
-                    inner.taken += token_span(8);
-                    inner.claims += 1;
-                    let message = area.base();
-                    return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
-                }
-                (TOKEN_VOID, len) => inner.taken += token_span(len),
-                _ => return None,
             }
         }
     }
