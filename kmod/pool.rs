@@ -372,13 +372,18 @@ impl Pool {
         info
     }
 
+    /// Nobody is inside, and nobody comes: what waits does not change, so it is copied without the lock.
     fn make(&self, budget: Option<u64>, in_place: bool) -> Result<Memory> {
-        let used = {
+        let (old, head, tail) = {
             let inner = self.inner.lock();
-            inner.tail - inner.head
+            (inner.ring.clone(), inner.head, inner.tail)
         };
-        let ring =
-            budget.map(|b| Arc::new(Ring::new(b, used)?, GFP_KERNEL).map_err(Error::from)).transpose()?;
+        let mut ring = None;
+        if let (Some(budget), Some(old)) = (budget, old) {
+            let new = Ring::new(budget, tail - head)?;
+            old.copy_to(&new, head, tail);
+            ring = Some(Arc::new(new, GFP_KERNEL)?);
+        }
         let control = in_place
             .then(|| Arc::new(Area::new(PAGE_SIZE, 1)?, GFP_KERNEL).map_err(Error::from))
             .transpose()?;
