@@ -10,7 +10,7 @@
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
-//! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
+//! | `ring.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
 //! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
 //! | `wait.rs`, `later.rs` | wait queues and relays between them; what happens later by itself |
@@ -46,6 +46,7 @@ mod positions;
 mod proc;
 mod ring;
 mod sender;
+mod shape;
 mod source;
 mod table;
 mod uring;

@@ -271,8 +271,9 @@ impl Endpoint {
     /// room will be this endpoint's, too.
     fn writable_for_earlier(&self, tx: &mut Tx) -> bool {
         let mut writable = false;
+        let route = tx.route.as_ref();
         for e in tx.earlier.iter_mut() {
-            if let (false, Some(queue)) = (e.told, self.no_room_for(e.refusal)) {
+            if let (false, Some(queue)) = (e.told, self.no_room_for(route, e.refusal)) {
                 // SAFETY: it is on this queue or on none; aimed when it was made, on no queue then.
                 unsafe {
                     e.relay.detach(&e.waits_at);
@@ -281,7 +282,7 @@ impl Endpoint {
                 e.waits_at = queue;
                 // As below.
                 full_barrier();
-                if self.no_room_for(e.refusal).is_some() {
+                if self.no_room_for(route, e.refusal).is_some() {
                     continue;
                 }
             }
@@ -309,15 +310,18 @@ impl Endpoint {
     /// Where a wake-up for room will come from; [`None`] if there is room.
     fn no_room_at(&self, tx: &Tx) -> Option<Arc<WaitQueue>> {
         let target = |dpid| Refusal { dpid, len: 0, homeless: None };
-        self.no_room_for(tx.refused.or(tx.target.map(target))?)
+        self.no_room_for(tx.route.as_ref(), tx.refused.or(tx.target.map(target))?)
     }
 
-    fn no_room_for(&self, Refusal { dpid, len, homeless }: Refusal) -> Option<Arc<WaitQueue>> {
+    /// `route`: asked first, because the table is everybody's. Not where it is closed; until then it wakes who waits.
+    fn no_room_for(&self, route: Option<&Arc<Pool>>, refusal: Refusal) -> Option<Arc<WaitQueue>> {
+        let Refusal { dpid, len, homeless } = refusal;
         if homeless == Some(self.table.openings()) {
             return Some(self.table.arrivals.clone());
         }
         // One that is not there takes messages until it is; another user's refuses at once.
-        let pool = self.table.find(dpid)?;
+        let route = route.filter(|pool| pool.dpid == dpid && !pool.is_closed());
+        let pool = route.cloned().or_else(|| self.table.find(dpid))?;
         (pool.uid == self.uid && !pool.writable(len)).then(|| pool.room.clone())
     }
 

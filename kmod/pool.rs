@@ -7,7 +7,6 @@
 
 use kernel::{
     new_mutex, new_spinlock,
-    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Full, Relaxed, Release},
@@ -19,7 +18,7 @@ use crate::{
     abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
     glue,
     memory::Area,
-    positions::{Inner, Memory, Refused, State, STEPS},
+    positions::{Inner, Refused, State, STEPS},
     ring::{Ring, Spot},
     wait::{full_barrier, room_queue, WaitQueue},
 };
@@ -33,12 +32,12 @@ pub(crate) struct Pool {
     /// Whose it is: only that user sends to it.
     pub(crate) uid: u32,
     #[pin]
-    inner: SpinLock<Inner>,
+    pub(crate) inner: SpinLock<Inner>,
     /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
-    published: Atomic<u64>,
+    pub(crate) published: Atomic<u64>,
     /// One change of the memory at a time.
     #[pin]
-    shape: Mutex<()>,
+    pub(crate) shape: Mutex<()>,
     /// Readers, and everybody who polls the endpoint.
     #[pin]
     pub(crate) readers: WaitQueue,
@@ -84,8 +83,8 @@ pub(crate) enum Next {
 }
 
 impl Pool {
-    pub(crate) fn new(dpid: u32, uid: u32, budget: u64, opened: bool) -> Result<Arc<Self>> {
-        let ring = Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?;
+    pub(crate) fn new(dpid: u32, uid: u32, ring: Ring, opened: bool) -> Result<Arc<Self>> {
+        let ring = Arc::new(ring, GFP_KERNEL)?;
         let room = room_queue()?;
         let inner = Inner::new(ring, opened);
         Arc::pin_init(
@@ -330,87 +329,6 @@ impl Pool {
             abi::MAP_RING => Ok(Mapping::Ring(ring.clone())),
             offset => inner.apart_mapped(offset).map(Mapping::Apart).ok_or(EINVAL),
         }
-    }
-
-    /// Another size, or reading in place from now on, or both. What waits stays.
-    pub(crate) fn reshape(&self, budget: Option<u64>, in_place: bool) -> Result<abi::PoolInfo> {
-        let _shape = self.shape.lock();
-        let old = {
-            let mut inner = self.inner.lock();
-            let Some(ring) = &inner.ring else { return Err(ENXIO) };
-            let same = budget.is_none_or(|b| b == ring.budget);
-            if inner.control.is_some() {
-                return if same { Ok(inner.info()) } else { Err(EBUSY) };
-            }
-            if same && !in_place {
-                return Ok(inner.info());
-            }
-            let old = (!same).then_some(ring.budget);
-            inner.state = State::Moving;
-            old
-        };
-        // Copies end soon, and none begins; but one to a program's memory takes as long as the program likes.
-        let made = self
-            .readers
-            .wait(|| self.nobody_inside().then_some(()))
-            .and_then(|()| self.make(old.and(budget), in_place));
-        let (info, dropped) = {
-            let mut inner = self.inner.lock();
-            inner.state = State::Open;
-            match made {
-                Ok(memory) => {
-                    let dropped = inner.exchange(memory);
-                    (Ok(inner.info()), dropped)
-                }
-                Err(e) => (Err(e), None),
-            }
-        };
-        // Not with the lock held: giving memory back can sleep.
-        drop(dropped);
-        self.readers.wake(glue::POLL_IN);
-        self.room.wake(glue::POLL_OUT);
-        info
-    }
-
-    /// Nobody is inside, and nobody comes: what waits does not change, so it is copied without the lock.
-    fn make(&self, budget: Option<u64>, in_place: bool) -> Result<Memory> {
-        let (old, head, tail) = {
-            let inner = self.inner.lock();
-            (inner.ring.clone(), inner.head, inner.tail)
-        };
-        let mut ring = None;
-        if let (Some(budget), Some(old)) = (budget, old) {
-            let new = Ring::new(budget, tail - head)?;
-            old.copy_to(&new, head, tail);
-            ring = Some(Arc::new(new, GFP_KERNEL)?);
-        }
-        let control = in_place
-            .then(|| Arc::new(Area::new(PAGE_SIZE, 1)?, GFP_KERNEL).map_err(Error::from))
-            .transpose()?;
-        Ok(Memory { ring, control })
-    }
-
-    fn nobody_inside(&self) -> bool {
-        let inner = self.inner.lock();
-        // Acquire: pairs with publishing, after which the sender is out of the ring.
-        inner.claims == 0 && inner.reserved == self.published.load(Acquire)
-    }
-
-    /// No more messages; those that wait are gone, and so is the memory.
-    pub(crate) fn close(&self) {
-        let _shape = self.shape.lock();
-        self.inner.lock().state = State::Closed;
-        self.readers.wait_surely(|| self.nobody_inside());
-        let memory = {
-            let mut inner = self.inner.lock();
-            if let Some(control) = inner.control() {
-                // For whoever has the page mapped and no descriptor any longer.
-                control.closed.store(1, Relaxed);
-            }
-            (inner.ring.take(), inner.control.take(), inner.take_over(true))
-        };
-        drop(memory);
-        self.room.wake(glue::POLL_OUT);
     }
 
     pub(crate) fn is_closed(&self) -> bool {

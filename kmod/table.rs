@@ -25,6 +25,7 @@ use crate::{
     later::Later,
     parked::Parked,
     pool::Pool,
+    ring::Ring,
     sender::Tx,
     wait::{room_queue, WaitQueue},
 };
@@ -107,33 +108,40 @@ impl Table {
         budget: Option<u64>,
     ) -> Result<Arc<Pool>> {
         let uid = endpoint.uid();
-        let opened = {
+        if dpid != 0 && self.find(dpid).is_some_and(|pool| pool.is_opened()) {
+            return Err(glue::error(bindings::EADDRINUSE));
+        }
+        // Not with the map locked: making a large one, and closing one, take long.
+        let ring = Ring::new(budget.unwrap_or(POOL_DEFAULT), 0)?;
+        let (opened, closed) = {
             let mut map = self.map.lock();
             let dpid = if dpid == 0 { map.free_number()? } else { dpid };
             let old = map.numbers.get(&dpid).map(|n| n.pool.clone());
             match old {
                 Some(pool) if pool.is_opened() => return Err(glue::error(bindings::EADDRINUSE)),
                 Some(pool) if pool.uid == uid => {
-                    pool.reshape(budget, false)?;
+                    pool.reshape(budget, false, Some(ring))?;
                     pool.set_opened();
                     if let Some(number) = map.numbers.get_mut(&dpid) {
                         number.endpoint = Some(endpoint.into());
                     }
                     map.parked.forget(&pool);
-                    pool
+                    (pool, None)
                 }
                 other_users => {
-                    let pool = Pool::new(dpid, uid, budget.unwrap_or(POOL_DEFAULT), true)?;
+                    let pool = Pool::new(dpid, uid, ring, true)?;
                     let number = Number { pool: pool.clone(), endpoint: Some(endpoint.into()) };
                     map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
-                    if let Some(old) = other_users {
-                        map.parked.forget(&old);
-                        old.close();
+                    if let Some(old) = &other_users {
+                        map.parked.forget(old);
                     }
-                    pool
+                    (pool, other_users)
                 }
             }
         };
+        if let Some(pool) = closed {
+            pool.close();
+        }
         self.announce();
         Ok(opened)
     }
@@ -171,7 +179,7 @@ impl Table {
         if !map.parked.has_room()? {
             return Ok(None);
         }
-        let pool = Pool::new(dpid, uid, POOL_DEFAULT, false)?;
+        let pool = Pool::new(dpid, uid, Ring::new(POOL_DEFAULT, 0)?, false)?;
         let number = Number { pool: pool.clone(), endpoint: None };
         map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
         // There is room for it in both.
