@@ -110,6 +110,10 @@ impl kernel::InPlaceModule for Driver {
                     pr_err!("nid={}: a node's number is 1 to {}\n", own_nid(), abi::NID_MAX);
                     return Err(EINVAL);
                 }
+                if !glue::constants_are_right() {
+                    pr_err!("built with other numbers than this kernel's\n");
+                    return Err(EINVAL);
+                }
                 // SAFETY: undone in drop, or below.
                 to_result(unsafe { glue::dp_glue_net_register() })?;
                 // SAFETY: `slot` is valid for writes, stays where it is, and is taken back in drop.

@@ -21,6 +21,7 @@
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <asm/ioctls.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
@@ -33,13 +34,20 @@
 
 #include "glue.h"
 
-/* Constants that bindgen cannot work out: Rust repeats the number, and here it is checked. */
-static_assert((__force int)IOCB_NOWAIT == DP_GLUE_IOCB_NOWAIT);
-static_assert((__force unsigned int)FMODE_NOWAIT == DP_GLUE_FMODE_NOWAIT);
-static_assert(FIONREAD == DP_GLUE_FIONREAD);
-static_assert((__force unsigned int)EPOLLIN == 0x1 && (__force unsigned int)EPOLLOUT == 0x4);
-static_assert((__force unsigned int)EPOLLERR == 0x8);
-static_assert((__force unsigned int)EPOLLRDNORM == 0x40 && (__force unsigned int)EPOLLWRNORM == 0x100);
+/* Constants that bindgen cannot work out: Rust repeats the numbers, and asks when it is loaded whether they are right. */
+bool dp_glue_constants_are(const struct dp_glue_constants *rust)
+{
+	const struct dp_glue_constants right = {
+		.iocb_nowait = (__force u32)IOCB_NOWAIT,
+		.fmode_nowait = (__force u32)FMODE_NOWAIT,
+		.fionread = FIONREAD,
+		.poll_in = (__force u32)(EPOLLIN | EPOLLRDNORM),
+		.poll_out = (__force u32)(EPOLLOUT | EPOLLWRNORM),
+		.poll_err = (__force u32)EPOLLERR,
+	};
+
+	return !memcmp(rust, &right, sizeof(right));
+}
 
 /* ---- waiting ---- */
 
