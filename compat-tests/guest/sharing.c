@@ -176,6 +176,33 @@ static void closing(void) {
     close(p[0]);
 }
 
+static volatile bool large_is_open;
+
+static void *open_large(void *fd) {
+    *(int *)fd = dp_new(0, 1 << 28, 0);
+    large_is_open = true;
+    return NULL;
+}
+
+/* The table of numbers is everybody's. */
+static void beside_a_large_one(void) {
+    int large = -1, small = 0;
+    double began = now(), longest = 0;
+    pthread_t t;
+    pthread_create(&t, NULL, open_large, &large);
+    while (!large_is_open && small >= 0) {
+        double from = now();
+        small = dp_new(0, 4096, 0);
+        close(small);
+        longest = now() - from > longest ? now() - from : longest;
+    }
+    double all = now() - began;
+    pthread_join(t, NULL);
+    OK(small >= 0 && large >= 0 && longest < all / 2, "while a large pool is made others open theirs");
+    printf("# it took %.2f s, none of them longer than %.2f s\n", all, longest);
+    close(large);
+}
+
 static int elsewhere(int number) {
     if (unshare(CLONE_NEWNET))
         return 1;
@@ -260,6 +287,7 @@ int main(void) {
     passing();
     threads();
     closing();
+    beside_a_large_one();
     namespaces();
     killing();
     return tap_end();
