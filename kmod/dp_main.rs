@@ -10,10 +10,10 @@
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
 //! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
-//! | `ring.rs`, `memory.rs` | the pool's memory as tokens, and as pages |
-//! | `table.rs` | the endpoints of a network namespace by number |
+//! | `ring.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
+//! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
-//! | `wait.rs` | wait queues, and relays between them |
+//! | `wait.rs`, `later.rs` | wait queues and relays between them; what happens later by itself |
 //! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
 //! # Locks
@@ -38,12 +38,15 @@ mod endpoint;
 mod file;
 mod glue;
 mod ioctl;
+mod later;
 mod memory;
+mod parked;
 mod pool;
 mod positions;
 mod proc;
 mod ring;
 mod sender;
+mod shape;
 mod source;
 mod table;
 mod uring;
@@ -105,6 +108,10 @@ impl kernel::InPlaceModule for Driver {
             device <- Opaque::try_ffi_init(|slot| {
                 if own_nid() == 0 || own_nid() > abi::NID_MAX {
                     pr_err!("nid={}: a node's number is 1 to {}\n", own_nid(), abi::NID_MAX);
+                    return Err(EINVAL);
+                }
+                if !glue::constants_are_right() {
+                    pr_err!("built with other numbers than this kernel's\n");
                     return Err(EINVAL);
                 }
                 // SAFETY: undone in drop, or below.

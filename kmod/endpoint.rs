@@ -32,6 +32,9 @@ static SERIAL: Atomic<u64> = Atomic::new(0);
 pub(crate) struct Endpoint {
     table: Arc<Table>,
     uid: u32,
+    /// Numbers below [`DPID_FREE`], too. Like `table` and `uid` it is what was true when the device was opened: since
+    /// then the program may have gone into namespaces of its own, where it may do anything.
+    any_number: bool,
     /// Tells it from all others, also from later ones with its number.
     serial: u64,
     pool: SetOnce<Arc<Pool>>,
@@ -55,6 +58,8 @@ impl Endpoint {
             pin_init!(Self {
                 table: Table::of_this_process(),
                 uid: Kuid::current_euid().into_raw().val,
+                // SAFETY: the calling process has a namespace.
+                any_number: unsafe { glue::dp_glue_may_bind() },
                 serial: SERIAL.fetch_add(1, Relaxed) + 1,
                 pool: SetOnce::new(),
                 tx <- new_mutex!(Tx::new()),
@@ -79,8 +84,7 @@ impl Endpoint {
         if dpid > DPID_MAX || (budget != 0 && !(POOL_MIN..=POOL_MAX).contains(&budget)) {
             return Err(EINVAL);
         }
-        // SAFETY: the calling process has a namespace.
-        if dpid != 0 && dpid < DPID_FREE && !unsafe { glue::dp_glue_may_bind() } {
+        if dpid != 0 && dpid < DPID_FREE && !this.any_number {
             return Err(EACCES);
         }
         let _tx = this.tx.lock();
@@ -267,8 +271,9 @@ impl Endpoint {
     /// room will be this endpoint's, too.
     fn writable_for_earlier(&self, tx: &mut Tx) -> bool {
         let mut writable = false;
+        let route = tx.route.as_ref();
         for e in tx.earlier.iter_mut() {
-            if let (false, Some(queue)) = (e.told, self.no_room_for(e.refusal)) {
+            if let (false, Some(queue)) = (e.told, self.no_room_for(route, e.refusal)) {
                 // SAFETY: it is on this queue or on none; aimed when it was made, on no queue then.
                 unsafe {
                     e.relay.detach(&e.waits_at);
@@ -277,7 +282,7 @@ impl Endpoint {
                 e.waits_at = queue;
                 // As below.
                 full_barrier();
-                if self.no_room_for(e.refusal).is_some() {
+                if self.no_room_for(route, e.refusal).is_some() {
                     continue;
                 }
             }
@@ -305,15 +310,18 @@ impl Endpoint {
     /// Where a wake-up for room will come from; [`None`] if there is room.
     fn no_room_at(&self, tx: &Tx) -> Option<Arc<WaitQueue>> {
         let target = |dpid| Refusal { dpid, len: 0, homeless: None };
-        self.no_room_for(tx.refused.or(tx.target.map(target))?)
+        self.no_room_for(tx.route.as_ref(), tx.refused.or(tx.target.map(target))?)
     }
 
-    fn no_room_for(&self, Refusal { dpid, len, homeless }: Refusal) -> Option<Arc<WaitQueue>> {
+    /// `route`: asked first, because the table is everybody's. Not where it is closed; until then it wakes who waits.
+    fn no_room_for(&self, route: Option<&Arc<Pool>>, refusal: Refusal) -> Option<Arc<WaitQueue>> {
+        let Refusal { dpid, len, homeless } = refusal;
         if homeless == Some(self.table.openings()) {
             return Some(self.table.arrivals.clone());
         }
         // One that is not there takes messages until it is; another user's refuses at once.
-        let pool = self.table.find(dpid)?;
+        let route = route.filter(|pool| pool.dpid == dpid && !pool.is_closed());
+        let pool = route.cloned().or_else(|| self.table.find(dpid))?;
         (pool.uid == self.uid && !pool.writable(len)).then(|| pool.room.clone())
     }
 
@@ -322,15 +330,11 @@ impl Endpoint {
         // One that is closed refuses, and the search comes then.
         if tx.route.as_ref().is_none_or(|pool| pool.dpid != dpid) {
             tx.route = None;
-            let may_park = tx.may_park();
-            let Some(pool) = self.table.find_or_park(dpid, self.uid, may_park)? else {
+            let Some(pool) = self.table.find_or_park(dpid, self.uid, tx)? else {
                 return Ok(None);
             };
             if pool.uid != self.uid {
                 return Err(EACCES);
-            }
-            if !pool.is_opened() && !tx.keep(&pool)? {
-                return Ok(None);
             }
             tx.route = Some(pool);
         }

@@ -21,24 +21,33 @@
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <asm/ioctls.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
 #include <linux/uio.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
 #include "glue.h"
 
-/* Constants that bindgen cannot work out: Rust repeats the number, and here it is checked. */
-static_assert((__force int)IOCB_NOWAIT == DP_GLUE_IOCB_NOWAIT);
-static_assert((__force unsigned int)FMODE_NOWAIT == DP_GLUE_FMODE_NOWAIT);
-static_assert(FIONREAD == DP_GLUE_FIONREAD);
-static_assert((__force unsigned int)EPOLLIN == 0x1 && (__force unsigned int)EPOLLOUT == 0x4);
-static_assert((__force unsigned int)EPOLLERR == 0x8);
-static_assert((__force unsigned int)EPOLLRDNORM == 0x40 && (__force unsigned int)EPOLLWRNORM == 0x100);
+/* Constants that bindgen cannot work out: Rust repeats the numbers, and asks when it is loaded whether they are right. */
+bool dp_glue_constants_are(const struct dp_glue_constants *rust)
+{
+	const struct dp_glue_constants right = {
+		.iocb_nowait = (__force u32)IOCB_NOWAIT,
+		.fmode_nowait = (__force u32)FMODE_NOWAIT,
+		.fionread = FIONREAD,
+		.poll_in = (__force u32)(EPOLLIN | EPOLLRDNORM),
+		.poll_out = (__force u32)(EPOLLOUT | EPOLLWRNORM),
+		.poll_err = (__force u32)EPOLLERR,
+	};
+
+	return !memcmp(rust, &right, sizeof(right));
+}
 
 /* ---- waiting ---- */
 
@@ -78,6 +87,16 @@ void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *e
 void dp_glue_relay_done(struct wait_queue_entry *entry)
 {
 	list_del_init(&entry->entry);
+}
+
+void dp_glue_later_init(struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+}
+
+void dp_glue_later(struct delayed_work *work, unsigned int ms)
+{
+	mod_delayed_work(system_percpu_wq, work, msecs_to_jiffies(ms));
 }
 
 /* ---- memory ---- */
@@ -266,9 +285,10 @@ void *dp_glue_net_table(void)
 	return here->table;
 }
 
+/* Asked at every open of the device, whether it matters or not: an answer of no is nothing for the audit's log. */
 bool dp_glue_may_bind(void)
 {
-	return ns_capable(current->nsproxy->net_ns->user_ns, CAP_NET_BIND_SERVICE);
+	return ns_capable_noaudit(current->nsproxy->net_ns->user_ns, CAP_NET_BIND_SERVICE);
 }
 
 /* Of the namespace whose /proc/net/dp it is; it lives as long as the file is open. */

@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "abi/dp_ioctl.h"
 
@@ -15,15 +16,27 @@ struct seq_file;
 struct user_struct;
 struct vm_area_struct;
 
-#define DP_GLUE_IOCB_NOWAIT 0x8
-#define DP_GLUE_FMODE_NOWAIT (1u << 27)
-#define DP_GLUE_FIONREAD 0x541b
+/* In Rust: Constants in glue.rs. */
+struct dp_glue_constants {
+	u32 iocb_nowait;
+	u32 fmode_nowait;
+	u32 fionread;
+	u32 poll_in;
+	u32 poll_out;
+	u32 poll_err;
+};
+static_assert(sizeof(struct dp_glue_constants) == 24);
+
+bool dp_glue_constants_are(const struct dp_glue_constants *rust);
 
 bool dp_glue_active(struct wait_queue_head *queue);
 void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, void *private);
 void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_done(struct wait_queue_entry *entry);
+
+void dp_glue_later_init(struct delayed_work *work, work_func_t func);
+void dp_glue_later(struct delayed_work *work, unsigned int ms);
 
 struct user_struct *dp_glue_charge(unsigned long pages, unsigned long free);
 void dp_glue_uncharge(struct user_struct *user, unsigned long pages);

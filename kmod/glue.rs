@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What glue.c gives, and constants that it checks. `glue.h` declares the same.
+//! What glue.c gives, and constants that it compares with the kernel's. `glue.h` declares the same.
 
 use kernel::{
     bindings,
@@ -19,6 +19,34 @@ pub(crate) const POLL_IN: u32 = 0x1 | 0x40;
 pub(crate) const POLL_OUT: u32 = 0x4 | 0x100;
 pub(crate) const POLL_ERR: u32 = 0x8;
 
+#[repr(C)]
+pub(crate) struct Constants {
+    iocb_nowait: u32,
+    fmode_nowait: u32,
+    fionread: u32,
+    poll_in: u32,
+    poll_out: u32,
+    poll_err: u32,
+}
+
+// As glue.h says.
+const _: () = assert!(size_of::<Constants>() == 24);
+
+const CONSTANTS: Constants = Constants {
+    iocb_nowait: IOCB_NOWAIT as u32,
+    fmode_nowait: FMODE_NOWAIT,
+    fionread: FIONREAD,
+    poll_in: POLL_IN,
+    poll_out: POLL_OUT,
+    poll_err: POLL_ERR,
+};
+
+/// Whether the numbers above are this kernel's.
+pub(crate) fn constants_are_right() -> bool {
+    // SAFETY: only looked at.
+    unsafe { dp_glue_constants_are(&CONSTANTS) }
+}
+
 /// Errors that `kernel::error::code` does not name.
 pub(crate) fn error(errno: u32) -> Error {
     Error::from_errno(-(errno as c_int))
@@ -27,6 +55,7 @@ pub(crate) fn error(errno: u32) -> Error {
 // A lock class is an empty structure where lockdep is not built in, which C has no layout for.
 #[allow(improper_ctypes)]
 extern "C" {
+    fn dp_glue_constants_are(rust: *const Constants) -> bool;
     pub(crate) fn dp_glue_active(queue: *mut bindings::wait_queue_head) -> bool;
     pub(crate) fn dp_glue_relay_init(
         entry: *mut bindings::wait_queue_entry,
@@ -42,6 +71,9 @@ extern "C" {
         entry: *mut bindings::wait_queue_entry,
     );
     pub(crate) fn dp_glue_relay_done(entry: *mut bindings::wait_queue_entry);
+
+    pub(crate) fn dp_glue_later_init(work: *mut bindings::delayed_work, func: bindings::work_func_t);
+    pub(crate) fn dp_glue_later(work: *mut bindings::delayed_work, ms: c_uint);
 
     pub(crate) fn dp_glue_charge(pages: c_ulong, free: c_ulong) -> *mut bindings::user_struct;
     pub(crate) fn dp_glue_uncharge(user: *mut bindings::user_struct, pages: c_ulong);

@@ -69,7 +69,7 @@ pub(crate) fn call(
                 return Err(EINVAL);
             }
             let size = (pool.size != 0).then_some(pool.size);
-            copy_out(argument, &endpoint.pool()?.reshape(size, true)?)
+            copy_out(argument, &endpoint.pool()?.reshape(size, true, None)?)
         }
         abi::IOC_FSYNC => {
             endpoint.pool()?.release(argument as u64)?;

@@ -7,7 +7,6 @@
 
 use kernel::{
     new_mutex, new_spinlock,
-    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Full, Relaxed, Release},
@@ -19,7 +18,7 @@ use crate::{
     abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
     glue,
     memory::Area,
-    positions::{Inner, Memory, Refused, State, STEPS},
+    positions::{Inner, Refused, State, STEPS},
     ring::{Ring, Spot},
     wait::{full_barrier, room_queue, WaitQueue},
 };
@@ -33,12 +32,12 @@ pub(crate) struct Pool {
     /// Whose it is: only that user sends to it.
     pub(crate) uid: u32,
     #[pin]
-    inner: SpinLock<Inner>,
+    pub(crate) inner: SpinLock<Inner>,
     /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
-    published: Atomic<u64>,
+    pub(crate) published: Atomic<u64>,
     /// One change of the memory at a time.
     #[pin]
-    shape: Mutex<()>,
+    pub(crate) shape: Mutex<()>,
     /// Readers, and everybody who polls the endpoint.
     #[pin]
     pub(crate) readers: WaitQueue,
@@ -84,8 +83,8 @@ pub(crate) enum Next {
 }
 
 impl Pool {
-    pub(crate) fn new(dpid: u32, uid: u32, budget: u64, opened: bool) -> Result<Arc<Self>> {
-        let ring = Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?;
+    pub(crate) fn new(dpid: u32, uid: u32, ring: Ring, opened: bool) -> Result<Arc<Self>> {
+        let ring = Arc::new(ring, GFP_KERNEL)?;
         let room = room_queue()?;
         let inner = Inner::new(ring, opened);
         Arc::pin_init(
@@ -122,16 +121,19 @@ impl Pool {
         })
     }
 
-    /// Whether a sender who waits for a place for a message should try again.
+    /// Whether a sender who waits for a place for a message should try again. It asks while it is about to sleep, and
+    /// may not sleep in this: memory that is over it gives back when it tries.
     pub(crate) fn worth_trying(&self, len: u64) -> bool {
-        self.with_room(len, |_| Ok(())) != Err(Refused::Full)
+        let mut inner = self.inner.lock();
+        inner.room_for(len) != Err(Refused::Full) || inner.apart_over
     }
 
     /// Whether poll(2) should say that there is room, for a sender that was refused `len` bytes or nothing (0).
     pub(crate) fn writable(&self, len: u64) -> bool {
         // Not more than what wakes senders, or a poll could sleep on while there is room.
         let quarter = self.inner.lock().limit() / 4;
-        self.worth_trying(len.max(quarter.saturating_sub(3 * TOKEN_ALIGN)))
+        let len = len.max(quarter.saturating_sub(3 * TOKEN_ALIGN));
+        self.with_room(len, |_| Ok(())) != Err(Refused::Full)
     }
 
     fn with_room<T>(
@@ -177,33 +179,36 @@ impl Pool {
 
     /// The next message for read(2).
     pub(crate) fn claim(&self) -> Option<Next> {
-        let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        if inner.control.is_some() {
-            return Some(Next::InPlace);
-        }
-        if inner.state != State::Open {
-            return None;
-        }
-        let ring = inner.ring.as_ref()?;
         loop {
-            let at = inner.taken;
-            match ring.token(at) {
-                (TOKEN_MESSAGE, len) => {
-                    inner.taken += token_span(len);
-                    inner.claims += 1;
-                    let message = ring.message(at);
-                    return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
+            // Others come in after each go: there may be many places that were given up.
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            if inner.control.is_some() {
+                return Some(Next::InPlace);
+            }
+            if inner.state != State::Open {
+                return None;
+            }
+            let ring = inner.ring.as_ref()?;
+            for _ in 0..STEPS {
+                let at = inner.taken;
+                match ring.token(at) {
+                    (TOKEN_MESSAGE, len) => {
+                        inner.taken += token_span(len);
+                        inner.claims += 1;
+                        let message = ring.message(at);
+                        return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
+                    }
+                    (TOKEN_APART, len) => {
+                        let area = inner.apart_at(at)?;
+                        inner.taken += token_span(8);
+                        inner.claims += 1;
+                        let message = area.base();
+                        return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
+                    }
+                    (TOKEN_VOID, len) => inner.taken += token_span(len),
+                    _ => return None,
                 }
-                (TOKEN_APART, len) => {
-                    let area = inner.apart_at(at)?;
-                    inner.taken += token_span(8);
-                    inner.claims += 1;
-                    let message = area.base();
-                    return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
-                }
-                (TOKEN_VOID, len) => inner.taken += token_span(len),
-                _ => return None,
             }
         }
     }
@@ -326,82 +331,6 @@ impl Pool {
         }
     }
 
-    /// Another size, or reading in place from now on, or both. What waits stays.
-    pub(crate) fn reshape(&self, budget: Option<u64>, in_place: bool) -> Result<abi::PoolInfo> {
-        let _shape = self.shape.lock();
-        let old = {
-            let mut inner = self.inner.lock();
-            let Some(ring) = &inner.ring else { return Err(ENXIO) };
-            let same = budget.is_none_or(|b| b == ring.budget);
-            if inner.control.is_some() {
-                return if same { Ok(inner.info()) } else { Err(EBUSY) };
-            }
-            if same && !in_place {
-                return Ok(inner.info());
-            }
-            let old = (!same).then_some(ring.budget);
-            inner.state = State::Moving;
-            old
-        };
-        // Copies end soon, and none begins; but one to a program's memory takes as long as the program likes.
-        let made = self
-            .readers
-            .wait(|| self.nobody_inside().then_some(()))
-            .and_then(|()| self.make(old.and(budget), in_place));
-        let (info, dropped) = {
-            let mut inner = self.inner.lock();
-            inner.state = State::Open;
-            match made {
-                Ok(memory) => {
-                    let dropped = inner.exchange(memory);
-                    (Ok(inner.info()), dropped)
-                }
-                Err(e) => (Err(e), None),
-            }
-        };
-        // Not with the lock held: giving memory back can sleep.
-        drop(dropped);
-        self.readers.wake(glue::POLL_IN);
-        self.room.wake(glue::POLL_OUT);
-        info
-    }
-
-    fn make(&self, budget: Option<u64>, in_place: bool) -> Result<Memory> {
-        let used = {
-            let inner = self.inner.lock();
-            inner.tail - inner.head
-        };
-        let ring =
-            budget.map(|b| Arc::new(Ring::new(b, used)?, GFP_KERNEL).map_err(Error::from)).transpose()?;
-        let control = in_place
-            .then(|| Arc::new(Area::new(PAGE_SIZE, 1)?, GFP_KERNEL).map_err(Error::from))
-            .transpose()?;
-        Ok(Memory { ring, control })
-    }
-
-    fn nobody_inside(&self) -> bool {
-        let inner = self.inner.lock();
-        // Acquire: pairs with publishing, after which the sender is out of the ring.
-        inner.claims == 0 && inner.reserved == self.published.load(Acquire)
-    }
-
-    /// No more messages; those that wait are gone, and so is the memory.
-    pub(crate) fn close(&self) {
-        let _shape = self.shape.lock();
-        self.inner.lock().state = State::Closed;
-        self.readers.wait_surely(|| self.nobody_inside());
-        let memory = {
-            let mut inner = self.inner.lock();
-            if let Some(control) = inner.control() {
-                // For whoever has the page mapped and no descriptor any longer.
-                control.closed.store(1, Relaxed);
-            }
-            (inner.ring.take(), inner.control.take(), inner.take_over(true))
-        };
-        drop(memory);
-        self.room.wake(glue::POLL_OUT);
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.lock().state == State::Closed
     }
@@ -412,13 +341,6 @@ impl Pool {
 
     pub(crate) fn set_opened(&self) {
         self.inner.lock().opened = true;
-    }
-
-    /// Counts the endpoints that have put something here before anybody opened it; how many there are now.
-    pub(crate) fn keepers(&self, change: i32) -> u32 {
-        let mut inner = self.inner.lock();
-        inner.keepers = inner.keepers.saturating_add_signed(change);
-        inner.keepers
     }
 
     /// What IOC_STAT tells of the receiving side.

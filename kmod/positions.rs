@@ -70,8 +70,6 @@ pub(crate) struct Inner {
     pub(crate) claims: u32,
     /// Whether somebody has opened it. Before that senders may have put messages here.
     pub(crate) opened: bool,
-    /// Endpoints that did, and are still there.
-    pub(crate) keepers: u32,
     apart: [Option<Apart>; APART_MAX],
     apart_bytes: u64,
     apart_count: u64,
@@ -99,7 +97,7 @@ pub(crate) type Over = Option<[Option<Arc<Area>>; APART_MAX]>;
 
 /// What a pool is to have from now on.
 pub(crate) struct Memory {
-    /// [`None`]: the ring it has.
+    /// With what waits in it. [`None`]: the ring it has.
     pub(crate) ring: Option<Arc<Ring>>,
     /// [`None`]: not in place.
     pub(crate) control: Option<Arc<Area>>,
@@ -125,7 +123,6 @@ impl Inner {
             reserved: 0,
             claims: 0,
             opened,
-            keepers: 0,
             apart: array::from_fn(|_| None),
             apart_bytes: 0,
             apart_count: 0,
@@ -161,12 +158,7 @@ impl Inner {
 
     /// Nobody is inside. Gives back what is to be dropped.
     pub(crate) fn exchange(&mut self, memory: Memory) -> Option<Arc<Ring>> {
-        let dropped = memory.ring.and_then(|ring| {
-            if let Some(old) = &self.ring {
-                old.copy_to(&ring, self.head, self.tail);
-            }
-            self.ring.replace(ring)
-        });
+        let dropped = memory.ring.and_then(|ring| self.ring.replace(ring));
         self.control = memory.control;
         if let Some(control) = self.control() {
             control.taken.store(self.taken, Relaxed);

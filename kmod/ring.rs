@@ -23,11 +23,20 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring for `budget` bytes that has room for `used` beside what a token needs.
+    /// A ring for `budget` bytes that has a place for tokens that take `used`, be it more.
     pub(crate) fn new(budget: u64, used: u64) -> Result<Self> {
-        let bytes = budget.max(used + TOKEN_ALIGN).max(PAGE_SIZE as u64).next_power_of_two();
+        let bytes = budget.max(Self::least(used)).max(PAGE_SIZE as u64).next_power_of_two();
         let area = Area::new(usize::try_from(bytes)?, 2)?;
         Ok(Self { area, mask: bytes - 1, budget })
+    }
+
+    /// Bytes that tokens need which take `used`: behind the last one there is one that is empty.
+    fn least(used: u64) -> u64 {
+        used + TOKEN_ALIGN
+    }
+
+    pub(crate) fn has_place_for(&self, used: u64) -> bool {
+        Self::least(used) <= self.bytes()
     }
 
     pub(crate) fn bytes(&self) -> u64 {

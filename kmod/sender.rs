@@ -73,26 +73,27 @@ impl Tx {
         }
     }
 
-    /// Whether messages may be left at one more unopened number.
-    pub(crate) fn may_park(&mut self) -> bool {
+    /// Whether messages may be left at one more unopened number. If so, there is memory to remember it.
+    pub(crate) fn may_park(&mut self) -> Result<bool> {
         if self.parked.len() >= PARKED_MAX {
             (_, self.lost) = self.undelivered();
             self.parked.retain(|p| !p.pool.is_opened() && !p.pool.is_closed());
         }
-        self.parked.len() < PARKED_MAX
+        let may = self.parked.len() < PARKED_MAX;
+        if may {
+            self.parked.reserve(1, GFP_KERNEL)?;
+        }
+        Ok(may)
     }
 
-    /// Remembers an unopened number; false if there are too many.
-    pub(crate) fn keep(&mut self, pool: &Arc<Pool>) -> Result<bool> {
-        if self.parked.iter().any(|p| Arc::ptr_eq(&p.pool, pool)) {
-            return Ok(true);
-        }
-        if !self.may_park() {
-            return Ok(false);
-        }
-        self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?;
-        pool.keepers(1);
-        Ok(true)
+    /// Whether messages were left there. The table counts those who did.
+    pub(crate) fn keeps(&self, pool: &Arc<Pool>) -> bool {
+        self.parked.iter().any(|p| Arc::ptr_eq(&p.pool, pool))
+    }
+
+    /// Remembers an unopened number.
+    pub(crate) fn keep(&mut self, pool: &Arc<Pool>) -> Result {
+        Ok(self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?)
     }
 
     /// One more message for a number that nobody has opened.

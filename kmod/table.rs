@@ -2,12 +2,11 @@
 
 //! The endpoints of one network namespace by number.
 //!
-//! A message for a number that nobody has opened waits in a pool that its sender makes; who opens the number, as the
-//! same user, takes the pool over with what is in it. Such a pool stays as long as one of its senders is there, and
-//! [`LINGER`] more.
+//! A message for a number that nobody has opened waits in a pool that its sender makes (`parked.rs`); who opens the
+//! number, as the same user, takes the pool over with what is in it.
 
 use kernel::{
-    bindings,
+    bindings, container_of,
     ffi::c_void,
     new_mutex,
     prelude::*,
@@ -16,7 +15,6 @@ use kernel::{
         atomic::{Atomic, Full, Relaxed},
         Arc, ArcBorrow, Mutex,
     },
-    time::{Delta, Instant, Monotonic},
     types::ForeignOwnable,
 };
 
@@ -24,14 +22,14 @@ use crate::{
     abi::{DPID_FREE, DPID_MAX, POOL_DEFAULT},
     endpoint::Endpoint,
     glue,
+    later::Later,
+    parked::Parked,
     pool::Pool,
+    ring::Ring,
+    sender::Tx,
     wait::{room_queue, WaitQueue},
 };
 
-/// How long messages for an unopened number outlive their senders.
-const LINGER: Delta = Delta::from_secs(10);
-/// Unopened numbers with messages, at most, in one namespace.
-const PARKED_MAX: usize = 1024;
 /// Where the search for a free number begins, so that the low ones stay for those who ask for them.
 const SEARCH_FROM: u32 = 32768;
 
@@ -43,12 +41,15 @@ pub(crate) struct Table {
     pub(crate) arrivals: Arc<WaitQueue>,
     /// How often a number was opened or became free for messages.
     openings: Atomic<u64>,
+    /// Comes for messages that nobody came for. Set with `map` locked.
+    #[pin]
+    sweeper: Later,
 }
 
 struct Map {
     numbers: RBTree<u32, Number>,
-    /// Numbers with messages and without anybody who opened them, and when their last sender went.
-    parked: KVec<(u32, Option<Instant<Monotonic>>)>,
+    /// Those of them that nobody has opened.
+    parked: Parked,
     next: u32,
 }
 
@@ -62,9 +63,14 @@ struct Number {
 impl Table {
     fn new() -> Result<Arc<Self>> {
         let arrivals = room_queue()?;
-        let map = Map { numbers: RBTree::new(), parked: KVec::new(), next: SEARCH_FROM };
+        let map = Map { numbers: RBTree::new(), parked: Parked::new(), next: SEARCH_FROM };
         Arc::pin_init(
-            pin_init!(Self { map <- new_mutex!(map), arrivals, openings: Atomic::new(0) }),
+            pin_init!(Self {
+                map <- new_mutex!(map),
+                arrivals,
+                openings: Atomic::new(0),
+                sweeper <- Later::new(sweep),
+            }),
             GFP_KERNEL,
         )
     }
@@ -89,7 +95,7 @@ impl Table {
             if let Some(endpoint) = &number.endpoint {
                 return Some((dpid, endpoint.clone()));
             }
-            // Of numbers that nobody has opened there are PARKED_MAX at most.
+            // Of numbers that nobody has opened there are not many.
             from = dpid + 1;
         }
     }
@@ -102,34 +108,40 @@ impl Table {
         budget: Option<u64>,
     ) -> Result<Arc<Pool>> {
         let uid = endpoint.uid();
-        let opened = {
+        if dpid != 0 && self.find(dpid).is_some_and(|pool| pool.is_opened()) {
+            return Err(glue::error(bindings::EADDRINUSE));
+        }
+        // Not with the map locked: making a large one, and closing one, take long.
+        let ring = Ring::new(budget.unwrap_or(POOL_DEFAULT), 0)?;
+        let (opened, closed) = {
             let mut map = self.map.lock();
-            map.sweep();
             let dpid = if dpid == 0 { map.free_number()? } else { dpid };
             let old = map.numbers.get(&dpid).map(|n| n.pool.clone());
             match old {
                 Some(pool) if pool.is_opened() => return Err(glue::error(bindings::EADDRINUSE)),
                 Some(pool) if pool.uid == uid => {
-                    pool.reshape(budget, false)?;
+                    pool.reshape(budget, false, Some(ring))?;
                     pool.set_opened();
                     if let Some(number) = map.numbers.get_mut(&dpid) {
                         number.endpoint = Some(endpoint.into());
                     }
-                    map.forget_parked(dpid);
-                    pool
+                    map.parked.forget(&pool);
+                    (pool, None)
                 }
                 other_users => {
-                    let pool = Pool::new(dpid, uid, budget.unwrap_or(POOL_DEFAULT), true)?;
+                    let pool = Pool::new(dpid, uid, ring, true)?;
                     let number = Number { pool: pool.clone(), endpoint: Some(endpoint.into()) };
                     map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
-                    if let Some(old) = other_users {
-                        map.forget_parked(dpid);
-                        old.close();
+                    if let Some(old) = &other_users {
+                        map.parked.forget(old);
                     }
-                    pool
+                    (pool, other_users)
                 }
             }
         };
+        if let Some(pool) = closed {
+            pool.close();
+        }
         self.announce();
         Ok(opened)
     }
@@ -146,40 +158,65 @@ impl Table {
         }
     }
 
-    /// The pool of a number, made if there is none and the sender may; [`None`] if there is none then.
-    pub(crate) fn find_or_park(&self, dpid: u32, uid: u32, may_park: bool) -> Result<Option<Arc<Pool>>> {
-        let mut map = self.map.lock();
-        if let Some(Number { pool, .. }) = map.numbers.get(&dpid) {
+    /// The pool of a number, made if there is none and the sender may leave messages at one more; [`None`] if not. A
+    /// sender that finds or makes one that nobody has opened keeps it from here on, so that nobody sweeps it meanwhile.
+    pub(crate) fn find_or_park(&self, dpid: u32, uid: u32, tx: &mut Tx) -> Result<Option<Arc<Pool>>> {
+        let mut guard = self.map.lock();
+        let map = &mut *guard;
+        let there = map.numbers.get(&dpid).map(|n| n.pool.clone());
+        match there {
+            Some(pool) if pool.is_opened() || tx.keeps(&pool) => return Ok(Some(pool)),
             // What another user left for this number is not to be mixed with ours.
-            let apart = !pool.is_opened() && pool.uid != uid;
-            return Ok((!apart).then(|| pool.clone()));
+            Some(pool) if pool.uid != uid => return Ok(None),
+            _ if !tx.may_park()? => return Ok(None),
+            Some(pool) => {
+                tx.keep(&pool)?;
+                map.parked.keep(&pool);
+                return Ok(Some(pool));
+            }
+            None => {}
         }
-        map.sweep();
-        if !may_park || map.parked.len() >= PARKED_MAX {
+        if !map.parked.has_room()? {
             return Ok(None);
         }
-        map.parked.reserve(1, GFP_KERNEL)?;
-        let pool = Pool::new(dpid, uid, POOL_DEFAULT, false)?;
+        let pool = Pool::new(dpid, uid, Ring::new(POOL_DEFAULT, 0)?, false)?;
         let number = Number { pool: pool.clone(), endpoint: None };
         map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
-        map.parked.push((dpid, None), GFP_KERNEL)?;
+        // There is room for it in both.
+        map.parked.push(&pool)?;
+        tx.keep(&pool)?;
         Ok(Some(pool))
     }
 
     /// An endpoint that had left messages for a number goes.
-    pub(crate) fn sender_left(&self, pool: &Pool) {
+    pub(crate) fn sender_left(&self, pool: &Arc<Pool>) {
         let mut map = self.map.lock();
-        let before = map.parked.len();
-        if pool.keepers(-1) == 0 && !pool.is_opened() {
-            if let Some(entry) = map.parked.iter_mut().find(|p| p.0 == pool.dpid) {
-                entry.1 = Some(Instant::now());
-            }
+        map.parked.sender_left(pool);
+        self.sweep_in_time(&map);
+    }
+
+    /// Away with what nobody came for, and whoever waits for its place is told.
+    fn sweep(&self) {
+        let mut swept = false;
+        loop {
+            let mut map = self.map.lock();
+            let Some(pool) = map.parked.take_old() else {
+                self.sweep_in_time(&map);
+                break;
+            };
+            map.numbers.remove(&pool.dpid);
+            drop(map);
+            pool.close();
+            swept = true;
         }
-        map.sweep();
-        let fewer = map.parked.len() < before;
-        drop(map);
-        if fewer {
+        if swept {
             self.announce();
+        }
+    }
+
+    fn sweep_in_time(&self, map: &Map) {
+        if let Some(time) = map.parked.next_is_old_in() {
+            self.sweeper.again_in(time);
         }
     }
 
@@ -203,24 +240,15 @@ impl Map {
         }
         Err(ENFILE)
     }
+}
 
-    fn forget_parked(&mut self, dpid: u32) {
-        self.parked.retain(|p| p.0 != dpid);
-    }
-
-    /// Away with what nobody came for.
-    fn sweep(&mut self) {
-        let Self { numbers, parked, .. } = self;
-        parked.retain(|(dpid, left)| {
-            let stays = left.is_none_or(|left| left.elapsed() < LINGER);
-            if !stays {
-                if let Some(number) = numbers.remove(dpid) {
-                    number.pool.close();
-                }
-            }
-            stays
-        });
-    }
+/// # Safety
+///
+/// For the kernel, as what a table's sweeper calls.
+unsafe extern "C" fn sweep(work: *mut bindings::work_struct) {
+    // SAFETY: by what the caller promises; the table waits for this call before it goes. No endpoint is dropped in it,
+    // which could be the last to hold the table.
+    unsafe { (*container_of!(Later::of(work), Table, sweeper)).sweep() };
 }
 
 /// A namespace begins.

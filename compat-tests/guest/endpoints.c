@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Endpoints with plain system calls: numbers, messages, waiting, readiness, targets that come and go.
+// Endpoints with plain system calls: numbers, messages, waiting, readiness, users.
 #define _GNU_SOURCE
 #include "tap.h"
 
-#include <grp.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/uio.h>
@@ -341,60 +340,7 @@ static void *read_one(void *fd) {
     return (void *)read(*(int *)fd, b, sizeof b);
 }
 
-static void targets(void) {
-    int a = dp_new(4000, 0, 0), b;
-    OK(!dp_aim(a, 4001), "a target that is not there");
-    bool good = true;
-    for (uint64_t i = 0; i < 50; i++) {
-        number(buf, i, 40);
-        good &= write(a, buf, 40) == 40;
-    }
-    OK(good, "messages are left for it");
-    close(a);
-    b = dp_new(4001, 0, O_NONBLOCK);
-    for (uint64_t i = 0; i < 50; i++)
-        good &= read(b, buf, 99) == 40 && is_number(buf, i, 40);
-    OK(good, "they arrive, though their sender is gone");
-    FAILS(EAGAIN, read(b, buf, 99), "and no others");
-    close(b);
-
-    a = dp_new(4000, 0, O_NONBLOCK);
-    dp_aim(a, 4001);
-    uint64_t n = 0;
-    for (number(buf, n, 1000); write(a, buf, 1000) == 1000; number(buf, n, 1000))
-        n++;
-    OK(errno == EAGAIN && n > 50 && n < 200 && !ready(a, POLLOUT, 0), "not endlessly many: %lu", n);
-    OK(dp_stat(a).sent == n && dp_stat(a).parked == n, "counted as left there");
-    b = dp_new(4001, 1 << 20, O_NONBLOCK);
-    OK(ready(a, POLLOUT, 1000) == POLLOUT, "whoever opens it with a larger pool makes room");
-    OK(dp_stat(a).parked == 0 && dp_stat(a).lost == 0, "and as delivered now");
-    good = write(a, buf, 1000) == 1000;
-    for (uint64_t i = 0; i <= n; i++)
-        good &= read(b, buf, 2000) == 1000 && is_number(buf, i, 1000);
-    OK(good, "and all arrive in order");
-    write(a, "for the dead", 12);
-    close(b);
-    write(a, "for the next", 12);
-    b = dp_new(4001, 0, O_NONBLOCK);
-    OK(read(b, buf, 99) == 12 && !memcmp(buf, "for the next", 12) && read(b, buf, 99) == -1,
-       "what was not read goes with its receiver, the rest waits for the next");
-    for (int i = 0; i < 100; i++) {
-        close(b);
-        b = dp_new(4001, 0, O_NONBLOCK);
-        good &= write(a, &i, 4) == 4 && read(b, buf, 9) == 4 && !memcmp(buf, &i, 4);
-    }
-    OK(good, "a target that comes back 100 times");
-    for (unsigned i = 0; i < 16; i++)
-        good &= dp_send_to(a, "x", 1, 0, 5000 + i) == 1;
-    FAILS(EAGAIN, dp_send_to(a, "x", 1, 0, 5016), "one endpoint leaves messages at 16 numbers");
-    OK(good && !ready(a, POLLOUT, 0), "and poll says so");
-    int c = dp_new(5016, 0, O_NONBLOCK);
-    OK(ready(a, POLLOUT, 0) == POLLOUT && dp_send_to(a, "x", 1, 0, 5016) == 1 && read(c, buf, 9) == 1,
-       "until somebody opens it");
-    close(c);
-    close(a);
-    close(b);
-
+static void duplicate(void) {
     int p[2];
     dp_pair(p, 0, 0);
     pthread_t t;
@@ -460,46 +406,38 @@ static void flags(void) {
     close2(p);
 }
 
-static bool as_nobody(bool (*f)(void)) {
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child) {
-        setgroups(0, NULL);
-        if (setgid(65534) || setuid(65534))
-            _exit(2);
-        _exit(!f());
-    }
-    int status;
-    waitpid(child, &status, 0);
-    return status == 0;
+static int low_number_refused(int low) {
+    if (!become_nobody())
+        return 1;
+    return dp_new(low, 0, 0) == -1 && errno == EACCES && dp_new(1024, 0, 0) >= 0 ? 0 : 2;
 }
 
-static bool low_number_refused(void) {
-    return dp_new(1023, 0, 0) == -1 && errno == EACCES && dp_new(1024, 0, 0) >= 0;
-}
-
-static bool others_refused(void) {
+static int others_refused(int to) {
+    if (!become_nobody())
+        return 1;
     int fd = dp_new(0, 0, 0);
-    dp_aim(fd, 6000);
+    dp_aim(fd, to);
     bool good = ready(fd, POLLOUT, 0) == POLLOUT && write(fd, "let me in", 9) == -1 && errno == EACCES;
     /* Left for a number that root opens later. */
-    return good && dp_send_to(fd, "for root", 8, 0, 6001) == 8;
+    return good && dp_send_to(fd, "for root", 8, 0, to + 1) == 8 ? 0 : 2;
 }
 
 /* Root opens the number while its sender is there. */
-static bool others_are_told(void) {
+static int others_are_told(int to) {
+    if (!become_nobody())
+        return 1;
     int fd = dp_new(0, 0, 0), go = dp_new(6003, 0, 0);
     char b[9];
-    bool good = dp_send_to(fd, "for root", 8, 0, 6002) == 8 && dp_stat(fd).parked == 1;
-    return good && go >= 0 && read(go, b, 9) == 8 && dp_stat(fd).parked == 0 && dp_stat(fd).lost == 1;
+    bool good = dp_send_to(fd, "for root", 8, 0, to) == 8 && dp_stat(fd).parked == 1;
+    return good && go >= 0 && read(go, b, 9) == 8 && dp_stat(fd).parked == 0 && dp_stat(fd).lost == 1 ? 0 : 2;
 }
 
 static void users(void) {
     int low = dp_new(999, 0, 0), six = dp_new(6000, 0, O_NONBLOCK);
     OK(low >= 0, "root has numbers below 1024");
     close(low);
-    OK(as_nobody(low_number_refused), "others have not");
-    OK(as_nobody(others_refused), "an endpoint of another user is not written to");
+    OK(child_says(low_number_refused, 1023) == 0, "others have not");
+    OK(child_says(others_refused, 6000) == 0, "an endpoint of another user is not written to");
     FAILS(EAGAIN, read(six, buf, 9), "nothing came");
     int next = dp_new(6001, 0, O_NONBLOCK);
     FAILS(EAGAIN, read(next, buf, 9), "nor by leaving it before the number was opened");
@@ -510,12 +448,12 @@ static void users(void) {
     if (!child) {
         pid_t other = fork();
         if (!other)
-            _exit(!as_nobody(others_are_told));
+            _exit(others_are_told(6002));
         /* As root, until nobody has left its message; then lets it go on. */
         int status, mine;
         pause_ms(300);
         mine = dp_new(6002, 0, O_NONBLOCK);
-        if (mine < 0 || setuid(65534))
+        if (mine < 0 || setuid(NOBODY))
             _exit(2);
         int to = dp_new(0, 0, 0);
         dp_send_to(to, "go ahead", 8, 0, 6003);
@@ -550,7 +488,7 @@ int main(void) {
     waiting();
     streams();
     readiness();
-    targets();
+    duplicate();
     refused_by_two();
     flags();
     users();

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "tap.h"
 
-#include <grp.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 
@@ -99,8 +98,7 @@ static void random_calls(unsigned start) {
         munmap(area + 8192, 4096);
         /* Own memory is not what is to be attacked: descriptors and areas only, no stack, no code. */
         seed = start;
-        setgroups(0, NULL);
-        if (setgid(65534) || setuid(65534))
+        if (!become_nobody())
             _exit(2);
         for (int i = 0; i < FDS; i++) {
             fds[i] = open(DP_DEVICE, O_RDWR | O_NONBLOCK);
@@ -156,9 +154,8 @@ static void memory(void) {
     fflush(stdout);
     pid_t child = fork();
     if (!child) {
-        setgroups(0, NULL);
         struct rlimit l = {8 << 20, 8 << 20};
-        if (setrlimit(RLIMIT_MEMLOCK, &l) || setgid(65534) || setuid(65534))
+        if (setrlimit(RLIMIT_MEMLOCK, &l) || !become_nobody())
             _exit(2);
         int n = 0, first = dp_new(0, 1 << 20, 0);
         while (dp_new(0, 1 << 20, 0) >= 0)

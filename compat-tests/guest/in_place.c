@@ -243,6 +243,38 @@ static void apart(void) {
     pool_unmap(&pool);
 }
 
+static void *send_apart(void *fd) {
+    return (void *)write(*(int *)fd, buf, 300000);
+}
+
+/* Who waits for the room of a large message may be the first to see that it is released; its memory goes then. */
+static void room_apart(void) {
+    int p[2];
+    struct pool pool;
+    void *sent;
+    pthread_t t;
+    dp_pair(p, 0, 0);
+    pool_open(&pool, p[1], 4096);
+    bool good = true;
+    for (int i = 0; i < 3; i++)
+        good &= write(p[0], buf, 300000) == 300000;
+    for (int i = 0; i < 20; i++) {
+        uint64_t full = dp_stat(p[0]).full;
+        pthread_create(&t, NULL, send_apart, &p[0]);
+        while (dp_stat(p[0]).full == full)
+            pause_ms(1);
+        pause_ms(5);
+        pool.control->taken = pool.taken += 64;
+        __atomic_store_n(&pool.control->released, pool.taken, __ATOMIC_RELEASE);
+        ready(p[1], POLLIN, 0);
+        pthread_join(t, &sent);
+        good &= (long)sent == 300000;
+    }
+    OK(good && dp_stat(p[1]).received == 20, "a sender that waits gets the place of a large message");
+    close2(p);
+    pool_unmap(&pool);
+}
+
 static void room(void) {
     int p[2];
     struct pool pool;
@@ -361,6 +393,7 @@ int main(void) {
     faults(true);
     faults(false);
     apart();
+    room_apart();
     room();
     mappings();
     nonsense();

@@ -10,7 +10,6 @@
 #define LIST "/proc/net/dp"
 #define COLUMNS 15
 #define MANY 5000
-#define NOBODY 65534
 
 enum { DPID, UID, TARGET, SENT, SENT_BYTES, PARKED, LOST, RECEIVED, RECEIVED_BYTES, FULL, CORRUPT, POOL, LEFT, NEXT, IN_PLACE };
 
@@ -67,15 +66,6 @@ static bool as_stat_says(int fd) {
     return line(s.dpid, c) && !memcmp(c, want, sizeof c);
 }
 
-static int child_says(int (*f)(int), int arg) {
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child)
-        _exit(f(arg));
-    int status;
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void lines(void) {
     char word[16] = "";
     read_list(text, sizeof text - 1);
@@ -126,7 +116,7 @@ static void counters(void) {
 }
 
 static int sees_no_counters(int other) {
-    if (setgid(NOBODY) || setuid(NOBODY))
+    if (!become_nobody())
         return 1;
     long long c[COLUMNS];
     if (!line(other, c) || c[DPID] != other || c[UID] != 0)
@@ -158,7 +148,7 @@ static int sees_other_users(int arg) {
         return 1;
     pid_t child = fork();
     if (!child) {
-        if (setgid(NOBODY) || setuid(NOBODY))
+        if (!become_nobody())
             _exit(1);
         n = dp_number(dp_new(0, 8192, 0));
         write(ready_pipe[1], &n, sizeof n);

@@ -10,6 +10,9 @@
 
 enum { LEN = 64, REPEATS = 3 };
 
+/* A message did not come, or not whole. */
+static bool broken;
+
 static void on_cpu(int cpu) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -47,12 +50,16 @@ static double median(int p[2], int rounds, int other_cpu) {
     on_cpu(0);
     for (int i = -rounds / 10; i < rounds; i++) {
         double began = now();
-        if (write(p[0], b, LEN) != LEN || !all(p[0], b))
+        if (write(p[0], b, LEN) != LEN || !all(p[0], b)) {
+            broken = true;
+            kill(child, SIGKILL);
             break;
+        }
         if (i >= 0)
             t[i] = now() - began;
     }
-    waitpid(child, NULL, 0);
+    int status;
+    broken |= waitpid(child, &status, 0) != child || status;
     qsort(t, rounds, sizeof *t, by_size);
     double m = t[rounds / 2] * 1e6;
     free(t);
@@ -83,12 +90,10 @@ static void calls(int from, int to, double *w, double *r) {
     for (int i = 0; i < ROUNDS; i++) {
         double t0 = now();
         for (int k = 0; k < EACH; k++)
-            if (write(from, b, LEN) != LEN)
-                return;
+            broken |= write(from, b, LEN) != LEN;
         double t1 = now();
         for (int k = 0; k < EACH; k++)
-            if (read(to, b, LEN) != LEN)
-                return;
+            broken |= read(to, b, LEN) != LEN;
         double t2 = now();
         *w = (t1 - t0) < *w ? t1 - t0 : *w;
         *r = (t2 - t1) < *r ? t2 - t1 : *r;
@@ -128,5 +133,7 @@ int main(int argc, char **argv) {
     close2(p);
     printf("# one write of 64 bytes that wakes nobody: pipe %.0f ns, endpoint %.0f ns; a read: %.0f and %.0f ns\n", w[0], w[1],
            r[0], r[1]);
-    return 0;
+    if (broken)
+        puts("# a message was lost: these are no figures");
+    return broken;
 }

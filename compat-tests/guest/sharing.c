@@ -9,15 +9,6 @@
 
 static unsigned char buf[4096];
 
-static int child_says(int (*f)(int), int arg) {
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child)
-        _exit(f(arg));
-    int status;
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static int echo(int fd) {
     for (int i = 0; i < 100; i++) {
         ssize_t n = read(fd, buf, sizeof buf);
@@ -185,6 +176,33 @@ static void closing(void) {
     close(p[0]);
 }
 
+static volatile bool large_is_open;
+
+static void *open_large(void *fd) {
+    *(int *)fd = dp_new(0, 1 << 28, 0);
+    large_is_open = true;
+    return NULL;
+}
+
+/* The table of numbers is everybody's. */
+static void beside_a_large_one(void) {
+    int large = -1, small = 0;
+    double began = now(), longest = 0;
+    pthread_t t;
+    pthread_create(&t, NULL, open_large, &large);
+    while (!large_is_open && small >= 0) {
+        double from = now();
+        small = dp_new(0, 4096, 0);
+        close(small);
+        longest = now() - from > longest ? now() - from : longest;
+    }
+    double all = now() - began;
+    pthread_join(t, NULL);
+    OK(small >= 0 && large >= 0 && longest < all / 2, "while a large pool is made others open theirs");
+    printf("# it took %.2f s, none of them longer than %.2f s\n", all, longest);
+    close(large);
+}
+
 static int elsewhere(int number) {
     if (unshare(CLONE_NEWNET))
         return 1;
@@ -200,6 +218,16 @@ static int keeps_its_namespace(int fd) {
     return write(fd, "there", 5) == 5 ? 0 : 2;
 }
 
+/* Opened as a user without privilege; what the program is afterwards, in namespaces of its own, does not count. */
+static int takes_a_low_number(int low) {
+    int fd = become_nobody() ? open(DP_DEVICE, O_RDWR) : -1;
+    if (fd < 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET))
+        return 1;
+    if (ioctl(fd, DP_IOC_OPEN, &(struct dp_ioc_open){low, 0, 0}) != -1 || errno != EACCES)
+        return 2;
+    return dp_new(low, 0, 0) >= 0 ? 0 : 3;
+}
+
 static void namespaces(void) {
     int fd = dp_new(4200, 0, O_NONBLOCK), from = dp_new(0, 0, 0);
     dp_aim(from, 4200);
@@ -208,6 +236,7 @@ static void namespaces(void) {
     OK(child_says(keeps_its_namespace, from) == 0 && read(fd, buf, 9) == 5, "an endpoint stays where it was opened");
     close(fd);
     close(from);
+    OK(child_says(takes_a_low_number, 1) == 0, "the right to a number below 1024 is that of whoever opened the device");
 }
 
 static void killing(void) {
@@ -258,6 +287,7 @@ int main(void) {
     passing();
     threads();
     closing();
+    beside_a_large_one();
     namespaces();
     killing();
     return tap_end();
