@@ -332,6 +332,11 @@ void set_nonblocking(int fd, bool on) {
     MUST(fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK));
 }
 
+void small_buffer(int fd, int which) {
+    int bytes = 8192;
+    MUST(setsockopt(fd, SOL_SOCKET, which, &bytes, sizeof bytes));
+}
+
 void no_delay(int fd) {
     int yes = 1;
     MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));

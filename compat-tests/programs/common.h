@@ -118,6 +118,7 @@ uint8_t pattern(uint64_t position);
 bool is_pattern(const void *from, size_t length, uint64_t position);
 
 void set_nonblocking(int fd, bool on);
+void small_buffer(int fd, int which); /* SO_SNDBUF or SO_RCVBUF: less than a ring holds */
 void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing twice before they read */
 uint64_t now_ms(void);
 void sleep_ms(unsigned milliseconds);

@@ -8,16 +8,11 @@
  */
 #include "common.h"
 
-#define BYTES 90000
+#define BYTES 120000
 #define BUSY 800
 
-static void small(int fd, int which) {
-    int bytes = 2048;
-    MUST(setsockopt(fd, SOL_SOCKET, which, &bytes, sizeof bytes));
-}
-
 void helper(int fd) {
-    small(fd, SO_RCVBUF);
+    small_buffer(fd, SO_RCVBUF);
     mark("small", 1);
     await_mark("sent");
     FILE *f = fdopen(fd, "r+");
@@ -40,7 +35,7 @@ void helper(int fd) {
 }
 
 void tester(int fd) {
-    small(fd, SO_SNDBUF);
+    small_buffer(fd, SO_SNDBUF);
     await_mark("small");
     char *all = malloc(BYTES);
     fill(all, BYTES, 9);

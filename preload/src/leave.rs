@@ -31,7 +31,8 @@ pub enum Left {
     Nothing,
     /// Something: its sender puts it on TCP when it looks.
     Rest,
-    /// Something that its sender cannot put there.
+    /// Something that its sender cannot put there; or what this side sent is not there yet, and a stranger's bytes
+    /// would pass it.
     Stranded,
 }
 
@@ -118,6 +119,15 @@ pub fn leave(fd: i32, why: Reason) -> Left {
     Left::Nothing
 }
 
+/// The same where glibc is about to write by itself: behind everything that was sent before.
+pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
+    leave(fd, why);
+    match (state::family(), fdtable::conn(fd)) {
+        (Some(family), Some(i)) => tx::pushed_out(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
+        _ => Ok(()),
+    }
+}
+
 /// Plain TCP for every call, unless something is still to be read, or put there, before that.
 fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     let again = c.has(Conn::TX_TCP);
@@ -154,6 +164,8 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
+        // Whoever has the other end sees this one, and waits until it is clear.
+        _ if c.has(Conn::PUSHED) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.
         true if !rest => Left::Stranded,

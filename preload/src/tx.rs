@@ -214,7 +214,7 @@ pub fn by_kernel(
 
 /// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait.
 #[cold]
-fn pushed_out(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
+pub fn pushed_out(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
     while c.has(Conn::PUSHED) {
         if !family.member(c.pusher.load(Ordering::Acquire) as usize).alive() && c.has(Conn::PUSHED) {
             reset(fd, c, Reason::PeerLeft);

@@ -1,0 +1,70 @@
+/*
+ * The kernel's buffers are small, and the peer reads nothing for a while. The giver has sent more than they hold,
+ * with success, and gives the connection to somebody who knows nothing of channels: what that one writes comes
+ * after all of it.
+ *   stdio    to fdopen
+ *   dprintf  to dprintf, twice
+ *   spawn    as standard output of a child of posix_spawn
+ */
+#include "common.h"
+
+#include <spawn.h>
+
+#define BYTES 120000
+#define BUSY 300
+
+extern char **environ;
+
+void helper(int fd) {
+    small_buffer(fd, SO_RCVBUF);
+    mark("small", 1);
+    if (await_mark("sent"))
+        sleep_ms(BUSY);
+    char *all = malloc(BYTES);
+    fill(all, BYTES, 9);
+    uint64_t expected = checksum(checksum(SUM_START, all, BYTES), "END\n", 4), sum = SUM_START;
+    uint64_t n = read_to_eof(fd, &sum);
+    say("%llu bytes, %s", (unsigned long long)n, sum == expected ? "as sent" : "NOT as sent");
+}
+
+static void *by_stdio(void *fd) {
+    FILE *f = fdopen(*(int *)fd, "w");
+    CHECK(f && fputs("END\n", f) >= 0);
+    CHECK(fclose(f) == 0);
+    return NULL;
+}
+
+static void by_a_child(int fd) {
+    unsetenv("LD_PRELOAD");
+    char *arguments[] = {"echo", "END", NULL};
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    CHECK(posix_spawn_file_actions_init(&actions) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, fd, 1) == 0);
+    CHECK(posix_spawn(&child, "/bin/echo", &actions, NULL, arguments, environ) == 0);
+    MUST(close(fd));
+    join_child(child);
+}
+
+void tester(int fd) {
+    small_buffer(fd, SO_SNDBUF);
+    await_mark("small");
+    char *all = malloc(BYTES);
+    fill(all, BYTES, 9);
+    set_nonblocking(fd, true);
+    ssize_t n = send(fd, all, BYTES, 0);
+    set_nonblocking(fd, false);
+    /* On TCP there is no room for it, and the rest waits for the reader. */
+    mark("sent", n == BYTES);
+    if (n < BYTES)
+        write_all(fd, all + (n > 0 ? n : 0), BYTES - (size_t)(n > 0 ? n : 0));
+    if (mode_is("dprintf")) {
+        CHECK(dprintf(fd, "%s", "EN") == 2);
+        CHECK(dprintf(fd, "%c\n", 'D') == 2);
+    } else if (mode_is("spawn")) {
+        by_a_child(fd);
+    } else {
+        by_stdio(&fd);
+    }
+    say("given");
+}
