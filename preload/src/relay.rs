@@ -58,7 +58,13 @@ pub fn forget(i: u32) {
 pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
     let c = family.conn(i);
     let (ours, theirs) = pair(fd, c)?;
-    let started = split(family, c, |n| run::relay(family, fd, i, theirs, n));
+    let started = reserve(family, c).is_some_and(|n| {
+        let started = split(family, n, || run::relay(family, fd, i, theirs, n));
+        if !started {
+            release(family, c, n);
+        }
+        started
+    });
     raw::close(theirs);
     if !started {
         raw::close(ours);
@@ -185,53 +191,68 @@ impl Name {
 /// [`Conn::PUSHED`]. `push` is given the descriptor, and the error it returns is for the program's next call. Under
 /// the sender's lock.
 pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<(), i32>) -> bool {
-    let Some(i) = fdtable::conn(fd) else { return false };
+    let (Some(i), Some(n)) = (fdtable::conn(fd), reserve(family, c)) else { return false };
+    // Who it is comes before that there is one: whoever finds it dead resets the connection. So on the way back, too.
+    c.pusher.store(n, Ordering::Release);
     c.set(Conn::PUSHED);
-    let started = split(family, c, |n| {
-        c.pusher.store(n, Ordering::Release);
-        run::push(family, fd, i, n, push)
-    });
+    let started = split(family, n, || run::push(family, fd, i, n, push));
     if !started {
         c.clear(Conn::PUSHED);
+        release(family, c, n);
     }
     started
 }
 
-/// Starts a process, a member of the family that has connection `c`. Its parent is gone at once, so nobody here has
-/// a child to wait for, and the program is sent no SIGCHLD.
-fn split(family: Family, c: &Conn, child: impl FnOnce(u32)) -> bool {
+/// A place among the members for a process that has connection `c`. Until the process is there, it counts as alive
+/// while this one is.
+fn reserve(family: Family, c: &Conn) -> Option<u32> {
     // SAFETY: no arguments, no failure.
     let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    let member = |n: u32| family.member(n as usize);
-    let Some(n) = (0..MEMBERS as u32).find(|&n| member(n).reserve(pid, uid, b"dp-relay")) else {
-        return false;
-    };
+    let n = (0..MEMBERS as u32).find(|&n| family.member(n as usize).reserve(pid, uid, b"dp-relay"))?;
     c.holders.fetch_or(1 << n, Ordering::AcqRel);
     if let Some(s) = channel::slot(c) {
         s.shared.store(1, Ordering::Relaxed);
     }
+    Some(n)
+}
+
+/// There is no such process after all.
+fn release(family: Family, c: &Conn, n: u32) {
+    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    family.member(n as usize).clear();
+}
+
+/// How often it is looked whether a process that was started is there, and for how long a look waits, ns.
+const LOOKS: u32 = 1000;
+const LOOK: u32 = 50_000;
+
+/// Starts a process, member `n` of the family. Its parent is gone at once, so nobody here has a child to wait for, and
+/// the program is sent no SIGCHLD.
+fn split(family: Family, n: u32, child: impl FnOnce()) -> bool {
+    let member = family.member(n as usize);
+    let program = member.pid();
     match clone() {
-        Ok(0) => {
-            let second = clone();
-            if second == Ok(0) {
-                child(n);
+        Ok(0) => match clone() {
+            Ok(0) => {
+                child();
+                run::exit(false)
             }
-            run::exit(second.is_err());
-        }
+            Ok(_) => {
+                // The program may end as soon as this process has: its child must count by itself by then.
+                (0..LOOKS).take_while(|_| member.pid() == program).for_each(|_| raw::nap(LOOK));
+                run::exit(false)
+            }
+            Err(_) => run::exit(true),
+        },
         Ok(first) => {
             let mut status = 0i32;
             let args = [first, &raw mut status as usize, libc::__WCLONE as usize, 0, 0, 0];
             // SAFETY: the status outlives the call.
             while unsafe { raw::call(libc::SYS_wait4, args) } == Err(libc::EINTR) {}
-            if status == 0 {
-                return true;
-            }
+            status == 0
         }
-        Err(_) => {}
+        Err(_) => false,
     }
-    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
-    member(n).clear();
-    false
 }
 
 /// A fork that runs nobody's handlers, and whose end raises no signal.

@@ -42,6 +42,7 @@ same_everywhere! {
     given_away_and_not_read_for_long => Pair::c("slow_taker").arg("more");
     given_away_and_shut_down_meanwhile => Pair::c("slow_taker").arg("shut");
     given_away_and_closed_meanwhile => Pair::c("slow_taker").arg("close");
+    given_away_and_followed_by_many_threads => Pair::c("push_again");
     given_to_stdio_with_much_unsent => Pair::c("full_giver").arg("stdio");
     given_to_dprintf_with_much_unsent => Pair::c("full_giver").arg("dprintf");
     given_to_a_child_with_much_unsent => Pair::c("full_giver").arg("spawn");
