@@ -5,10 +5,12 @@
  *   stdio    to fdopen
  *   dprintf  to dprintf, twice
  *   spawn    as standard output of a child of posix_spawn
+ *   signals  to fdopen, while signals are sent to everything that the giver has started
  */
 #include "common.h"
 
 #include <spawn.h>
+#include <sys/mman.h>
 
 #define BYTES 120000
 #define BUSY 300
@@ -25,6 +27,25 @@ void helper(int fd) {
     uint64_t expected = checksum(checksum(SUM_START, all, BYTES), "END\n", 4), sum = SUM_START;
     uint64_t n = read_to_eof(fd, &sum);
     say("%llu bytes, %s", (unsigned long long)n, sum == expected ? "as sent" : "NOT as sent");
+}
+
+static pid_t giver;
+static volatile int *strays;
+
+static void count(int signal) {
+    (void)signal;
+    if (getpid() != giver)
+        (*strays)++;
+}
+
+static void *disturb(void *argument) {
+    (void)argument;
+    for (int i = 0; i < 3000; i++) {
+        kill(0, SIGUSR1);
+        struct timespec rest = {0, 20000};
+        nanosleep(&rest, NULL);
+    }
+    return NULL;
 }
 
 static void *by_stdio(void *fd) {
@@ -63,6 +84,16 @@ void tester(int fd) {
         CHECK(dprintf(fd, "%c\n", 'D') == 2);
     } else if (mode_is("spawn")) {
         by_a_child(fd);
+    } else if (mode_is("signals")) {
+        giver = getpid();
+        strays = mmap(NULL, sizeof *strays, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART};
+        MUST(sigaction(SIGUSR1, &action, NULL));
+        pthread_t other = start_thread(disturb, NULL);
+        /* Not in this thread: it is the one that the kernel interrupts. */
+        pthread_join(start_thread(by_stdio, &fd), NULL);
+        pthread_join(other, NULL);
+        say("handlers run by others: %d", *strays);
     } else {
         by_stdio(&fd);
     }

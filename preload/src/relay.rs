@@ -227,8 +227,16 @@ const LOOKS: u32 = 1000;
 const LOOK: u32 = 50_000;
 
 /// Starts a process, member `n` of the family. Its parent is gone at once, so nobody here has a child to wait for, and
-/// the program is sent no SIGCHLD.
+/// the program is sent no SIGCHLD. Signals are blocked meanwhile: a handler of the program's must not run in a copy of
+/// it. The child lets them in when the handlers are no longer its own ([`run`]).
 fn split(family: Family, n: u32, child: impl FnOnce()) -> bool {
+    let blocked = raw::block_signals();
+    let started = split_unheard(family, n, child);
+    raw::set_blocked_signals(blocked);
+    started
+}
+
+fn split_unheard(family: Family, n: u32, child: impl FnOnce()) -> bool {
     let member = family.member(n as usize);
     let program = member.pid();
     match clone() {

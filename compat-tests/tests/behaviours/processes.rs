@@ -46,6 +46,7 @@ same_everywhere! {
     given_to_stdio_with_much_unsent => Pair::c("full_giver").arg("stdio");
     given_to_dprintf_with_much_unsent => Pair::c("full_giver").arg("dprintf");
     given_to_a_child_with_much_unsent => Pair::c("full_giver").arg("spawn");
+    given_to_stdio_among_signals => Pair::c("full_giver").arg("signals");
     inherited_by_system => Pair::c("inherit").arg("system");
     inherited_by_popen => Pair::c("inherit").arg("popen");
     inherited_by_posix_spawn => Pair::c("inherit").arg("spawn");

@@ -252,6 +252,25 @@ pub fn on_signal_stack_above(frame: u64) -> bool {
     told && stack.ss_flags & libc::SS_ONSTACK != 0 && !(start..start + stack.ss_size as u64).contains(&frame)
 }
 
+/// Blocks all signals of this thread, those too that libc keeps for itself; what was blocked before.
+pub fn block_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0u64);
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &all as *const u64, &mut before as *mut u64, 8usize);
+    before
+}
+
+/// Blocks exactly these signals from now on.
+pub fn set_blocked_signals(mask: u64) {
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask as *const u64, 0usize, 8usize);
+}
+
+/// What a signal does from now on: SIG_DFL or SIG_IGN. One that does not exist, or cannot be set, stays as it is.
+pub fn set_signal_action(signal: usize, action: usize) {
+    // The kernel's own form: handler, flags, restorer, mask.
+    let action = [action, 0, 0, 0];
+    let _ = sys!(SYS_rt_sigaction, signal, action.as_ptr(), 0usize, 8usize);
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     let _ = sys!(SYS_sched_yield);

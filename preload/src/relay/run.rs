@@ -63,16 +63,12 @@ fn forget_the_program() {
         let name = c"dp-relay".as_ptr() as usize;
         let _ = raw::call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0, 0]);
     }
-    // The kernel's own form: handler, flags, restorer, mask.
-    let default = [0usize; 4];
     for signal in 1..65 {
-        // SAFETY: the struct outlives the call; numbers that cannot be set are refused.
-        let _ = unsafe { raw::call(libc::SYS_rt_sigaction, [signal, default.as_ptr() as usize, 0, 8, 0, 0]) };
+        // Ignored first: what came for the program's group while all were blocked is not for us.
+        raw::set_signal_action(signal, libc::SIG_IGN);
+        raw::set_signal_action(signal, libc::SIG_DFL);
     }
-    let none = 0u64;
-    let args = [libc::SIG_SETMASK as usize, &raw const none as usize, 0, 8, 0, 0];
-    // SAFETY: the mask outlives the call.
-    let _ = unsafe { raw::call(libc::SYS_rt_sigprocmask, args) };
+    raw::set_blocked_signals(0);
 }
 
 /// Closes every descriptor but these, of which the first is the connection, and the family's memory that `dp ls`
