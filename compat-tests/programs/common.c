@@ -200,6 +200,12 @@ uint64_t await_mark(const char *name) {
     return value;
 }
 
+bool is_marked(const char *name) {
+    char path[512];
+    path_beside(path, sizeof path, name);
+    return access(path, F_OK) == 0;
+}
+
 static void wait_for(int fd, short events) {
     struct pollfd entry = {.fd = fd, .events = events};
     while (poll(&entry, 1, -1) < 0)
@@ -220,6 +226,12 @@ void write_all(int fd, const void *from, size_t length) {
         at += n;
         length -= (size_t)n;
     }
+}
+
+size_t write_some(int fd, const void *from, size_t length) {
+    ssize_t n = send(fd, from, length, MSG_DONTWAIT);
+    CHECK(n >= 0 || errno == EAGAIN);
+    return n > 0 ? (size_t)n : 0;
 }
 
 void read_exact(int fd, void *to, size_t length) {

@@ -95,10 +95,12 @@ void *standin(const char *name, bool plugin);
 void path_beside(char *path, size_t size, const char *name);
 void mark(const char *name, uint64_t value);
 uint64_t await_mark(const char *name);
+bool is_marked(const char *name);
 
 /* Whole transfers; they wait with poll() on a nonblocking fd, and fail on error or early EOF. */
 void write_all(int fd, const void *from, size_t length);
 void read_exact(int fd, void *to, size_t length);
+size_t write_some(int fd, const void *from, size_t length); /* one call, which does not wait */
 uint64_t read_to_eof(int fd, uint64_t *sum);
 void echo_until_eof(int fd);
 void exchange(int fd, size_t length, uint64_t seed); /* write, read back, compare: the peer echoes */

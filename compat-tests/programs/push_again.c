@@ -79,15 +79,13 @@ void client(void) {
         await_mark(name);
         char *all = malloc(BYTES);
         fill(all, BYTES, 9);
-        set_nonblocking(fd, true);
-        ssize_t n = send(fd, all, BYTES, 0);
-        set_nonblocking(fd, false);
+        size_t n = write_some(fd, all, BYTES);
         numbered(name, sizeof name, "sent", round);
         mark(name, n == BYTES);
         numbered(given, sizeof given, "given", round);
         if (n < BYTES) {
             await_mark(given);
-            write_all(fd, all + (n > 0 ? n : 0), BYTES - (size_t)(n > 0 ? n : 0));
+            write_all(fd, all + n, BYTES - n);
         }
         free(all);
         pthread_t threads[THREADS];

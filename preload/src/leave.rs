@@ -123,7 +123,7 @@ pub fn leave(fd: i32, why: Reason) -> Left {
 pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
     leave(fd, why);
     match (state::family(), fdtable::conn(fd)) {
-        (Some(family), Some(i)) => tx::pushed_out(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
+        (Some(family), Some(i)) => tx::behind::wait(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
         _ => Ok(()),
     }
 }

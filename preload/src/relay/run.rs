@@ -7,6 +7,7 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
+use crate::tx::behind;
 use crate::{client, door, epoll, ops, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
@@ -27,6 +28,7 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
     join(family, n);
     let Some([conn]) = alone([fd], i) else { return };
     let c = family.conn(i);
+    behind::hold(conn, true);
     let pushed = push(conn);
     c.tx_lock.lock(state::me(), family);
     if let Err(e) = pushed {
@@ -39,6 +41,7 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
         let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
     }
     c.tx_lock.unlock();
+    behind::hold(conn, false);
     // SAFETY: a descriptor of ours.
     unsafe { ops::fd::close(conn) };
     family.member(n as usize).clear();
