@@ -42,6 +42,7 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
     }
     c.tx_lock.unlock();
     behind::hold(conn, false);
+    behind::tell(conn);
     // SAFETY: a descriptor of ours.
     unsafe { ops::fd::close(conn) };
     family.member(n as usize).clear();

@@ -96,3 +96,16 @@ pub fn hold(fd: i32, on: bool) {
         let _ = raw::fcntl(memory, libc::F_SETLK, &raw const lock as usize);
     }
 }
+
+/// The pusher, when it is done: who waits for an edge was told EAGAIN by us and not by the kernel, which therefore does
+/// not know that somebody wants to hear of room.
+pub fn tell(fd: i32) {
+    let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // Where there is none yet, asking is what makes it tell.
+    // SAFETY: one entry.
+    unsafe { hooks::poll::real()(&mut p, 1, 0) };
+    // Where there is, setting this option does, to whatever it is set.
+    if let Ok(same) = raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) {
+        let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, same);
+    }
+}
