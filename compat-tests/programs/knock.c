@@ -2,6 +2,7 @@
  * A stranger at the door of a shimmed server, itself without the shim. Modes:
  *   garbage, magic, version, no_fd, pipe, unsealed, tiny, wrong_size, many, silent   one wrong introduction
  *   flood    four hundred connections, half of them silent, kept open until the mark `over`
+ *   ahead    takes the first of the door's names (argument: the port), and lets nobody in, until the mark `over`
  *   squat    takes the door's names first (argument: the port) and counts what it is given
  */
 #include "common.h"
@@ -66,6 +67,19 @@ static int memory(size_t length, bool sealed) {
     return fd;
 }
 
+static void stand_ahead(unsigned port) {
+    struct sockaddr_un name;
+    socklen_t length = door(&name, port, 0);
+    int fd = MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    MUST(bind(fd, (void *)&name, length));
+    MUST(listen(fd, 0));
+    while (connect(MUST(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0)), (void *)&name, length) == 0)
+        ;
+    CHECK(errno == EAGAIN);
+    mark("squatting", 1);
+    await_mark("over");
+}
+
 static void squat(unsigned port) {
     struct pollfd doors[4];
     for (int i = 0; i < 4; i++) {
@@ -99,6 +113,10 @@ void client(void) {
     hello.magic[7] = '1';
     if (mode_is("squat")) {
         squat((unsigned)argument(0, 0));
+        return;
+    }
+    if (mode_is("ahead")) {
+        stand_ahead((unsigned)argument(0, 0));
         return;
     }
     int fds[64], count = mode_is("flood") ? 400 : 8;
