@@ -24,14 +24,20 @@ use dpfd::sys::{raw, tcp};
 use crate::fdtable::{self, Entry};
 use crate::{channel, life, state};
 
-/// The stranger's end by connection, plus one; 0 none.
+/// The stranger's end by connection, plus one; 0 none. Null as long as there was no relay.
 static ENDS: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Reserves the table.
-pub fn prepare() -> bool {
-    let Some(p) = state::reserve(CONNS * size_of::<AtomicI32>()) else { return false };
-    ENDS.store(p, Ordering::Release);
-    true
+/// The table of [`ENDS`] is there from now on, unless there is no memory for it.
+fn prepare() {
+    let bytes = CONNS * size_of::<AtomicI32>();
+    if !ENDS.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    let Some(p) = state::reserve(bytes) else { return };
+    if ENDS.compare_exchange(core::ptr::null_mut(), p, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: just mapped; another thread was faster, and nobody has seen this one.
+        let _ = unsafe { raw::call(libc::SYS_munmap, [p as usize, bytes, 0, 0, 0, 0]) };
+    }
 }
 
 fn kept(i: u32) -> Option<&'static AtomicI32> {
@@ -72,9 +78,12 @@ pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
     }
     let ours = state::high_fd(ours)?;
     // A child of vfork shares the table with a parent that does not have this descriptor.
-    if let (Some(k), false) = (kept(i), state::is_borrowed_memory()) {
-        fdtable::mark_internal(ours);
-        k.store(ours + 1, Ordering::Release);
+    if !state::is_borrowed_memory() {
+        prepare();
+        if let Some(k) = kept(i) {
+            fdtable::mark_internal(ours);
+            k.store(ours + 1, Ordering::Release);
+        }
     }
     Some(ours)
 }

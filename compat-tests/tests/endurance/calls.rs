@@ -34,3 +34,11 @@ fn a_poll_that_sleeps_asks_the_kernel_once() {
     assert!(calls > CALLS / 2, "only {calls}: nothing was counted");
     assert!(calls < CALLS * 5 / 4, "{calls} for {CALLS}");
 }
+
+#[test]
+fn nothing_is_mapped_for_each_sendfile_or_select() {
+    for mode in ["sendfile", "select"] {
+        let calls = counted(mode);
+        assert!(calls < CALLS / 10, "{mode}: {calls} for {CALLS}");
+    }
+}
