@@ -31,6 +31,8 @@ pub enum Left {
     Nothing,
     /// Something: its sender puts it on TCP when it looks.
     Rest,
+    /// Not known: this is a signal handler inside a call of its own thread on the same connection.
+    Inside,
     /// Something that its sender cannot put there; or what this side sent is not there yet, and a stranger's bytes
     /// would pass it.
     Stranded,
@@ -63,7 +65,9 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     if left == Left::Nothing || (left == Left::Rest && taken_back()) {
         return fd;
     }
-    relay::start(family, fd, i).unwrap_or_else(|| {
+    // A relay would wait for the lock of a call that may never go on.
+    let end = if left == Left::Inside { None } else { relay::start(family, fd, i) };
+    end.unwrap_or_else(|| {
         tx::reset(fd, family.conn(i), why);
         fd
     })
@@ -138,23 +142,25 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     let inward = channel::receiving(c);
     inward.word.leave_raw();
     // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
-    // back itself.
-    c.rx_lock.lock(state::me(), family);
-    let rest = rx::unread(fd, c, &inward);
-    c.rx_lock.unlock();
-    c.tx_lock.lock(state::me(), family);
-    let out = channel::sending(c);
-    // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
-    if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
-        tx::announce(c, fd, &out);
+    // back itself. Where nobody can look, as if there were something.
+    let rest = rx::locked(family, fd, c, || rx::unread(fd, c, &inward)).unwrap_or(true);
+    let cleared = tx::under_lock(family, fd, c, || {
+        let out = channel::sending(c);
+        // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
+        if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
+            tx::announce(c, fd, &out);
+        }
+        clear(fd, c, &out);
+    });
+    if cleared.is_none() {
+        // The send that we are inside of goes on in the ring; the next one hands back.
+        c.set(Conn::TX_TCP);
     }
-    clear(fd, c, &out);
-    c.tx_lock.unlock();
-    c.rx_lock.lock(state::me(), family);
-    rx::drain_for_close(fd, c, &inward);
-    let rest = rx::unread(fd, c, &inward);
-    let bells = bells_left(c, &inward);
-    c.rx_lock.unlock();
+    let left = rx::locked(family, fd, c, || {
+        rx::drain_for_close(fd, c, &inward);
+        (rx::unread(fd, c, &inward), bells_left(c, &inward))
+    });
+    let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
     // What the program asked of TCP holds again.
     let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     if c.has(Conn::CORK) {
@@ -186,7 +192,7 @@ fn bells_left(c: &Conn, inward: &End) -> bool {
 /// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
 /// sender's lock. After a FIN nothing can: then it stays where it is.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
+    if !c.has(Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
         let at = stream::freeze(&out.rx.cursor);
         // Data is data again from here on: told before the first of it is there.
         out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
@@ -286,10 +292,7 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
     if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw() {
         // A signal handler inside our own send leaves that to the send's end.
-        if c.tx_lock.lock(state::me(), family) != Held::Mine {
-            follow(fd, c, &channel::sending(c));
-            c.tx_lock.unlock();
-        }
+        tx::under_lock(family, fd, c, || follow(fd, c, &channel::sending(c)));
     }
 }
 

@@ -4,12 +4,12 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Held, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, leave, relay, rx, state};
+use crate::{channel, client, door, epoll, leave, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -254,12 +254,10 @@ pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
         return;
     }
     // In a handler inside a send of this thread the next send hands back: the flag is set.
-    if c.tx_lock.lock(state::me(), family) == Held::Mine {
-        return;
-    }
-    let tx = channel::sending(c);
-    if in_ring(tx.tx.epoch()) {
-        crate::tx::hand_back(fd, c, &tx);
-    }
-    c.tx_lock.unlock();
+    tx::under_lock(family, fd, c, || {
+        let out = channel::sending(c);
+        if in_ring(out.tx.epoch()) {
+            tx::hand_back(fd, c, &out);
+        }
+    });
 }

@@ -214,6 +214,15 @@ pub fn by_kernel(
     }
 }
 
+/// Does `f` under the sender's lock. `None`: this is a signal handler inside a send of its own thread, which is half
+/// done. Nothing was done then, and the caller must not wait for it.
+pub fn under_lock<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
+    enter(family, fd, c).ok()?;
+    let result = f();
+    c.tx_lock.unlock();
+    Some(result)
+}
+
 /// Takes the sender's lock.
 fn enter(family: Family, fd: i32, c: &Conn) -> Result<(), i32> {
     match c.tx_lock.lock(state::me(), family) {

@@ -7,7 +7,7 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::tx::behind;
+use crate::tx::{self, behind};
 use crate::{client, door, epoll, ops, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
@@ -30,17 +30,17 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
     let c = family.conn(i);
     behind::hold(conn, true);
     let pushed = push(conn);
-    c.tx_lock.lock(state::me(), family);
-    if let Err(e) = pushed {
-        c.error.store(e as u32, Ordering::Relaxed);
-    }
-    c.clear(Conn::PUSHED);
-    let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
-    if c.has(Conn::SHUT_WR) {
-        // SAFETY: numbers.
-        let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
-    }
-    c.tx_lock.unlock();
+    tx::under_lock(family, conn, c, || {
+        if let Err(e) = pushed {
+            c.error.store(e as u32, Ordering::Relaxed);
+        }
+        c.clear(Conn::PUSHED);
+        let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+        if c.has(Conn::SHUT_WR) {
+            // SAFETY: numbers.
+            let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+        }
+    });
     behind::hold(conn, false);
     behind::tell(conn);
     // SAFETY: a descriptor of ours.
