@@ -12,7 +12,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::{Cursor, Pos};
+use dpfd::edge::ring::{Cursor, Lines, Pos};
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
@@ -86,7 +86,7 @@ pub fn leave(fd: i32, why: Reason) -> Left {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
     let c = family.conn(i);
     match c.stage() {
-        Stage::Candidate | Stage::Offered => option::plain(c, why),
+        Stage::Candidate | Stage::Offered => option::plain(fd, c, why),
         _ => {}
     }
     if c.stage() == Stage::Offered {
@@ -221,7 +221,8 @@ struct Back<'a> {
 }
 
 impl Back<'_> {
-    /// Goes on, and waits `patience` ms at a time for room. EAGAIN: there was none.
+    /// Goes on, and waits `patience` ms at a time for room. EAGAIN: there was none; EBADMSG: the ring does not hold
+    /// what was put there.
     fn go(&mut self, fd: i32, patience: i32) -> Result<(), i32> {
         loop {
             while !self.rest.is_empty() {
@@ -242,13 +243,16 @@ impl Back<'_> {
                     Err(e) => return Err(e),
                 }
             }
-            if self.at.pos == self.end {
-                return Ok(());
+            // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
+            match self.end.since(self.at.pos) {
+                0 => return Ok(()),
+                lines if lines > self.out.ring.count() => return Err(libc::EBADMSG),
+                _ => {}
             }
             let mut w = Walk::one(self.buf.as_mut_ptr(), self.buf.len());
             match stream::retrieve(&self.out.ring, &mut self.at, &mut w) {
                 Ok(n) if n > 0 => self.rest = 0..n,
-                _ => return Err(libc::ECONNRESET),
+                _ => return Err(libc::EBADMSG),
             }
         }
     }
@@ -265,18 +269,26 @@ fn take_back(fd: i32, c: &Conn, out: &End, at: Cursor) {
     let mut back = Back { out, at, end: c.tail().pos, buf: [0; 4096], rest: 0..0 };
     let mut result = back.go(fd, MOMENT);
     if let (Err(libc::EAGAIN), Some(family)) = (result, state::family()) {
-        if relay::push(family, fd, c, |fd| back.go(fd, -1)) {
+        if relay::push(family, fd, c, |fd| taken_back(fd, c, back.go(fd, -1))) {
             return;
         }
         result = back.go(fd, PATIENCE);
     }
-    match result {
-        Ok(()) => {}
-        // The stranger must not take a part for the whole.
-        Err(libc::EAGAIN) => tx::reset(fd, c, Reason::PeerLeft),
+    if let Err(e) = taken_back(fd, c, result) {
         // W13: the program's next call gets it. What the peer sent before may still be read.
-        Err(e) => c.error.store(e as u32, Ordering::Relaxed),
+        c.error.store(e as u32, Ordering::Relaxed);
     }
+}
+
+/// The stranger must not take a part for the whole.
+fn taken_back(fd: i32, c: &Conn, result: Result<(), i32>) -> Result<(), i32> {
+    let why = match result {
+        Err(libc::EAGAIN) => Reason::PeerLeft,
+        Err(libc::EBADMSG) => Reason::Corrupt,
+        _ => return result,
+    };
+    tx::reset(fd, c, why);
+    Err(libc::ECONNRESET)
 }
 
 /// The peer left: follows it. Under the sender's lock.
