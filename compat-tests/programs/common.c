@@ -339,6 +339,43 @@ bool is_pattern(const void *from, size_t length, uint64_t position) {
     return true;
 }
 
+void send_with(int door, const void *words, size_t length, const int *fds, size_t count) {
+    struct iovec piece = {(void *)words, length};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(64 * sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+    }
+    MUST(sendmsg(door, &message, MSG_NOSIGNAL));
+    /* What is the program's stays as it was. */
+    CHECK(count == 0 || memcmp(CMSG_DATA(&control.header), fds, count * sizeof(int)) == 0);
+}
+
+int take_descriptor(int door) {
+    char byte;
+    struct iovec piece = {&byte, 1};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof control.room};
+    CHECK(recvmsg(door, &message, MSG_CMSG_CLOEXEC) == 1);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    CHECK(header && header->cmsg_type == SCM_RIGHTS);
+    int fd;
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
 void set_nonblocking(int fd, bool on) {
     int flags = MUST(fcntl(fd, F_GETFL));
     MUST(fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK));

@@ -119,6 +119,10 @@ void serve_asks(int fd);
 uint8_t pattern(uint64_t position);
 bool is_pattern(const void *from, size_t length, uint64_t position);
 
+/* Descriptors over an AF_UNIX socket: up to 64 beside some words, or one alone. */
+void send_with(int door, const void *words, size_t length, const int *fds, size_t count);
+int take_descriptor(int door);
+
 void set_nonblocking(int fd, bool on);
 void small_buffer(int fd, int which); /* SO_SNDBUF or SO_RCVBUF: less than a ring holds */
 void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing twice before they read */

@@ -35,24 +35,6 @@ static int knock(void) {
     return connect(fd, (void *)&name, length) == 0 ? fd : (close(fd), -1);
 }
 
-static void tell(int fd, const void *words, size_t length, const int *fds, size_t count) {
-    struct iovec piece = {(void *)words, length};
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(64 * sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    if (count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-    }
-    MUST(sendmsg(fd, &message, MSG_NOSIGNAL));
-}
-
 static int memory(size_t length, bool sealed) {
     int fd = MUST(memfd_create("dp-arena", MFD_ALLOW_SEALING | MFD_CLOEXEC));
     MUST(ftruncate(fd, (off_t)length));
@@ -134,7 +116,7 @@ void client(void) {
         if (mode_is("garbage")) {
             char noise[3000];
             fill(noise, sizeof noise, (uint64_t)round);
-            tell(fd, noise, 1 + (size_t)round * 400, &one, 0);
+            send_with(fd, noise, 1 + (size_t)round * 400, &one, 0);
             continue;
         }
         if (mode_is("pipe")) {
@@ -153,7 +135,7 @@ void client(void) {
             n = 4u << (round % 5);
         for (size_t i = 0; i < n; i++)
             fds[i] = one;
-        tell(fd, &hello, sizeof hello, fds, n);
+        send_with(fd, &hello, sizeof hello, fds, n);
         close(one);
     }
     mark("knocked", 1);
