@@ -260,6 +260,15 @@ uint64_t read_to_eof(int fd, uint64_t *sum) {
     return total;
 }
 
+size_t stream_to_eof(FILE *file, uint64_t *sum) {
+    size_t total = 0;
+    for (int c; (c = getc(file)) != EOF; total++) {
+        unsigned char byte = (unsigned char)c;
+        *sum = checksum(*sum, &byte, 1);
+    }
+    return total;
+}
+
 void echo_until_eof(int fd) {
     char buffer[65536];
     for (ssize_t n; (n = MUST(read(fd, buffer, sizeof buffer))) > 0;)

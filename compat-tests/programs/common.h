@@ -102,6 +102,7 @@ void write_all(int fd, const void *from, size_t length);
 void read_exact(int fd, void *to, size_t length);
 size_t write_some(int fd, const void *from, size_t length); /* one call, which does not wait */
 uint64_t read_to_eof(int fd, uint64_t *sum);
+size_t stream_to_eof(FILE *file, uint64_t *sum); /* byte by byte */
 void echo_until_eof(int fd);
 void exchange(int fd, size_t length, uint64_t seed); /* write, read back, compare: the peer echoes */
 

@@ -32,11 +32,7 @@ void server(void) {
         mark(name, 1);
         sleep_ms(BUSY);
         uint64_t sum = SUM_START;
-        size_t n = 0;
-        for (int c; (c = getc(f)) != EOF; n++) {
-            unsigned char byte = (unsigned char)c;
-            sum = checksum(sum, &byte, 1);
-        }
+        size_t n = stream_to_eof(f, &sum);
         char *all = malloc(BYTES + THREADS * EACH);
         fill(all, BYTES, 9);
         memset(all + BYTES, 'x', THREADS * EACH);

@@ -14,15 +14,16 @@
 //! session, and ends when both directions have. The stranger's end is kept here, out of the program's way, for
 //! further copies of the same connection, as long as the program has the connection itself.
 
+mod pair;
 mod run;
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use dpfd::family::{Conn, Family, CONNS, MEMBERS};
-use dpfd::sys::{raw, tcp};
+use dpfd::family::{Conn, Family, CONNS};
+use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, life, state};
+use crate::{life, state};
 
 /// The stranger's end by connection, plus one; 0 none. Null as long as there was no relay.
 static ENDS: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
@@ -63,7 +64,7 @@ pub fn forget(i: u32) {
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
 pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
     let c = family.conn(i);
-    let (ours, theirs) = pair(fd, c)?;
+    let (ours, theirs) = pair::pair(fd, c)?;
     let started = reserve(family, c).is_some_and(|n| {
         let started = split(family, n, || run::relay(family, fd, i, theirs, n));
         if !started {
@@ -100,102 +101,6 @@ pub fn put_at(end: i32, fd: i32) {
     raw::close(copy as i32);
 }
 
-/// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
-fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
-    let (mut local, mut peer) = (Name::of(fd, libc::SYS_getsockname)?, Name::of(fd, libc::SYS_getpeername)?);
-    local.any_port();
-    peer.any_port();
-    let socket = || raw::socket(local.family(), libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0).ok();
-    let listener = socket()?;
-    let far = socket();
-    let near = far.and_then(|far| {
-        local.bind(listener).then_some(())?;
-        raw::listen(listener, 8).ok()?;
-        peer.bind(far);
-        let at = Name::of(listener, libc::SYS_getsockname)?;
-        // SAFETY: the name outlives the call. Both ends are ours, so it does not wait.
-        unsafe { raw::connect(far, at.ptr(), at.len) }.ok()?;
-        // Somebody else may have come in between.
-        (0..16).find_map(|_| {
-            let near = raw::accept(listener, libc::SOCK_CLOEXEC).ok()?;
-            if tcp::peer(near) == tcp::local(far) {
-                return Some(near);
-            }
-            raw::close(near);
-            None
-        })
-    });
-    raw::close(listener);
-    match (near, far) {
-        (Some(near), Some(far)) => {
-            like(near, fd, c);
-            let _ = raw::setsockopt_int(far, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-            Some((near, far))
-        }
-        (_, far) => {
-            far.into_iter().for_each(raw::close);
-            None
-        }
-    }
-}
-
-/// Gives `to` what the program had set on `from`.
-fn like(to: i32, from: i32, c: &Conn) {
-    if raw::is_nonblocking(from) {
-        let flags = raw::fcntl(to, libc::F_GETFL, 0).unwrap_or(0);
-        let _ = raw::fcntl(to, libc::F_SETFL, flags | libc::O_NONBLOCK as usize);
-    }
-    let _ = raw::setsockopt_int(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
-    for name in [libc::SO_KEEPALIVE, libc::SO_LINGER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let mut value = [0u64; 4];
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        let (p, n) = (value.as_mut_ptr() as usize, &raw mut len as usize);
-        let args = [from as usize, libc::SOL_SOCKET as usize, name as usize, p, n, 0];
-        // SAFETY: the buffer is as long as `len` says.
-        if unsafe { raw::call(libc::SYS_getsockopt, args) }.is_ok() {
-            let args = [to as usize, libc::SOL_SOCKET as usize, name as usize, p, len as usize, 0];
-            // SAFETY: as much as the kernel wrote.
-            let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
-        }
-    }
-}
-
-/// A socket's name as the kernel writes it, scope and all.
-struct Name {
-    bytes: [u64; 16],
-    len: u32,
-}
-
-impl Name {
-    fn of(fd: i32, call: libc::c_long) -> Option<Name> {
-        let mut n = Name { bytes: [0; 16], len: 128 };
-        let args = [fd as usize, n.bytes.as_mut_ptr() as usize, &raw mut n.len as usize, 0, 0, 0];
-        // SAFETY: the buffer is as long as `len` says.
-        unsafe { raw::call(call, args) }.ok()?;
-        matches!(n.family(), libc::AF_INET | libc::AF_INET6).then_some(n)
-    }
-
-    fn ptr(&self) -> *const libc::sockaddr {
-        self.bytes.as_ptr().cast()
-    }
-
-    fn family(&self) -> i32 {
-        // SAFETY: every address begins with its family.
-        i32::from(unsafe { (*self.ptr()).sa_family })
-    }
-
-    /// Both families keep the port in the same place.
-    fn any_port(&mut self) {
-        // SAFETY: 128 bytes, longer than either address.
-        unsafe { (*self.bytes.as_mut_ptr().cast::<libc::sockaddr_in>()).sin_port = 0 };
-    }
-
-    fn bind(&self, fd: i32) -> bool {
-        // SAFETY: the name outlives the call.
-        unsafe { raw::bind(fd, self.ptr(), self.len) }.is_ok()
-    }
-}
-
 /// Starts a process that puts on TCP what this one cannot wait for; until it has, the connection is
 /// [`Conn::PUSHED`]. `push` is given the descriptor, and the error it returns is for the program's next call. Under
 /// the sender's lock.
@@ -212,16 +117,10 @@ pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<
     started
 }
 
-/// A place among the members for a process that has connection `c`. Until the process is there, it counts as alive
-/// while this one is.
+/// A place among the members for a process that has connection `c`.
 fn reserve(family: Family, c: &Conn) -> Option<u32> {
-    // SAFETY: no arguments, no failure.
-    let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    let n = (0..MEMBERS as u32).find(|&n| family.member(n as usize).reserve(pid, uid, b"dp-relay"))?;
-    c.holders.fetch_or(1 << n, Ordering::AcqRel);
-    if let Some(s) = channel::slot(c) {
-        s.shared.store(1, Ordering::Relaxed);
-    }
+    let n = life::reserve(family, b"dp-relay")?;
+    life::hold(c, n);
     Some(n)
 }
 

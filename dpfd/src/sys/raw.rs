@@ -136,7 +136,18 @@ pub fn getsockopt_int(fd: i32, level: i32, name: i32) -> Result<i32, i32> {
 
 /// Sets an int socket option.
 pub fn setsockopt_int(fd: i32, level: i32, name: i32, value: i32) -> Res {
-    sys!(SYS_setsockopt, fd, level, name, &value as *const i32, size_of::<i32>())
+    setsockopt(fd, level, name, &value, size_of::<i32>())
+}
+
+/// setsockopt(2) with the first `len` bytes of a plain value.
+pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T, len: usize) -> Res {
+    sys!(SYS_setsockopt, fd, level, name, value as *const T, len.min(size_of::<T>()))
+}
+
+/// From here on the close of this socket is a reset.
+pub fn reset_at_close(fd: i32) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let _ = setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
 }
 
 /// fcntl(2) with a plain argument.

@@ -8,12 +8,12 @@ use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::tx::{self, behind};
-use crate::{client, door, epoll, ops, state};
+use crate::{life, ops, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
 pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
-    join(family, n);
+    join(n);
     if let Some([conn, other]) = alone([fd, other], i) {
         pump(conn, other);
         // SAFETY: descriptors of ours.
@@ -25,7 +25,7 @@ pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
 
 /// Puts on TCP what the program could not wait for, and then what it asked for meanwhile: the end.
 pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> Result<(), i32>) {
-    join(family, n);
+    join(n);
     let Some([conn]) = alone([fd], i) else { return };
     let c = family.conn(i);
     behind::hold(conn, true);
@@ -48,13 +48,8 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
     family.member(n as usize).clear();
 }
 
-fn join(family: Family, n: u32) {
-    epoll::inherited();
-    client::inherited();
-    door::inherited();
-    dpfd::family::forked();
-    family.member(n as usize).settle(raw::getpid());
-    state::become_member(n);
+fn join(n: u32) {
+    life::child_of_fork(Some(n));
     forget_the_program();
 }
 
@@ -174,13 +169,7 @@ fn pump(conn: i32, other: i32) {
     let (Some(mut to), Some(mut from)) = (Way::new(conn, other), Way::new(other, conn)) else { return };
     loop {
         if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
-            let linger = [1i32, 0];
-            let fd = if side == conn { other } else { conn };
-            let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_LINGER as usize);
-            // SAFETY: struct linger is two ints.
-            let _ = unsafe {
-                raw::call(libc::SYS_setsockopt, [fd as usize, level, name, linger.as_ptr() as usize, 8, 0])
-            };
+            raw::reset_at_close(if side == conn { other } else { conn });
             return;
         }
         if to.over && from.over {
