@@ -3,12 +3,16 @@
  * hold: one of them finds that out, and the others come in the middle of it. Connection after connection,
  * because what a process knows of an earlier one must not be taken for this one's: in the first round it has a child,
  * and processes that are started get other numbers later.
+ *   threads   as above
+ *   edges     one thread sends when an edge says that there is room; it has one processor together with whoever fills
+ *             that room, who may be through by the time that it has found none
  */
 #include "common.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
-#define ROUNDS 3
+#define ROUNDS (mode_is("edges") ? 5 : 3)
 #define BYTES 120000
 #define BUSY 150
 #define THREADS 24
@@ -57,8 +61,25 @@ static void *send_some(void *fd) {
     return NULL;
 }
 
+static void send_by_edges(int fd) {
+    int set = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLOUT | EPOLLET};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    char some[THREADS * EACH];
+    memset(some, 'x', sizeof some);
+    for (size_t n = 0; n < sizeof some; n += write_some(fd, some + n, sizeof some - n))
+        CHECK(epoll_wait(set, &event, 1, 5000) == 1);
+    close(set);
+}
+
 void client(void) {
     pid_t child = 0;
+    if (mode_is("edges")) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        MUST(sched_setaffinity(0, sizeof one, &one));
+    }
     for (int round = 0; round < ROUNDS; round++) {
         char name[32];
         int fd = connected();
@@ -84,14 +105,20 @@ void client(void) {
             write_all(fd, all + n, BYTES - n);
         }
         free(all);
-        pthread_t threads[THREADS];
-        for (int i = 0; i < THREADS; i++)
-            threads[i] = start_thread(send_some, &fd);
-        /* The one that finds out. */
         struct pollfd waiting = {fd, POLLIN, 0};
-        CHECK(poll(&waiting, 1, BUSY) == 0);
-        for (int i = 0; i < THREADS; i++)
-            pthread_join(threads[i], NULL);
+        if (mode_is("edges")) {
+            while (!is_marked(given))
+                CHECK(poll(&waiting, 1, 1) == 0);
+            send_by_edges(fd);
+        } else {
+            pthread_t threads[THREADS];
+            for (int i = 0; i < THREADS; i++)
+                threads[i] = start_thread(send_some, &fd);
+            /* The one that finds out. */
+            CHECK(poll(&waiting, 1, BUSY) == 0);
+            for (int i = 0; i < THREADS; i++)
+                pthread_join(threads[i], NULL);
+        }
         MUST(shutdown(fd, SHUT_WR));
         char byte;
         outcome("at the end", read(fd, &byte, 1));

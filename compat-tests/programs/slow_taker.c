@@ -8,7 +8,6 @@
  *   splice    it sends on by splice, and may not wait
  *   timeout   it sends on, and may wait for a moment
  *   restart   it sends on among signals whose handlers restart calls
- *   edge      it sends on, and waits for edges only
  */
 #include "common.h"
 
@@ -84,16 +83,6 @@ static void among_signals(int fd) {
     pthread_join(other, NULL);
 }
 
-static void by_edges(int fd) {
-    int set = MUST(epoll_create1(0));
-    struct epoll_event event = {.events = EPOLLOUT | EPOLLET};
-    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
-    do /* an edge that does not come is missed by somebody for good */
-        CHECK(epoll_wait(set, &event, 1, 10 * BUSY) == 1);
-    while (write_some(fd, "END", 3) == 0);
-    close(set);
-}
-
 void tester(int fd) {
     small_buffer(fd, SO_SNDBUF);
     await_mark("small");
@@ -118,8 +107,6 @@ void tester(int fd) {
         with_a_timeout(fd, ringed);
     else if (mode_is("restart"))
         among_signals(fd);
-    else if (mode_is("edge"))
-        by_edges(fd);
     if (mode_is("close")) {
         MUST(close(fd));
     } else {

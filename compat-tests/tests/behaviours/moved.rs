@@ -125,7 +125,7 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
         ("full_giver", "stdio", "sent"),
         ("full_giver", "dprintf", "sent"),
         ("full_giver", "spawn", "sent"),
-        ("push_again", "", "sent-2"),
+        ("push_again", "threads", "sent-2"),
     ] {
         assert_eq!(told(&Pair::c(program).arg(mode), mark), (1, true), "{program} {mode}");
     }

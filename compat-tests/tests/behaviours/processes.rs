@@ -45,8 +45,8 @@ same_everywhere! {
     given_away_and_spliced_to_meanwhile => Pair::c("slow_taker").arg("splice");
     given_away_and_sent_to_with_a_timeout => Pair::c("slow_taker").arg("timeout");
     given_away_and_sent_to_among_signals => Pair::c("slow_taker").arg("restart");
-    given_away_and_sent_to_by_edges => Pair::c("slow_taker").arg("edge");
-    given_away_and_followed_by_many_threads => Pair::c("push_again");
+    given_away_and_followed_by_many_threads => Pair::c("push_again").arg("threads");
+    given_away_and_sent_to_by_many_edges => Pair::c("push_again").arg("edges");
     given_to_stdio_with_much_unsent => Pair::c("full_giver").arg("stdio");
     given_to_dprintf_with_much_unsent => Pair::c("full_giver").arg("dprintf");
     given_to_a_child_with_much_unsent => Pair::c("full_giver").arg("spawn");
