@@ -200,6 +200,12 @@ uint64_t await_mark(const char *name) {
     return value;
 }
 
+bool is_marked(const char *name) {
+    char path[512];
+    path_beside(path, sizeof path, name);
+    return access(path, F_OK) == 0;
+}
+
 static void wait_for(int fd, short events) {
     struct pollfd entry = {.fd = fd, .events = events};
     while (poll(&entry, 1, -1) < 0)
@@ -220,6 +226,12 @@ void write_all(int fd, const void *from, size_t length) {
         at += n;
         length -= (size_t)n;
     }
+}
+
+size_t write_some(int fd, const void *from, size_t length) {
+    ssize_t n = send(fd, from, length, MSG_DONTWAIT);
+    CHECK(n >= 0 || errno == EAGAIN);
+    return n > 0 ? (size_t)n : 0;
 }
 
 void read_exact(int fd, void *to, size_t length) {
@@ -245,6 +257,15 @@ uint64_t read_to_eof(int fd, uint64_t *sum) {
     for (ssize_t n; (n = MUST(read(fd, buffer, sizeof buffer))) > 0; total += (uint64_t)n)
         if (sum)
             *sum = checksum(*sum, buffer, (size_t)n);
+    return total;
+}
+
+size_t stream_to_eof(FILE *file, uint64_t *sum) {
+    size_t total = 0;
+    for (int c; (c = getc(file)) != EOF; total++) {
+        unsigned char byte = (unsigned char)c;
+        *sum = checksum(*sum, &byte, 1);
+    }
     return total;
 }
 
@@ -327,9 +348,51 @@ bool is_pattern(const void *from, size_t length, uint64_t position) {
     return true;
 }
 
+void send_with(int door, const void *words, size_t length, const int *fds, size_t count) {
+    struct iovec piece = {(void *)words, length};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(64 * sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+    }
+    MUST(sendmsg(door, &message, MSG_NOSIGNAL));
+    /* What is the program's stays as it was. */
+    CHECK(count == 0 || memcmp(CMSG_DATA(&control.header), fds, count * sizeof(int)) == 0);
+}
+
+int take_descriptor(int door) {
+    char byte;
+    struct iovec piece = {&byte, 1};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof control.room};
+    CHECK(recvmsg(door, &message, MSG_CMSG_CLOEXEC) == 1);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    CHECK(header && header->cmsg_type == SCM_RIGHTS);
+    int fd;
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
 void set_nonblocking(int fd, bool on) {
     int flags = MUST(fcntl(fd, F_GETFL));
     MUST(fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK));
+}
+
+void small_buffer(int fd, int which) {
+    int bytes = 8192;
+    MUST(setsockopt(fd, SOL_SOCKET, which, &bytes, sizeof bytes));
 }
 
 void no_delay(int fd) {

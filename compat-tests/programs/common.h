@@ -95,11 +95,14 @@ void *standin(const char *name, bool plugin);
 void path_beside(char *path, size_t size, const char *name);
 void mark(const char *name, uint64_t value);
 uint64_t await_mark(const char *name);
+bool is_marked(const char *name);
 
 /* Whole transfers; they wait with poll() on a nonblocking fd, and fail on error or early EOF. */
 void write_all(int fd, const void *from, size_t length);
 void read_exact(int fd, void *to, size_t length);
+size_t write_some(int fd, const void *from, size_t length); /* one call, which does not wait */
 uint64_t read_to_eof(int fd, uint64_t *sum);
+size_t stream_to_eof(FILE *file, uint64_t *sum); /* byte by byte */
 void echo_until_eof(int fd);
 void exchange(int fd, size_t length, uint64_t seed); /* write, read back, compare: the peer echoes */
 
@@ -117,7 +120,12 @@ void serve_asks(int fd);
 uint8_t pattern(uint64_t position);
 bool is_pattern(const void *from, size_t length, uint64_t position);
 
+/* Descriptors over an AF_UNIX socket: up to 64 beside some words, or one alone. */
+void send_with(int door, const void *words, size_t length, const int *fds, size_t count);
+int take_descriptor(int door);
+
 void set_nonblocking(int fd, bool on);
+void small_buffer(int fd, int which); /* SO_SNDBUF or SO_RCVBUF: less than a ring holds */
 void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing twice before they read */
 uint64_t now_ms(void);
 void sleep_ms(unsigned milliseconds);

@@ -2,6 +2,7 @@
  * A stranger at the door of a shimmed server, itself without the shim. Modes:
  *   garbage, magic, version, no_fd, pipe, unsealed, tiny, wrong_size, many, silent   one wrong introduction
  *   flood    four hundred connections, half of them silent, kept open until the mark `over`
+ *   ahead    takes the first of the door's names (argument: the port), and lets nobody in, until the mark `over`
  *   squat    takes the door's names first (argument: the port) and counts what it is given
  */
 #include "common.h"
@@ -34,24 +35,6 @@ static int knock(void) {
     return connect(fd, (void *)&name, length) == 0 ? fd : (close(fd), -1);
 }
 
-static void tell(int fd, const void *words, size_t length, const int *fds, size_t count) {
-    struct iovec piece = {(void *)words, length};
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(64 * sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    if (count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-    }
-    MUST(sendmsg(fd, &message, MSG_NOSIGNAL));
-}
-
 static int memory(size_t length, bool sealed) {
     int fd = MUST(memfd_create("dp-arena", MFD_ALLOW_SEALING | MFD_CLOEXEC));
     MUST(ftruncate(fd, (off_t)length));
@@ -64,6 +47,19 @@ static int memory(size_t length, bool sealed) {
     if (sealed)
         MUST(fcntl(fd, F_ADD_SEALS, SEALS));
     return fd;
+}
+
+static void stand_ahead(unsigned port) {
+    struct sockaddr_un name;
+    socklen_t length = door(&name, port, 0);
+    int fd = MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    MUST(bind(fd, (void *)&name, length));
+    MUST(listen(fd, 0));
+    while (connect(MUST(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0)), (void *)&name, length) == 0)
+        ;
+    CHECK(errno == EAGAIN);
+    mark("squatting", 1);
+    await_mark("over");
 }
 
 static void squat(unsigned port) {
@@ -101,6 +97,10 @@ void client(void) {
         squat((unsigned)argument(0, 0));
         return;
     }
+    if (mode_is("ahead")) {
+        stand_ahead((unsigned)argument(0, 0));
+        return;
+    }
     int fds[64], count = mode_is("flood") ? 400 : 8;
     size_t right = 64u << 20; /* anything but the size its header asks for */
     for (int round = 0; round < count; round++) {
@@ -116,7 +116,7 @@ void client(void) {
         if (mode_is("garbage")) {
             char noise[3000];
             fill(noise, sizeof noise, (uint64_t)round);
-            tell(fd, noise, 1 + (size_t)round * 400, &one, 0);
+            send_with(fd, noise, 1 + (size_t)round * 400, &one, 0);
             continue;
         }
         if (mode_is("pipe")) {
@@ -135,7 +135,7 @@ void client(void) {
             n = 4u << (round % 5);
         for (size_t i = 0; i < n; i++)
             fds[i] = one;
-        tell(fd, &hello, sizeof hello, fds, n);
+        send_with(fd, &hello, sizeof hello, fds, n);
         close(one);
     }
     mark("knocked", 1);

@@ -9,42 +9,8 @@
 
 #define LINES 300
 
-static void give(int door, int fd) {
-    char byte = 'f';
-    struct iovec vector = {&byte, 1};
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control = {{0}};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
-                             .msg_controllen = sizeof control.space};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    CHECK(sendmsg(door, &message, 0) == 1);
-}
-
-static int take(int door) {
-    char byte;
-    struct iovec vector = {&byte, 1};
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
-                             .msg_controllen = sizeof control.space};
-    CHECK(recvmsg(door, &message, MSG_CMSG_CLOEXEC) == 1);
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    CHECK(header && header->cmsg_type == SCM_RIGHTS);
-    int fd;
-    memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return fd;
-}
-
 static void serve_taken(int door) {
-    int fd = take(door);
+    int fd = take_descriptor(door);
     echo_until_eof(fd);
     close(fd);
 }
@@ -79,7 +45,7 @@ void server(void) {
     int door[2];
     pid_t taker = start_taker(door);
     int fd = accepted(listen_here());
-    give(door[0], fd);
+    send_with(door[0], "f", 1, &fd, 1);
     if (!argument(0, 0))
         MUST(close(fd));
     join_child(taker);

@@ -27,6 +27,8 @@ static void with_syscall(int fd) {
         CHECK(memcmp(in, out, length) == 0);
         exchange(fd, 100, (uint64_t)i);
     }
+    for (long bad = 0; bad < 4096; bad += 1000)
+        outcome("clone3 of nowhere", syscall(SYS_clone3, bad, 64));
     int number = -1;
     outcome("FIONREAD", syscall(SYS_ioctl, fd, FIONREAD, &number));
     CHECK(number == 0);

@@ -29,6 +29,19 @@ static uint64_t expected(void) {
     return sum;
 }
 
+/* The real connection's port here, and whether this one is another: the end of a relay. For a test to look at. */
+static void note_relay(int fd, bool real) {
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    MUST(getsockname(fd, (struct sockaddr *)&name, &size));
+    CHECK(name.ss_family == AF_INET || name.ss_family == AF_INET6);
+    uint64_t port = ntohs(((struct sockaddr_in *)&name)->sin_port);
+    if (real)
+        mark("real", port);
+    else
+        mark("relayed", port != await_mark("real"));
+}
+
 /* The stranger: reads the rest, to the end if there is one, and answers. */
 static void take(int in, int out) {
     uint64_t sum = SUM_START;
@@ -46,10 +59,7 @@ static void take(int in, int out) {
         CHECK(read(in, some, 1) == 0);
     if (argument(0, 0) < 2)
         CHECK(write(out, &sum, sizeof sum) == sizeof sum);
-    struct sockaddr_storage name;
-    socklen_t size = sizeof name;
-    MUST(getsockname(in, (struct sockaddr *)&name, &size));
-    CHECK(name.ss_family == AF_INET || name.ss_family == AF_INET6);
+    note_relay(in, false);
 }
 
 void other_role(const char *role) {
@@ -59,17 +69,7 @@ void other_role(const char *role) {
         return;
     }
     CHECK(strcmp(role, "door") == 0);
-    char byte;
-    struct iovec vector = {&byte, 1};
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
-                             .msg_controllen = sizeof control.space};
-    CHECK(recvmsg(0, &message, 0) == 1);
-    int fd;
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    int fd = take_descriptor(0);
     take(fd, fd);
 }
 
@@ -80,24 +80,6 @@ static void become(const char *role) {
     arguments[1] = (char *)role;
     execv("/proc/self/exe", arguments);
     CHECK(!"exec");
-}
-
-static void pass(int fd, int door) {
-    char byte = 'f';
-    struct iovec vector = {&byte, 1};
-    union {
-        char space[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr aligned;
-    } control = {{0}};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
-                             .msg_controllen = CMSG_SPACE(sizeof(int))};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    CHECK(sendmsg(door, &message, 0) == 1);
-    CHECK(memcmp(CMSG_DATA(header), &fd, sizeof fd) == 0); /* what is the program's stays as it was */
 }
 
 static void read_stream(int fd) {
@@ -115,6 +97,7 @@ static void read_stream(int fd) {
         CHECK(getc(f) == EOF);
     if (argument(0, 0) < 2)
         CHECK(fwrite(&sum, sizeof sum, 1, f) == 1);
+    note_relay(fd, false);
     CHECK(fclose(f) == 0 || argument(0, 0) == 2);
 }
 
@@ -135,10 +118,11 @@ void helper(int fd) {
         }
     }
     await_mark("sent");
+    note_relay(fd, true);
     char head[HEAD];
     read_exact(fd, head, sizeof head);
     if (mode_is("pass")) {
-        pass(fd, door[0]);
+        send_with(door[0], "f", 1, &fd, 1);
     } else if (mode_is("exec")) {
         MUST(dup2(fd, 1));
         MUST(dup2(fd, 0));

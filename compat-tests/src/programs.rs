@@ -29,13 +29,18 @@ pub fn target_dir() -> PathBuf {
 pub fn c(name: &str) -> PathBuf {
     match name {
         "exec_live" => drop(build("static_cat", "static_cat", Form::Static)),
-        "uring" | "kernel_aio" => drop(build("standin", "libstandin.so", Form::Library)),
+        "uring" | "kernel_aio" => drop(library("standin")),
         _ => {}
     }
     build(name, name, Form::Program)
 }
 
-/// The same, linked statically: no preload reaches it.
+/// The library of `programs/NAME.c`.
+pub fn library(name: &str) -> PathBuf {
+    build(name, &format!("lib{name}.so"), Form::Library)
+}
+
+/// The program linked statically: no preload reaches it.
 pub fn c_static(name: &str) -> PathBuf {
     build(name, &format!("{name}_static"), Form::Static)
 }

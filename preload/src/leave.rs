@@ -10,9 +10,10 @@
 //! there is something in the ring, the connection stays live for the calls that see it, and they read that rest,
 //! or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it.
 
+mod back;
+
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::{Cursor, Pos};
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
@@ -20,9 +21,8 @@ use dpfd::sys::{raw, tcp};
 
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
-use crate::ops::{option, took};
-use crate::walk::Walk;
-use crate::{hooks, relay, rx, state, tx};
+use crate::ops::option;
+use crate::{relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,10 @@ pub enum Left {
     Nothing,
     /// Something: its sender puts it on TCP when it looks.
     Rest,
-    /// Something that its sender cannot put there.
+    /// Not known: this is a signal handler inside a call of its own thread on the same connection.
+    Inside,
+    /// Something that its sender cannot put there; or what this side sent is not there yet, and a stranger's bytes
+    /// would pass it.
     Stranded,
 }
 
@@ -62,7 +65,9 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     if left == Left::Nothing || (left == Left::Rest && taken_back()) {
         return fd;
     }
-    relay::start(family, fd, i).unwrap_or_else(|| {
+    // A relay would wait for the lock of a call that may never go on.
+    let end = if left == Left::Inside { None } else { relay::start(family, fd, i) };
+    end.unwrap_or_else(|| {
         tx::reset(fd, family.conn(i), why);
         fd
     })
@@ -81,7 +86,7 @@ pub fn leave(fd: i32, why: Reason) -> Left {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
     let c = family.conn(i);
     match c.stage() {
-        Stage::Candidate | Stage::Offered => option::plain(c, why),
+        Stage::Candidate | Stage::Offered => option::plain(fd, c, why),
         _ => {}
     }
     if c.stage() == Stage::Offered {
@@ -118,6 +123,15 @@ pub fn leave(fd: i32, why: Reason) -> Left {
     Left::Nothing
 }
 
+/// The same where glibc is about to write by itself: behind everything that was sent before.
+pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
+    leave(fd, why);
+    match (state::family(), fdtable::conn(fd)) {
+        (Some(family), Some(i)) => tx::behind::wait(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
+        _ => Ok(()),
+    }
+}
+
 /// Plain TCP for every call, unless something is still to be read, or put there, before that.
 fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     let again = c.has(Conn::TX_TCP);
@@ -128,23 +142,25 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     let inward = channel::receiving(c);
     inward.word.leave_raw();
     // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
-    // back itself.
-    c.rx_lock.lock(state::me(), family);
-    let rest = rx::unread(fd, c, &inward);
-    c.rx_lock.unlock();
-    c.tx_lock.lock(state::me(), family);
-    let out = channel::sending(c);
-    // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
-    if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
-        tx::announce(c, fd, &out);
+    // back itself. Where nobody can look, as if there were something.
+    let rest = rx::locked(family, fd, c, || rx::unread(fd, c, &inward)).unwrap_or(true);
+    let cleared = tx::under_lock(family, fd, c, || {
+        let out = channel::sending(c);
+        // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
+        if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
+            tx::announce(c, fd, &out);
+        }
+        clear(fd, c, &out);
+    });
+    if cleared.is_none() {
+        // The send that we are inside of goes on in the ring; the next one hands back.
+        c.set(Conn::TX_TCP);
     }
-    clear(fd, c, &out);
-    c.tx_lock.unlock();
-    c.rx_lock.lock(state::me(), family);
-    rx::drain_for_close(fd, c, &inward);
-    let rest = rx::unread(fd, c, &inward);
-    let bells = bells_left(c, &inward);
-    c.rx_lock.unlock();
+    let left = rx::locked(family, fd, c, || {
+        rx::drain_for_close(fd, c, &inward);
+        (rx::unread(fd, c, &inward), bells_left(c, &inward))
+    });
+    let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
     // What the program asked of TCP holds again.
     let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     if c.has(Conn::CORK) {
@@ -154,6 +170,8 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
+        // Whoever has the other end sees this one, and waits until it is clear.
+        _ if c.has(Conn::PUSHED) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.
         true if !rest => Left::Stranded,
@@ -174,11 +192,11 @@ fn bells_left(c: &Conn, inward: &End) -> bool {
 /// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
 /// sender's lock. After a FIN nothing can: then it stays where it is.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
+    if !c.has(Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
         let at = stream::freeze(&out.rx.cursor);
         // Data is data again from here on: told before the first of it is there.
         out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
-        take_back(fd, c, out, at);
+        back::take_back(fd, c, out, at);
         c.back.fetch_add(1, Ordering::Relaxed);
     }
     c.set(Conn::TX_TCP);
@@ -187,78 +205,9 @@ pub fn clear(fd: i32, c: &Conn, out: &End) {
 /// The same right after a hand-back: nothing was put on TCP since, so the rest of the ring still comes before it.
 pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
     if !c.has(Conn::TX_TCP | Conn::SHUT_WR) {
-        take_back(fd, c, out, stream::freeze(&out.rx.cursor));
+        back::take_back(fd, c, out, stream::freeze(&out.rx.cursor));
     }
     c.set(Conn::TX_TCP);
-}
-
-/// What was in the ring, on its way to TCP.
-struct Back<'a> {
-    out: &'a End,
-    at: Cursor,
-    end: Pos,
-    buf: [u8; 4096],
-    /// What of `buf` is still to be sent.
-    rest: core::ops::Range<usize>,
-}
-
-impl Back<'_> {
-    /// Goes on, and waits `patience` ms at a time for room. EAGAIN: there was none.
-    fn go(&mut self, fd: i32, patience: i32) -> Result<(), i32> {
-        loop {
-            while !self.rest.is_empty() {
-                let left = &self.buf[self.rest.clone()];
-                // SAFETY: the buffer.
-                match unsafe {
-                    raw::send(fd, left.as_ptr(), left.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-                } {
-                    Ok(n) => self.rest.start += n,
-                    Err(libc::EINTR) => {}
-                    Err(libc::EAGAIN) => {
-                        let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-                        // SAFETY: one entry.
-                        if took(unsafe { hooks::poll::real()(&mut p, 1, patience) } as isize) == Ok(0) {
-                            return Err(libc::EAGAIN);
-                        }
-                    }
-                    Err(e) => return Err(e),
-                }
-            }
-            if self.at.pos == self.end {
-                return Ok(());
-            }
-            let mut w = Walk::one(self.buf.as_mut_ptr(), self.buf.len());
-            match stream::retrieve(&self.out.ring, &mut self.at, &mut w) {
-                Ok(n) if n > 0 => self.rest = 0..n,
-                _ => return Err(libc::ECONNRESET),
-            }
-        }
-    }
-}
-
-/// How long a call waits for room on TCP before it leaves that to a process of its own, ms.
-const MOMENT: i32 = 5;
-/// How long it waits if there can be none, ms.
-const PATIENCE: i32 = 5000;
-
-/// The program's send returned long ago, and its call now may be any, so it does not wait for room: the peer may be
-/// leaving as well, and read nothing until it has. Under the sender's lock.
-fn take_back(fd: i32, c: &Conn, out: &End, at: Cursor) {
-    let mut back = Back { out, at, end: c.tail().pos, buf: [0; 4096], rest: 0..0 };
-    let mut result = back.go(fd, MOMENT);
-    if let (Err(libc::EAGAIN), Some(family)) = (result, state::family()) {
-        if relay::push(family, fd, c, |fd| back.go(fd, -1)) {
-            return;
-        }
-        result = back.go(fd, PATIENCE);
-    }
-    match result {
-        Ok(()) => {}
-        // The stranger must not take a part for the whole.
-        Err(libc::EAGAIN) => tx::reset(fd, c, Reason::PeerLeft),
-        // W13: the program's next call gets it. What the peer sent before may still be read.
-        Err(e) => c.error.store(e as u32, Ordering::Relaxed),
-    }
 }
 
 /// The peer left: follows it. Under the sender's lock.
@@ -274,10 +223,7 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
     if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw() {
         // A signal handler inside our own send leaves that to the send's end.
-        if c.tx_lock.lock(state::me(), family) != Held::Mine {
-            follow(fd, c, &channel::sending(c));
-            c.tx_lock.unlock();
-        }
+        tx::under_lock(family, fd, c, || follow(fd, c, &channel::sending(c)));
     }
 }
 

@@ -13,6 +13,7 @@ mod epoll;
 mod fdtable;
 mod hooks;
 mod intro;
+mod kept;
 mod leave;
 mod life;
 mod ops;

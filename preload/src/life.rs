@@ -4,12 +4,12 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Held, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, door, epoll, leave, relay, rx, state};
+use crate::{channel, client, door, epoll, leave, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -102,17 +102,7 @@ fn farewell(family: Family, fd: i32, c: &Conn) {
 
 fn last_words(fd: i32, c: &Conn, edge: &End) {
     if rx::unread(fd, c, edge) {
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        let args = [
-            fd as usize,
-            libc::SOL_SOCKET as usize,
-            libc::SO_LINGER as usize,
-            &linger as *const _ as usize,
-            size_of::<libc::linger>(),
-            0,
-        ];
-        // SAFETY: a plain option; the struct outlives the call.
-        let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
+        raw::reset_at_close(fd);
     } else {
         rx::drain_for_close(fd, c, edge);
     }
@@ -185,12 +175,7 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// nothing to share.
 pub fn prepare_fork() -> Option<u32> {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
-    // SAFETY: no arguments, no failure.
-    let uid = unsafe { libc::geteuid() };
-    // Until the child says who it is, the entry is ours: alive while we are.
-    let Some(n) = (0..MEMBERS as u32)
-        .find(|&n| n != me && family.member(n as usize).reserve(raw::getpid(), uid, state::program()))
-    else {
+    let Some(n) = reserve(family, state::program()) else {
         // Nobody could tell when the child is through with them.
         fdtable::each(|fd, e| {
             if let Entry::Conn(i) = e {
@@ -200,14 +185,26 @@ pub fn prepare_fork() -> Option<u32> {
         });
         return None;
     };
-    let bit = 1u64 << n;
     for c in held(family, me) {
-        c.holders.fetch_or(bit, Ordering::AcqRel);
-        if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
-            s.shared.store(1, Ordering::Relaxed);
-        }
+        hold(c, n);
     }
     Some(n)
+}
+
+/// A place among the members for a process that is about to be started. Until it says who it is, it counts as alive
+/// while this one is.
+pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
+    // SAFETY: no arguments, no failure.
+    let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
+    (0..MEMBERS as u32).find(|&n| family.member(n as usize).reserve(pid, uid, name))
+}
+
+/// Member `n` has connection `c`, too.
+pub fn hold(c: &Conn, n: u32) {
+    c.holders.fetch_or(1 << n, Ordering::AcqRel);
+    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+        s.shared.store(1, Ordering::Relaxed);
+    }
 }
 
 /// There is no child after all.
@@ -254,12 +251,10 @@ pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
         return;
     }
     // In a handler inside a send of this thread the next send hands back: the flag is set.
-    if c.tx_lock.lock(state::me(), family) == Held::Mine {
-        return;
-    }
-    let tx = channel::sending(c);
-    if in_ring(tx.tx.epoch()) {
-        crate::tx::hand_back(fd, c, &tx);
-    }
-    c.tx_lock.unlock();
+    tx::under_lock(family, fd, c, || {
+        let out = channel::sending(c);
+        if in_ring(out.tx.epoch()) {
+            tx::hand_back(fd, c, &out);
+        }
+    });
 }

@@ -14,24 +14,31 @@
 //! session, and ends when both directions have. The stranger's end is kept here, out of the program's way, for
 //! further copies of the same connection, as long as the program has the connection itself.
 
+mod pair;
 mod run;
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use dpfd::family::{Conn, Family, CONNS, MEMBERS};
-use dpfd::sys::{raw, tcp};
+use dpfd::family::{Conn, Family, CONNS};
+use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, life, state};
+use crate::{life, state};
 
-/// The stranger's end by connection, plus one; 0 none.
+/// The stranger's end by connection, plus one; 0 none. Null as long as there was no relay.
 static ENDS: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Reserves the table.
-pub fn prepare() -> bool {
-    let Some(p) = state::reserve(CONNS * size_of::<AtomicI32>()) else { return false };
-    ENDS.store(p, Ordering::Release);
-    true
+/// The table of [`ENDS`] is there from now on, unless there is no memory for it.
+fn prepare() {
+    let bytes = CONNS * size_of::<AtomicI32>();
+    if !ENDS.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    let Some(p) = state::reserve(bytes) else { return };
+    if ENDS.compare_exchange(core::ptr::null_mut(), p, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: just mapped; another thread was faster, and nobody has seen this one.
+        let _ = unsafe { raw::call(libc::SYS_munmap, [p as usize, bytes, 0, 0, 0, 0]) };
+    }
 }
 
 fn kept(i: u32) -> Option<&'static AtomicI32> {
@@ -57,8 +64,14 @@ pub fn forget(i: u32) {
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
 pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
     let c = family.conn(i);
-    let (ours, theirs) = pair(fd, c)?;
-    let started = split(family, c, |n| run::relay(family, fd, i, theirs, n));
+    let (ours, theirs) = pair::pair(fd, c)?;
+    let started = reserve(family, c).is_some_and(|n| {
+        let started = split(family, n, || run::relay(family, fd, i, theirs, n));
+        if !started {
+            release(family, c, n);
+        }
+        started
+    });
     raw::close(theirs);
     if !started {
         raw::close(ours);
@@ -66,9 +79,12 @@ pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
     }
     let ours = state::high_fd(ours)?;
     // A child of vfork shares the table with a parent that does not have this descriptor.
-    if let (Some(k), false) = (kept(i), state::is_borrowed_memory()) {
-        fdtable::mark_internal(ours);
-        k.store(ours + 1, Ordering::Release);
+    if !state::is_borrowed_memory() {
+        prepare();
+        if let Some(k) = kept(i) {
+            fdtable::mark_internal(ours);
+            k.store(ours + 1, Ordering::Release);
+        }
     }
     Some(ours)
 }
@@ -85,153 +101,74 @@ pub fn put_at(end: i32, fd: i32) {
     raw::close(copy as i32);
 }
 
-/// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
-fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
-    let (mut local, mut peer) = (Name::of(fd, libc::SYS_getsockname)?, Name::of(fd, libc::SYS_getpeername)?);
-    local.any_port();
-    peer.any_port();
-    let socket = || raw::socket(local.family(), libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0).ok();
-    let listener = socket()?;
-    let far = socket();
-    let near = far.and_then(|far| {
-        local.bind(listener).then_some(())?;
-        raw::listen(listener, 8).ok()?;
-        peer.bind(far);
-        let at = Name::of(listener, libc::SYS_getsockname)?;
-        // SAFETY: the name outlives the call. Both ends are ours, so it does not wait.
-        unsafe { raw::connect(far, at.ptr(), at.len) }.ok()?;
-        // Somebody else may have come in between.
-        (0..16).find_map(|_| {
-            let near = raw::accept(listener, libc::SOCK_CLOEXEC).ok()?;
-            if tcp::peer(near) == tcp::local(far) {
-                return Some(near);
-            }
-            raw::close(near);
-            None
-        })
-    });
-    raw::close(listener);
-    match (near, far) {
-        (Some(near), Some(far)) => {
-            like(near, fd, c);
-            let _ = raw::setsockopt_int(far, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-            Some((near, far))
-        }
-        (_, far) => {
-            far.into_iter().for_each(raw::close);
-            None
-        }
-    }
-}
-
-/// Gives `to` what the program had set on `from`.
-fn like(to: i32, from: i32, c: &Conn) {
-    if raw::is_nonblocking(from) {
-        let flags = raw::fcntl(to, libc::F_GETFL, 0).unwrap_or(0);
-        let _ = raw::fcntl(to, libc::F_SETFL, flags | libc::O_NONBLOCK as usize);
-    }
-    let _ = raw::setsockopt_int(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
-    for name in [libc::SO_KEEPALIVE, libc::SO_LINGER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let mut value = [0u64; 4];
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        let (p, n) = (value.as_mut_ptr() as usize, &raw mut len as usize);
-        let args = [from as usize, libc::SOL_SOCKET as usize, name as usize, p, n, 0];
-        // SAFETY: the buffer is as long as `len` says.
-        if unsafe { raw::call(libc::SYS_getsockopt, args) }.is_ok() {
-            let args = [to as usize, libc::SOL_SOCKET as usize, name as usize, p, len as usize, 0];
-            // SAFETY: as much as the kernel wrote.
-            let _ = unsafe { raw::call(libc::SYS_setsockopt, args) };
-        }
-    }
-}
-
-/// A socket's name as the kernel writes it, scope and all.
-struct Name {
-    bytes: [u64; 16],
-    len: u32,
-}
-
-impl Name {
-    fn of(fd: i32, call: libc::c_long) -> Option<Name> {
-        let mut n = Name { bytes: [0; 16], len: 128 };
-        let args = [fd as usize, n.bytes.as_mut_ptr() as usize, &raw mut n.len as usize, 0, 0, 0];
-        // SAFETY: the buffer is as long as `len` says.
-        unsafe { raw::call(call, args) }.ok()?;
-        matches!(n.family(), libc::AF_INET | libc::AF_INET6).then_some(n)
-    }
-
-    fn ptr(&self) -> *const libc::sockaddr {
-        self.bytes.as_ptr().cast()
-    }
-
-    fn family(&self) -> i32 {
-        // SAFETY: every address begins with its family.
-        i32::from(unsafe { (*self.ptr()).sa_family })
-    }
-
-    /// Both families keep the port in the same place.
-    fn any_port(&mut self) {
-        // SAFETY: 128 bytes, longer than either address.
-        unsafe { (*self.bytes.as_mut_ptr().cast::<libc::sockaddr_in>()).sin_port = 0 };
-    }
-
-    fn bind(&self, fd: i32) -> bool {
-        // SAFETY: the name outlives the call.
-        unsafe { raw::bind(fd, self.ptr(), self.len) }.is_ok()
-    }
-}
-
 /// Starts a process that puts on TCP what this one cannot wait for; until it has, the connection is
 /// [`Conn::PUSHED`]. `push` is given the descriptor, and the error it returns is for the program's next call. Under
 /// the sender's lock.
 pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<(), i32>) -> bool {
-    let Some(i) = fdtable::conn(fd) else { return false };
+    let (Some(i), Some(n)) = (fdtable::conn(fd), reserve(family, c)) else { return false };
+    // Who it is comes before that there is one: whoever finds it dead resets the connection. So on the way back, too.
+    c.pusher.store(n, Ordering::Release);
     c.set(Conn::PUSHED);
-    let started = split(family, c, |n| {
-        c.pusher.store(n, Ordering::Release);
-        run::push(family, fd, i, n, push)
-    });
+    let started = split(family, n, || run::push(family, fd, i, n, push));
     if !started {
         c.clear(Conn::PUSHED);
+        release(family, c, n);
     }
     started
 }
 
-/// Starts a process, a member of the family that has connection `c`. Its parent is gone at once, so nobody here has
-/// a child to wait for, and the program is sent no SIGCHLD.
-fn split(family: Family, c: &Conn, child: impl FnOnce(u32)) -> bool {
-    // SAFETY: no arguments, no failure.
-    let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    let member = |n: u32| family.member(n as usize);
-    let Some(n) = (0..MEMBERS as u32).find(|&n| member(n).reserve(pid, uid, b"dp-relay")) else {
-        return false;
-    };
-    c.holders.fetch_or(1 << n, Ordering::AcqRel);
-    if let Some(s) = channel::slot(c) {
-        s.shared.store(1, Ordering::Relaxed);
-    }
+/// A place among the members for a process that has connection `c`.
+fn reserve(family: Family, c: &Conn) -> Option<u32> {
+    let n = life::reserve(family, b"dp-relay")?;
+    life::hold(c, n);
+    Some(n)
+}
+
+/// There is no such process after all.
+fn release(family: Family, c: &Conn, n: u32) {
+    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    family.member(n as usize).clear();
+}
+
+/// How often it is looked whether a process that was started is there, and for how long a look waits, ns.
+const LOOKS: u32 = 1000;
+const LOOK: u32 = 50_000;
+
+/// Starts a process, member `n` of the family. Its parent is gone at once, so nobody here has a child to wait for, and
+/// the program is sent no SIGCHLD. Signals are blocked meanwhile: a handler of the program's must not run in a copy of
+/// it. The child lets them in when the handlers are no longer its own ([`run`]).
+fn split(family: Family, n: u32, child: impl FnOnce()) -> bool {
+    let blocked = raw::block_signals();
+    let started = split_unheard(family, n, child);
+    raw::set_blocked_signals(blocked);
+    started
+}
+
+fn split_unheard(family: Family, n: u32, child: impl FnOnce()) -> bool {
+    let member = family.member(n as usize);
+    let program = member.pid();
     match clone() {
-        Ok(0) => {
-            let second = clone();
-            if second == Ok(0) {
-                child(n);
+        Ok(0) => match clone() {
+            Ok(0) => {
+                child();
+                run::exit(false)
             }
-            run::exit(second.is_err());
-        }
+            Ok(_) => {
+                // The program may end as soon as this process has: its child must count by itself by then.
+                (0..LOOKS).take_while(|_| member.pid() == program).for_each(|_| raw::nap(LOOK));
+                run::exit(false)
+            }
+            Err(_) => run::exit(true),
+        },
         Ok(first) => {
             let mut status = 0i32;
             let args = [first, &raw mut status as usize, libc::__WCLONE as usize, 0, 0, 0];
             // SAFETY: the status outlives the call.
             while unsafe { raw::call(libc::SYS_wait4, args) } == Err(libc::EINTR) {}
-            if status == 0 {
-                return true;
-            }
+            status == 0
         }
-        Err(_) => {}
+        Err(_) => false,
     }
-    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
-    member(n).clear();
-    false
 }
 
 /// A fork that runs nobody's handlers, and whose end raises no signal.

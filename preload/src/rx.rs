@@ -27,7 +27,7 @@ use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{ended, settle, Settled};
 use spin::look_a_while;
-pub use spin::{may_spin, spin_until};
+pub use spin::{may_spin, spin_and_learn, spin_budget, spin_until};
 use step::{step, GOING_ON};
 
 /// What one step brought.

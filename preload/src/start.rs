@@ -49,7 +49,7 @@ fn prepare() {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }
     state::CPUS.store(dpfd::sys::process::cpus() as u32, Ordering::Relaxed);
-    if !state::prepare_self() || !fdtable::prepare() || !crate::relay::prepare() {
+    if !state::prepare_self() || !fdtable::prepare() {
         return;
     }
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.

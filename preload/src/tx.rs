@@ -5,6 +5,8 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
+pub mod behind;
+
 use core::sync::atomic::{fence, Ordering};
 
 use dpfd::edge::bell::Owed;
@@ -151,7 +153,7 @@ pub fn send(
     let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
     loop {
         if c.has(Conn::PUSHED) {
-            if let Err(e) = pushed_out(family, fd, c, blocking) {
+            if let Err(e) = behind::wait(family, fd, c, blocking) {
                 return begun(sum, e);
             }
         }
@@ -197,7 +199,7 @@ pub fn by_kernel(
     }
     loop {
         if c.has(Conn::PUSHED) {
-            pushed_out(family, fd, c, true)?;
+            behind::wait(family, fd, c, !raw::is_nonblocking(fd))?;
         }
         enter(family, fd, c)?;
         match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
@@ -212,27 +214,13 @@ pub fn by_kernel(
     }
 }
 
-/// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait.
-#[cold]
-fn pushed_out(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
-    while c.has(Conn::PUSHED) {
-        if !family.member(c.pusher.load(Ordering::Acquire) as usize).alive() && c.has(Conn::PUSHED) {
-            reset(fd, c, Reason::PeerLeft);
-            c.clear(Conn::PUSHED);
-            return Err(libc::ECONNRESET);
-        }
-        if !blocking {
-            return Err(libc::EAGAIN);
-        }
-        raw::nap(NAP);
-        let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one entry.
-        crate::ops::took(unsafe { crate::hooks::poll::real()(&mut p, 1, 100) } as isize)?;
-    }
-    match c.error.swap(0, Ordering::Relaxed) {
-        0 => Ok(()),
-        e => Err(e as i32),
-    }
+/// Does `f` under the sender's lock. `None`: this is a signal handler inside a send of its own thread, which is half
+/// done. Nothing was done then, and the caller must not wait for it.
+pub fn under_lock<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
+    enter(family, fd, c).ok()?;
+    let result = f();
+    c.tx_lock.unlock();
+    Some(result)
 }
 
 /// Takes the sender's lock.

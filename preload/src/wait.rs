@@ -49,18 +49,19 @@ pub fn poll(
     }
     let start = if timeout > 0 { state::now() } else { 0 };
     let mut spun = quiet;
-    // What the kernel may have to say at once must not wait for a look.
+    // What the kernel may have to say at once must not wait for a look. The call that sleeps asks it anyway.
     let mut ask = fds.iter().any(|p| p.fd >= 0 && (p.events & !IN != 0 || live(family, p).is_none()));
     loop {
-        if timeout == 0 || core::mem::take(&mut ask) || any_news(family, fds) {
+        let look = if spun || timeout == 0 { 0 } else { budget(family, fds) };
+        if timeout == 0 || (look > 0 && core::mem::take(&mut ask)) || any_news(family, fds) {
             let n = pass(family, fds, 0, &kernel)?;
             if n > 0 || timeout == 0 {
                 return Ok(n);
             }
         }
-        if !spun && worthwhile(family, fds) {
+        if look > 0 {
             spun = true;
-            if spin(family, fds) {
+            if spin(family, fds, look) {
                 continue;
             }
         }
@@ -190,32 +191,30 @@ fn asleep(
     result
 }
 
-fn worthwhile(family: Family, fds: &[pollfd]) -> bool {
-    fds.iter().take(64).any(|p| {
+/// How long a look may take, ns; the first channel's own record says what pays. 0: none would.
+fn budget(family: Family, fds: &[pollfd]) -> u32 {
+    let worthwhile = fds.iter().take(64).any(|p| {
         live(family, p).is_some_and(|c| {
             p.events & IN != 0 && c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
         })
-    })
+    });
+    let first = || fds.iter().find_map(|p| live(family, p));
+    if worthwhile {
+        first().map_or(0, rx::spin_budget)
+    } else {
+        0
+    }
 }
 
-/// Looks for a while; the first channel's own record says how long that pays.
-fn spin(family: Family, fds: &[pollfd]) -> bool {
-    let Some(c) = fds.iter().find_map(|p| live(family, p)) else { return false };
-    let longest = state::SPIN.load(Ordering::Relaxed);
-    let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
-    if budget == 0 {
-        c.rx_spin.store(longest / 16, Ordering::Relaxed);
-        return false;
-    }
+/// Looks for a while.
+fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
+    let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
     for c in fds.iter().filter_map(|p| live(family, p)) {
         if c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::ARMED) {
             channel::receiving(c).word.heat();
         }
     }
-    let hit = rx::spin_until(budget, || {
+    rx::spin_and_learn(first, budget, || {
         fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
-    });
-    let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
-    c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
-    hit
+    })
 }

@@ -43,6 +43,7 @@ same_everywhere! {
     sigio_by_ioctl => Pair::c("sigio").arg("ioctl");
     sigio_from_the_beginning => Pair::c("sigio").arg("before");
     sigio_with_a_signal_of_ones_own => Pair::c("sigio").arg("queued");
+    sigio_asked_for_inside_a_send => Pair::c("inside");
     sigio_taken_back => Pair::c("sigio").arg("off");
     lio_listio => Pair::c("kernel_aio").arg("list");
 }

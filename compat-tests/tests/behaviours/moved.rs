@@ -76,3 +76,57 @@ fn a_child_that_serves_one_connection_needs_no_listener() {
 fn a_program_that_starts_others_keeps_what_they_do_not_inherit() {
     stays_moved(&Pair::c("inherit").arg("system").arg("1").arg("1"));
 }
+
+/// What a program says by a mark, in a run with the shim on both sides; and whether one of its processes had a
+/// `dp-relay` meanwhile.
+fn told(pair: &Pair, mark: &str) -> (u64, bool) {
+    let running = pair.start(&Combo::shimmed());
+    let file = running.folder.file(&format!("port.{mark}"));
+    let both = [running.server.pid(), running.client.pid()].map(|pid| pid.to_string());
+    let (mut relayed, mut families) = (false, Vec::new());
+    tools::await_that(mark, Duration::from_secs(20), || {
+        families.extend(both.iter().flat_map(|pid| families_of(pid)));
+        relayed |= relays().iter().any(|pid| families_of(pid).iter().any(|one| families.contains(one)));
+        file.exists() && (relayed || !mark.starts_with("sent"))
+    });
+    let said = fs::read_to_string(&file).expect("the mark").trim().parse().expect("a number");
+    for side in running.finish() {
+        assert!(side.ok(), "{}", side.text());
+    }
+    (said, relayed)
+}
+
+/// The memory of the family of a process, by its inode.
+fn families_of(pid: &str) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let ours = maps.lines().filter(|line| line.contains("/memfd:dp-family"));
+    ours.filter_map(|line| line.split_whitespace().nth(4).map(str::to_string)).collect()
+}
+
+fn relays() -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let numbers = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    numbers.filter(|pid| name(pid).trim() == "dp-relay").collect()
+}
+
+/// The tests of connections that are given away would show nothing if nothing were left in the ring.
+#[test]
+fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
+    if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_some() {
+        return;
+    }
+    for mode in ["pass", "exec", "number", "vfork", "spawn", "stdio"] {
+        assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed").0, 1, "stranded {mode}");
+    }
+    for (program, mode, mark) in [
+        ("slow_taker", "more", "sent"),
+        ("slow_taker", "close", "sent"),
+        ("full_giver", "stdio", "sent"),
+        ("full_giver", "dprintf", "sent"),
+        ("full_giver", "spawn", "sent"),
+        ("push_again", "threads", "sent-2"),
+    ] {
+        assert_eq!(told(&Pair::c(program).arg(mode), mark), (1, true), "{program} {mode}");
+    }
+}

@@ -42,6 +42,15 @@ same_everywhere! {
     given_away_and_not_read_for_long => Pair::c("slow_taker").arg("more");
     given_away_and_shut_down_meanwhile => Pair::c("slow_taker").arg("shut");
     given_away_and_closed_meanwhile => Pair::c("slow_taker").arg("close");
+    given_away_and_spliced_to_meanwhile => Pair::c("slow_taker").arg("splice");
+    given_away_and_sent_to_with_a_timeout => Pair::c("slow_taker").arg("timeout");
+    given_away_and_sent_to_among_signals => Pair::c("slow_taker").arg("restart");
+    given_away_and_followed_by_many_threads => Pair::c("push_again").arg("threads");
+    given_away_and_sent_to_by_many_edges => Pair::c("push_again").arg("edges");
+    given_to_stdio_with_much_unsent => Pair::c("full_giver").arg("stdio");
+    given_to_dprintf_with_much_unsent => Pair::c("full_giver").arg("dprintf");
+    given_to_a_child_with_much_unsent => Pair::c("full_giver").arg("spawn");
+    given_to_stdio_among_signals => Pair::c("full_giver").arg("signals");
     inherited_by_system => Pair::c("inherit").arg("system");
     inherited_by_popen => Pair::c("inherit").arg("popen");
     inherited_by_posix_spawn => Pair::c("inherit").arg("spawn");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_that, TempDir};
+use compat_tests::tools::{await_that, free_port, TempDir};
 use compat_tests::{programs, Combo, Job};
 
 use crate::product;
@@ -19,11 +19,14 @@ struct Crowd {
 
 impl Crowd {
     fn new(mode: &str) -> Self {
-        let folder = TempDir::new();
+        Self::on(TempDir::new(), 0, mode)
+    }
+
+    fn on(folder: TempDir, port: u16, mode: &str) -> Self {
         let crowd = programs::c("crowd");
         // It outlives all rounds of a long run; the test ends it.
-        let alarm = [("COMPAT_ALARM", "3600".to_string())];
-        let server = product::start(&Combo::shimmed(), &crowd, "server", folder.path(), &[mode], &alarm);
+        let settings = [("COMPAT_ALARM", "3600".to_string()), ("COMPAT_PORT", port.to_string())];
+        let server = product::start(&Combo::shimmed(), &crowd, "server", folder.path(), &[mode], &settings);
         await_that("the server listens", Duration::from_secs(10), || folder.file("port").exists());
         Self { server, folder, clients: 0 }
     }
@@ -158,6 +161,29 @@ fn strangers_at_the_door_do_no_harm() {
         }
         if crowd.server.ended().is_some() {
             break;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As a child of an earlier server's does, that still has its door.
+#[test]
+fn a_server_is_found_whose_door_has_not_the_first_name() {
+    let _turn = product::alone();
+    let mut wrong = Vec::new();
+    for gone in [false, true] {
+        let (folder, port) = (TempDir::new(), free_port());
+        let arguments = ["ahead", &port.to_string()];
+        let knock = programs::c("knock");
+        let ahead = product::start(&Combo::native(), &knock, "client", folder.path(), &arguments, &[]);
+        let squatting = folder.file("port.squatting");
+        await_that("the door's first name is taken", Duration::from_secs(10), || squatting.exists());
+        let mut crowd = Crowd::on(folder, port, "threads");
+        if gone {
+            drop(ahead);
+            crowd.check(&mut wrong, "free again", true);
+        } else {
+            crowd.check(&mut wrong, "taken by somebody who lets nobody in", true);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -170,6 +170,7 @@ impl Conn {
             &self.drained,
             &self.reason,
             &self.error,
+            &self.pusher,
         ] {
             a.store(0, Ordering::Relaxed);
         }

@@ -136,7 +136,18 @@ pub fn getsockopt_int(fd: i32, level: i32, name: i32) -> Result<i32, i32> {
 
 /// Sets an int socket option.
 pub fn setsockopt_int(fd: i32, level: i32, name: i32, value: i32) -> Res {
-    sys!(SYS_setsockopt, fd, level, name, &value as *const i32, size_of::<i32>())
+    setsockopt(fd, level, name, &value, size_of::<i32>())
+}
+
+/// setsockopt(2) with the first `len` bytes of a plain value.
+pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T, len: usize) -> Res {
+    sys!(SYS_setsockopt, fd, level, name, value as *const T, len.min(size_of::<T>()))
+}
+
+/// From here on the close of this socket is a reset.
+pub fn reset_at_close(fd: i32) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let _ = setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
 }
 
 /// fcntl(2) with a plain argument.
@@ -250,6 +261,25 @@ pub fn on_signal_stack_above(frame: u64) -> bool {
     let told = sys!(SYS_sigaltstack, 0usize, &mut stack as *mut libc::stack_t).is_ok();
     let start = stack.ss_sp as u64;
     told && stack.ss_flags & libc::SS_ONSTACK != 0 && !(start..start + stack.ss_size as u64).contains(&frame)
+}
+
+/// Blocks all signals of this thread, those too that libc keeps for itself; what was blocked before.
+pub fn block_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0u64);
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &all as *const u64, &mut before as *mut u64, 8usize);
+    before
+}
+
+/// Blocks exactly these signals from now on.
+pub fn set_blocked_signals(mask: u64) {
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask as *const u64, 0usize, 8usize);
+}
+
+/// What a signal does from now on: SIG_DFL or SIG_IGN. One that does not exist, or cannot be set, stays as it is.
+pub fn set_signal_action(signal: usize, action: usize) {
+    // The kernel's own form: handler, flags, restorer, mask.
+    let action = [action, 0, 0, 0];
+    let _ = sys!(SYS_rt_sigaction, signal, action.as_ptr(), 0usize, 8usize);
 }
 
 /// sched_yield(2).

@@ -151,25 +151,76 @@ impl Addr {
     }
 }
 
-fn name_of(fd: i32, call: libc::c_long) -> Option<Addr> {
-    let mut buf = [0u64; 16];
-    let mut len = size_of_val(&buf) as libc::socklen_t;
-    let args = [fd as usize, buf.as_mut_ptr() as usize, &mut len as *mut _ as usize, 0, 0, 0];
-    // SAFETY: the buffer is as long as `len` says.
-    unsafe {
-        raw::call(call, args).ok()?;
-        Addr::read(buf.as_ptr().cast(), (len as usize).min(size_of_val(&buf)))
+/// A socket's name as the kernel writes it, whatever belongs to it.
+pub struct Name {
+    bytes: [u64; 16],
+    len: u32,
+}
+
+impl Name {
+    fn of(fd: i32, call: libc::c_long) -> Option<Name> {
+        let mut n = Name { bytes: [0; 16], len: 128 };
+        let args = [fd as usize, n.bytes.as_mut_ptr() as usize, &raw mut n.len as usize, 0, 0, 0];
+        // SAFETY: the buffer is as long as `len` says.
+        unsafe { raw::call(call, args) }.ok()?;
+        n.len = n.len.min(128);
+        Some(n)
+    }
+
+    /// getsockname(2).
+    pub fn local(fd: i32) -> Option<Name> {
+        Name::of(fd, libc::SYS_getsockname)
+    }
+
+    /// getpeername(2).
+    pub fn peer(fd: i32) -> Option<Name> {
+        Name::of(fd, libc::SYS_getpeername)
+    }
+
+    fn ptr(&self) -> *const libc::sockaddr {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// As this crate keeps it; `None` for anything but AF_INET and AF_INET6.
+    pub fn addr(&self) -> Option<Addr> {
+        // SAFETY: `len` bytes were written there, and no more than there is room for.
+        unsafe { Addr::read(self.ptr(), self.len as usize) }
+    }
+
+    /// AF_INET and the like.
+    pub fn family(&self) -> i32 {
+        // SAFETY: every address begins with its family.
+        i32::from(unsafe { (*self.ptr()).sa_family })
+    }
+
+    /// The same address with port 0: both families of TCP keep it in the same place.
+    pub fn any_port(mut self) -> Name {
+        // SAFETY: 128 bytes, longer than either address.
+        unsafe { (*self.bytes.as_mut_ptr().cast::<libc::sockaddr_in>()).sin_port = 0 };
+        self
+    }
+
+    /// bind(2).
+    pub fn bind(&self, fd: i32) -> raw::Res {
+        // SAFETY: the name outlives the call.
+        unsafe { raw::bind(fd, self.ptr(), self.len) }
+    }
+
+    /// connect(2).
+    pub fn connect(&self, fd: i32) -> raw::Res {
+        // SAFETY: as above.
+        unsafe { raw::connect(fd, self.ptr(), self.len) }
     }
 }
 
 /// getsockname(2).
 pub fn local(fd: i32) -> Option<Addr> {
-    name_of(fd, libc::SYS_getsockname)
+    Name::local(fd)?.addr()
 }
 
 /// getpeername(2).
 pub fn peer(fd: i32) -> Option<Addr> {
-    name_of(fd, libc::SYS_getpeername)
+    Name::peer(fd)?.addr()
 }
 
 /// The connection's tuple as its client sees it.

@@ -9,24 +9,16 @@ use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took};
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, state};
+use crate::{fdtable, hooks, kept, state};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 4096;
-/// The same in memory that is mapped for it, where there is more to copy.
-const PIECE: usize = 64 * 1024;
-
 /// A buffer for `n` bytes in pieces.
-fn with_buffer<R>(n: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
-    let place = if n > LITTLE { state::reserve::<u8>(PIECE) } else { None };
-    let Some(place) = place else { return f(&mut [0; LITTLE]) };
-    // SAFETY: as many as were reserved, zeroed.
-    let result = f(unsafe { core::slice::from_raw_parts_mut(place, PIECE) });
-    let errno = errno();
-    // SAFETY: ours, and nobody refers to it any more.
-    unsafe { libc::munmap(place.cast(), PIECE) };
-    fail(errno);
-    result
+fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
+    // SAFETY: as many as there are, and any bytes are bytes.
+    let large = |place| f(unsafe { core::slice::from_raw_parts_mut(place, kept::SIZE) });
+    let result = if n > LITTLE { kept::with(large) } else { None };
+    result.unwrap_or_else(|| f(&mut [0; LITTLE]))
 }
 /// What a pipe counts in.
 const PAGE: usize = 4096;

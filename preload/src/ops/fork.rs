@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_void};
 
+use crate::walk::nowhere;
 use crate::{hooks, life};
 
 /// _Fork(3).
@@ -79,10 +80,12 @@ pub unsafe fn clone(
 ///
 /// The program's arguments.
 pub unsafe fn copies(n: c_long, a: usize) -> bool {
-    match n {
-        libc::SYS_clone => a & libc::CLONE_VM as usize == 0,
+    let flags = match n {
+        libc::SYS_clone => a as u64,
+        libc::SYS_clone3 if nowhere(a as *const u64) => return false,
         // SAFETY: struct clone_args begins with the flags.
-        libc::SYS_clone3 => a != 0 && unsafe { *(a as *const u64) } & libc::CLONE_VM as u64 == 0,
-        _ => false,
-    }
+        libc::SYS_clone3 => unsafe { (a as *const u64).read_unaligned() },
+        _ => return false,
+    };
+    flags & libc::CLONE_VM as u64 == 0
 }

@@ -187,14 +187,22 @@ pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
     unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }
 }
 
+/// Before glibc writes to `fd` inside itself.
+pub fn printing(fd: c_int) -> Result<(), i32> {
+    match fdtable::conn(fd) {
+        Some(_) => leave::leave_to_write(fd, Reason::Stdio),
+        None => Ok(()),
+    }
+}
+
 /// vdprintf(3): glibc writes inside itself.
 ///
 /// # Safety
 ///
 /// As for the call it replaces.
 pub unsafe fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int {
-    if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Stdio);
+    if let Err(e) = printing(fd) {
+        return super::fail(e) as c_int;
     }
     // SAFETY: the program's arguments.
     unsafe { hooks::vdprintf::real()(fd, format, args) }
@@ -206,8 +214,8 @@ pub unsafe fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c
 ///
 /// As for the call it replaces.
 pub unsafe fn vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int {
-    if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Stdio);
+    if let Err(e) = printing(fd) {
+        return super::fail(e) as c_int;
     }
     // SAFETY: the program's arguments.
     unsafe { hooks::__vdprintf_chk::real()(fd, flag, format, args) }

@@ -9,7 +9,7 @@ use dpfd::sys::{raw, tcp};
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, door, hooks, leave, life, state};
+use crate::{channel, door, hooks, leave, life, state, tx};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -194,17 +194,17 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         if how != libc::SHUT_RD {
             leave::before_end(family, fd, c);
         }
-        // Under the sender's lock: no token may follow the FIN.
-        c.tx_lock.lock(state::me(), family);
-        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_WR);
-        }
-        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_RD);
-        }
-        let pushed = c.has(Conn::PUSHED) && how != libc::SHUT_RD;
-        c.tx_lock.unlock();
-        if pushed {
+        let shut = || {
+            if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+                c.set(Conn::SHUT_WR);
+            }
+            if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+                c.set(Conn::SHUT_RD);
+            }
+            c.has(Conn::PUSHED) && how != libc::SHUT_RD
+        };
+        // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
+        if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {
             // Who puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.

@@ -46,7 +46,7 @@ pub unsafe fn setsockopt(
             | (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG)
                 if !live =>
             {
-                plain(c, Reason::Option);
+                plain(fd, c, Reason::Option);
             }
             // The kernel cannot encrypt what does not pass through it: the library does it itself.
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
@@ -60,7 +60,7 @@ pub unsafe fn setsockopt(
 }
 
 /// A candidate becomes plain TCP for good.
-pub fn plain(c: &Conn, why: Reason) {
+pub fn plain(fd: c_int, c: &Conn, why: Reason) {
     let Some(family) = state::family() else { return };
     if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
         // Another thread may be moving it to the next stage just now.
@@ -86,7 +86,7 @@ pub fn plain(c: &Conn, why: Reason) {
         }
     }
     if c.stage() == Stage::Live {
-        life::demote(family, -1, c, why);
+        life::demote(family, fd, c, why);
     }
 }
 

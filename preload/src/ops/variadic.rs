@@ -11,9 +11,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use dpfd::family::Reason;
-
-use crate::{fdtable, leave};
+use crate::leave;
 
 /// Words of the caller's stack that are passed on.
 pub const WORDS: usize = 32;
@@ -50,8 +48,10 @@ macro_rules! variadic {
             Words(s): Words,
         ) -> c_int {
             static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-            let before: fn(usize) = $before;
-            before(a);
+            let before: fn(usize) -> Result<(), i32> = $before;
+            if let Err(e) = before(a) {
+                return super::fail(e) as c_int;
+            }
             // SAFETY: the function of that name is variadic.
             let real: Variadic = unsafe { core::mem::transmute(find(&REAL, $c)) };
             // SAFETY: the program's arguments, as they came.
@@ -68,14 +68,13 @@ macro_rules! variadic {
     )*};
 }
 
-fn printing(fd: usize) {
-    if fdtable::conn(fd as c_int).is_some() {
-        leave::leave(fd as c_int, Reason::Stdio);
-    }
+fn printing(fd: usize) -> Result<(), i32> {
+    super::leave::printing(fd as c_int)
 }
 
-fn executing(_: usize) {
+fn executing(_: usize) -> Result<(), i32> {
     leave::before_exec();
+    Ok(())
 }
 
 variadic! {

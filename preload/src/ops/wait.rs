@@ -6,7 +6,7 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
-use crate::{epoll, hooks, life, wait};
+use crate::{epoll, hooks, kept, life, wait};
 
 const MS: i64 = 1_000_000;
 
@@ -194,13 +194,13 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
         return select_with(&mut sets, &mut [NOBODY; FEW][..k], ns, mask);
     }
     // A thread's stack may be a small one.
-    let bytes = k * size_of::<pollfd>();
-    let Some(place) = crate::state::reserve::<pollfd>(bytes) else { return Some(Err(libc::ENOMEM)) };
-    // SAFETY: as many as were reserved, zeroed, which is a value of them.
-    let got = select_with(&mut sets, unsafe { core::slice::from_raw_parts_mut(place, k) }, ns, mask);
-    // SAFETY: ours, and nobody refers to it any more.
-    unsafe { libc::munmap(place.cast(), bytes) };
-    got
+    const { assert!(MOST * size_of::<pollfd>() <= kept::SIZE) };
+    kept::with(|place| {
+        // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
+        let list = unsafe { core::slice::from_raw_parts_mut(place.cast::<pollfd>(), k) };
+        select_with(&mut sets, list, ns, mask)
+    })
+    .unwrap_or(Some(Err(libc::ENOMEM)))
 }
 
 fn select_with(

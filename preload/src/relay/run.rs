@@ -7,12 +7,13 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{client, door, epoll, ops, state};
+use crate::tx::{self, behind};
+use crate::{life, ops, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
 pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
-    join(family, n);
+    join(n);
     if let Some([conn, other]) = alone([fd, other], i) {
         pump(conn, other);
         // SAFETY: descriptors of ours.
@@ -24,33 +25,31 @@ pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
 
 /// Puts on TCP what the program could not wait for, and then what it asked for meanwhile: the end.
 pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> Result<(), i32>) {
-    join(family, n);
+    join(n);
     let Some([conn]) = alone([fd], i) else { return };
     let c = family.conn(i);
+    behind::hold(conn, true);
     let pushed = push(conn);
-    c.tx_lock.lock(state::me(), family);
-    if let Err(e) = pushed {
-        c.error.store(e as u32, Ordering::Relaxed);
-    }
-    c.clear(Conn::PUSHED);
-    let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
-    if c.has(Conn::SHUT_WR) {
-        // SAFETY: numbers.
-        let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
-    }
-    c.tx_lock.unlock();
+    tx::under_lock(family, conn, c, || {
+        if let Err(e) = pushed {
+            c.error.store(e as u32, Ordering::Relaxed);
+        }
+        c.clear(Conn::PUSHED);
+        let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+        if c.has(Conn::SHUT_WR) {
+            // SAFETY: numbers.
+            let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+        }
+    });
+    behind::hold(conn, false);
+    behind::tell(conn);
     // SAFETY: a descriptor of ours.
     unsafe { ops::fd::close(conn) };
     family.member(n as usize).clear();
 }
 
-fn join(family: Family, n: u32) {
-    epoll::inherited();
-    client::inherited();
-    door::inherited();
-    dpfd::family::forked();
-    family.member(n as usize).settle(raw::getpid());
-    state::become_member(n);
+fn join(n: u32) {
+    life::child_of_fork(Some(n));
     forget_the_program();
 }
 
@@ -63,16 +62,12 @@ fn forget_the_program() {
         let name = c"dp-relay".as_ptr() as usize;
         let _ = raw::call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0, 0]);
     }
-    // The kernel's own form: handler, flags, restorer, mask.
-    let default = [0usize; 4];
     for signal in 1..65 {
-        // SAFETY: the struct outlives the call; numbers that cannot be set are refused.
-        let _ = unsafe { raw::call(libc::SYS_rt_sigaction, [signal, default.as_ptr() as usize, 0, 8, 0, 0]) };
+        // Ignored first: what came for the program's group while all were blocked is not for us.
+        raw::set_signal_action(signal, libc::SIG_IGN);
+        raw::set_signal_action(signal, libc::SIG_DFL);
     }
-    let none = 0u64;
-    let args = [libc::SIG_SETMASK as usize, &raw const none as usize, 0, 8, 0, 0];
-    // SAFETY: the mask outlives the call.
-    let _ = unsafe { raw::call(libc::SYS_rt_sigprocmask, args) };
+    raw::set_blocked_signals(0);
 }
 
 /// Closes every descriptor but these, of which the first is the connection, and the family's memory that `dp ls`
@@ -174,13 +169,7 @@ fn pump(conn: i32, other: i32) {
     let (Some(mut to), Some(mut from)) = (Way::new(conn, other), Way::new(other, conn)) else { return };
     loop {
         if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
-            let linger = [1i32, 0];
-            let fd = if side == conn { other } else { conn };
-            let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_LINGER as usize);
-            // SAFETY: struct linger is two ints.
-            let _ = unsafe {
-                raw::call(libc::SYS_setsockopt, [fd as usize, level, name, linger.as_ptr() as usize, 8, 0])
-            };
+            raw::reset_at_close(if side == conn { other } else { conn });
             return;
         }
         if to.over && from.over {

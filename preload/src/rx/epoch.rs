@@ -120,6 +120,7 @@ const NAP: u32 = 100_000;
 /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
 pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
     let mut looks = 0;
+    let mut ended = false;
     while looks < SPINS + NAPS {
         if !catch_up(fd, c, rx) {
             return;
@@ -141,6 +142,9 @@ pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
         match due.min(there) {
             0 if due == 0 => return,
             0 if looks < SPINS => core::hint::spin_loop(),
+            // Whatever was sent before a FIN is there before it: one more look, and no bell comes any more.
+            0 if ended => return,
+            0 if super::ended(fd) => ended = true,
             0 => raw::nap(NAP),
             n => drop(drain(fd, c, n)),
         }

@@ -29,17 +29,32 @@ pub(super) fn look_a_while(c: &Conn) -> bool {
     if !may_spin(c, &rx) {
         return false;
     }
+    let budget = spin_budget(c);
+    if budget == 0 {
+        return false;
+    }
+    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
+    if c.watched.load(Ordering::Relaxed) == 0 {
+        rx.word.heat();
+    }
+    spin_and_learn(c, budget, || hint(c, &rx))
+}
+
+/// How long a look may take, by the connection's record; 0: not this time.
+pub fn spin_budget(c: &Conn) -> u32 {
     let longest = state::SPIN.load(Ordering::Relaxed);
     let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
     if budget == 0 {
         // Try again now and then: traffic changes.
         c.rx_spin.store(longest / 16, Ordering::Relaxed);
-        return false;
     }
-    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
-    let hot = c.watched.load(Ordering::Relaxed) == 0 && rx.word.heat();
-    let _ = hot;
-    let hit = spin_until(budget, || hint(c, &rx));
+    budget
+}
+
+/// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
+pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
+    let longest = state::SPIN.load(Ordering::Relaxed);
+    let hit = spin_until(budget, f);
     let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
     c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
     hit

@@ -1,0 +1,59 @@
+//! The plain connection between a relay and the stranger.
+
+use dpfd::family::Conn;
+use dpfd::sys::raw;
+use dpfd::sys::tcp::{self, Name};
+
+/// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
+pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
+    let (local, peer) = (Name::local(fd)?.any_port(), Name::peer(fd)?.any_port());
+    if !matches!(local.family(), libc::AF_INET | libc::AF_INET6) {
+        return None;
+    }
+    let socket = || raw::socket(local.family(), libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0).ok();
+    let listener = socket()?;
+    let far = socket();
+    let near = far.and_then(|far| {
+        local.bind(listener).ok()?;
+        raw::listen(listener, 8).ok()?;
+        let _ = peer.bind(far);
+        // Both ends are ours, so it does not wait.
+        Name::local(listener)?.connect(far).ok()?;
+        // Somebody else may have come in between.
+        (0..16).find_map(|_| {
+            let near = raw::accept(listener, libc::SOCK_CLOEXEC).ok()?;
+            if tcp::peer(near) == tcp::local(far) {
+                return Some(near);
+            }
+            raw::close(near);
+            None
+        })
+    });
+    raw::close(listener);
+    match (near, far) {
+        (Some(near), Some(far)) => {
+            like(near, fd, c);
+            let _ = raw::setsockopt_int(far, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+            Some((near, far))
+        }
+        (_, far) => {
+            far.into_iter().for_each(raw::close);
+            None
+        }
+    }
+}
+
+/// Gives `to` what the program had set on `from`.
+fn like(to: i32, from: i32, c: &Conn) {
+    if raw::is_nonblocking(from) {
+        let flags = raw::fcntl(to, libc::F_GETFL, 0).unwrap_or(0);
+        let _ = raw::fcntl(to, libc::F_SETFL, flags | libc::O_NONBLOCK as usize);
+    }
+    let _ = raw::setsockopt_int(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
+    for name in [libc::SO_KEEPALIVE, libc::SO_LINGER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let mut value = [0u64; 4];
+        if let Ok(len) = raw::getsockopt(from, libc::SOL_SOCKET, name, &mut value) {
+            let _ = raw::setsockopt(to, libc::SOL_SOCKET, name, &value, len);
+        }
+    }
+}
