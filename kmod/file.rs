@@ -201,7 +201,7 @@ unsafe extern "C" fn show_fdinfo(out: *mut bindings::seq_file, file: *mut bindin
     seq_print!(out, "dpid:\t{}\nserial:\t{}\nuid:\t{}\n", stat.dpid, stat.serial, endpoint.uid());
     match stat.target_nid {
         0 => seq_print!(out, "target:\t{}\n", stat.target_dpid),
-        nid => seq_print!(out, "target:\t{}:{}\n", nid, stat.target_dpid),
+        nid => seq_print!(out, "target:\t{}/{}\n", nid, stat.target_dpid),
     }
     seq_print!(out, "sent:\t{} {}\nparked:\t{}\n", stat.sent, stat.sent_bytes, stat.parked);
     seq_print!(out, "lost:\t{}\n", stat.lost);

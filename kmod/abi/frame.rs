@@ -73,7 +73,8 @@ impl Frame {
     /// From a frame that has `left` bytes behind its header. Nothing, if that cannot be one of ours.
     pub fn decode(header: &[u8; FRAME_HEADER], left: usize) -> Option<Frame> {
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let frame = Frame {
             bytes: half(2),
             from_nid: half(4),

@@ -122,7 +122,11 @@ fn a_frame_says_what_was_sent_and_nothing_else_is_one() {
         Frame::decode(&frame.encode(), 1 << 16).is_none()
     };
     assert!(refused(|f| f.from_nid = 0) && refused(|f| f.to_dpid = 0) && refused(|f| f.from_dpid = 0));
-    assert!(refused(|f| f.total = REMOTE_MAX + 1) && refused(|f| f.begin = 65000) && refused(|f| f.begin = u32::MAX));
+    assert!(
+        refused(|f| f.total = REMOTE_MAX + 1)
+            && refused(|f| f.begin = 65000)
+            && refused(|f| f.begin = u32::MAX)
+    );
     assert!(refused(|f| f.begin = 64000) && refused(|f| f.bytes = 0) && refused(|f| f.total = 0));
     for (at, other) in [(0, 2), (1, 1)] {
         let mut wire: [u8; FRAME_HEADER] = wire;
