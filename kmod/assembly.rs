@@ -58,7 +58,10 @@ impl Assembly {
         }
         let Some(place) = place else { return Added::Lost(0) };
         let partial = self.partials[place].as_mut().filter(|p| {
-            p.frame.number == frame.number && p.frame.total == frame.total && p.came == frame.begin && p.frame.uid == frame.uid
+            p.frame.number == frame.number
+                && p.frame.total == frame.total
+                && p.came == frame.begin
+                && p.frame.uid == frame.uid
         });
         let Some(partial) = partial else {
             // Part of one that came later than the one here, or of one that was given up.

@@ -98,7 +98,9 @@ impl Ether {
         core::iter::from_fn(move || {
             let mut port = MaybeUninit::<Port>::zeroed();
             // SAFETY: as above; a port of zeros is one, and it is filled if there is one.
-            let port = unsafe { dp_ether_next(self.0.as_ptr(), after, port.as_mut_ptr()).then(|| port.assume_init()) }?;
+            let port = unsafe {
+                dp_ether_next(self.0.as_ptr(), after, port.as_mut_ptr()).then(|| port.assume_init())
+            }?;
             after = port.index;
             Some(port)
         })
@@ -113,7 +115,13 @@ impl Ether {
     }
 
     /// One frame with the next `frame.bytes` of the message.
-    pub(crate) fn send(&self, index: c_int, mac: &Mac, frame: &Frame, from: &mut IovIterSource<'_>) -> Result {
+    pub(crate) fn send(
+        &self,
+        index: c_int,
+        mac: &Mac,
+        frame: &Frame,
+        from: &mut IovIterSource<'_>,
+    ) -> Result {
         let header = frame.encode();
         // SAFETY: as above; addresses and header have the lengths that are expected.
         to_result(unsafe {

@@ -204,7 +204,11 @@ impl Network {
         let old = {
             let mut reach = self.reach.lock();
             let is = reach.get(&pool.dpid).is_some_and(|p| Arc::ptr_eq(p, pool));
-            if is { reach.remove_node(&pool.dpid) } else { None }
+            if is {
+                reach.remove_node(&pool.dpid)
+            } else {
+                None
+            }
         };
         drop(old);
     }
@@ -222,13 +226,7 @@ impl Network {
 
     /// Sends a message to another node, or to all that attached interfaces reach. One after the other, if it is longer
     /// than a frame: its parts go in order.
-    pub(crate) fn send(
-        &self,
-        from: u32,
-        uid: u32,
-        to: abi::Addr,
-        message: &mut IovIterSource<'_>,
-    ) -> Result {
+    pub(crate) fn send(&self, from: u32, uid: u32, to: abi::Addr, message: &mut IovIterSource<'_>) -> Result {
         let total = message.len() as u32;
         let frame = Frame {
             bytes: 0,

@@ -109,7 +109,12 @@ impl Pool {
         self.with_room(len, |inner| self.place(inner, len, area))
     }
 
-    fn place(&self, inner: &mut Inner, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
+    fn place(
+        &self,
+        inner: &mut Inner,
+        len: u64,
+        area: Option<&Arc<Area>>,
+    ) -> Result<Reservation<'_>, Refused> {
         let at = inner.tail;
         let apart = match (inner.is_apart(len), area) {
             (false, _) => None,
@@ -128,7 +133,12 @@ impl Pool {
 
     /// Puts a message there, in softirq: nothing here sleeps, and what would take long is not done. `fill` writes it, and
     /// says whether it could.
-    pub(crate) fn deposit(&self, len: u64, from: abi::Addr, fill: impl FnOnce(*mut u8) -> bool) -> Result<bool, Refused> {
+    pub(crate) fn deposit(
+        &self,
+        len: u64,
+        from: abi::Addr,
+        fill: impl FnOnce(*mut u8) -> bool,
+    ) -> Result<bool, Refused> {
         let mut looks = 0..LOOKS;
         let place = loop {
             let mut inner = self.inner.lock();

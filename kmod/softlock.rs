@@ -34,7 +34,7 @@ unsafe impl Backend for SoftBackend {
         unsafe { glue::dp_glue_soft_try_lock(ptr) }.then_some(())
     }
 
-    unsafe fn unlock(ptr: *mut Self::State, _: &Self::GuardState) {
+    unsafe fn unlock(ptr: *mut Self::State, (): &Self::GuardState) {
         // SAFETY: by what the caller promises.
         unsafe { glue::dp_glue_soft_unlock(ptr) }
     }
