@@ -6,10 +6,12 @@
 
 #include "tap.h"
 
+#include <arpa/inet.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -114,6 +116,16 @@ static inline bool bring_up(const struct node *n, const char *name, int mtu) {
     bool good = enter(n) && iface_call(SIOCSIFMTU, name, &r);
     r.ifr_flags = IFF_UP;
     return good && iface_call(SIOCSIFFLAGS, name, &r);
+}
+
+/* An address of IPv4 for what is compared with, 10.0.0.`last`. */
+static inline bool set_ip(const struct node *n, const char *name, unsigned char last) {
+    struct ifreq r = {0}, mask = {0};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000000 | last)};
+    memcpy(&r.ifr_addr, &a, sizeof a);
+    a.sin_addr.s_addr = htonl(0xffffff00);
+    memcpy(&mask.ifr_netmask, &a, sizeof a);
+    return enter(n) && iface_call(SIOCSIFADDR, name, &r) && iface_call(SIOCSIFNETMASK, name, &mask);
 }
 
 static inline int attach(const struct node *n, const char *name, unsigned flags) {
