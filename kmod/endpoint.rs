@@ -105,8 +105,8 @@ impl Endpoint {
     pub(crate) fn target(&self, to: abi::Addr) -> Result {
         let pool = self.pool()?;
         let to = self.checked(to)?;
-        if to.nid != 0 {
-            self.table.network.in_one_frame(to.nid)?;
+        if to.nid != 0 && !self.table.network.reaches(to.nid) {
+            return Err(glue::error(bindings::EHOSTUNREACH));
         }
         let mut tx = self.tx.lock();
         tx.target = Some(to);
@@ -200,8 +200,13 @@ impl Endpoint {
             return Err(EMSGSIZE);
         }
         let network = &self.table.network;
-        let mut tx = if len <= network.in_one_frame(to.nid)? {
-            source.with_iter(|message| network.send(from, self.uid, to, message))?;
+        let mut source = source;
+        let whole = match &mut source {
+            Source::Iter(message) => network.send_whole(from, self.uid, to, message),
+            _ => None,
+        };
+        let mut tx = if let Some(sent) = whole {
+            sent?;
             self.tx.lock()
         } else {
             // Its parts go one after the other, while no page has to be waited for.

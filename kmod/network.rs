@@ -213,22 +213,59 @@ impl Network {
         drop(old);
     }
 
-    /// Bytes of a message that go in one frame to a node; an error: it is not known where it is.
-    pub(crate) fn in_one_frame(&self, nid: u32) -> Result<usize> {
-        let one = |port: Port| (port.mtu as usize).saturating_sub(FRAME_HEADER).min(u16::MAX.into());
-        let unreachable = || glue::error(bindings::EHOSTUNREACH);
+    /// Whether it is known how to reach a node.
+    pub(crate) fn reaches(&self, nid: u32) -> bool {
         if nid == NID_ALL {
-            return self.ether.ports().map(one).min().ok_or_else(unreachable);
+            return self.ether.ports().next().is_some();
         }
-        let route = self.route(nid).ok_or_else(unreachable)?;
-        self.ether.port(route.index).map(one).ok_or_else(unreachable)
+        self.route(nid).is_some()
     }
 
-    /// Sends a message to another node, or to all that attached interfaces reach. One after the other, if it is longer
-    /// than a frame: its parts go in order.
+    /// Sends a message that goes in one frame to a node. [`None`]: it does not.
+    pub(crate) fn send_whole(
+        &self,
+        from: u32,
+        uid: u32,
+        to: abi::Addr,
+        message: &mut IovIterSource<'_>,
+    ) -> Option<Result> {
+        let bytes = u16::try_from(message.len()).ok().filter(|_| to.nid != NID_ALL)?;
+        let Some(route) = self.route(to.nid) else { return Some(Err(unreachable())) };
+        let frame = Frame { bytes, ..self.frame(from, uid, to, bytes.into()) };
+        match self.send_frame(route.index, &route.mac, &frame, message) {
+            Err(EMSGSIZE) => None,
+            sent => {
+                count(&self.counts.messages_out, sent.is_ok().into());
+                Some(sent)
+            }
+        }
+    }
+
+    /// Sends a message to another node, or to all that attached interfaces reach. Of a sender one after the other: the
+    /// parts of a message go in order.
     pub(crate) fn send(&self, from: u32, uid: u32, to: abi::Addr, message: &mut IovIterSource<'_>) -> Result {
-        let total = message.len() as u32;
-        let frame = Frame {
+        let frame = self.frame(from, uid, to, message.len() as u32);
+        let mut result = Err(unreachable());
+        if to.nid == NID_ALL {
+            for port in self.ether.ports() {
+                let left = message.len();
+                let sent = self.send_by(port, &BROADCAST, frame, message);
+                // SAFETY: as many as were taken.
+                unsafe { message.revert(left - message.len()) };
+                // One that others are reached by makes up for one that is down.
+                result = result.or(sent);
+            }
+        } else if let Some(route) = self.route(to.nid) {
+            let port = self.ether.port(route.index).ok_or_else(unreachable)?;
+            result = self.send_by(port, &route.mac, frame, message);
+        }
+        count(&self.counts.messages_out, result.is_ok().into());
+        result
+    }
+
+    /// The first of a message's.
+    fn frame(&self, from: u32, uid: u32, to: abi::Addr, total: u32) -> Frame {
+        Frame {
             bytes: 0,
             from_nid: self.nid() as u16,
             from_dpid: from as u16,
@@ -238,40 +275,36 @@ impl Network {
             number: self.number.fetch_add(1, Relaxed),
             total,
             begin: 0,
-        };
-        let mut result = Err(glue::error(bindings::EHOSTUNREACH));
-        if to.nid == NID_ALL {
-            for port in self.ether.ports() {
-                let left = message.len();
-                let sent = self.send_by(port.index, &BROADCAST, frame, message);
-                // SAFETY: as many as were taken.
-                unsafe { message.revert(left - message.len()) };
-                // One that others are reached by makes up for one that is down.
-                result = result.or(sent);
-            }
-        } else if let Some(route) = self.route(to.nid) {
-            result = self.send_by(route.index, &route.mac, frame, message);
         }
-        count(&self.counts.messages_out, result.is_ok().into());
-        result
     }
 
-    fn send_by(&self, index: c_int, mac: &Mac, mut frame: Frame, message: &mut IovIterSource<'_>) -> Result {
-        let port = self.ether.port(index).ok_or(glue::error(bindings::EHOSTUNREACH))?;
+    fn send_by(&self, port: Port, mac: &Mac, mut frame: Frame, message: &mut IovIterSource<'_>) -> Result {
         let most = port.mtu.saturating_sub(FRAME_HEADER as u32).min(u16::MAX.into());
         if most == 0 && frame.total > 0 {
             return Err(EMSGSIZE);
         }
         loop {
             frame.bytes = (frame.total - frame.begin).min(most) as u16;
-            if let Err(e) = self.ether.send(index, mac, &frame, message) {
-                count(&self.counts.refused, 1);
-                return Err(e);
-            }
-            count(&self.counts.frames_out, 1);
+            self.send_frame(port.index, mac, &frame, message)?;
             frame.begin += u32::from(frame.bytes);
             if frame.begin >= frame.total {
                 return Ok(());
+            }
+        }
+    }
+
+    fn send_frame(&self, index: c_int, mac: &Mac, frame: &Frame, message: &mut IovIterSource<'_>) -> Result {
+        match self.ether.send(index, mac, frame, message) {
+            Ok(()) => {
+                count(&self.counts.frames_out, 1);
+                Ok(())
+            }
+            // It went when its route was looked up already.
+            Err(ENODEV) => Err(unreachable()),
+            Err(EMSGSIZE) => Err(EMSGSIZE),
+            Err(e) => {
+                count(&self.counts.refused, 1);
+                Err(e)
             }
         }
     }
@@ -365,6 +398,10 @@ impl Network {
         let nart = self.nart.lock();
         nart.get(nart.partition_point(|r| r.nid <= nid)).copied()
     }
+}
+
+fn unreachable() -> Error {
+    glue::error(bindings::EHOSTUNREACH)
 }
 
 fn name_of(port: &Port) -> &str {
