@@ -34,12 +34,17 @@ use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 
 #[path = "abi/abi.rs"]
 pub mod abi;
+mod assembly;
 mod endpoint;
+mod ether;
 mod file;
+#[path = "abi/frame.rs"]
+pub mod frame;
 mod glue;
 mod ioctl;
 mod later;
 mod memory;
+mod network;
 mod parked;
 mod pool;
 mod positions;
@@ -47,6 +52,7 @@ mod proc;
 mod ring;
 mod sender;
 mod shape;
+mod softlock;
 mod source;
 mod table;
 mod uring;

@@ -15,8 +15,10 @@ use kernel::{
 };
 
 use crate::{
-    abi::{self, DPID_FREE, DPID_MAX, MESSAGE_MAX, POOL_MAX, POOL_MIN},
+    abi::{self, DPID_FREE, DPID_MAX, MESSAGE_MAX, NID_ALL, POOL_MAX, POOL_MIN},
+    frame::REMOTE_MAX,
     glue,
+    network::Network,
     pool::{Claim, Next, Pool},
     positions::Refused,
     sender::{Refusal, Tx},
@@ -102,9 +104,12 @@ impl Endpoint {
     /// The default destination.
     pub(crate) fn target(&self, to: abi::Addr) -> Result {
         let pool = self.pool()?;
-        let dpid = local(to)?;
+        let to = self.checked(to)?;
+        if to.nid != 0 && !self.table.network.reaches(to.nid) {
+            return Err(glue::error(bindings::EHOSTUNREACH));
+        }
         let mut tx = self.tx.lock();
-        tx.target = Some(dpid);
+        tx.target = Some(to);
         tx.refused = None;
         drop(tx);
         // Who polls for room polled for another's.
@@ -128,10 +133,15 @@ impl Endpoint {
         let mut source = Source::Iter(message);
         loop {
             let mut tx = self.tx.lock();
-            let dpid = match to {
-                Some(to) => local(to)?,
+            let to = match to {
+                Some(to) => self.checked(to)?,
                 None => tx.target.ok_or(glue::error(bindings::EDESTADDRREQ))?,
             };
+            if to.nid != 0 {
+                drop(tx);
+                return self.send_away(own.dpid, to, source, len);
+            }
+            let dpid = to.dpid;
             let openings = self.table.openings();
             let wait = match self.route(&mut tx, dpid)? {
                 None => Wait::Opening(openings),
@@ -182,6 +192,46 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// Sends one message to another node.
+    fn send_away(&self, from: u32, to: abi::Addr, source: Source<'_, '_>, len: usize) -> Result<usize> {
+        if len > REMOTE_MAX as usize {
+            return Err(EMSGSIZE);
+        }
+        let network = &self.table.network;
+        let mut source = source;
+        let whole = match &mut source {
+            Source::Iter(message) => network.send_whole(from, self.uid, to, message),
+            _ => None,
+        };
+        let mut tx = if let Some(sent) = whole {
+            sent?;
+            self.tx.lock()
+        } else {
+            // Its parts go one after the other, while no page has to be waited for.
+            let source = source.fetch(len)?;
+            let tx = self.tx.lock();
+            source.with_iter(|message| network.send(from, self.uid, to, message))?;
+            tx
+        };
+        tx.sent += 1;
+        tx.sent_bytes += len as u64;
+        Ok(len)
+    }
+
+    /// A destination that there can be; node 0 is this one.
+    fn checked(&self, to: abi::Addr) -> Result<abi::Addr> {
+        if to.dpid == 0 || to.dpid > DPID_MAX || to.nid > NID_ALL {
+            return Err(EINVAL);
+        }
+        let nid = if to.nid == self.table.network.nid() { 0 } else { to.nid };
+        Ok(abi::Addr { nid, dpid: to.dpid })
+    }
+
+    /// What an administrator changes.
+    pub(crate) fn network(&self) -> &Network {
+        &self.table.network
     }
 
     /// Takes the next message.
@@ -309,8 +359,9 @@ impl Endpoint {
 
     /// Where a wake-up for room will come from; [`None`] if there is room.
     fn no_room_at(&self, tx: &Tx) -> Option<Arc<WaitQueue>> {
-        let target = |dpid| Refusal { dpid, len: 0, homeless: None };
-        self.no_room_for(tx.route.as_ref(), tx.refused.or(tx.target.map(target))?)
+        // What is for other nodes never waits.
+        let here = |to: abi::Addr| (to.nid == 0).then_some(Refusal { dpid: to.dpid, len: 0, homeless: None });
+        self.no_room_for(tx.route.as_ref(), tx.refused.or(tx.target.and_then(here))?)
     }
 
     /// `route`: asked first, because the table is everybody's. Not where it is closed; until then it wakes who waits.
@@ -347,7 +398,7 @@ impl Endpoint {
         let mut stat: abi::Stat = unsafe { core::mem::zeroed() };
         pool.fill(&mut stat);
         let tx = self.tx.lock();
-        stat.target_dpid = tx.target.unwrap_or(0);
+        (stat.target_nid, stat.target_dpid) = tx.target.map_or((0, 0), |to| (to.nid, to.dpid));
         stat.serial = self.serial;
         (stat.parked, stat.lost) = tx.undelivered();
         stat.sent = tx.sent;
@@ -379,15 +430,4 @@ fn copy_out(claim: &Claim, wanted: usize, out: &mut IovIterDest<'_>) -> usize {
     // SAFETY: claimed: nobody writes there until it is settled, and the ring stays as long.
     let bytes = unsafe { core::slice::from_raw_parts(claim.message, wanted) };
     out.copy_to_iter(bytes)
-}
-
-/// The number of an endpoint of this node.
-fn local(to: abi::Addr) -> Result<u32> {
-    if to.dpid == 0 || to.dpid > DPID_MAX || to.nid > abi::NID_MAX {
-        return Err(EINVAL);
-    }
-    if to.nid != 0 && to.nid != crate::own_nid() {
-        return Err(glue::error(bindings::EHOSTUNREACH));
-    }
-    Ok(to.dpid)
 }

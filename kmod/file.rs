@@ -199,7 +199,10 @@ unsafe extern "C" fn show_fdinfo(out: *mut bindings::seq_file, file: *mut bindin
         return;
     };
     seq_print!(out, "dpid:\t{}\nserial:\t{}\nuid:\t{}\n", stat.dpid, stat.serial, endpoint.uid());
-    seq_print!(out, "target:\t{}\n", stat.target_dpid);
+    match stat.target_nid {
+        0 => seq_print!(out, "target:\t{}\n", stat.target_dpid),
+        nid => seq_print!(out, "target:\t{}/{}\n", nid, stat.target_dpid),
+    }
     seq_print!(out, "sent:\t{} {}\nparked:\t{}\n", stat.sent, stat.sent_bytes, stat.parked);
     seq_print!(out, "lost:\t{}\n", stat.lost);
     seq_print!(out, "received:\t{} {}\n", stat.received, stat.received_bytes);

@@ -32,6 +32,7 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
+#include "ether.h"
 #include "glue.h"
 
 /* Constants that bindgen cannot work out: Rust repeats the numbers, and asks when it is loaded whether they are right. */
@@ -201,12 +202,31 @@ void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int i
 	io_uring_cmd_done(command, result, issue);
 }
 
+/* ---- a spinlock that is taken in softirq, too ---- */
+
+void dp_glue_soft_lock(spinlock_t *lock)
+{
+	spin_lock_bh(lock);
+}
+
+bool dp_glue_soft_try_lock(spinlock_t *lock)
+{
+	return spin_trylock_bh(lock);
+}
+
+void dp_glue_soft_unlock(spinlock_t *lock)
+{
+	spin_unlock_bh(lock);
+}
+
 /* ---- network namespaces, and /proc/net/dp in each ---- */
 
 static unsigned int dp_glue_net_id;
 
 struct dp_glue_net {
 	void *table;
+	/* The table's. */
+	struct dp_ether *ether;
 };
 
 #ifdef CONFIG_PROC_FS
@@ -219,12 +239,18 @@ static const struct seq_operations dp_glue_list = {
 
 static bool dp_glue_list_new(struct net *net)
 {
-	return proc_create_net("dp", 0444, net->proc_net, &dp_glue_list, sizeof(struct seq_net_private));
+	if (!proc_create_net("dp", 0444, net->proc_net, &dp_glue_list, sizeof(struct seq_net_private)))
+		return false;
+	if (proc_create_net_single("dp_ether", 0444, net->proc_net, dp_rust_network_show, NULL))
+		return true;
+	remove_proc_entry("dp", net->proc_net);
+	return false;
 }
 
 /* Waits for those who are reading it. */
 static void dp_glue_list_gone(struct net *net)
 {
+	remove_proc_entry("dp_ether", net->proc_net);
 	remove_proc_entry("dp", net->proc_net);
 }
 #else
@@ -242,14 +268,19 @@ static int __net_init dp_glue_net_init(struct net *net)
 {
 	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
 
-	here->table = dp_rust_table_new();
-	if (!here->table)
+	here->ether = dp_ether_new();
+	if (!here->ether)
 		return -ENOMEM;
-	if (!dp_glue_list_new(net)) {
-		dp_rust_table_free(here->table);
-		return -ENOMEM;
+	/* Takes `ether` over in any case. */
+	here->table = dp_rust_table_new(here->ether);
+	if (here->table && dp_glue_list_new(net)) {
+		dp_ether_start(here->ether, here->table);
+		return 0;
 	}
-	return 0;
+	here->ether = NULL;
+	if (here->table)
+		dp_rust_table_free(here->table);
+	return -ENOMEM;
 }
 
 static void __net_exit dp_glue_net_exit(struct net *net)
@@ -257,6 +288,9 @@ static void __net_exit dp_glue_net_exit(struct net *net)
 	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
 
 	dp_glue_list_gone(net);
+	/* No frame comes any more. Who still has an endpoint here has the table. */
+	dp_ether_stop(here->ether);
+	here->ether = NULL;
 	dp_rust_table_free(here->table);
 }
 
@@ -269,12 +303,35 @@ static struct pernet_operations dp_glue_net_ops = {
 
 int dp_glue_net_register(void)
 {
-	return register_pernet_subsys(&dp_glue_net_ops);
+	int result = register_pernet_subsys(&dp_glue_net_ops);
+
+	if (result)
+		return result;
+	result = dp_ether_register();
+	if (result)
+		unregister_pernet_subsys(&dp_glue_net_ops);
+	return result;
 }
 
 void dp_glue_net_unregister(void)
 {
+	dp_ether_unregister();
 	unregister_pernet_subsys(&dp_glue_net_ops);
+}
+
+struct dp_ether *dp_glue_net_ether(struct net *net)
+{
+	struct dp_glue_net *here = net_generic(net, dp_glue_net_id);
+
+	return here->ether;
+}
+
+/* Of the namespace whose /proc/net/dp_ether it is. */
+void *dp_glue_network_table(struct seq_file *out)
+{
+	struct dp_glue_net *here = net_generic(seq_file_single_net(out), dp_glue_net_id);
+
+	return here->table;
 }
 
 /* Of the calling process; it lives as long as the process does not leave the namespace. */

@@ -3,12 +3,14 @@
 #ifndef DP_GLUE_H
 #define DP_GLUE_H
 
+#include <linux/spinlock_types.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "abi/dp_ioctl.h"
 
+struct dp_ether;
 struct io_uring_cmd;
 struct iov_iter;
 struct page;
@@ -60,18 +62,26 @@ static_assert(sizeof(struct dp_glue_entry) == 48);
 void dp_glue_uring_entry(struct io_uring_cmd *command, struct dp_glue_entry *entry);
 void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int issue);
 
+void dp_glue_soft_lock(spinlock_t *lock);
+bool dp_glue_soft_try_lock(spinlock_t *lock);
+void dp_glue_soft_unlock(spinlock_t *lock);
+
 int dp_glue_net_register(void);
 void dp_glue_net_unregister(void);
 void *dp_glue_net_table(void);
 bool dp_glue_may_bind(void);
 
+void *dp_glue_network_table(struct seq_file *out);
 void *dp_glue_list_table(struct seq_file *out);
 bool dp_glue_list_may_see(struct seq_file *out, u32 uid);
 u32 dp_glue_list_uid(struct seq_file *out, u32 uid);
 
 /* In table.rs. */
-void *dp_rust_table_new(void);
+void *dp_rust_table_new(struct dp_ether *ether);
 void dp_rust_table_free(void *table);
+
+/* In network.rs. */
+int dp_rust_network_show(struct seq_file *out, void *unused);
 
 /* In proc.rs. */
 void *dp_rust_list_start(struct seq_file *out, loff_t *place);

@@ -89,11 +89,16 @@ extern "C" {
     pub(crate) fn dp_glue_uring_entry(command: *mut bindings::io_uring_cmd, entry: *mut Entry);
     pub(crate) fn dp_glue_uring_done(command: *mut bindings::io_uring_cmd, result: c_int, issue: c_uint);
 
+    pub(crate) fn dp_glue_soft_lock(lock: *mut bindings::spinlock_t);
+    pub(crate) fn dp_glue_soft_try_lock(lock: *mut bindings::spinlock_t) -> bool;
+    pub(crate) fn dp_glue_soft_unlock(lock: *mut bindings::spinlock_t);
+
     pub(crate) fn dp_glue_net_register() -> c_int;
     pub(crate) fn dp_glue_net_unregister();
     pub(crate) fn dp_glue_net_table() -> *mut c_void;
     pub(crate) fn dp_glue_may_bind() -> bool;
 
+    pub(crate) fn dp_glue_network_table(out: *mut bindings::seq_file) -> *mut c_void;
     pub(crate) fn dp_glue_list_table(out: *mut bindings::seq_file) -> *mut c_void;
     pub(crate) fn dp_glue_list_may_see(out: *mut bindings::seq_file, uid: u32) -> bool;
     pub(crate) fn dp_glue_list_uid(out: *mut bindings::seq_file, uid: u32) -> u32;

@@ -30,7 +30,7 @@ macro_rules! plain {
     };
 }
 
-plain!(Open, Addr, SendTo, PoolInfo, Stat);
+plain!(Open, Addr, SendTo, PoolInfo, Stat, Node, Iface, Route);
 
 fn copy_in<T: FromBytes>(argument: usize) -> Result<T> {
     UserSlice::new(UserPtr::from_addr(argument), size_of::<T>()).reader().read()
@@ -73,6 +73,18 @@ pub(crate) fn call(
         }
         abi::IOC_FSYNC => {
             endpoint.pool()?.release(argument as u64)?;
+            Ok(0)
+        }
+        abi::IOC_NODE => {
+            endpoint.network().set_nid(copy_in(argument)?)?;
+            Ok(0)
+        }
+        abi::IOC_ATTACH_IF => {
+            endpoint.network().set_iface(&copy_in(argument)?)?;
+            Ok(0)
+        }
+        abi::IOC_NART => {
+            endpoint.network().set_route(&copy_in(argument)?)?;
             Ok(0)
         }
         glue::FIONREAD => {

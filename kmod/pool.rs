@@ -6,11 +6,11 @@
 //! is present, or they give the place up ([`abi::TOKEN_VOID`]): no sender waits for a page while others wait for it.
 
 use kernel::{
-    new_mutex, new_spinlock,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Full, Relaxed, Release},
-        Arc, Mutex, SpinLock,
+        Arc, Mutex,
     },
 };
 
@@ -20,9 +20,12 @@ use crate::{
     memory::Area,
     positions::{Inner, Refused, State, STEPS},
     ring::{Ring, Spot},
+    softlock::{new_soft_lock, SoftLock},
     wait::{full_barrier, room_queue, WaitQueue},
 };
 
+/// How often a frame looks for room in a row.
+const LOOKS: u32 = 4;
 /// Messages that one call of [`Pool::release`] can release.
 const RELEASES: u64 = 1024;
 
@@ -32,7 +35,7 @@ pub(crate) struct Pool {
     /// Whose it is: only that user sends to it.
     pub(crate) uid: u32,
     #[pin]
-    pub(crate) inner: SpinLock<Inner>,
+    pub(crate) inner: SoftLock<Inner>,
     /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
     pub(crate) published: Atomic<u64>,
     /// One change of the memory at a time.
@@ -91,7 +94,7 @@ impl Pool {
             pin_init!(Self {
                 dpid,
                 uid,
-                inner <- new_spinlock!(inner),
+                inner <- new_soft_lock!(inner, c"dp_pool"),
                 published: Atomic::new(0),
                 shape <- new_mutex!(()),
                 readers <- WaitQueue::new(c"dp_readers", kernel::static_lock_class!()),
@@ -103,22 +106,55 @@ impl Pool {
 
     /// A place for a message. `area` has it already, in case that it can only lie apart.
     pub(crate) fn reserve(&self, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
-        self.with_room(len, |inner| {
-            let at = inner.tail;
-            let apart = match (inner.is_apart(len), area) {
-                (false, _) => None,
-                (true, Some(area)) => Some(inner.put_apart(at, len, area.clone())),
-                (true, None) => return Err(Refused::Apart),
-            };
-            let Some(ring) = &inner.ring else {
-                return Err(Refused::Gone);
-            };
-            let spot = ring.spot(at, len);
-            inner.tail += token_span(if apart.is_some() { 8 } else { len });
-            inner.reserved += 1;
-            ring.clear(inner.tail);
-            Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
-        })
+        self.with_room(len, |inner| self.place(inner, len, area))
+    }
+
+    fn place(
+        &self,
+        inner: &mut Inner,
+        len: u64,
+        area: Option<&Arc<Area>>,
+    ) -> Result<Reservation<'_>, Refused> {
+        let at = inner.tail;
+        let apart = match (inner.is_apart(len), area) {
+            (false, _) => None,
+            (true, Some(area)) => Some(inner.put_apart(at, len, area.clone())),
+            (true, None) => return Err(Refused::Apart),
+        };
+        let Some(ring) = &inner.ring else {
+            return Err(Refused::Gone);
+        };
+        let spot = ring.spot(at, len);
+        inner.tail += token_span(if apart.is_some() { 8 } else { len });
+        inner.reserved += 1;
+        ring.clear(inner.tail);
+        Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
+    }
+
+    /// Puts a message there, in softirq: nothing here sleeps, and what would take long is not done. `fill` writes it, and
+    /// says whether it could.
+    pub(crate) fn deposit(
+        &self,
+        len: u64,
+        from: abi::Addr,
+        fill: impl FnOnce(*mut u8) -> bool,
+    ) -> Result<bool, Refused> {
+        let mut looks = 0..LOOKS;
+        let place = loop {
+            let mut inner = self.inner.lock();
+            match inner.room_for(len) {
+                Ok(()) => break self.place(&mut inner, len, None)?,
+                Err(Refused::Again) if looks.next().is_some() => {}
+                Err(refused) => return Err(refused),
+            }
+        };
+        let filled = fill(place.spot.message());
+        if filled {
+            place.commit(from);
+        } else {
+            place.abandon();
+        }
+        Ok(filled)
     }
 
     /// Whether a sender who waits for a place for a message should try again. It asks while it is about to sleep, and

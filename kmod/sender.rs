@@ -5,6 +5,7 @@
 use kernel::{prelude::*, sync::Arc};
 
 use crate::{
+    abi,
     pool::Pool,
     wait::{Relay, WaitQueue},
 };
@@ -16,7 +17,8 @@ const EARLIER_MAX: usize = 64;
 
 /// The sending side.
 pub(crate) struct Tx {
-    pub(crate) target: Option<u32>,
+    /// The default destination; node 0 is this one.
+    pub(crate) target: Option<abi::Addr>,
     /// The pool that was sent to last, so that most messages find theirs without a search.
     pub(crate) route: Option<Arc<Pool>>,
     /// What was refused last: poll(2) is about that.

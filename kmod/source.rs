@@ -2,7 +2,7 @@
 
 //! Where a message is copied from.
 
-use kernel::{iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{bindings, iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc, types::Opaque};
 
 use crate::{glue, memory::Area, pool::Reservation};
 
@@ -39,6 +39,25 @@ impl<'a, 'b> Source<'a, 'b> {
                 unsafe { to.copy_from_nonoverlapping(area.base(), len) };
                 true
             }
+        }
+    }
+
+    /// To be read in order, all of it.
+    pub(crate) fn with_iter<R>(self, f: impl FnOnce(&mut IovIterSource<'_>) -> R) -> R {
+        let (bytes, len) = match &self {
+            Source::Iter(_) => (core::ptr::null(), 0),
+            Source::Copy(bytes) => (bytes.as_ptr(), bytes.len()),
+            Source::Apart(area) => (area.base().cast_const(), area.bytes()),
+        };
+        if let Source::Iter(iter) = self {
+            return f(iter);
+        }
+        let iter = Opaque::<bindings::iov_iter>::zeroed();
+        let piece = bindings::kvec { iov_base: bytes.cast_mut().cast(), iov_len: len };
+        // SAFETY: the iterator is written before it is used; piece and bytes live as long.
+        unsafe {
+            bindings::iov_iter_kvec(iter.get(), bindings::ITER_SOURCE, &piece, 1, len);
+            f(IovIterSource::from_raw(iter.get()))
         }
     }
 

@@ -10,7 +10,7 @@ use kernel::{
     ffi::c_void,
     new_mutex,
     prelude::*,
-    rbtree::RBTree,
+    rbtree::{RBTree, RBTreeNodeReservation},
     sync::{
         atomic::{Atomic, Full, Relaxed},
         Arc, ArcBorrow, Mutex,
@@ -21,8 +21,10 @@ use kernel::{
 use crate::{
     abi::{DPID_FREE, DPID_MAX, POOL_DEFAULT},
     endpoint::Endpoint,
+    ether::Ether,
     glue,
     later::Later,
+    network::Network,
     parked::Parked,
     pool::Pool,
     ring::Ring,
@@ -44,6 +46,8 @@ pub(crate) struct Table {
     /// Comes for messages that nobody came for. Set with `map` locked.
     #[pin]
     sweeper: Later,
+    #[pin]
+    pub(crate) network: Network,
 }
 
 struct Map {
@@ -61,7 +65,7 @@ struct Number {
 }
 
 impl Table {
-    fn new() -> Result<Arc<Self>> {
+    fn new(ether: Ether) -> Result<Arc<Self>> {
         let arrivals = room_queue()?;
         let map = Map { numbers: RBTree::new(), parked: Parked::new(), next: SEARCH_FROM };
         Arc::pin_init(
@@ -70,6 +74,7 @@ impl Table {
                 arrivals,
                 openings: Atomic::new(0),
                 sweeper <- Later::new(sweep),
+                network <- Network::new(ether),
             }),
             GFP_KERNEL,
         )
@@ -113,6 +118,7 @@ impl Table {
         }
         // Not with the map locked: making a large one, and closing one, take long.
         let ring = Ring::new(budget.unwrap_or(POOL_DEFAULT), 0)?;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let (opened, closed) = {
             let mut map = self.map.lock();
             let dpid = if dpid == 0 { map.free_number()? } else { dpid };
@@ -139,6 +145,7 @@ impl Table {
                 }
             }
         };
+        self.network.open(node, &opened);
         if let Some(pool) = closed {
             pool.close();
         }
@@ -222,6 +229,7 @@ impl Table {
 
     /// The endpoint is closed: its number is free.
     pub(crate) fn remove(&self, pool: &Arc<Pool>) {
+        self.network.close(pool);
         let mut map = self.map.lock();
         if map.numbers.get(&pool.dpid).is_some_and(|n| Arc::ptr_eq(&n.pool, pool)) {
             map.numbers.remove(&pool.dpid);
@@ -252,9 +260,15 @@ unsafe extern "C" fn sweep(work: *mut bindings::work_struct) {
 }
 
 /// A namespace begins.
+///
+/// # Safety
+///
+/// `ether` is new, and the table's from here on.
 #[no_mangle]
-extern "C" fn dp_rust_table_new() -> *mut c_void {
-    Table::new().map_or(core::ptr::null_mut(), ForeignOwnable::into_foreign)
+unsafe extern "C" fn dp_rust_table_new(ether: *mut c_void) -> *mut c_void {
+    // SAFETY: by what the caller promises.
+    let table = unsafe { Ether::new(ether) }.ok_or(ENOMEM).and_then(Table::new);
+    table.map_or(core::ptr::null_mut(), ForeignOwnable::into_foreign)
 }
 
 /// A namespace ends, or the module goes.

@@ -1,71 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // usage: pingpong ROUNDS: 64 bytes there and back between two processes, medians, over endpoints, AF_UNIX and TCP.
 #define _GNU_SOURCE
-#include "tap.h"
+#include "turns.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <sys/socket.h>
 
-enum { LEN = 64, REPEATS = 3 };
-
-/* A message did not come, or not whole. */
-static bool broken;
-
-static void on_cpu(int cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof set, &set);
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static bool all(int fd, char *b) {
-    for (int got = 0; got < LEN;) {
-        ssize_t n = read(fd, b + got, LEN - got);
-        if (n <= 0)
-            return false;
-        got += n;
-    }
-    return true;
-}
-
-static double median(int p[2], int rounds, int other_cpu) {
-    char b[LEN] = "ping";
-    double *t = calloc(rounds, sizeof *t);
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child) {
-        on_cpu(other_cpu);
-        for (int i = 0; i < rounds + rounds / 10; i++)
-            if (!all(p[1], b) || write(p[1], b, LEN) != LEN)
-                _exit(1);
-        _exit(0);
-    }
-    on_cpu(0);
-    for (int i = -rounds / 10; i < rounds; i++) {
-        double began = now();
-        if (write(p[0], b, LEN) != LEN || !all(p[0], b)) {
-            broken = true;
-            kill(child, SIGKILL);
-            break;
-        }
-        if (i >= 0)
-            t[i] = now() - began;
-    }
-    int status;
-    broken |= waitpid(child, &status, 0) != child || status;
-    qsort(t, rounds, sizeof *t, by_size);
-    double m = t[rounds / 2] * 1e6;
-    free(t);
-    close2(p);
-    return m;
-}
+enum { LEN = 64 };
 
 static void tcp(int p[2]) {
     int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
@@ -110,17 +52,17 @@ int main(int argc, char **argv) {
         for (int i = 0; i < REPEATS; i++) {
             double m[3];
             tcp(p);
-            m[0] = median(p, rounds, cpu);
+            m[0] = median(p, LEN, rounds, cpu);
             socketpair(AF_UNIX, SOCK_STREAM, 0, p);
-            m[1] = median(p, rounds, cpu);
+            m[1] = median(p, LEN, rounds, cpu);
             dp_pair(p, 0, 0);
-            m[2] = median(p, rounds, cpu);
+            m[2] = median(p, LEN, rounds, cpu);
             for (int k = 0; k < 3; k++)
                 best[k] = m[k] < best[k] ? m[k] : best[k];
         }
         printf("# 64 bytes there and back, %s: TCP %.2f us, AF_UNIX %.2f us, endpoints %.2f us\n",
                cpu ? "two CPUs" : "one CPU", best[0], best[1], best[2]);
-        printf("# endpoints take %.2f of TCP's time, %.2f of AF_UNIX's (emulated CPU: TCP's part is overstated by 15 to 25 %%)\n",
+        printf("# endpoints take %.2f of TCP's time, %.2f of AF_UNIX's (emulated: kmod/README says what that means)\n",
                best[2] / best[0], best[2] / best[1]);
     }
     double w[2], r[2];

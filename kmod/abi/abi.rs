@@ -18,7 +18,11 @@ pub const DPID_MAX: u32 = 65535;
 /// Numbers from here on need no privilege.
 pub const DPID_FREE: u32 = 1024;
 /// Highest number of a node.
-pub const NID_MAX: u32 = 65535;
+pub const NID_MAX: u32 = 65534;
+/// All other nodes that an attached interface reaches.
+pub const NID_ALL: u32 = 65535;
+/// Bytes of an interface's name, with a zero at the end.
+pub const IFACE_NAME: usize = 16;
 
 /// Smallest pool, bytes.
 pub const POOL_MIN: u64 = 4096;
@@ -218,6 +222,47 @@ pub struct Stat {
     pub lost: u64,
 }
 
+/// Argument of [`IOC_NODE`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Node {
+    /// The number of this node in the network namespace, 1 to [`NID_MAX`].
+    pub nid: u32,
+    /// 0.
+    pub pad0: u32,
+}
+
+/// Argument of [`IOC_ATTACH_IF`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Iface {
+    /// Its name in the network namespace.
+    pub name: [u8; IFACE_NAME],
+    /// [`REMOVE`] or 0.
+    pub flags: u32,
+    /// 0.
+    pub pad0: u32,
+}
+
+/// Argument of [`IOC_NART`]: an entry of the Network Address Resolution Table.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// The node, 1 to [`NID_MAX`].
+    pub nid: u32,
+    /// [`REMOVE`] or 0.
+    pub flags: u32,
+    /// The attached interface that it is reached by.
+    pub name: [u8; IFACE_NAME],
+    /// Its address there.
+    pub mac: [u8; 6],
+    /// 0.
+    pub pad0: [u8; 2],
+}
+
+/// Takes back what the call without it makes.
+pub const REMOVE: u32 = 1;
+
 /// The letter of the numbers below.
 pub const IOC_LETTER: u32 = 0xBD;
 
@@ -244,6 +289,13 @@ pub const IOC_FSYNC: u32 = ioc(NONE, 6, 0);
 /// Limits and counters. The kernel does not look at the size in this number, but at [`Stat::size`]: so fields can be
 /// added.
 pub const IOC_STAT: u32 = ioc(IN | OUT, 7, size_of::<Stat>());
+
+/// Numbers this node in the network namespace. This and the next two need CAP_NET_ADMIN there, and no endpoint.
+pub const IOC_NODE: u32 = ioc(IN, 8, size_of::<Node>());
+/// Frames of an interface are ours from now on.
+pub const IOC_ATTACH_IF: u32 = ioc(IN, 9, size_of::<Iface>());
+/// Where a node is.
+pub const IOC_NART: u32 = ioc(IN, 10, size_of::<Route>());
 
 /// `cmd_op` of `IORING_OP_URING_CMD`: sends the message at `addr`, of `len` bytes, to the address in the command area.
 /// The result is its length, or -EAGAIN at once if there is no room.
@@ -277,6 +329,9 @@ const _: () = {
         IOC_PEER == 0x8008_bd04 && IOC_POOL == 0xc018_bd05 && IOC_FSYNC == 0xbd06 && IOC_STAT == 0xc088_bd07
     );
     assert!(URING_SENDTO == 0x4010_bd03);
+    assert!(size_of::<Node>() == 8 && size_of::<Iface>() == 24 && size_of::<Route>() == 32);
+    assert!(offset_of!(Iface, flags) == 16 && offset_of!(Route, name) == 8 && offset_of!(Route, mac) == 24);
+    assert!(IOC_NODE == 0x4008_bd08 && IOC_ATTACH_IF == 0x4018_bd09 && IOC_NART == 0x4020_bd0a);
     assert!(token_step(TOKEN_APART, 1 << 20) == 64 && token_step(TOKEN_MESSAGE, 49) == 128);
     assert!(token_span(0) == 64 && token_span(48) == 64 && token_span(49) == 128);
 };

@@ -18,7 +18,8 @@
 #define DP_IOC_MESSAGE_MAX (16u << 20)
 #define DP_DPID_MAX 65535u
 #define DP_DPID_FREE 1024u
-#define DP_NID_MAX 65535u
+#define DP_NID_MAX 65534u
+#define DP_NID_ALL 65535u
 #define DP_POOL_MIN 4096u
 #define DP_POOL_MAX (1u << 30)
 #define DP_POOL_DEFAULT (128u << 10)
@@ -109,6 +110,30 @@ struct dp_ioc_stat {
 	__u64 lost;
 };
 
+#define DP_IFACE_NAME 16
+
+/* The next three: CAP_NET_ADMIN, and no endpoint needed. */
+struct dp_ioc_node {
+	__u32 nid;
+	__u32 pad0;
+};
+
+struct dp_ioc_iface {
+	char name[DP_IFACE_NAME];
+	__u32 flags;
+	__u32 pad0;
+};
+
+struct dp_ioc_route {
+	__u32 nid;
+	__u32 flags;
+	char name[DP_IFACE_NAME];
+	__u8 mac[6];
+	__u8 pad0[2];
+};
+
+#define DP_REMOVE 1u
+
 #define DP_IOC_LETTER 0xBD
 #define DP_IOC_OPEN _IOWR(DP_IOC_LETTER, 1, struct dp_ioc_open)
 #define DP_IOC_TARGET _IOW(DP_IOC_LETTER, 2, struct dp_ioc_addr)
@@ -117,6 +142,15 @@ struct dp_ioc_stat {
 #define DP_IOC_POOL _IOWR(DP_IOC_LETTER, 5, struct dp_ioc_pool)
 #define DP_IOC_FSYNC _IO(DP_IOC_LETTER, 6)
 #define DP_IOC_STAT _IOWR(DP_IOC_LETTER, 7, struct dp_ioc_stat)
+
+#define DP_IOC_NODE _IOW(DP_IOC_LETTER, 8, struct dp_ioc_node)
+#define DP_IOC_ATTACH_IF _IOW(DP_IOC_LETTER, 9, struct dp_ioc_iface)
+#define DP_IOC_NART _IOW(DP_IOC_LETTER, 10, struct dp_ioc_route)
+
+/* What is sent to other nodes: frames of this EtherType, with a header of so many bytes; frame.rs draws it. */
+#define DP_ETHER_TYPE 0x88b5
+#define DP_FRAME_HEADER 32
+#define DP_REMOTE_MAX (64u << 10)
 
 /* `cmd_op` of IORING_OP_URING_CMD. */
 #define DP_URING_SENDTO _IOW(DP_IOC_LETTER, 3, struct dp_uring_sendto)
@@ -137,6 +171,12 @@ static_assert(sizeof(struct dp_ioc_stat) == 136 && offsetof(struct dp_ioc_stat, 
 static_assert(DP_IOC_OPEN == 0xc010bd01 && DP_IOC_TARGET == 0x4008bd02 && DP_IOC_SENDTO == 0x4020bd03 &&
 	      DP_IOC_PEER == 0x8008bd04 && DP_IOC_POOL == 0xc018bd05 && DP_IOC_FSYNC == 0xbd06 &&
 	      DP_IOC_STAT == 0xc088bd07, "ioctl numbers");
+static_assert(sizeof(struct dp_ioc_node) == 8 && sizeof(struct dp_ioc_iface) == 24 &&
+	      offsetof(struct dp_ioc_iface, flags) == 16, "dp_ioc_node, dp_ioc_iface");
+static_assert(sizeof(struct dp_ioc_route) == 32 && offsetof(struct dp_ioc_route, name) == 8 &&
+	      offsetof(struct dp_ioc_route, mac) == 24, "dp_ioc_route");
+static_assert(DP_IOC_NODE == 0x4008bd08 && DP_IOC_ATTACH_IF == 0x4018bd09 && DP_IOC_NART == 0x4020bd0a,
+	      "ioctl numbers of the network");
 static_assert(DP_URING_SENDTO == 0x4010bd03, "io_uring's commands");
 
 #endif

@@ -4,6 +4,7 @@
 #![no_std]
 
 mod abi;
+pub mod frame;
 #[cfg(test)]
 mod tests;
 

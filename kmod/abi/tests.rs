@@ -58,6 +58,18 @@ fn the_header_says_the_same_numbers() {
         ("DP_IOC_FSYNC", IOC_FSYNC.into()),
         ("DP_IOC_STAT", IOC_STAT.into()),
         ("DP_URING_SENDTO", URING_SENDTO.into()),
+        ("DP_NID_ALL", NID_ALL.into()),
+        ("DP_REMOVE", REMOVE.into()),
+        ("DP_IFACE_NAME", IFACE_NAME as u64),
+        ("DP_IOC_NODE", IOC_NODE.into()),
+        ("DP_IOC_ATTACH_IF", IOC_ATTACH_IF.into()),
+        ("DP_IOC_NART", IOC_NART.into()),
+        ("DP_ETHER_TYPE", frame::ETHER_TYPE.into()),
+        ("DP_FRAME_HEADER", frame::FRAME_HEADER as u64),
+        ("DP_REMOTE_MAX", frame::REMOTE_MAX.into()),
+        ("sizeof(struct dp_ioc_node)", size_of::<Node>() as u64),
+        ("sizeof(struct dp_ioc_iface)", size_of::<Iface>() as u64),
+        ("sizeof(struct dp_ioc_route)", size_of::<Route>() as u64),
         ("sizeof(struct dp_uring_sendto)", size_of::<UringSendTo>() as u64),
         ("sizeof(struct dp_token)", size_of::<Token>() as u64),
         ("sizeof(struct dp_control)", size_of::<Control>() as u64),
@@ -80,4 +92,47 @@ fn token_words_come_apart_as_they_were_put_together() {
     }
     assert_eq!(token_span(48), 64);
     assert_eq!(token_span(49), 128);
+}
+
+#[test]
+fn a_frame_says_what_was_sent_and_nothing_else_is_one() {
+    use frame::{Frame, FRAME_HEADER, REMOTE_MAX};
+    let sent = Frame {
+        bytes: 1468,
+        from_nid: 1,
+        from_dpid: 0x0203,
+        to_nid: 0x0405,
+        to_dpid: 0x0607,
+        uid: 0x0809_0a0b,
+        number: 0x0c0d_0e0f,
+        total: 65000,
+        begin: 0x1112,
+    };
+    let wire = sent.encode();
+    // Big-endian, at the places that the picture shows.
+    assert_eq!(wire[2..12], [0x05, 0xbc, 0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(wire[12..20], [8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(wire[20..32], [0, 0, 0xfd, 0xe8, 0, 0, 0x11, 0x12, 0, 0, 0, 0]);
+    assert_eq!(Frame::decode(&wire, 1468), Some(sent));
+    assert!(!sent.is_whole());
+    assert_eq!(Frame::decode(&wire, 1467), None, "less than it says");
+    let refused = |change: fn(&mut Frame)| {
+        let mut frame = sent;
+        change(&mut frame);
+        Frame::decode(&frame.encode(), 1 << 16).is_none()
+    };
+    assert!(refused(|f| f.from_nid = 0) && refused(|f| f.to_dpid = 0) && refused(|f| f.from_dpid = 0));
+    assert!(
+        refused(|f| f.total = REMOTE_MAX + 1)
+            && refused(|f| f.begin = 65000)
+            && refused(|f| f.begin = u32::MAX)
+    );
+    assert!(refused(|f| f.begin = 64000) && refused(|f| f.bytes = 0) && refused(|f| f.total = 0));
+    for (at, other) in [(0, 2), (1, 1)] {
+        let mut wire: [u8; FRAME_HEADER] = wire;
+        wire[at] = other;
+        assert_eq!(Frame::decode(&wire, 1468), None, "another version or kind");
+    }
+    let empty = Frame { bytes: 0, total: 0, begin: 0, ..sent };
+    assert!(Frame::decode(&empty.encode(), 0) == Some(empty) && empty.is_whole());
 }

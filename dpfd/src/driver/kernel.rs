@@ -15,12 +15,14 @@
 //! | `lent` | messages that the program has |
 //! | `recv` | the calls that receive |
 //! | [`list`] | what `dp ls` is told |
+//! | [`network`] | other nodes |
 //!
 //! The system calls are in [`crate::sys::device`], the mapped pool in [`crate::sys::mapped`].
 
 mod inner;
 mod lent;
 pub mod list;
+pub mod network;
 mod recv;
 
 pub use inner::Inner;

@@ -154,6 +154,53 @@ pub fn peer(fd: i32) -> Result<(u16, u16), i32> {
     Ok((from.nid as u16, from.dpid as u16))
 }
 
+/// Numbers this node.
+///
+/// # Errors
+///
+/// EPERM, EINVAL.
+pub fn set_node(fd: i32, nid: u16) -> Result<(), i32> {
+    ioctl(fd, abi::IOC_NODE, &mut abi::Node { nid: nid.into(), pad0: 0 }).map(drop)
+}
+
+/// Attaches an interface, or detaches it.
+///
+/// # Errors
+///
+/// EPERM, ENODEV, EPROTOTYPE, EEXIST; EINVAL: no interface has such a name.
+pub fn set_interface(fd: i32, name: &str, attached: bool) -> Result<(), i32> {
+    let flags = if attached { 0 } else { abi::REMOVE };
+    ioctl(fd, abi::IOC_ATTACH_IF, &mut abi::Iface { name: iface(name)?, flags, pad0: 0 }).map(drop)
+}
+
+/// Says where a node is: behind which interface, and its address there; or nothing of it.
+///
+/// # Errors
+///
+/// EPERM, ENODEV, ENOENT, EINVAL.
+pub fn set_route(fd: i32, nid: u16, place: Option<(&str, [u8; 6])>) -> Result<(), i32> {
+    let mut route = abi::Route {
+        nid: nid.into(),
+        flags: abi::REMOVE,
+        name: [0; abi::IFACE_NAME],
+        mac: [0; 6],
+        pad0: [0; 2],
+    };
+    if let Some((name, mac)) = place {
+        route = abi::Route { flags: 0, name: iface(name)?, mac, ..route };
+    }
+    ioctl(fd, abi::IOC_NART, &mut route).map(drop)
+}
+
+fn iface(name: &str) -> Result<[u8; abi::IFACE_NAME], i32> {
+    let mut bytes = [0; abi::IFACE_NAME];
+    if name.is_empty() || name.len() >= bytes.len() || name.contains('\0') {
+        return Err(libc::EINVAL);
+    }
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    Ok(bytes)
+}
+
 fn ioctl<T>(fd: i32, number: u32, argument: &mut T) -> Result<usize, i32> {
     debug_assert_eq!((number >> 16 & 0x3fff) as usize, size_of::<T>());
     // SAFETY: each number is called with the structure it is defined with, and says its size; a message that one of

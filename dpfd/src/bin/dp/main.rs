@@ -1,6 +1,7 @@
 //! `dp`: one file a verb.
 
 mod bench;
+mod device;
 mod framing;
 mod ls;
 mod program;
@@ -36,6 +37,8 @@ enum Verb {
     Send(send::Args),
     /// Receive messages on an endpoint and write them to standard output.
     Recv(recv::Args),
+    /// Other nodes: number this one, attach interfaces, say where nodes are (the kernel driver).
+    Device(device::Args),
     /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
     Bench(bench::Args),
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Ls(args) => ls::main(args),
         Verb::Send(args) => send::main(args),
         Verb::Recv(args) => recv::main(args),
+        Verb::Device(args) => device::main(args),
         Verb::Bench(args) => bench::main(args),
     }
 }

@@ -141,7 +141,12 @@ impl Inner {
             libc::EHOSTUNREACH => Error::NoRoute(to().nid),
             libc::EACCES => Error::Denied(to()),
             libc::EINVAL => Error::BadDpid(to().dpid.into()),
-            libc::EMSGSIZE => Error::TooLong { len, to: to(), limit: MESSAGE_MAX as usize },
+            libc::EMSGSIZE => {
+                // Only messages for other nodes have a limit below the one that all have.
+                let away = to().nid != 0 && len as u64 <= MESSAGE_MAX;
+                let limit = if away { dp_abi::frame::REMOTE_MAX.into() } else { MESSAGE_MAX };
+                Error::TooLong { len, to: to(), limit: limit as usize }
+            }
             libc::EBADF | libc::ENOTTY | libc::ENXIO => Error::NotAnEndpoint(fd),
             errno => Error::system("ioctl")(errno),
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use crate::addr::Dpid;
+use crate::addr::{Addr, Dpid};
 
 /// An endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct Seen {
     pub pid: i32,
     /// Who opened it.
     pub uid: u32,
-    /// Where it sends by default; 0: nowhere.
-    pub target: Dpid,
+    /// Where it sends by default.
+    pub target: Option<Addr>,
     /// Messages put into their receivers' pools, and their bytes.
     pub sent: (u64, u64),
     /// Messages read or released, and their bytes.
@@ -80,7 +80,8 @@ impl Seen {
                 ("dpid", &[dpid]) => seen.dpid = dpid as Dpid,
                 ("serial", &[serial]) => seen.serial = serial,
                 ("uid", &[uid]) => seen.uid = uid as u32,
-                ("target", &[target]) => seen.target = target as Dpid,
+                // No endpoint is 0.
+                ("target", _) => seen.target = value.parse().ok(),
                 ("sent", &[n, bytes]) => seen.sent = (n, bytes),
                 ("received", &[n, bytes]) => seen.received = (n, bytes),
                 ("pool", &[size, left]) => seen.pool = (size as usize, left as usize),

@@ -148,7 +148,7 @@ impl Endpoint {
             uid: Some(seen.uid),
             driver: Driver::Kernel.word(),
             mode: if seen.in_place { "pool" } else { "plain" },
-            target: (seen.target != 0).then(|| text(local(seen.target))),
+            target: seen.target.map(|to| to.to_string()),
             pool_bytes: Some(size),
             pool_left: Some(left),
             // Only the program knows.

@@ -9,7 +9,7 @@ fn what_the_kernel_says_is_understood() {
         serial: 7,
         pid: 71,
         uid: 1000,
-        target: 5001,
+        target: Some(Addr::local(5001)),
         sent: (3, 300),
         received: (2, 20),
         pool: (131_072, 130_944),

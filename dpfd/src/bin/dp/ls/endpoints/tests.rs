@@ -43,7 +43,7 @@ fn by_kernel() -> kernel::list::Seen {
         serial: 1,
         pid: 75,
         uid: 1000,
-        target: 5006,
+        target: Some(dpfd::Addr::local(5006)),
         sent: (2, 11),
         received: (1, 5),
         pool: (131_072, 131_008),

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Times for the guest's measurements. The guest's CPU is emulated: only ratios of one run mean something, and what takes
+// many instructions for each byte looks worse than it is.
+#ifndef TURNS_H
+#define TURNS_H
+
+#include "tap.h"
+
+#include <sched.h>
+
+enum { REPEATS = 3 };
+
+/* A message did not come, or not whole. */
+static bool broken;
+
+static inline void on_cpu(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static inline int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static inline bool all(int fd, char *b, int len) {
+    for (int got = 0; got < len;) {
+        ssize_t n = read(fd, b + got, len - got);
+        if (n <= 0)
+            return false;
+        got += n;
+    }
+    return true;
+}
+
+/* Microseconds for `len` bytes there and back between two processes; both descriptors are closed then. */
+static inline double median(int p[2], int len, int rounds, int other_cpu) {
+    char b[64] = "ping";
+    double *t = calloc(rounds, sizeof *t);
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        on_cpu(other_cpu);
+        for (int i = 0; i < rounds + rounds / 10; i++)
+            if (!all(p[1], b, len) || write(p[1], b, len) != len)
+                _exit(1);
+        _exit(0);
+    }
+    on_cpu(0);
+    for (int i = -rounds / 10; i < rounds; i++) {
+        double began = now();
+        if (write(p[0], b, len) != len || !all(p[0], b, len)) {
+            broken = true;
+            kill(child, SIGKILL);
+            break;
+        }
+        if (i >= 0)
+            t[i] = now() - began;
+    }
+    int status;
+    broken |= waitpid(child, &status, 0) != child || status;
+    qsort(t, rounds, sizeof *t, by_size);
+    double m = t[rounds / 2] * 1e6;
+    free(t);
+    close2(p);
+    return m;
+}
+
+#endif

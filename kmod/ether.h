@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The two sides of ether.c: what Rust calls there, and what it calls in Rust. ether.rs declares the same. */
+#ifndef DP_ETHER_H
+#define DP_ETHER_H
+
+#include <linux/types.h>
+
+#include "abi/dp_ioctl.h"
+
+struct dp_ether;
+struct iov_iter;
+struct net;
+struct sk_buff;
+
+/* In Rust: Port in ether.rs. */
+struct dp_ether_port_info {
+	int index;
+	u32 mtu;
+	char name[DP_IFACE_NAME];
+};
+
+int dp_ether_register(void);
+void dp_ether_unregister(void);
+
+struct dp_ether *dp_ether_new(void);
+void dp_ether_start(struct dp_ether *ether, void *table);
+void dp_ether_stop(struct dp_ether *ether);
+
+void dp_ether_free(struct dp_ether *ether);
+int dp_ether_may_administer(const struct dp_ether *ether);
+int dp_ether_attach(struct dp_ether *ether, const char *name);
+int dp_ether_detach(struct dp_ether *ether, const char *name);
+bool dp_ether_next(struct dp_ether *ether, int after, struct dp_ether_port_info *out);
+int dp_ether_send(struct dp_ether *ether, int index, const u8 *mac, const u8 *header, struct iov_iter *from, size_t len);
+
+const u8 *dp_ether_source(const struct sk_buff *skb);
+size_t dp_ether_behind_header(const struct sk_buff *skb);
+bool dp_ether_copy(const struct sk_buff *skb, size_t at, void *to, size_t len);
+void dp_ether_free_frame(struct sk_buff *skb);
+
+/* In glue.c: the one of a namespace. */
+struct dp_ether *dp_glue_net_ether(struct net *net);
+
+/* In ether.rs. Takes the frame over, whose data begins with our header. */
+void dp_rust_frame(void *table, int index, struct sk_buff *skb);
+
+#endif
