@@ -12,7 +12,6 @@ use std::task::Poll;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::task::coop::consume_budget;
 
-use super::message::Held;
 use super::{Endpoint, Message};
 use crate::addr::{Addr, Dpid};
 use crate::driver::user::inner::Inner;
@@ -360,16 +359,11 @@ impl AsyncEndpoint {
     pub async fn recv(&self) -> Result<Message<'_>> {
         self.receive(|endpoint| {
             let fd = endpoint.own_fd()?;
-            let got = match &endpoint.served {
-                Served::User(inner) => {
-                    inner.recv_or_sleep(fd).map(|got| got.map(|got| Held::User(inner, got)))
-                }
-                Served::Kernel(inner) => {
-                    inner.recv_or_sleep(fd).map(|got| got.map(|got| Held::Kernel(inner, fd, got)))
-                }
-            };
-            match got {
-                Ok(held) => Ok(held.map(Message::new)),
+            if let Some(got) = endpoint.served.recv_soon(fd) {
+                return Ok(Some(Message::new(&endpoint.served, fd, got)));
+            }
+            match endpoint.served.recv_or_sleep(fd) {
+                Ok(got) => Ok(got.map(|got| Message::new(&endpoint.served, fd, got))),
                 Err(Error::WouldBlock) => Ok(None),
                 Err(e) => Err(e),
             }
