@@ -1,0 +1,276 @@
+//! Which bursts are sent, and how often: the microbenchmark as published, over anything that can send bursts.
+//!
+//! A [`Survey`] is all that is measured of one way. It is worked off in passes: the first gives every point its first
+//! batches, later ones go back to those whose interval is still wide. Whoever measures several ways takes the passes in
+//! turns, so that all of them meet the same states of the machine.
+
+use super::fit;
+use super::model;
+use super::stats::{trimmed_mean, Estimate};
+
+/// One burst, or round trip, as a system is asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes of a request.
+    pub size: usize,
+    /// Bytes of a reply.
+    pub reply: usize,
+    /// Requests that may be unanswered.
+    pub window: u32,
+}
+
+/// What can be measured: a way of sending between two processors, or the simulation of one.
+pub trait System {
+    /// What can go wrong; a survey passes it on.
+    type Error;
+
+    /// Gets ready for a batch with this load; nothing here is timed.
+    fn begin(&mut self, load: Load) -> Result<(), Self::Error>;
+
+    /// Sends `messages` requests with a computation of `turns` behind each, and takes in a reply only where the window
+    /// asks for it: nanoseconds from the first request to behind the last computation. Then, untimed, takes in all
+    /// replies that are missing.
+    fn burst(&mut self, messages: u32, turns: u32) -> Result<f64, Self::Error>;
+
+    /// So many round trips, one after the other: nanoseconds for all.
+    fn round_trips(&mut self, trips: u32) -> Result<f64, Self::Error>;
+
+    /// So many computations of `turns`, and nothing else: nanoseconds for all.
+    fn compute(&mut self, times: u32, turns: u32) -> Result<f64, Self::Error>;
+
+    /// The batch is over.
+    fn end(&mut self) -> Result<(), Self::Error>;
+}
+
+/// What a survey covers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Lengths of requests, ascending; the signature is that of the first, whose replies have the same length.
+    pub sizes: Vec<usize>,
+    /// Requests that may be unanswered, if they are small.
+    pub window: u32,
+    /// Lengths of bursts, ascending.
+    pub bursts: Vec<u32>,
+    /// Lengths of computations, as multiples of the gap; the first is 0.
+    pub delays: Vec<f64>,
+}
+
+/// Bursts in a batch.
+pub const BATCH: u32 = 50;
+/// A point is done when its interval is within this part of its mean.
+pub const WITHIN: f64 = 0.05;
+/// Batches a point gets in the first pass: an interval wants three.
+const FIRST: u32 = 3;
+/// Batches it gets in each later one.
+const MORE: u32 = 2;
+/// Round trips timed as one: reading the clock takes about as long as a message in the cache does.
+const TRIPS: u32 = 8;
+/// Computations timed as one, to know their length; as often as there are bursts, and trimmed as these are.
+const COMPUTATIONS: u32 = 8;
+/// Turns to learn from how long a turn takes.
+const CALIBRATION: u32 = 20_000;
+
+/// What one point is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Bursts of so many requests with a computation of so many turns.
+    Burst { messages: u32, turns: u32 },
+    /// Round trips.
+    RoundTrip,
+}
+
+/// One point of the survey: nanoseconds for each message, or for each round trip.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// With what load.
+    pub load: Load,
+    /// What was done.
+    pub what: What,
+    /// Means of batches, trimmed.
+    batches: Vec<f64>,
+    /// How long a computation took beside each batch: the mean, trimmed.
+    delays: Vec<f64>,
+}
+
+impl Point {
+    fn new(load: Load, what: What) -> Point {
+        Point { load, what, batches: Vec::new(), delays: Vec::new() }
+    }
+
+    /// Nanoseconds, and how sure.
+    pub fn cost(&self) -> Estimate {
+        Estimate::of(&self.batches)
+    }
+
+    /// How long the computation behind each request took, ns; 0 of round trips.
+    pub fn delay(&self) -> f64 {
+        self.delays.iter().sum::<f64>() / self.delays.len().max(1) as f64
+    }
+
+    /// Nanoseconds without the computation. It is taken off batch by batch: what makes a processor slow for a while
+    /// makes both longer.
+    pub fn net(&self) -> Estimate {
+        let without: Vec<f64> = self.batches.iter().zip(&self.delays).map(|(cost, delay)| cost - delay).collect();
+        Estimate::of(&without)
+    }
+
+    /// Whether its interval is narrow enough.
+    pub fn settled(&self) -> bool {
+        self.batches.len() as u32 >= FIRST && self.cost().within(WITHIN)
+    }
+
+    fn batch<S: System>(&mut self, system: &mut S) -> Result<(), S::Error> {
+        system.begin(self.load)?;
+        let (cost, delay) = match self.what {
+            What::RoundTrip => (sampled(TRIPS, || system.round_trips(TRIPS))?, 0.0),
+            What::Burst { messages, turns: 0 } => (sampled(messages, || system.burst(messages, 0))?, 0.0),
+            What::Burst { messages, turns } => (
+                sampled(messages, || system.burst(messages, turns))?,
+                sampled(COMPUTATIONS, || system.compute(COMPUTATIONS, turns))?,
+            ),
+        };
+        system.end()?;
+        self.batches.push(cost);
+        self.delays.push(delay);
+        Ok(())
+    }
+}
+
+/// A batch of samples, each of which is the time of `n`: the trimmed mean for one.
+fn sampled<E>(n: u32, mut sample: impl FnMut() -> Result<f64, E>) -> Result<f64, E> {
+    let mut samples = (0..BATCH).map(|_| sample()).collect::<Result<Vec<_>, E>>()?;
+    Ok(trimmed_mean(&mut samples) / f64::from(n))
+}
+
+/// Everything that is measured of one way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survey {
+    plan: Plan,
+    points: Vec<Point>,
+}
+
+impl Survey {
+    /// Of nothing yet.
+    pub fn new(plan: Plan) -> Survey {
+        Survey { plan, points: Vec::new() }
+    }
+
+    /// What it covers.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The load of requests of this size.
+    pub fn load(&self, size: usize) -> Load {
+        Load { size, reply: self.plan.sizes[0], window: model::window(size, self.plan.window) }
+    }
+
+    /// All points so far.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The first pass: every point gets its first batches, or a single one once `enough` says so, which is asked before
+    /// each batch and told how many points are done. Lengths of computations follow from the gap, so the curve without
+    /// one comes first.
+    pub fn first<S: System>(&mut self, system: &mut S, mut enough: impl FnMut(usize) -> bool) -> Result<(), S::Error> {
+        let small = self.load(self.plan.sizes[0]);
+        self.add(system, small, What::RoundTrip, &mut enough)?;
+        for messages in self.plan.bursts.clone() {
+            self.add(system, small, What::Burst { messages, turns: 0 }, &mut enough)?;
+        }
+        system.begin(small)?;
+        let turn = system.compute(1, CALIBRATION)? / f64::from(CALIBRATION);
+        system.end()?;
+        let gap = fit::gap(&self.burst_points(small, 0)).map_or(0.0, |g| g.ns);
+        for delay in self.plan.delays.clone() {
+            let turns = (delay * gap / turn).round().clamp(0.0, 1e9) as u32;
+            if turns == 0 {
+                continue;
+            }
+            for messages in self.plan.bursts.clone() {
+                self.add(system, small, What::Burst { messages, turns }, &mut enough)?;
+            }
+        }
+        for size in self.plan.sizes[1..].to_vec() {
+            let load = self.load(size);
+            self.add(system, load, What::RoundTrip, &mut enough)?;
+            for messages in bulk_bursts(load.window) {
+                self.add(system, load, What::Burst { messages, turns: 0 }, &mut enough)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many points a first pass has.
+    pub fn expected(&self) -> usize {
+        let signature = 1 + self.plan.bursts.len() * self.plan.delays.len();
+        let bulk = |&size: &usize| 1 + bulk_bursts(self.load(size).window).len();
+        signature + self.plan.sizes[1..].iter().map(bulk).sum::<usize>()
+    }
+
+    fn add<S: System>(
+        &mut self,
+        system: &mut S,
+        load: Load,
+        what: What,
+        enough: &mut impl FnMut(usize) -> bool,
+    ) -> Result<(), S::Error> {
+        let mut point = Point::new(load, what);
+        for _ in 0..FIRST {
+            if enough(self.points.len()) && !point.batches.is_empty() {
+                break;
+            }
+            point.batch(system)?;
+        }
+        self.points.push(point);
+        Ok(())
+    }
+
+    /// A later pass over the points that are still wide, until `enough` says so; how many were.
+    pub fn again<S: System>(&mut self, system: &mut S, mut enough: impl FnMut() -> bool) -> Result<usize, S::Error> {
+        let mut wide = 0;
+        for point in self.points.iter_mut().filter(|p| !p.settled()) {
+            wide += 1;
+            for _ in 0..MORE {
+                if enough() {
+                    return Ok(wide);
+                }
+                point.batch(system)?;
+            }
+        }
+        Ok(wide)
+    }
+
+    /// The bursts with this load and this many turns, by their length.
+    pub fn burst_points(&self, load: Load, turns: u32) -> Vec<&Point> {
+        let same = |p: &&Point| matches!(p.what, What::Burst { turns: t, .. } if t == turns) && p.load == load;
+        self.points.iter().filter(same).collect()
+    }
+
+    /// The round trips with this load.
+    pub fn round_trip(&self, load: Load) -> Option<&Point> {
+        self.points.iter().find(|p| p.load == load && p.what == What::RoundTrip)
+    }
+
+    /// Lengths of computations in turns, ascending; 0 is the first.
+    pub fn turns(&self) -> Vec<u32> {
+        let mut turns: Vec<u32> = Vec::new();
+        for point in &self.points {
+            if let What::Burst { turns: t, .. } = point.what {
+                if !turns.contains(&t) {
+                    turns.push(t);
+                }
+            }
+        }
+        turns.sort_unstable();
+        turns
+    }
+}
+
+/// Bursts that tell o_s and g of one size: some that end before the window is full, two behind it.
+fn bulk_bursts(window: u32) -> Vec<u32> {
+    let mut bursts = vec![1, 2, window / 2, 2 * window, 4 * window];
+    bursts.dedup();
+    bursts
+}

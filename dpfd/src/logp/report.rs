@@ -1,0 +1,1 @@
+//! What is printed: a table for people, JSON for programs.

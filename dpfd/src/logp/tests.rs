@@ -1,0 +1,5 @@
+//! Systems whose parameters are known.
+
+mod arithmetic;
+mod link;
+mod recovered;

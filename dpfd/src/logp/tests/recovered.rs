@@ -1,0 +1,139 @@
+//! Links with chosen parameters: what is read off their bursts is what was chosen, within 3 %.
+
+use super::link::{Cost, Link};
+use crate::logp::fit::{fit, Fit};
+use crate::logp::probe::{Plan, Survey};
+
+fn plan() -> Plan {
+    Plan {
+        sizes: vec![8, 512, 4096, 65_536, 1 << 20],
+        window: 32,
+        bursts: vec![1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256],
+        delays: vec![0.0, 0.5, 1.0, 2.0, 4.0],
+    }
+}
+
+/// The first pass, and as many later ones as the link lets settle.
+fn survey(link: &mut Link, plan: Plan) -> Survey {
+    let mut survey = Survey::new(plan);
+    let Ok(()) = survey.first(link, |_| false);
+    for _ in 0..50 {
+        if survey.again(link, || false) == Ok(0) {
+            break;
+        }
+    }
+    survey
+}
+
+fn fitted(link: &mut Link) -> Fit {
+    fit(&survey(link, plan())).unwrap()
+}
+
+#[track_caller]
+fn near(what: &str, found: f64, chosen: f64) {
+    assert!((found / chosen - 1.0).abs() <= 0.03, "{what}: {found:.2}, and {chosen:.2} was chosen");
+}
+
+#[test]
+fn a_link_with_a_slow_wire() {
+    // The paper's own: Paragon, Meiko CS-2, Myrinet, in nanoseconds; and memory between two cores.
+    for (o_s, o_r, l, g) in [
+        (1400.0, 2200.0, 6300.0, 7600.0),
+        (1700.0, 1600.0, 7500.0, 13_600.0),
+        (2000.0, 2600.0, 11_100.0, 12_400.0),
+        (20.0, 35.0, 150.0, 90.0),
+    ] {
+        let found = fitted(&mut Link::new(Cost(o_s, 0.0), o_r, l, Cost(g, 0.0))).small;
+        near("o_s", found.o_s.ns, o_s);
+        near("o_r", found.o_r.ns, o_r);
+        near("L", found.l.ns, l);
+        near("g", found.g.ns, g);
+        near("RTT", found.rtt.ns, 2.0 * (o_s + o_r + l));
+        near("idle", found.model(2).idle(), g - o_s - o_r);
+        near("alone", found.alone.ns, o_s);
+    }
+}
+
+#[test]
+fn a_link_whose_processors_are_the_slowest_stage_has_the_overheads_for_a_gap() {
+    let found = fitted(&mut Link::new(Cost(300.0, 0.0), 400.0, 2000.0, Cost(10.0, 0.0))).small;
+    near("g", found.g.ns, 700.0);
+    near("o_s", found.o_s.ns, 300.0);
+    near("o_r", found.o_r.ns, 400.0);
+    near("L", found.l.ns, 2000.0);
+    assert!(found.model(2).idle() < 0.03 * 700.0);
+}
+
+#[test]
+fn noise_and_pauses_move_nothing_by_more() {
+    let mut link = Link::new(Cost(100.0, 0.0), 180.0, 900.0, Cost(500.0, 0.0));
+    // Of each sample a uniform tenth more: the mean of all times is 5 % longer, computations too.
+    link.noise = 0.1;
+    let found = fitted(&mut link).small;
+    near("o_s", found.o_s.ns, 1.05 * 100.0);
+    near("g", found.g.ns, 1.05 * 500.0);
+    near("RTT", found.rtt.ns, 1.05 * 2.0 * 1180.0);
+    near("o_r", found.o_r.ns, 1.05 * 180.0);
+    near("L", found.l.ns, 1.05 * 900.0);
+    assert!(found.o_s.half < 0.05 * found.o_s.ns && found.g.half < 0.05 * found.g.ns);
+}
+
+#[test]
+fn bulk_by_size() {
+    let (o_s, g) = (Cost(50.0, 0.02), Cost(200.0, 0.1));
+    let (o_r, l) = (80.0, 400.0);
+    let mut link = Link::new(o_s, o_r, l, g);
+    let found = fitted(&mut link);
+    for bulk in &found.bulk {
+        near("o_s(n)", bulk.o_s.ns, o_s.of(bulk.size));
+        near("g(n)", bulk.g.ns, g.of(bulk.size));
+        let t = o_s.of(bulk.size) + o_s.of(8) + 2.0 * (o_r + l);
+        near("T(n)", bulk.t.ns, t);
+        near("BW(n)", bulk.bandwidth(), 1e9 * bulk.size as f64 / t);
+        near("stream(n)", bulk.stream(), 1e9 * bulk.size as f64 / g.of(bulk.size));
+    }
+    // T(n) = start + n / rate has half of its largest bandwidth, which it has at N, at start N / (2 start + N / rate).
+    let start = o_s.of(0) + o_s.of(8) + 2.0 * (o_r + l);
+    let most = (1 << 20) as f64;
+    near("n_1/2", found.half_peak.unwrap(), start * most / (2.0 * start + most * 0.02));
+}
+
+#[test]
+fn a_quiet_link_settles_in_the_first_pass_and_a_loud_one_is_reported() {
+    let mut quiet = Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0));
+    let mut one = Survey::new(plan());
+    let Ok(()) = one.first(&mut quiet, |_| false);
+    assert!(one.points().iter().all(|p| p.settled()));
+    assert_eq!(one.points().len(), one.expected());
+    assert_eq!(one.again(&mut quiet, || false), Ok(0));
+
+    let mut loud = Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0));
+    loud.noise = 20.0;
+    let mut two = Survey::new(plan());
+    let Ok(()) = two.first(&mut loud, |_| false);
+    let wide = two.points().iter().filter(|p| !p.settled()).count();
+    assert!(wide > 0 && wide < two.points().len());
+    assert_eq!(two.again(&mut loud, || false), Ok(wide));
+    assert!(fit(&two).is_some());
+}
+
+#[test]
+fn time_that_is_up_leaves_one_batch_to_each_point() {
+    let mut link = Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0));
+    let mut survey = Survey::new(plan());
+    let Ok(()) = survey.first(&mut link, |_| true);
+    assert_eq!(survey.points().len(), survey.expected());
+    assert!(survey.points().iter().all(|p| p.cost().batches == 1 && !p.settled()));
+    // One batch has no interval; the parameters are there all the same.
+    assert!(fit(&survey).unwrap().small.o_s.half.is_infinite());
+    let short = link.seconds();
+    assert_eq!(survey.again(&mut link, || true), Ok(1));
+    assert_eq!(link.seconds(), short);
+}
+
+#[test]
+fn bursts_that_never_fill_the_window_tell_no_gap() {
+    let mut link = Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0));
+    let few = Plan { bursts: vec![1, 2, 4], sizes: vec![8], ..plan() };
+    assert_eq!(fit(&survey(&mut link, few)), None);
+}
