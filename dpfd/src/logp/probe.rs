@@ -59,10 +59,12 @@ pub struct Plan {
 pub const BATCH: u32 = 50;
 /// A point is done when its interval is within this part of its mean.
 pub const WITHIN: f64 = 0.05;
-/// Batches a point gets in the first pass: an interval wants three.
-const FIRST: u32 = 3;
+/// Batches a point gets in the first pass: with one trimmed at either end an interval wants three more.
+const FIRST: u32 = 5;
 /// Batches it gets in each later one.
 const MORE: u32 = 2;
+/// Bursts of a batch that was cut short, at least.
+const SHORT: usize = 10;
 /// Round trips timed as one: reading the clock takes about as long as a message in the cache does.
 const TRIPS: u32 = 8;
 /// Computations timed as one, to know their length; as often as there are bursts, and trimmed as these are.
@@ -74,7 +76,12 @@ const CALIBRATION: u32 = 20_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Bursts of so many requests with a computation of so many turns.
-    Burst { messages: u32, turns: u32 },
+    Burst {
+        /// M.
+        messages: u32,
+        /// What D is made of.
+        turns: u32,
+    },
     /// Round trips.
     RoundTrip,
 }
@@ -119,14 +126,14 @@ impl Point {
         self.batches.len() as u32 >= FIRST && self.cost().within(WITHIN)
     }
 
-    fn batch<S: System>(&mut self, system: &mut S) -> Result<(), S::Error> {
+    fn batch<S: System>(&mut self, system: &mut S, mut enough: impl FnMut() -> bool) -> Result<(), S::Error> {
         system.begin(self.load)?;
         let (cost, delay) = match self.what {
-            What::RoundTrip => (sampled(TRIPS, || system.round_trips(TRIPS))?, 0.0),
-            What::Burst { messages, turns: 0 } => (sampled(messages, || system.burst(messages, 0))?, 0.0),
+            What::RoundTrip => (sampled(TRIPS, &mut enough, || system.round_trips(TRIPS))?, 0.0),
+            What::Burst { messages, turns: 0 } => (sampled(messages, &mut enough, || system.burst(messages, 0))?, 0.0),
             What::Burst { messages, turns } => (
-                sampled(messages, || system.burst(messages, turns))?,
-                sampled(COMPUTATIONS, || system.compute(COMPUTATIONS, turns))?,
+                sampled(messages, &mut enough, || system.burst(messages, turns))?,
+                sampled(COMPUTATIONS, &mut enough, || system.compute(COMPUTATIONS, turns))?,
             ),
         };
         system.end()?;
@@ -136,9 +143,16 @@ impl Point {
     }
 }
 
-/// A batch of samples, each of which is the time of `n`: the trimmed mean for one.
-fn sampled<E>(n: u32, mut sample: impl FnMut() -> Result<f64, E>) -> Result<f64, E> {
-    let mut samples = (0..BATCH).map(|_| sample()).collect::<Result<Vec<_>, E>>()?;
+/// A batch of samples, each of which is the time of `n`: the trimmed mean for one. Ends early if it must.
+fn sampled<E>(
+    n: u32,
+    enough: &mut impl FnMut() -> bool,
+    mut sample: impl FnMut() -> Result<f64, E>,
+) -> Result<f64, E> {
+    let mut samples = Vec::with_capacity(BATCH as usize);
+    while samples.len() < BATCH as usize && (samples.len() < SHORT || !enough()) {
+        samples.push(sample()?);
+    }
     Ok(trimmed_mean(&mut samples) / f64::from(n))
 }
 
@@ -170,8 +184,8 @@ impl Survey {
         &self.points
     }
 
-    /// The first pass: every point gets its first batches, or a single one once `enough` says so, which is asked before
-    /// each batch and told how many points are done. Lengths of computations follow from the gap, so the curve without
+    /// The first pass: every point gets its first batches, or two short ones once `enough` says so, which is asked before
+    /// each burst and told how many points are done. Lengths of computations follow from the gap, so the curve without
     /// one comes first.
     pub fn first<S: System>(&mut self, system: &mut S, mut enough: impl FnMut(usize) -> bool) -> Result<(), S::Error> {
         let small = self.load(self.plan.sizes[0]);
@@ -217,11 +231,9 @@ impl Survey {
         enough: &mut impl FnMut(usize) -> bool,
     ) -> Result<(), S::Error> {
         let mut point = Point::new(load, what);
-        for _ in 0..FIRST {
-            if enough(self.points.len()) && !point.batches.is_empty() {
-                break;
-            }
-            point.batch(system)?;
+        let done = self.points.len();
+        while (point.batches.len() as u32) < FIRST && (point.batches.len() < 2 || !enough(done)) {
+            point.batch(system, || enough(done))?;
         }
         self.points.push(point);
         Ok(())
@@ -236,7 +248,7 @@ impl Survey {
                 if enough() {
                     return Ok(wide);
                 }
-                point.batch(system)?;
+                point.batch(system, || false)?;
             }
         }
         Ok(wide)

@@ -12,18 +12,25 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of the means of batches. Their scatter holds what no single batch shows: drift, and neighbours on the machine.
+    /// Of the means of batches. Their scatter holds what no single batch shows: drift, and neighbours on the machine. The
+    /// smallest and the largest quarter are trimmed here as well, because a neighbour can be there for a whole batch; the
+    /// interval is that of a trimmed mean (Tukey and McLaughlin), wider than if the others alone had been measured.
     pub fn of(batches: &[f64]) -> Estimate {
         let n = batches.len();
-        let mean = batches.iter().sum::<f64>() / n as f64;
-        let half = match n {
-            0 | 1 => f64::INFINITY,
-            _ => {
-                let squares: f64 = batches.iter().map(|b| (b - mean).powi(2)).sum();
-                let n = n as f64;
-                student(n as usize - 1) * (squares / (n - 1.0) / n).sqrt()
-            }
-        };
+        let mut sorted = batches.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let cut = n / 4;
+        let kept = &sorted[cut..n - cut];
+        let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+        if n < 2 {
+            return Estimate { ns: mean, half: f64::INFINITY, batches: n as u32 };
+        }
+        // What was cut counts as the nearest that was not.
+        let (low, high) = (kept[0], kept[kept.len() - 1]);
+        let winsorized: Vec<f64> = sorted.iter().map(|b| b.clamp(low, high)).collect();
+        let middle = winsorized.iter().sum::<f64>() / n as f64;
+        let variance = winsorized.iter().map(|b| (b - middle).powi(2)).sum::<f64>() / (n - 1) as f64;
+        let half = student(kept.len() - 1) * (variance * n as f64).sqrt() / kept.len() as f64;
         Estimate { ns: mean, half, batches: n as u32 }
     }
 
@@ -40,6 +47,13 @@ pub fn trimmed_mean(samples: &mut [f64]) -> f64 {
     let cut = samples.len() / 10;
     let kept = &samples[cut..samples.len() - cut];
     kept.iter().sum::<f64>() / kept.len() as f64
+}
+
+/// The middle one, the upper of two. Of nothing, NaN.
+pub fn median(of: &[f64]) -> f64 {
+    let mut of = of.to_vec();
+    of.sort_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The middle one of these estimates: the lower middle of an even number. `None` of nothing.

@@ -20,6 +20,10 @@ fn intervals_are_students() {
     assert_eq!(three.ns, 10.0);
     assert!((three.half - 4.303 / 3f64.sqrt()).abs() < 1e-9);
     assert!(!three.within(0.24) && three.within(0.25));
+    // A batch that was disturbed is cut: 9, 9, 10, 11, 11 are left to tell the scatter, three of them the mean.
+    let five = Estimate::of(&[9.0, 10.0, 11.0, 1e6, 8.0]);
+    assert_eq!((five.ns, five.batches), (10.0, 5));
+    assert!((five.half - 4.303 * 5f64.sqrt() / 3.0).abs() < 1e-9);
     assert!(Estimate::of(&[7.0]).half.is_infinite());
     assert!((student(1) - 12.706).abs() < 1e-9 && (student(60) - 2.000).abs() < 0.001);
     assert!((student(31) - 2.040).abs() < 0.003 && (student(100_000) - 1.960).abs() < 0.001);

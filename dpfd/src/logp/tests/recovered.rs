@@ -118,14 +118,13 @@ fn a_quiet_link_settles_in_the_first_pass_and_a_loud_one_is_reported() {
 }
 
 #[test]
-fn time_that_is_up_leaves_one_batch_to_each_point() {
+fn time_that_is_up_leaves_two_batches_to_each_point() {
     let mut link = Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0));
     let mut survey = Survey::new(plan());
     let Ok(()) = survey.first(&mut link, |_| true);
     assert_eq!(survey.points().len(), survey.expected());
-    assert!(survey.points().iter().all(|p| p.cost().batches == 1 && !p.settled()));
-    // One batch has no interval; the parameters are there all the same.
-    assert!(fit(&survey).unwrap().small.o_s.half.is_infinite());
+    assert!(survey.points().iter().all(|p| p.cost().batches == 2 && !p.settled()));
+    near("o_s", fit(&survey).unwrap().small.o_s.ns, 100.0);
     let short = link.seconds();
     assert_eq!(survey.again(&mut link, || true), Ok(1));
     assert_eq!(link.seconds(), short);
