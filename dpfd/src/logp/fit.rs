@@ -86,7 +86,7 @@ pub struct Fit {
 }
 
 /// Reads off what a survey has measured. `None` while points are missing: before the end of its first pass, or if its
-/// bursts are all within the window, or all behind it, or its plan has no computation as long as the gap.
+/// bursts are all within the window, or all behind it.
 pub fn fit(survey: &Survey) -> Option<Fit> {
     let sizes = &survey.plan().sizes;
     let bulk: Vec<Bulk> = sizes.iter().map(|&size| of_size(survey, size)).collect::<Option<_>>()?;
@@ -100,8 +100,8 @@ fn small(survey: &Survey) -> Option<Parameters> {
     let (o_s, g) = (overhead(&plain)?, gap(&plain)?);
     let alone = plain.iter().find(|p| messages(p) == 1)?.cost().into();
     let rtt: Value = survey.round_trip(load)?.cost().into();
-    let o_r = receive_overhead(survey, o_s, g)?;
     let half_trip = Value { ns: rtt.ns / 2.0, half: rtt.half / 2.0 };
+    let o_r = receive_overhead(survey, g.ns.max(half_trip.ns) - o_s.ns)?;
     Some(Parameters { o_s, o_r, l: half_trip.plus(-1.0, o_s).plus(-1.0, o_r), g, rtt, alone })
 }
 
@@ -120,7 +120,7 @@ fn messages(point: &Point) -> u32 {
 }
 
 /// The send-only regime of one curve: what a request costs, without the computation behind it, while the window is not
-/// full. The middle of the points, because the first ones may have to wake the receiver.
+/// full. The middle half of the points, because the first ones may have to wake the receiver.
 pub fn overhead(curve: &[&Point]) -> Option<Value> {
     let begin = curve.iter().filter(|p| messages(p) <= p.load.window);
     middle(&begin.map(|p| p.net()).collect::<Vec<_>>()).map(Value::from)
@@ -142,15 +142,14 @@ pub fn gap(curve: &[&Point]) -> Option<Value> {
 
 /// What a curve's steady state costs more than its beginning is the receiving of one reply, if the computation is
 /// longer than a sender idles: then the reply is there before it is wanted. Idle = g - o_s - o_r is not known here, but
-/// is less than g - o_s. Of several curves, the mean weighted by how sure each is.
-fn receive_overhead(survey: &Survey, o_s: Value, g: Value) -> Option<Value> {
+/// `idle` is at least that. Of several curves, the mean weighted by how sure each is.
+fn receive_overhead(survey: &Survey, idle: f64) -> Option<Value> {
     let load = survey.load(survey.plan().sizes[0]);
     let (mut sum, mut weights) = (0.0, 0.0);
     for turns in survey.turns().into_iter().filter(|&t| t > 0) {
         let curve = survey.burst_points(load, turns);
         let delay = curve.iter().map(|p| p.delay()).sum::<f64>() / curve.len() as f64;
-        // A hundredth more, so that rounding does not decide.
-        if delay < 1.01 * (g.ns - o_s.ns) {
+        if delay < idle {
             continue;
         }
         let (Some(steady), Some(begin)) = (gap(&curve), overhead(&curve)) else { continue };

@@ -51,7 +51,9 @@ pub struct Plan {
     pub window: u32,
     /// Lengths of bursts, ascending.
     pub bursts: Vec<u32>,
-    /// Lengths of computations, as multiples of the gap; the first is 0.
+    /// Lengths of computations, as multiples of the gap; the first is 0. Where half a round trip is longer than all of
+    /// them, it is one more: a replier that has gone to sleep needs that time, however short its gaps are while it is
+    /// kept busy, and until it keeps up the requester idles.
     pub delays: Vec<f64>,
 }
 
@@ -197,12 +199,20 @@ impl Survey {
         let turn = system.compute(1, CALIBRATION)? / f64::from(CALIBRATION);
         system.end()?;
         let gap = fit::gap(&self.burst_points(small, 0)).map_or(0.0, |g| g.ns);
-        for delay in self.plan.delays.clone() {
-            let turns = (delay * gap / turn).round().clamp(0.0, 1e9) as u32;
+        let mut delays: Vec<f64> = self.plan.delays.iter().map(|delay| delay * gap).collect();
+        let half_trip = self.round_trip(small).map_or(0.0, |p| p.cost().ns) / 2.0;
+        let longest = delays.iter().copied().fold(0.0, f64::max);
+        if half_trip > longest {
+            delays.push(half_trip);
+        }
+        for delay in delays {
+            let turns = (delay / turn).round().clamp(0.0, 1e9) as u32;
             if turns == 0 {
                 continue;
             }
-            for messages in self.plan.bursts.clone() {
+            // Bursts with the one more take long, and are steady early.
+            let most = if delay > longest { 4 * small.window } else { u32::MAX };
+            for messages in self.plan.bursts.clone().into_iter().filter(|&m| m <= most) {
                 self.add(system, small, What::Burst { messages, turns }, &mut enough)?;
             }
         }
@@ -216,9 +226,9 @@ impl Survey {
         Ok(())
     }
 
-    /// How many points a first pass has.
+    /// How many points a first pass has at most.
     pub fn expected(&self) -> usize {
-        let signature = 1 + self.plan.bursts.len() * self.plan.delays.len();
+        let signature = 1 + self.plan.bursts.len() * (self.plan.delays.len() + 1);
         let bulk = |&size: &usize| 1 + bulk_bursts(self.load(size).window).len();
         signature + self.plan.sizes[1..].iter().map(bulk).sum::<usize>()
     }
@@ -280,9 +290,9 @@ impl Survey {
     }
 }
 
-/// Bursts that tell o_s and g of one size: some that end before the window is full, two behind it.
+/// Bursts that tell o_s and g of one size: some that end before the window is full, some behind it.
 fn bulk_bursts(window: u32) -> Vec<u32> {
-    let mut bursts = vec![1, 2, window / 2, 2 * window, 4 * window];
+    let mut bursts = vec![1, 2, window / 2, 2 * window, 3 * window, 4 * window];
     bursts.dedup();
     bursts
 }

@@ -110,8 +110,8 @@ pub struct Bulk {
     pub t: Ns,
     /// BW = size / T.
     pub bytes_per_s: f64,
-    /// size / g.
-    pub stream_bytes_per_s: f64,
+    /// size / g; null where g was lost in noise.
+    pub stream_bytes_per_s: Option<f64>,
 }
 
 /// Several senders, one receiver.
@@ -199,7 +199,7 @@ fn bulk(survey: &Survey, b: &super::fit::Bulk) -> Bulk {
         g: b.g.into(),
         t: b.t.into(),
         bytes_per_s: b.bandwidth().round(),
-        stream_bytes_per_s: b.stream().round(),
+        stream_bytes_per_s: Some(b.stream().round()).filter(|rate| *rate > 0.0),
     }
 }
 
@@ -290,8 +290,9 @@ impl Report {
             text += &format!("\n{} by size{half}\n", way.way);
             text += &row("BYTES", &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>13}")));
             for b in &way.bulk {
-                let cells = [b.o_s.ns, b.g.ns, b.t.ns, b.bytes_per_s / 1e6, b.stream_bytes_per_s / 1e6];
-                text += &row(&b.size.to_string(), &cells.map(|cell| format!("{cell:>13.0}")));
+                let cells = [b.o_s.ns, b.g.ns, b.t.ns, b.bytes_per_s / 1e6].map(|cell| format!("{cell:>13.0}"));
+                let stream = b.stream_bytes_per_s.map_or("?".to_string(), |rate| format!("{:.0}", rate / 1e6));
+                text += &row(&b.size.to_string(), &[cells.concat(), format!("{stream:>13}")]);
             }
         }
         text

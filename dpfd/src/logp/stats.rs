@@ -56,11 +56,16 @@ pub fn median(of: &[f64]) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle one of these estimates: the lower middle of an even number. `None` of nothing.
+/// The mean of the middle half of these estimates. `None` of nothing.
 pub fn middle(of: &[Estimate]) -> Option<Estimate> {
     let mut of = of.to_vec();
     of.sort_by(|a, b| a.ns.total_cmp(&b.ns));
-    of.get(of.len().saturating_sub(1) / 2).copied()
+    let cut = of.len() / 4;
+    let kept = &of[cut..of.len() - cut];
+    let n = kept.len() as f64;
+    let squares: f64 = kept.iter().map(|e| e.half.powi(2)).sum();
+    let batches = kept.iter().map(|e| e.batches).sum();
+    (!kept.is_empty()).then(|| Estimate { ns: kept.iter().map(|e| e.ns).sum::<f64>() / n, half: squares.sqrt() / n, batches })
 }
 
 /// One measured point of a line: where, what, and half the width of its interval.

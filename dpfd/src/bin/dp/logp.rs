@@ -11,6 +11,8 @@ mod many;
 mod pair;
 mod peer;
 #[cfg(feature = "plot")]
+mod canvas;
+#[cfg(feature = "plot")]
 mod plot;
 
 use std::cell::Cell;

@@ -43,10 +43,12 @@ fn a_line_trusts_the_points_that_are_sure() {
 }
 
 #[test]
-fn the_middle_of_an_even_number_is_the_lower() {
+fn the_middle_half_leaves_out_a_quarter_at_either_end() {
     let e = |ns| Estimate { ns, half: 1.0, batches: 3 };
-    assert_eq!(middle(&[e(3.0), e(1.0), e(2.0)]), Some(e(2.0)));
-    assert_eq!(middle(&[e(4.0), e(1.0), e(2.0), e(3.0)]), Some(e(2.0)));
+    let found = middle(&[e(4.0), e(-1e9), e(2.0), e(1e9)]).unwrap();
+    assert_eq!((found.ns, found.batches), (3.0, 6));
+    assert!((found.half - 0.5f64.sqrt()).abs() < 1e-9);
+    assert_eq!(middle(&[e(5.0)]), Some(e(5.0)));
     assert_eq!(middle(&[]), None);
 }
 

@@ -22,6 +22,8 @@ pub struct Link {
     pub o_r: f64,
     pub l: f64,
     pub g: Cost,
+    /// What a replier needs more for a request that it has waited for.
+    pub wake: f64,
     /// Of the whole time of a burst: up to this part more, and now and then much more.
     pub noise: f64,
     load: Load,
@@ -32,7 +34,7 @@ pub struct Link {
 impl Link {
     pub fn new(o_s: Cost, o_r: f64, l: f64, g: Cost) -> Link {
         let load = Load { size: 1, reply: 1, window: 1 };
-        Link { o_s, o_r, l, g, noise: 0.0, load, seed: 1, now: 0.0 }
+        Link { o_s, o_r, l, g, wake: 0.0, noise: 0.0, load, seed: 1, now: 0.0 }
     }
 
     /// Seconds that the simulated machine has been at it.
@@ -68,7 +70,9 @@ impl Link {
             }
             t += self.o_s.of(size);
             wire = f64::max(t, wire + self.g.of(size));
-            server = f64::max(wire + self.l, server) + self.o_r + self.o_s.of(reply);
+            let there = wire + self.l;
+            let asleep = if there > server { self.wake } else { 0.0 };
+            server = f64::max(there, server) + asleep + self.o_r + self.o_s.of(reply);
             back = f64::max(server, back + self.g.of(reply));
             replies.push(back + self.l);
             t += delay;
