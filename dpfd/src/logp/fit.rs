@@ -142,17 +142,20 @@ pub fn gap(curve: &[&Point]) -> Option<Value> {
 
 /// What a curve's steady state costs more than its beginning is the receiving of one reply, if the computation is
 /// longer than a sender idles: then the reply is there before it is wanted. Idle = g - o_s - o_r is not known here, but
-/// `idle` is at least that. Of several curves, the mean weighted by how sure each is.
+/// `idle` is at least that. Of several curves, the mean weighted by how sure each is; where noise has made `idle` longer
+/// than every computation, the curve with the longest.
 fn receive_overhead(survey: &Survey, idle: f64) -> Option<Value> {
     let load = survey.load(survey.plan().sizes[0]);
-    let (mut sum, mut weights) = (0.0, 0.0);
+    let mut curves: Vec<(f64, Vec<&Point>)> = Vec::new();
     for turns in survey.turns().into_iter().filter(|&t| t > 0) {
         let curve = survey.burst_points(load, turns);
-        let delay = curve.iter().map(|p| p.delay()).sum::<f64>() / curve.len() as f64;
-        if delay < idle {
-            continue;
-        }
-        let (Some(steady), Some(begin)) = (gap(&curve), overhead(&curve)) else { continue };
+        curves.push((curve.iter().map(|p| p.delay()).sum::<f64>() / curve.len() as f64, curve));
+    }
+    let longest = curves.len().saturating_sub(1);
+    let first = curves.iter().position(|(delay, _)| *delay >= idle).unwrap_or(longest);
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (delay, curve) in &curves[first..] {
+        let (Some(steady), Some(begin)) = (gap(curve), overhead(curve)) else { continue };
         let o_r = steady.plus(-1.0, begin);
         let weight = o_r.half.clamp(1e-3 * delay, 1e6 * delay).powi(-2);
         sum += weight * o_r.ns;

@@ -71,6 +71,8 @@ const SHORT: usize = 10;
 const TRIPS: u32 = 8;
 /// Computations timed as one, to know their length; as often as there are bursts, and trimmed as these are.
 const COMPUTATIONS: u32 = 8;
+/// A gap or half a round trip, ns, is not taken to be longer for computations: bursts would take minutes.
+const LONGEST: f64 = 1e6;
 /// Turns to learn from how long a turn takes.
 const CALIBRATION: u32 = 20_000;
 
@@ -119,7 +121,8 @@ impl Point {
     /// Nanoseconds without the computation. It is taken off batch by batch: what makes a processor slow for a while
     /// makes both longer.
     pub fn net(&self) -> Estimate {
-        let without: Vec<f64> = self.batches.iter().zip(&self.delays).map(|(cost, delay)| cost - delay).collect();
+        let without: Vec<f64> =
+            self.batches.iter().zip(&self.delays).map(|(cost, delay)| cost - delay).collect();
         Estimate::of(&without)
     }
 
@@ -132,7 +135,9 @@ impl Point {
         system.begin(self.load)?;
         let (cost, delay) = match self.what {
             What::RoundTrip => (sampled(TRIPS, &mut enough, || system.round_trips(TRIPS))?, 0.0),
-            What::Burst { messages, turns: 0 } => (sampled(messages, &mut enough, || system.burst(messages, 0))?, 0.0),
+            What::Burst { messages, turns: 0 } => {
+                (sampled(messages, &mut enough, || system.burst(messages, 0))?, 0.0)
+            }
             What::Burst { messages, turns } => (
                 sampled(messages, &mut enough, || system.burst(messages, turns))?,
                 sampled(COMPUTATIONS, &mut enough, || system.compute(COMPUTATIONS, turns))?,
@@ -189,7 +194,11 @@ impl Survey {
     /// The first pass: every point gets its first batches, or two short ones once `enough` says so, which is asked before
     /// each burst and told how many points are done. Lengths of computations follow from the gap, so the curve without
     /// one comes first.
-    pub fn first<S: System>(&mut self, system: &mut S, mut enough: impl FnMut(usize) -> bool) -> Result<(), S::Error> {
+    pub fn first<S: System>(
+        &mut self,
+        system: &mut S,
+        mut enough: impl FnMut(usize) -> bool,
+    ) -> Result<(), S::Error> {
         let small = self.load(self.plan.sizes[0]);
         self.add(system, small, What::RoundTrip, &mut enough)?;
         for messages in self.plan.bursts.clone() {
@@ -198,9 +207,10 @@ impl Survey {
         system.begin(small)?;
         let turn = system.compute(1, CALIBRATION)? / f64::from(CALIBRATION);
         system.end()?;
-        let gap = fit::gap(&self.burst_points(small, 0)).map_or(0.0, |g| g.ns);
+        let gap = self.gap_for_delays(small);
         let mut delays: Vec<f64> = self.plan.delays.iter().map(|delay| delay * gap).collect();
         let half_trip = self.round_trip(small).map_or(0.0, |p| p.cost().ns) / 2.0;
+        let half_trip = half_trip.min(LONGEST);
         let longest = delays.iter().copied().fold(0.0, f64::max);
         if half_trip > longest {
             delays.push(half_trip);
@@ -224,6 +234,14 @@ impl Survey {
             }
         }
         Ok(())
+    }
+
+    /// The gap as far as it is known; where noise made it absurd, what requests of the longest bursts cost.
+    fn gap_for_delays(&self, load: Load) -> f64 {
+        let plain = self.burst_points(load, 0);
+        let steady = plain.last().map_or(0.0, |p| p.cost().ns);
+        let gap = fit::gap(&plain).map_or(0.0, |g| g.ns);
+        if gap > 0.2 * steady && gap < 2.0 * steady { gap } else { steady }.min(LONGEST)
     }
 
     /// How many points a first pass has at most.
@@ -250,7 +268,11 @@ impl Survey {
     }
 
     /// A later pass over the points that are still wide, until `enough` says so; how many were.
-    pub fn again<S: System>(&mut self, system: &mut S, mut enough: impl FnMut() -> bool) -> Result<usize, S::Error> {
+    pub fn again<S: System>(
+        &mut self,
+        system: &mut S,
+        mut enough: impl FnMut() -> bool,
+    ) -> Result<usize, S::Error> {
         let mut wide = 0;
         for point in self.points.iter_mut().filter(|p| !p.settled()) {
             wide += 1;
@@ -266,7 +288,8 @@ impl Survey {
 
     /// The bursts with this load and this many turns, by their length.
     pub fn burst_points(&self, load: Load, turns: u32) -> Vec<&Point> {
-        let same = |p: &&Point| matches!(p.what, What::Burst { turns: t, .. } if t == turns) && p.load == load;
+        let same =
+            |p: &&Point| matches!(p.what, What::Burst { turns: t, .. } if t == turns) && p.load == load;
         self.points.iter().filter(same).collect()
     }
 

@@ -167,7 +167,11 @@ impl Way {
             alone: found.alone.into(),
             idle: tenth(found.model(2).idle()),
             n_half: fit.half_peak.map(tenth),
-            signature: survey.turns().iter().map(|&turns| Curve::of(&survey.burst_points(small, turns))).collect(),
+            signature: survey
+                .turns()
+                .iter()
+                .map(|&turns| Curve::of(&survey.burst_points(small, turns)))
+                .collect(),
             bulk: fit.bulk.iter().map(|b| bulk(survey, b)).collect(),
             k_to_1,
             points: survey.points().len(),
@@ -222,7 +226,12 @@ impl Wide {
             What::RoundTrip => None,
         };
         let cost = point.cost();
-        Wide { size: point.load.size, m, d: tenth(point.delay()), percent: tenth(100.0 * cost.half / cost.ns) }
+        Wide {
+            size: point.load.size,
+            m,
+            d: tenth(point.delay()),
+            percent: tenth(100.0 * cost.half / cost.ns),
+        }
     }
 }
 
@@ -237,7 +246,9 @@ fn notes(fit: &Fit, window: u32) -> Vec<String> {
         notes.push("o_r is below 0: it is too small to be told from the computation beside it".to_string());
     }
     if small.g.ns <= 1.05 * overheads {
-        notes.push("the processor is the slowest stage: g is o_s + o_r, and nothing is left to idle in".to_string());
+        notes.push(
+            "the processor is the slowest stage: g is o_s + o_r, and nothing is left to idle in".to_string(),
+        );
     }
     if small.model(2).in_flight() > f64::from(window) {
         notes.push(format!(
@@ -250,7 +261,17 @@ fn notes(fit: &Fit, window: u32) -> Vec<String> {
 impl Report {
     /// An empty one.
     pub fn new(cores: [usize; 2], p: u32, size: usize, window: u32) -> Report {
-        Report { version: 1, cores, p, size, window, batch: BATCH, within: WITHIN, seconds: 0.0, ways: Vec::new() }
+        Report {
+            version: 1,
+            cores,
+            p,
+            size,
+            window,
+            batch: BATCH,
+            within: WITHIN,
+            seconds: 0.0,
+            ways: Vec::new(),
+        }
     }
 
     /// One object.
@@ -288,10 +309,15 @@ impl Report {
         for way in self.ways.iter().filter(|way| way.bulk.len() > 1) {
             let half = way.n_half.map_or(String::new(), |n| format!(", half of the peak at {n:.0} bytes"));
             text += &format!("\n{} by size{half}\n", way.way);
-            text += &row("BYTES", &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>13}")));
+            text += &row(
+                "BYTES",
+                &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>13}")),
+            );
             for b in &way.bulk {
-                let cells = [b.o_s.ns, b.g.ns, b.t.ns, b.bytes_per_s / 1e6].map(|cell| format!("{cell:>13.0}"));
-                let stream = b.stream_bytes_per_s.map_or("?".to_string(), |rate| format!("{:.0}", rate / 1e6));
+                let cells =
+                    [b.o_s.ns, b.g.ns, b.t.ns, b.bytes_per_s / 1e6].map(|cell| format!("{cell:>13.0}"));
+                let stream =
+                    b.stream_bytes_per_s.map_or("?".to_string(), |rate| format!("{:.0}", rate / 1e6));
                 text += &row(&b.size.to_string(), &[cells.concat(), format!("{stream:>13}")]);
             }
         }
@@ -299,9 +325,15 @@ impl Report {
     }
 
     fn contended_text(&self) -> String {
-        let Some(first) = self.ways.first().filter(|way| !way.k_to_1.is_empty()) else { return String::new() };
-        let mut text = String::from("\ngap seen by each of K senders to one receiver, ns, and over that of one\n");
-        text += &row("", &first.k_to_1.iter().map(|k| format!("{:>15}", format!("K = {}", k.senders))).collect::<Vec<_>>());
+        let Some(first) = self.ways.first().filter(|way| !way.k_to_1.is_empty()) else {
+            return String::new();
+        };
+        let mut text =
+            String::from("\ngap seen by each of K senders to one receiver, ns, and over that of one\n");
+        text += &row(
+            "",
+            &first.k_to_1.iter().map(|k| format!("{:>15}", format!("K = {}", k.senders))).collect::<Vec<_>>(),
+        );
         for way in &self.ways {
             let cell = |k: &Contended| format!("{:>15}", format!("{:.0} {:.2}x", k.g, k.times));
             text += &row(&way.way, &way.k_to_1.iter().map(cell).collect::<Vec<_>>());

@@ -65,7 +65,11 @@ pub fn middle(of: &[Estimate]) -> Option<Estimate> {
     let n = kept.len() as f64;
     let squares: f64 = kept.iter().map(|e| e.half.powi(2)).sum();
     let batches = kept.iter().map(|e| e.batches).sum();
-    (!kept.is_empty()).then(|| Estimate { ns: kept.iter().map(|e| e.ns).sum::<f64>() / n, half: squares.sqrt() / n, batches })
+    (!kept.is_empty()).then(|| Estimate {
+        ns: kept.iter().map(|e| e.ns).sum::<f64>() / n,
+        half: squares.sqrt() / n,
+        batches,
+    })
 }
 
 /// One measured point of a line: where, what, and half the width of its interval.
@@ -110,8 +114,9 @@ pub fn line(points: &[At]) -> Option<Line> {
 /// Student's t for a two-sided 95 % interval with so many degrees of freedom.
 pub fn student(freedom: usize) -> f64 {
     const T: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
     ];
     match freedom {
         0 => f64::INFINITY,

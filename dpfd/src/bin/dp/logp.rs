@@ -7,11 +7,11 @@
 //! | [`many`] | several senders, one receiver |
 //! | [`plot`] | the pictures |
 
+#[cfg(feature = "plot")]
+mod canvas;
 mod many;
 mod pair;
 mod peer;
-#[cfg(feature = "plot")]
-mod canvas;
 #[cfg(feature = "plot")]
 mod plot;
 
@@ -73,15 +73,8 @@ pub struct Args {
 
 const DEFAULT_WAYS: [Way; 5] = [Way::Edge, Way::Endpoint, Way::UnixStream, Way::Tcp, Way::Pipe];
 /// What can be measured: ways whose replies cannot stop requests.
-const WAYS: [Way; 7] = [
-    Way::Edge,
-    Way::Endpoint,
-    Way::Plain,
-    Way::UnixSeqpacket,
-    Way::UnixStream,
-    Way::Tcp,
-    Way::Pipe,
-];
+const WAYS: [Way; 7] =
+    [Way::Edge, Way::Endpoint, Way::Plain, Way::UnixSeqpacket, Way::UnixStream, Way::Tcp, Way::Pipe];
 /// An edge takes more; measuring it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// The longest small message: a window of replies fits into every pipe, or requester and replier would wait for each
@@ -93,9 +86,9 @@ const MAX_PACKET: usize = 128 * 1024;
 const CROWD: f64 = 0.2;
 
 fn way(text: &str) -> std::result::Result<Way, String> {
-    WAYS.into_iter().find(|way| way.name() == text).ok_or_else(|| {
-        format!("not a way of sending; these are: {}", WAYS.map(Way::name).join(", "))
-    })
+    WAYS.into_iter()
+        .find(|way| way.name() == text)
+        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Way::name).join(", ")))
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
@@ -210,14 +203,16 @@ fn run(args: &Args, plan: Plan, cores: Cores) -> Result<String> {
     let mut report = Report::new([cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
     for (one, contended) in series.iter().zip(contended) {
         let name = one.way.name();
-        let found = fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
+        let found =
+            fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
         report.ways.push(report::Way::new(name, &one.survey, &found, contended));
     }
     report.seconds = (start.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     progress("");
     #[cfg(feature = "plot")]
     if let Some(path) = &args.plot {
-        plot::draw(&report, path).map_err(|e| format!("{}: {e}; the picture could not be drawn", path.display()))?;
+        plot::draw(&report, path)
+            .map_err(|e| format!("{}: {e}; the picture could not be drawn", path.display()))?;
     }
     Ok(if args.json { report.json() } else { report.text() })
 }
@@ -303,7 +298,11 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
                 if now - last.get() > 0.2 {
                     last.set(now);
                     let part = ((now - begin) * 1000.0) as usize;
-                    progress(&bar(&format!("{name}, wide points again"), part, ((time - begin) * 1000.0) as usize));
+                    progress(&bar(
+                        &format!("{name}, wide points again"),
+                        part,
+                        ((time - begin) * 1000.0) as usize,
+                    ));
                 }
                 now > time
             };
@@ -339,7 +338,8 @@ fn contend(
         let name = one.way.name();
         progress(&bar(&format!("{name}, several senders"), i, series.len()));
         let load = one.survey.load(one.survey.plan().sizes[0]);
-        let rounds = crowd.gaps(one.way, load, &counts, turn).map_err(|e| format!("{name}, several senders: {e}"))?;
+        let rounds =
+            crowd.gaps(one.way, load, &counts, turn).map_err(|e| format!("{name}, several senders: {e}"))?;
         all.push(report::Contended::all(&counts, &rounds, |senders| crowd.shares(senders)));
     }
     Ok(all)

@@ -31,7 +31,8 @@ pub struct Crowd {
 impl Crowd {
     /// A receiver on its core, senders on the others in turns.
     pub fn start(receiver: usize, others: &[usize], most: u32, pairs: u16) -> Result<Crowd> {
-        let senders = (0..most as usize).map(|i| Helper::start(others[i % others.len()])).collect::<Result<_>>()?;
+        let senders =
+            (0..most as usize).map(|i| Helper::start(others[i % others.len()])).collect::<Result<_>>()?;
         Ok(Crowd { receiver: Helper::start(receiver)?, senders, cores: others.len(), pairs })
     }
 

@@ -121,7 +121,12 @@ where
         // The regimes: until the window is full; until replies come one gap after the other.
         let window = f64::from(report.window);
         for m in [window, 2.0 * window] {
-            chart.draw_series(DashedLineSeries::new([(m, low), (m, high)], 4 * k, 4 * k, BLACK.mix(0.6).stroke_width(k)))?;
+            chart.draw_series(DashedLineSeries::new(
+                [(m, low), (m, high)],
+                4 * k,
+                4 * k,
+                BLACK.mix(0.6).stroke_width(k),
+            ))?;
         }
         for (name, m) in [("send-only", 1.15), ("steady", 2.1 * window)] {
             chart.draw_series([Text::new(name, (m, high * 0.97), self.at(9, HPos::Left, VPos::Top))])?;
@@ -154,7 +159,8 @@ where
         let rates = report.ways.iter().flat_map(|way| way.bulk.iter().map(|b| rate(b) / 1e6));
         let (low, high) = decades(rates);
         let sizes: Vec<usize> = report.ways.iter().flat_map(|way| way.bulk.iter().map(|b| b.size)).collect();
-        let (least, most) = (sizes.iter().min().copied().unwrap_or(1), sizes.iter().max().copied().unwrap_or(2));
+        let (least, most) =
+            (sizes.iter().min().copied().unwrap_or(1), sizes.iter().max().copied().unwrap_or(2));
         let x = (least as f64 * 0.8)..(most as f64 * 1.25).max(least as f64 * 2.0);
         let (area, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
         let mut chart = ChartBuilder::on(&area)
@@ -206,7 +212,11 @@ where
         for (y, name) in labels {
             let y = y.max(free);
             free = y + step;
-            area.draw(&Text::new(name, (4 * self.scale as i32, y - top), self.at(11, HPos::Left, VPos::Center)))?;
+            area.draw(&Text::new(
+                name,
+                (4 * self.scale as i32, y - top),
+                self.at(11, HPos::Left, VPos::Center),
+            ))?;
         }
         Ok(())
     }
@@ -217,7 +227,11 @@ where
         let (left, right) = (84 * k, width as i32 - 62 * k);
         let (top, bottom) = (40 * k, height as i32 - 66 * k);
         let step = (bottom - top) / report.ways.len().max(1) as i32;
-        let title = Text::new("one way: shares of RTT / 2", (width as i32 / 2, 6 * k), self.at(13, HPos::Center, VPos::Top));
+        let title = Text::new(
+            "one way: shares of RTT / 2",
+            (width as i32 / 2, 6 * k),
+            self.at(13, HPos::Center, VPos::Top),
+        );
         self.area.draw(&title)?;
         for (i, way) in (0..).zip(&report.ways) {
             let middle = top + i * step + step / 2;
@@ -240,17 +254,25 @@ where
             self.area.draw(&Text::new(time(way.rtt.ns / 2.0), (right + 6 * k, middle), total))?;
         }
         for (share, x) in [("0 %", left), ("50 %", (left + right) / 2), ("100 %", right)] {
-            self.area.draw(&PathElement::new([(x, bottom), (x, bottom + 5 * k)], BLACK.stroke_width(self.scale)))?;
+            self.area.draw(&PathElement::new(
+                [(x, bottom), (x, bottom + 5 * k)],
+                BLACK.stroke_width(self.scale),
+            ))?;
             self.area.draw(&Text::new(share, (x, bottom + 7 * k), self.at(11, HPos::Center, VPos::Top)))?;
         }
-        self.area.draw(&PathElement::new([(left, bottom), (right, bottom)], BLACK.stroke_width(self.scale)))?;
+        self.area
+            .draw(&PathElement::new([(left, bottom), (right, bottom)], BLACK.stroke_width(self.scale)))?;
         let third = (right - left) / 3;
         for ((i, name), shade) in (0..).zip(["o_s", "L", "o_r"]).zip(SHADES) {
             let (x, y) = (left + i * third, bottom + 36 * k);
             let corners = [(x, y), (x + 14 * k, y + 14 * k)];
             self.area.draw(&Rectangle::new(corners, shade.filled()))?;
             self.area.draw(&Rectangle::new(corners, BLACK.stroke_width(self.scale)))?;
-            self.area.draw(&Text::new(name, (x + 20 * k, y + 7 * k), self.at(12, HPos::Left, VPos::Center)))?;
+            self.area.draw(&Text::new(
+                name,
+                (x + 20 * k, y + 7 * k),
+                self.at(12, HPos::Left, VPos::Center),
+            ))?;
         }
         Ok(())
     }
@@ -274,7 +296,9 @@ where
     match shape {
         "disc" => chart.draw_series(points.map(|at| Circle::new(at, size, color.filled())))?,
         "ring" => chart.draw_series(points.map(|at| Circle::new(at, size, line)))?,
-        "triangle" => chart.draw_series(points.map(|at| TriangleMarker::new(at, size + k, color.filled())))?,
+        "triangle" => {
+            chart.draw_series(points.map(|at| TriangleMarker::new(at, size + k, color.filled())))?
+        }
         "cross" => chart.draw_series(points.map(|at| Cross::new(at, size, line)))?,
         _ => chart.draw_series(points.map(|at| {
             EmptyElement::at(at) + Rectangle::new([(-size, -size), (size, size)], color.filled())
