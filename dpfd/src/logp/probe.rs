@@ -226,8 +226,8 @@ impl Survey {
                 self.add(system, small, What::Burst { messages, turns }, &mut enough)?;
             }
         }
-        for size in self.plan.sizes[1..].to_vec() {
-            let load = self.load(size);
+        for i in 1..self.plan.sizes.len() {
+            let load = self.load(self.plan.sizes[i]);
             self.add(system, load, What::RoundTrip, &mut enough)?;
             for messages in bulk_bursts(load.window) {
                 self.add(system, load, What::Burst { messages, turns: 0 }, &mut enough)?;

@@ -175,7 +175,7 @@ impl Way {
             bulk: fit.bulk.iter().map(|b| bulk(survey, b)).collect(),
             k_to_1,
             points: survey.points().len(),
-            notes: notes(fit, small.window),
+            notes: notes(fit, small.window, wide.len(), survey.points().len()),
             wide,
         }
     }
@@ -236,9 +236,15 @@ impl Wide {
 }
 
 /// Where LogP's assumptions do not hold for what was found.
-fn notes(fit: &Fit, window: u32) -> Vec<String> {
+fn notes(fit: &Fit, window: u32, wide: usize, points: usize) -> Vec<String> {
     let (small, mut notes) = (&fit.small, Vec::new());
     let overheads = small.o_s.ns + small.o_r.ns;
+    if 2 * wide > points {
+        notes.push(
+            "most points stayed wide: the time was too short, or these cores have other work to do"
+                .to_string(),
+        );
+    }
     if small.l.ns < 0.0 {
         notes.push("L is below 0: sending and receiving overlap, the overheads hide the latency".to_string());
     }

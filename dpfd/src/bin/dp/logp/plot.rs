@@ -128,8 +128,16 @@ where
                 BLACK.mix(0.6).stroke_width(k),
             ))?;
         }
-        for (name, m) in [("send-only", 1.15), ("steady", 2.1 * window)] {
-            chart.draw_series([Text::new(name, (m, high * 0.97), self.at(9, HPos::Left, VPos::Top))])?;
+        let middle = 2f64.sqrt() * window;
+        for (name, m, h) in [
+            ("send-only", 1.15, HPos::Left),
+            ("transition", middle, HPos::Center),
+            ("steady", 2.1 * window, HPos::Left),
+        ] {
+            // The narrow one in the middle has a line of its own.
+            let line = if name == "transition" { 12 } else { 0 };
+            let at = EmptyElement::at((m, high * 0.97));
+            chart.draw_series([at + Text::new(name, (0, line * k as i32), self.at(9, h, VPos::Top))])?;
         }
         let mut labels = Vec::new();
         for (curve, look) in way.signature.iter().zip(LOOKS) {
