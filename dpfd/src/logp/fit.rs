@@ -30,7 +30,7 @@ impl From<Estimate> for Value {
 pub struct Parameters {
     /// Send overhead, from bursts that end before the window is full.
     pub o_s: Value,
-    /// Receive overhead, from curves whose computation is longer than what a sender idles.
+    /// Receive overhead, beside computations that are longer than what a sender idles.
     pub o_r: Value,
     /// A round trip less four overheads, halved. Less than 0 if what the two processors do overlaps.
     pub l: Value,
@@ -115,50 +115,42 @@ fn of_size(survey: &Survey, size: usize) -> Option<Bulk> {
 fn messages(point: &Point) -> u32 {
     match point.what {
         What::Burst { messages, .. } => messages,
-        What::RoundTrip => 0,
+        What::RoundTrip | What::Reply { .. } => 0,
     }
 }
 
-/// The send-only regime of one curve: what a request costs, without the computation behind it, while the window is not
-/// full. The middle half of the points, because the first ones may have to wake the receiver.
+/// The send-only regime of a curve: what a request costs while the window is not full. The middle half of the points, because the first ones may have to wake the receiver.
 pub fn overhead(curve: &[&Point]) -> Option<Value> {
     let begin = curve.iter().filter(|p| messages(p) <= p.load.window);
-    middle(&begin.map(|p| p.net()).collect::<Vec<_>>()).map(Value::from)
+    middle(&begin.map(|p| p.cost()).collect::<Vec<_>>()).map(Value::from)
 }
 
-/// The steady state of one curve: how much longer a burst is for each further request, computations taken off. Bursts
+/// The steady state of a curve: how much longer a burst is for each further request. Bursts
 /// that end just behind the window are left out: there replies still come as they were sent, all at once.
 pub fn gap(curve: &[&Point]) -> Option<Value> {
     let steady: Vec<At> = curve
         .iter()
         .filter(|p| messages(p) >= 2 * p.load.window)
         .map(|p| {
-            let (m, net) = (f64::from(messages(p)), p.net());
-            At { x: m, y: m * net.ns, half: m * net.half }
+            let (m, cost) = (f64::from(messages(p)), p.cost());
+            At { x: m, y: m * cost.ns, half: m * cost.half }
         })
         .collect();
     line(&steady).map(|line| Value { ns: line.slope, half: line.slope_half })
 }
 
-/// What a curve's steady state costs more than its beginning is the receiving of one reply, if the computation is
-/// longer than a sender idles: then the reply is there before it is wanted. Idle = g - o_s - o_r is not known here, but
-/// `idle` is at least that. Of several curves, the mean weighted by how sure each is; where noise has made `idle` longer
-/// than every computation, the curve with the longest.
+/// What replies cost beside computations longer than a sender idles: then they are there before they are wanted. Idle =
+/// g - o_s - o_r is not known here, but `idle` is at least that. Of several lengths, the mean weighted by how sure each
+/// is; where noise has made `idle` longer than all of them, the longest.
 fn receive_overhead(survey: &Survey, idle: f64) -> Option<Value> {
-    let load = survey.load(survey.plan().sizes[0]);
-    let mut curves: Vec<(f64, Vec<&Point>)> = Vec::new();
-    for turns in survey.turns().into_iter().filter(|&t| t > 0) {
-        let curve = survey.burst_points(load, turns);
-        curves.push((curve.iter().map(|p| p.delay()).sum::<f64>() / curve.len() as f64, curve));
-    }
-    let longest = curves.len().saturating_sub(1);
-    let first = curves.iter().position(|(delay, _)| *delay >= idle).unwrap_or(longest);
+    let replies = survey.replies();
+    let longest = replies.len().saturating_sub(1);
+    let first = replies.iter().position(|p| p.delay() >= idle).unwrap_or(longest);
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (delay, curve) in &curves[first..] {
-        let (Some(steady), Some(begin)) = (gap(curve), overhead(curve)) else { continue };
-        let o_r = steady.plus(-1.0, begin);
-        let weight = o_r.half.clamp(1e-3 * delay, 1e6 * delay).powi(-2);
-        sum += weight * o_r.ns;
+    for point in &replies[first..] {
+        let cost = point.cost();
+        let weight = cost.half.clamp(1e-3 * point.delay(), 1e6 * point.delay()).powi(-2);
+        sum += weight * cost.ns;
         weights += weight;
     }
     (weights > 0.0).then(|| Value { ns: sum / weights, half: weights.powf(-0.5) })

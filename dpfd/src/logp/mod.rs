@@ -12,8 +12,9 @@
 //!   request: on a socket a look that finds nothing is a system call, and would be taken for sending.
 //! - g comes from the growth of a burst's whole time behind the window, not from its average, which still remembers the
 //!   beginning when M = 256.
-//! - How long a computation takes is measured beside each batch, because clocks of processors move; and o_r is what a
-//!   curve gains between its beginning and its end, so that D drops out of it.
+//! - o_r is a small difference of long times. Bursts that take in no replies and bursts that take in two windows of them
+//!   are sent in turns, so that D and o_s drop out pair by pair, and clocks of processors may move.
+//! - D > Idle is not enough where repliers sleep: for o_r it is half a round trip as well.
 //! - Batches come in passes over all points: what a neighbour on the machine disturbs shows as a wide interval, and
 //!   points that are wide get the time that is left.
 //!

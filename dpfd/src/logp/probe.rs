@@ -51,9 +51,9 @@ pub struct Plan {
     pub window: u32,
     /// Lengths of bursts, ascending.
     pub bursts: Vec<u32>,
-    /// Lengths of computations, as multiples of the gap; the first is 0. Where half a round trip is longer than all of
-    /// them, it is one more: a replier that has gone to sleep needs that time, however short its gaps are while it is
-    /// kept busy, and until it keeps up the requester idles.
+    /// Lengths of computations, as multiples of the gap; the first is 0. Receiving is also measured with half a round
+    /// trip, where that is longer than all of them: a replier that has gone to sleep needs that time, however short its
+    /// gaps are while it is kept busy, and until it keeps up the requester idles.
     pub delays: Vec<f64>,
 }
 
@@ -88,9 +88,25 @@ pub enum What {
     },
     /// Round trips.
     RoundTrip,
+    /// What a reply costs its receiver beside computations of so many turns: what bursts that take in two windows of
+    /// replies cost more than bursts that take in none, which are sent in between.
+    Reply {
+        /// What D is made of.
+        turns: u32,
+    },
 }
 
-/// One point of the survey: nanoseconds for each message, or for each round trip.
+impl What {
+    /// Turns of the computation between two requests.
+    pub fn turns(self) -> u32 {
+        match self {
+            What::Burst { turns, .. } | What::Reply { turns } => turns,
+            What::RoundTrip => 0,
+        }
+    }
+}
+
+/// One point of the survey: nanoseconds for each message, round trip or reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// With what load.
@@ -118,14 +134,6 @@ impl Point {
         self.delays.iter().sum::<f64>() / self.delays.len().max(1) as f64
     }
 
-    /// Nanoseconds without the computation. It is taken off batch by batch: what makes a processor slow for a while
-    /// makes both longer.
-    pub fn net(&self) -> Estimate {
-        let without: Vec<f64> =
-            self.batches.iter().zip(&self.delays).map(|(cost, delay)| cost - delay).collect();
-        Estimate::of(&without)
-    }
-
     /// Whether its interval is narrow enough.
     pub fn settled(&self) -> bool {
         self.batches.len() as u32 >= FIRST && self.cost().within(WITHIN)
@@ -133,15 +141,20 @@ impl Point {
 
     fn batch<S: System>(&mut self, system: &mut S, mut enough: impl FnMut() -> bool) -> Result<(), S::Error> {
         system.begin(self.load)?;
-        let (cost, delay) = match self.what {
-            What::RoundTrip => (sampled(TRIPS, &mut enough, || system.round_trips(TRIPS))?, 0.0),
-            What::Burst { messages, turns: 0 } => {
-                (sampled(messages, &mut enough, || system.burst(messages, 0))?, 0.0)
+        let window = self.load.window;
+        let cost = match self.what {
+            What::RoundTrip => sampled(TRIPS, &mut enough, || system.round_trips(TRIPS))?,
+            What::Burst { messages, turns } => {
+                sampled(messages, &mut enough, || system.burst(messages, turns))?
             }
-            What::Burst { messages, turns } => (
-                sampled(messages, &mut enough, || system.burst(messages, turns))?,
-                sampled(COMPUTATIONS, &mut enough, || system.compute(COMPUTATIONS, turns))?,
-            ),
+            What::Reply { turns } => sampled(2 * window, &mut enough, || {
+                let without = system.burst(window, turns)?;
+                Ok(system.burst(3 * window, turns)? - 3.0 * without)
+            })?,
+        };
+        let delay = match self.what.turns() {
+            0 => 0.0,
+            turns => sampled(COMPUTATIONS, &mut enough, || system.compute(COMPUTATIONS, turns))?,
         };
         system.end()?;
         self.batches.push(cost);
@@ -208,23 +221,23 @@ impl Survey {
         let turn = system.compute(1, CALIBRATION)? / f64::from(CALIBRATION);
         system.end()?;
         let gap = self.gap_for_delays(small);
-        let mut delays: Vec<f64> = self.plan.delays.iter().map(|delay| delay * gap).collect();
-        let half_trip = self.round_trip(small).map_or(0.0, |p| p.cost().ns) / 2.0;
-        let half_trip = half_trip.min(LONGEST);
-        let longest = delays.iter().copied().fold(0.0, f64::max);
-        if half_trip > longest {
-            delays.push(half_trip);
-        }
-        for delay in delays {
-            let turns = (delay / turn).round().clamp(0.0, 1e9) as u32;
+        let turns_for = |delay: f64| (delay / turn).round().clamp(0.0, 1e9) as u32;
+        for delay in self.plan.delays.clone() {
+            let turns = turns_for(delay * gap);
             if turns == 0 {
                 continue;
             }
-            // Bursts with the one more take long, and are steady early.
-            let most = if delay > longest { 4 * small.window } else { u32::MAX };
-            for messages in self.plan.bursts.clone().into_iter().filter(|&m| m <= most) {
+            // Every other point will do: what these curves say is in their two ends.
+            for messages in self.plan.bursts.clone().into_iter().filter(|m| m.is_power_of_two()) {
                 self.add(system, small, What::Burst { messages, turns }, &mut enough)?;
             }
+            self.add(system, small, What::Reply { turns }, &mut enough)?;
+        }
+        let longest = self.plan.delays.iter().fold(0.0, |longest, delay| f64::max(longest, delay * gap));
+        let half_trip = self.round_trip(small).map_or(0.0, |p| p.cost().ns) / 2.0;
+        if half_trip > longest {
+            let turns = turns_for(half_trip.min(LONGEST));
+            self.add(system, small, What::Reply { turns }, &mut enough)?;
         }
         for i in 1..self.plan.sizes.len() {
             let load = self.load(self.plan.sizes[i]);
@@ -246,7 +259,8 @@ impl Survey {
 
     /// How many points a first pass has at most.
     pub fn expected(&self) -> usize {
-        let signature = 1 + self.plan.bursts.len() * (self.plan.delays.len() + 1);
+        let curve = 1 + self.plan.bursts.iter().filter(|m| m.is_power_of_two()).count();
+        let signature = 2 + self.plan.bursts.len() + curve * (self.plan.delays.len() - 1);
         let bulk = |&size: &usize| 1 + bulk_bursts(self.load(size).window).len();
         signature + self.plan.sizes[1..].iter().map(bulk).sum::<usize>()
     }
@@ -298,7 +312,12 @@ impl Survey {
         self.points.iter().find(|p| p.load == load && p.what == What::RoundTrip)
     }
 
-    /// Lengths of computations in turns, ascending; 0 is the first.
+    /// What replies cost, for each computation.
+    pub fn replies(&self) -> Vec<&Point> {
+        self.points.iter().filter(|p| matches!(p.what, What::Reply { .. })).collect()
+    }
+
+    /// Lengths of computations that have a curve, in turns, ascending; 0 is the first.
     pub fn turns(&self) -> Vec<u32> {
         let mut turns: Vec<u32> = Vec::new();
         for point in &self.points {

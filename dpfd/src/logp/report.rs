@@ -132,7 +132,7 @@ pub struct Contended {
 pub struct Wide {
     /// Bytes of its requests.
     pub size: usize,
-    /// Requests in a burst; null of round trips.
+    /// Requests in a burst; null of round trips, and of replies (their `d` is above 0).
     pub m: Option<u32>,
     /// The computation, ns.
     pub d: f64,
@@ -223,14 +223,14 @@ impl Wide {
     fn of(point: &Point) -> Wide {
         let m = match point.what {
             What::Burst { messages, .. } => Some(messages),
-            What::RoundTrip => None,
+            What::RoundTrip | What::Reply { .. } => None,
         };
         let cost = point.cost();
         Wide {
             size: point.load.size,
             m,
             d: tenth(point.delay()),
-            percent: tenth(100.0 * cost.half / cost.ns),
+            percent: tenth(100.0 * cost.half / cost.ns.abs()),
         }
     }
 }
@@ -354,7 +354,11 @@ impl Report {
 impl Way {
     fn wide_text(&self) -> Option<String> {
         let worst = self.wide.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
-        let what = worst.m.map_or("round trips".to_string(), |m| format!("M = {m}, D = {:.0} ns", worst.d));
+        let what = match worst.m {
+            Some(m) => format!("M = {m}, D = {:.0} ns", worst.d),
+            None if worst.d > 0.0 => format!("replies, D = {:.0} ns", worst.d),
+            None => "round trips".to_string(),
+        };
         Some(format!(
             "{} of {} points stayed wider than {:.0} %; the widest: {} bytes, {what}, {:.0} %",
             self.wide.len(),
