@@ -15,7 +15,7 @@
 //! - o_r is a small difference of long times. Bursts that take in no replies and bursts that take in two windows of them
 //!   are sent in turns, so that D and o_s drop out pair by pair, and clocks of processors may move.
 //! - D > Idle is not enough where repliers sleep: for o_r it is half a round trip as well.
-//! - Batches come in passes over all points: what a neighbour on the machine disturbs shows as a wide interval, and
+//! - Batches of a point come at different times: what a neighbour on the machine disturbs shows as a wide interval, and
 //!   points that are wide get the time that is left.
 //!
 //! | file | holds |

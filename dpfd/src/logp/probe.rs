@@ -1,8 +1,8 @@
 //! Which bursts are sent, and how often: the microbenchmark as published, over anything that can send bursts.
 //!
-//! A [`Survey`] is all that is measured of one way. It is worked off in passes: the first gives every point its first
-//! batches, later ones go back to those whose interval is still wide. Whoever measures several ways takes the passes in
-//! turns, so that all of them meet the same states of the machine.
+//! A [`Survey`] is all that is measured of one way. A first pass gives every point its first batches; then those whose
+//! interval is still wide get further ones. Whoever measures several ways gives these in turns, so that all of them meet
+//! the same states of the machine.
 
 use super::fit;
 use super::model;
@@ -63,8 +63,6 @@ pub const BATCH: u32 = 50;
 pub const WITHIN: f64 = 0.05;
 /// Batches a point gets in the first pass: with one trimmed at either end an interval wants three more.
 const FIRST: u32 = 5;
-/// Batches it gets in each later one.
-const MORE: u32 = 2;
 /// Bursts of a batch that was cut short, at least.
 const SHORT: usize = 10;
 /// Round trips timed as one: reading the clock takes about as long as a message in the cache does.
@@ -281,23 +279,18 @@ impl Survey {
         Ok(())
     }
 
-    /// A later pass over the points that are still wide, until `enough` says so; how many were.
+    /// One batch more for the wide point that has had the fewest; whether there was one. `enough` is asked before each
+    /// burst and ends the batch early.
     pub fn again<S: System>(
         &mut self,
         system: &mut S,
-        mut enough: impl FnMut() -> bool,
-    ) -> Result<usize, S::Error> {
-        let mut wide = 0;
-        for point in self.points.iter_mut().filter(|p| !p.settled()) {
-            wide += 1;
-            for _ in 0..MORE {
-                if enough() {
-                    return Ok(wide);
-                }
-                point.batch(system, || false)?;
-            }
+        enough: impl FnMut() -> bool,
+    ) -> Result<bool, S::Error> {
+        let wide = self.points.iter_mut().filter(|p| !p.settled());
+        match wide.min_by_key(|p| p.batches.len()) {
+            Some(point) => point.batch(system, enough).map(|()| true),
+            None => Ok(false),
         }
-        Ok(wide)
     }
 
     /// The bursts with this load and this many turns, by their length.

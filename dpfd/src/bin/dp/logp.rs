@@ -15,7 +15,6 @@ mod peer;
 #[cfg(feature = "plot")]
 mod plot;
 
-use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,6 +83,12 @@ const MAX_SMALL: u32 = 512;
 const MAX_PACKET: usize = 128 * 1024;
 /// Of the time, for several senders.
 const CROWD: f64 = 0.2;
+/// Of the rest, for the first pass: what it leaves goes to the points that turn out wide.
+const FIRST_PASS: f64 = 0.6;
+/// Seconds; later batches are shorter than 50 bursts rather than longer than this, so that there are more of them.
+const LONG_BATCH: f64 = 0.03;
+/// Seconds of each way before it is the next one's turn.
+const TURN: f64 = 0.3;
 
 fn way(text: &str) -> std::result::Result<Way, String> {
     WAYS.into_iter()
@@ -278,7 +283,7 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
         let mut share = Share { done: usize::MAX, until: 0.0 };
         let watch = |done: usize| {
             let now = start.elapsed().as_secs_f64();
-            if share.next(before + done, all, now, time) {
+            if share.next(before + done, all, now, FIRST_PASS * time) {
                 progress(&bar(&format!("{name}, point {} of {all}", before + done + 1), before + done, all));
             }
             now > share.until
@@ -287,28 +292,30 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
         before += survey.points().len();
     }
     let begin = start.elapsed().as_secs_f64();
-    let last = Cell::new(begin);
     loop {
-        let mut wide = 0;
+        let mut wide = false;
         for one in &mut *series {
             let name = one.way.name();
             let (mut pair, survey) = one.pair(helper);
-            let watch = || {
+            let turn = start.elapsed().as_secs_f64();
+            let [done, all] = [turn - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
+            progress(&bar(&format!("{name}, wide points again"), done, all));
+            loop {
                 let now = start.elapsed().as_secs_f64();
-                if now - last.get() > 0.2 {
-                    last.set(now);
-                    let part = ((now - begin) * 1000.0) as usize;
-                    progress(&bar(
-                        &format!("{name}, wide points again"),
-                        part,
-                        ((time - begin) * 1000.0) as usize,
-                    ));
+                if now > time {
+                    return Ok(());
                 }
-                now > time
-            };
-            wide += survey.again(&mut pair, watch).map_err(|e| format!("{name}: {e}"))?;
+                if now - turn > TURN {
+                    wide = true;
+                    break;
+                }
+                let watch = || start.elapsed().as_secs_f64() - now > LONG_BATCH;
+                if !survey.again(&mut pair, watch).map_err(|e| format!("{name}: {e}"))? {
+                    break;
+                }
+            }
         }
-        if wide == 0 || start.elapsed().as_secs_f64() > time {
+        if !wide {
             return Ok(());
         }
     }

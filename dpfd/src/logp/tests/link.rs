@@ -28,18 +28,12 @@ pub struct Link {
     pub noise: f64,
     load: Load,
     seed: u64,
-    now: f64,
 }
 
 impl Link {
     pub fn new(o_s: Cost, o_r: f64, l: f64, g: Cost) -> Link {
         let load = Load { size: 1, reply: 1, window: 1 };
-        Link { o_s, o_r, l, g, wake: 0.0, noise: 0.0, load, seed: 1, now: 0.0 }
-    }
-
-    /// Seconds that the simulated machine has been at it.
-    pub fn seconds(&self) -> f64 {
-        self.now / 1e9
+        Link { o_s, o_r, l, g, wake: 0.0, noise: 0.0, load, seed: 1 }
     }
 
     /// From 0 to 1; Marsaglia's xorshift.
@@ -55,7 +49,6 @@ impl Link {
         if self.noise > 0.0 && self.chance() < 0.02 {
             ns += 1e6;
         }
-        self.now += ns;
         ns
     }
 
