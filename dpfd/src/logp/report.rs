@@ -203,7 +203,7 @@ fn bulk(survey: &Survey, b: &super::fit::Bulk) -> Bulk {
         g: b.g.into(),
         t: b.t.into(),
         bytes_per_s: b.bandwidth().round(),
-        stream_bytes_per_s: Some(b.stream().round()).filter(|rate| *rate > 0.0),
+        stream_bytes_per_s: (b.g.half < b.g.ns).then(|| b.stream().round()),
     }
 }
 

@@ -94,21 +94,48 @@ pub struct Line {
     pub slope_half: f64,
 }
 
-/// An interval is never taken to be narrower than this part of its value: one lucky point would outweigh all others.
+/// No interval is taken to be narrower than this part of its value.
 const SUREST: f64 = 0.001;
+/// Nor than this when points are weighed against each other: states of the machine differ by more, and a point that was
+/// measured in one of them alone would outweigh all others.
+const SAME: f64 = 0.02;
 
-/// The line through these points, each weighted by how sure it is. `None` if they are all at one place.
+/// The line through these points. Its slope is the middle one of all pairs' slopes (Theil and Sen), each pair weighted by
+/// how sure it is: one point that was measured in another state of the machine, and surely, does not bend it. The interval
+/// comes from those of the points, and is wider where they scatter more than these say. `None` if they are all at one
+/// place.
 pub fn line(points: &[At]) -> Option<Line> {
-    let weigh = |at: &At| 1.0 / at.half.min(1e3 * at.y.abs()).max(SUREST * at.y.abs()).max(1e-9).powi(2);
-    let sum = |f: &dyn Fn(&At) -> f64| points.iter().map(|at| weigh(at) * f(at)).sum::<f64>();
-    let all = sum(&|_| 1.0);
-    let (x, y) = (sum(&|at| at.x) / all, sum(&|at| at.y) / all);
-    let spread = sum(&|at| (at.x - x).powi(2));
-    if points.len() < 2 || spread <= 0.0 {
-        return None;
+    let at_least = |part: f64, at: &At| at.half.min(1e3 * at.y.abs()).max(part * at.y.abs()).max(1e-9);
+    let sure = |at: &At| at_least(SUREST, at);
+    let mut slopes: Vec<(f64, f64)> = Vec::new();
+    for (i, a) in points.iter().enumerate() {
+        for b in points[..i].iter().filter(|b| b.x != a.x) {
+            let weight = (a.x - b.x).powi(2) / (at_least(SAME, a).powi(2) + at_least(SAME, b).powi(2));
+            slopes.push(((a.y - b.y) / (a.x - b.x), weight));
+        }
     }
-    let slope = sum(&|at| (at.x - x) * (at.y - y)) / spread;
-    Some(Line { slope, start: y - slope * x, slope_half: spread.recip().sqrt() })
+    let slope = weighted_median(&mut slopes)?;
+    let starts: Vec<f64> = points.iter().map(|at| at.y - slope * at.x).collect();
+    let start = median(&starts);
+    let weigh = |at: &At| sure(at).powi(-2);
+    let all: f64 = points.iter().map(weigh).sum();
+    let mean = points.iter().map(|at| weigh(at) * at.x).sum::<f64>() / all;
+    let spread: f64 = points.iter().map(|at| weigh(at) * (at.x - mean).powi(2)).sum();
+    // Half of all points lie within 0.34 of their half widths, if these are true.
+    let misses: Vec<f64> = points.iter().map(|at| (at.y - start - slope * at.x).abs() / sure(at)).collect();
+    let scatter = (median(&misses) / 0.344).max(1.0);
+    Some(Line { slope, start, slope_half: scatter / spread.sqrt() })
+}
+
+/// The value below and above which is half of the weight. `None` of nothing.
+fn weighted_median(of: &mut [(f64, f64)]) -> Option<f64> {
+    of.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = of.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    of.iter().find_map(|&(value, weight)| {
+        below += weight;
+        (2.0 * below >= all).then_some(value)
+    })
 }
 
 /// Student's t for a two-sided 95 % interval with so many degrees of freedom.

@@ -39,6 +39,16 @@ fn a_line_trusts_the_points_that_are_sure() {
     assert!((two.slope_half - 0.3 * 2f64.sqrt()).abs() < 1e-9);
     let doubted = line(&[at(1.0, 5.0, 0.1), at(2.0, 7.0, 0.1), at(3.0, 90.0, f64::INFINITY)]).unwrap();
     assert!((doubted.slope - 2.0).abs() < 1e-3);
+    // A point that is sure, and from another state of the machine, among points that are less so.
+    let mut moved: Vec<At> =
+        [64.0, 96.0, 128.0, 160.0, 192.0, 256.0].map(|m| at(m, 43.0 * m, 0.1 * 43.0 * m)).into();
+    moved[3] = at(160.0, 160.0 * 160.0, 1.0);
+    let found = line(&moved).unwrap();
+    assert!((found.slope / 43.0 - 1.0).abs() < 0.03, "{found:?}");
+    // Intervals that promise more than the points keep.
+    let liars: Vec<At> = (1..=6).map(|x| at(f64::from(x), f64::from(x + x % 2 * 3), 0.001)).collect();
+    let true_ones: Vec<At> = (1..=6).map(|x| at(f64::from(x), f64::from(x), 0.001)).collect();
+    assert!(line(&liars).unwrap().slope_half > 100.0 * line(&true_ones).unwrap().slope_half);
     assert!(line(&[at(1.0, 5.0, 0.1)]).is_none() && line(&[at(1.0, 5.0, 0.1), at(1.0, 6.0, 0.1)]).is_none());
 }
 
