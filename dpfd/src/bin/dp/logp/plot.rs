@@ -100,7 +100,7 @@ where
             .margin_top(4 * k)
             .margin_left(6 * k)
             .x_label_area_size(36 * k)
-            .y_label_area_size(56 * k)
+            .y_label_area_size(68 * k)
             .build_cartesian_2d(
                 (1f64..f64::from(most) * 1.1).log_scale().base(2.0),
                 (low..high).log_scale().with_key_points(ticks(low, high)),
@@ -176,7 +176,7 @@ where
             .margin_top(4 * k)
             .margin_left(6 * k)
             .x_label_area_size(36 * k)
-            .y_label_area_size(60 * k)
+            .y_label_area_size(64 * k)
             .build_cartesian_2d(
                 x.log_scale().base(2.0),
                 (low..high).log_scale().with_key_points(ticks(low, high)),
