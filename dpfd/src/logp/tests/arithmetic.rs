@@ -45,6 +45,9 @@ fn a_line_trusts_the_points_that_are_sure() {
     moved[3] = at(160.0, 160.0 * 160.0, 1.0);
     let found = line(&moved).unwrap();
     assert!((found.slope / 43.0 - 1.0).abs() < 0.03, "{found:?}");
+    // Slopes of pairs, each with its weight: 1 (1), 1.25 (4), 1.5 (1), 1.67 (9), 2 (4), 2.5 (1). The middle of 20 is 1.67.
+    let bent = [at(0.0, 0.0, 9.0), at(1.0, 1.0, 9.0), at(2.0, 2.5, 9.0), at(3.0, 5.0, 9.0)];
+    assert!((line(&bent).unwrap().slope - 5.0 / 3.0).abs() < 1e-9);
     // Intervals that promise more than the points keep.
     let liars: Vec<At> = (1..=6).map(|x| at(f64::from(x), f64::from(x + x % 2 * 3), 0.001)).collect();
     let true_ones: Vec<At> = (1..=6).map(|x| at(f64::from(x), f64::from(x), 0.001)).collect();

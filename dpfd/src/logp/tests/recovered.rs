@@ -1,8 +1,10 @@
 //! Links with chosen parameters: what is read off their bursts is what was chosen, within 3 %.
 
+use std::convert::Infallible;
+
 use super::link::{Cost, Link};
-use crate::logp::fit::{fit, Fit};
-use crate::logp::probe::{Plan, Survey};
+use crate::logp::fit::{fit, gap, Fit};
+use crate::logp::probe::{Load, Plan, Survey, System};
 
 fn plan() -> Plan {
     Plan {
@@ -142,6 +144,41 @@ fn a_quiet_link_settles_in_the_first_pass_and_a_loud_one_is_reported() {
         let Ok(()) = survey.first(&mut loud, |_| true);
         assert!(fit(&survey).is_some());
     }
+}
+
+/// A machine that had other work to do while all long bursts but the longest were measured.
+struct Moody(Link);
+
+impl System for Moody {
+    type Error = Infallible;
+    fn begin(&mut self, load: Load) -> Result<(), Infallible> {
+        self.0.begin(load)
+    }
+    fn burst(&mut self, messages: u32, turns: u32) -> Result<f64, Infallible> {
+        let busy = if (64..256).contains(&messages) { 1e7 } else { 0.0 };
+        Ok(self.0.burst(messages, turns)? + busy)
+    }
+    fn round_trips(&mut self, trips: u32) -> Result<f64, Infallible> {
+        self.0.round_trips(trips)
+    }
+    fn compute(&mut self, times: u32, turns: u32) -> Result<f64, Infallible> {
+        self.0.compute(times, turns)
+    }
+    fn end(&mut self) -> Result<(), Infallible> {
+        self.0.end()
+    }
+}
+
+#[test]
+fn computations_have_a_length_though_the_gap_was_lost() {
+    let mut link = Moody(Link::new(Cost(100.0, 0.0), 100.0, 500.0, Cost(300.0, 0.0)));
+    let mut survey = Survey::new(plan());
+    let Ok(()) = survey.first(&mut link, |_| false);
+    assert!(gap(&survey.burst_points(survey.load(8), 0)).unwrap().ns < 0.0);
+    // Four gaps are 1200 ns; what requests of the longest bursts cost is less than that by what the window saves.
+    assert_eq!(survey.turns().len(), 5);
+    let longest = survey.replies().last().unwrap().delay();
+    assert!((900.0..1300.0).contains(&longest), "{longest}");
 }
 
 #[test]
