@@ -256,9 +256,10 @@ fn notes(fit: &Fit, window: u32, wide: usize, points: usize) -> Vec<String> {
             "the processor is the slowest stage: g is o_s + o_r, and nothing is left to idle in".to_string(),
         );
     }
-    if small.model(2).in_flight() > f64::from(window) {
+    // Where the window is the slowest stage, g is the round trip over the window.
+    if small.model(2).in_flight() > 0.95 * f64::from(window) {
         notes.push(format!(
-            "a round trip is longer than {window} gaps: g may be that of the window, try a larger --window"
+            "a round trip is {window} gaps or longer: g may be that of the window, try a larger --window"
         ));
     }
     notes

@@ -2,4 +2,5 @@
 
 mod arithmetic;
 mod link;
+mod printed;
 mod recovered;
