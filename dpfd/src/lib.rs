@@ -21,6 +21,8 @@ pub mod error;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
+pub mod logp;
+#[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
 pub mod rules;

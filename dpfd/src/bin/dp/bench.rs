@@ -16,15 +16,15 @@
 //! | [`flood`] | messages, or bytes, one way |
 //! | [`report`] | the table and the JSON |
 
-mod cores;
-mod edges;
-mod endpoints;
+pub mod cores;
+pub mod edges;
+pub mod endpoints;
 mod flood;
 mod floor;
 mod idle;
-mod lat;
-mod link;
-mod peer;
+pub mod lat;
+pub mod link;
+pub mod peer;
 mod report;
 
 use std::io::IsTerminal;
@@ -39,7 +39,7 @@ use link::Way;
 use peer::Peer;
 
 /// What goes wrong here is the machine's or a way's; where, is told in words.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
@@ -140,7 +140,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
 }
 
 /// One line that replaces the one before it, for people only.
-fn progress(line: &str) {
+pub fn progress(line: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{line}");
     }

@@ -3,6 +3,7 @@
 mod bench;
 mod device;
 mod framing;
+mod logp;
 mod ls;
 mod program;
 mod recv;
@@ -41,6 +42,8 @@ enum Verb {
     Device(device::Args),
     /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
     Bench(bench::Args),
+    /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
+    Logp(logp::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Recv(args) => recv::main(args),
         Verb::Device(args) => device::main(args),
         Verb::Bench(args) => bench::main(args),
+        Verb::Logp(args) => logp::main(args),
     }
 }
 

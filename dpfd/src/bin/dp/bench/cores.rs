@@ -47,7 +47,8 @@ impl Cores {
     }
 }
 
-fn may_use() -> Result<Vec<usize>, String> {
+/// The cores this process may use, ascending.
+pub fn may_use() -> Result<Vec<usize>, String> {
     let set = sched_getaffinity(Pid::from_raw(0)).map_err(|e| format!("sched_getaffinity: {e}"))?;
     Ok((0..CpuSet::count()).filter(|&core| set.is_set(core).unwrap_or(false)).collect())
 }

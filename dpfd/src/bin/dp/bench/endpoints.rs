@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dpfd::driver::user::process::Process;
 use dpfd::driver::Driver;
 use dpfd::edge::segment::MAX_RING;
-use dpfd::{Addr, Endpoint, Error};
+use dpfd::{Addr, Dpid, Endpoint, Error};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -45,6 +45,10 @@ impl Drop for Folder {
 fn pair_of(pair: u16, first: bool) -> Result<Endpoint> {
     let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
     let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
+    targeted(mine, theirs)
+}
+
+fn targeted(mine: Dpid, theirs: Dpid) -> Result<Endpoint> {
     let endpoint = Endpoint::open_on(Driver::User, mine)?;
     endpoint.target(Addr::local(theirs))?;
     Ok(endpoint)
@@ -55,15 +59,42 @@ pub struct OneEnd(Endpoint);
 
 impl OneEnd {
     pub fn new(pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
-        let open = || {
-            let endpoint = pair_of(pair, first)?;
-            // Half of it is the one sender's.
-            endpoint.pool((2 * ring_for(size)).min(MAX_RING))?;
-            endpoint.set_spin(LOOK);
-            setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
-            Ok(OneEnd(endpoint))
-        };
-        open().map_err(|e: Box<dyn std::error::Error>| io::Error::other(e.to_string()))
+        pair_of(pair, first)
+            .and_then(|endpoint| OneEnd::spinning(endpoint, size, 1))
+            .map_err(|e| io::Error::other(e.to_string()))
+    }
+
+    /// Of several that send to one.
+    pub fn spoke(mine: Dpid, hub: Dpid, size: usize) -> Result<OneEnd> {
+        OneEnd::spinning(targeted(mine, hub)?, size, 1)
+    }
+
+    /// The one that so many send to.
+    pub fn hub(number: Dpid, size: usize, senders: usize) -> Result<OneEnd> {
+        OneEnd::spinning(Endpoint::open_on(Driver::User, number)?, size, senders)
+    }
+
+    fn spinning(endpoint: Endpoint, size: usize, senders: usize) -> Result<OneEnd> {
+        // Half of it is for one sender, half of the rest for the next.
+        endpoint.pool((ring_for(size) << senders.min(20)).min(MAX_RING))?;
+        endpoint.set_spin(LOOK);
+        setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
+        Ok(OneEnd(endpoint))
+    }
+
+    /// Receives a message and who sent it.
+    pub fn recv_from(&mut self, into: &mut [u8]) -> io::Result<(usize, Addr)> {
+        loop {
+            match self.0.recv() {
+                Ok(message) => return Ok((message.copy_to(into), message.from())),
+                Err(Error::WouldBlock) => peer::alive()?, // a second without a message
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    pub fn send_to(&mut self, message: &[u8], to: Addr) -> io::Result<()> {
+        Ok(self.0.send_to(message, to)?)
     }
 }
 

@@ -1,8 +1,9 @@
 //! One way of sending between the two processes, and one end of it.
 
+use std::fmt;
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dpfd::edge::segment::{Segment, MIN_RING};
@@ -140,6 +141,12 @@ pub fn ring_for(size: usize) -> usize {
     (8 * (size + 64)).next_power_of_two().max(1 << 20)
 }
 
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One end of a way that carries messages or bytes.
 pub trait Link {
     /// Sends all of `message`, waiting for room.
@@ -168,6 +175,11 @@ pub struct Fds {
 impl Fds {
     pub fn new([to, from]: [OwnedFd; 2]) -> Fds {
         Fds { to, from }
+    }
+
+    /// What to wait on for the next message.
+    pub fn from(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
     }
 }
 

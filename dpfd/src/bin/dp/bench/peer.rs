@@ -58,7 +58,8 @@ pub struct Peer {
 /// A message of this socket; a job or an answer is shorter.
 const LONGEST: usize = 4096;
 
-fn tell<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
+/// Says `what` over the socket to the other process, with these descriptors.
+pub fn tell<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
     let text = serde_json::to_vec(what)?;
     let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
@@ -67,7 +68,8 @@ fn tell<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()
     Ok(())
 }
 
-fn hear<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+/// Waits for what the other process says, and the descriptors with it.
+pub fn hear<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
     let mut text = [0; LONGEST];
     let mut space = nix::cmsg_space!([RawFd; 8]);
     let mut parts = [IoSliceMut::new(&mut text)];
@@ -160,7 +162,7 @@ pub fn alive() -> io::Result<()> {
 }
 
 /// One end of a way.
-enum End {
+pub enum End {
     Floor(Floor),
     Edges(Box<Edges>),
     Endpoint(OneEnd),
@@ -168,7 +170,7 @@ enum End {
 }
 
 impl End {
-    fn new(way: Way, fds: Vec<OwnedFd>, size: usize, pair: u16, first: bool) -> io::Result<End> {
+    pub fn new(way: Way, fds: Vec<OwnedFd>, size: usize, pair: u16, first: bool) -> io::Result<End> {
         fn these<const N: usize>(fds: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
             fds.try_into().map_err(|_| io::Error::other("another number of descriptors than that way has"))
         }

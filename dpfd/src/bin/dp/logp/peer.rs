@@ -1,0 +1,168 @@
+//! The other processes: this program again, on a core of their own, told over a socket what to do.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use dpfd::logp::probe::Load;
+use dpfd::Dpid;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
+use serde::{Deserialize, Serialize};
+
+use super::many;
+use super::pair::{reply, Requester};
+use crate::bench::cores;
+use crate::bench::endpoints::OneEnd;
+use crate::bench::link::Way;
+use crate::bench::peer::{hear, tell, End};
+use crate::bench::Result;
+
+/// What the first process tells another one. Ends are counted from 0 as they come.
+#[derive(Serialize, Deserialize)]
+pub enum Job {
+    /// Stay on this core.
+    Stay(usize),
+    /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
+    Open { way: Way, size: usize, pair: u16, first: bool },
+    /// Take your end of several endpoints that send to one.
+    Spoke { mine: Dpid, hub: Dpid, size: usize },
+    /// Be the one that they send to.
+    Hub { number: Dpid, size: usize, senders: usize },
+    /// Reply to requests of `size` bytes with so many, on this end, until one says stop.
+    Reply { end: usize, size: usize, reply: usize },
+    /// The same on the first ends at once, one for each sender, or on the hub with so many.
+    ReplyToAll { size: usize, reply: usize, senders: usize },
+    /// Send requests as fast as they are replied to, on the last end.
+    Stream { size: usize, reply: usize, window: u32, seconds: f64 },
+    /// Forget all ends.
+    Close,
+}
+
+/// What it answers: where it is to begin something, that it does; then what came of it.
+#[derive(Serialize, Deserialize)]
+pub enum Answer {
+    Ready,
+    Done,
+    /// The gap, ns.
+    Gap(f64),
+    Failed(String),
+}
+
+/// Does the same to the link inside an end, whichever it is: one decision for many messages.
+macro_rules! each {
+    ($end:expr, $link:ident => $do:expr) => {
+        match $end {
+            End::Edges($link) => {
+                let $link = &mut **$link;
+                $do
+            }
+            End::Endpoint($link) => $do,
+            End::Fds($link) => $do,
+            End::Floor(_) => Err(std::io::Error::other("the floor carries no messages")),
+        }
+    };
+}
+pub(crate) use each;
+
+/// Another process, seen from the first.
+pub struct Helper {
+    child: Child,
+    control: OwnedFd,
+}
+
+impl Helper {
+    /// Starts one, on this core.
+    pub fn start(core: usize) -> Result<Helper> {
+        let (control, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let child = Command::new("/proc/self/exe")
+            .args(["logp", "--peer"])
+            .stdin(Stdio::from(theirs))
+            .spawn()
+            .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
+        let helper = Helper { child, control };
+        helper.tell(&Job::Stay(core), &[])?;
+        Ok(helper)
+    }
+
+    pub fn tell(&self, job: &Job, fds: &[OwnedFd]) -> Result<()> {
+        tell(&self.control, job, fds)
+    }
+
+    pub fn answer(&self) -> Result<Answer> {
+        match hear(&self.control)?.0 {
+            Answer::Failed(why) => Err(why.into()),
+            answer => Ok(answer),
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It ends by itself when the socket does, unless it spins on an edge that nobody feeds any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Another process: does what it is told until the first is gone.
+pub fn serve() -> ExitCode {
+    // Also when it spins, and cannot see the socket end.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
+    let (mut ends, mut hub) = (Vec::new(), None);
+    while let Ok((job, fds)) = hear::<Job>(&control) {
+        if let Err(error) = obey(&control, job, fds, &mut ends, &mut hub) {
+            let _ = tell(&control, &Answer::Failed(error.to_string()), &[]);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn obey(
+    control: &OwnedFd,
+    job: Job,
+    fds: Vec<OwnedFd>,
+    ends: &mut Vec<End>,
+    hub: &mut Option<OneEnd>,
+) -> Result<()> {
+    let say = |answer: Answer| tell(control, &answer, &[]);
+    match job {
+        Job::Stay(core) => cores::stay(core)?,
+        Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, size, pair, first)?),
+        Job::Spoke { mine, hub, size } => ends.push(End::Endpoint(OneEnd::spoke(mine, hub, size)?)),
+        Job::Hub { number, size, senders } => *hub = Some(OneEnd::hub(number, size, senders)?),
+        Job::Close => {
+            ends.clear();
+            *hub = None;
+            // Numbers and memory are free before anybody asks for them again.
+            say(Answer::Done)?;
+        }
+        Job::Reply { end, size, reply: back } => {
+            let end = ends.get_mut(end).ok_or("no such way")?;
+            say(Answer::Ready)?;
+            each!(end, link => reply(link, size, back))?;
+            say(Answer::Done)?;
+        }
+        Job::ReplyToAll { size, reply, senders } => {
+            say(Answer::Ready)?;
+            match hub {
+                Some(hub) => many::reply_at_hub(hub, senders, size, reply)?,
+                None => many::reply_to_all(ends.get_mut(..senders).ok_or("no such way")?, size, reply)?,
+            }
+            say(Answer::Done)?;
+        }
+        Job::Stream { size, reply, window, seconds } => {
+            let end = ends.last_mut().ok_or("no such way")?;
+            let mut requester = Requester::new();
+            requester.load(Load { size, reply, window });
+            say(Answer::Ready)?;
+            let (_, gap) = each!(end, link => requester.stream(link, seconds))?;
+            say(Answer::Gap(gap))?;
+        }
+    }
+    Ok(())
+}
