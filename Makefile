@@ -21,6 +21,7 @@ man3 = $(notdir $(wildcard man/*.3))
 man4 = $(notdir $(wildcard man/*.4))
 man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
+man8 = $(notdir $(wildcard man/*.8))
 
 .PHONY: help build libdp demo check check-long check-kernel demo-kernel bench install uninstall clean
 
@@ -75,7 +76,7 @@ bench:
 install:
 	@for f in dp libdp_preload.so libdp.so libdp.a; do test -f $(target)/release/$$f || \
 		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
-	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 4 5 7)
+	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 4 5 7 8)
 	$(INSTALL) -m 755 $(target)/release/dp $(bindir)/dp
 	$(INSTALL) -m 755 $(target)/release/libdp_preload.so $(shimdir)/libdp_preload.so
 	$(INSTALL) -m 755 $(target)/release/libdp.so $(libdir)/libdp.so.1
@@ -89,12 +90,14 @@ install:
 	$(INSTALL) -m 644 $(addprefix man/,$(man4)) $(mandir)/man4
 	$(INSTALL) -m 644 $(addprefix man/,$(man5)) $(mandir)/man5
 	$(INSTALL) -m 644 $(addprefix man/,$(man7)) $(mandir)/man7
+	$(INSTALL) -m 644 $(addprefix man/,$(man8)) $(mandir)/man8
 
 uninstall:
 	rm -f $(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a)
 	rm -f $(includedir)/dp.h $(libdir)/pkgconfig/dp.pc
 	rm -f $(addprefix $(mandir)/man1/,$(man1)) $(addprefix $(mandir)/man3/,$(man3))
 	rm -f $(addprefix $(mandir)/man4/,$(man4)) $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
+	rm -f $(addprefix $(mandir)/man8/,$(man8))
 	-rmdir $(shimdir) 2>/dev/null
 
 clean:
