@@ -309,7 +309,7 @@ impl Endpoint {
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
     /// # use dpfd::{Addr, Endpoint, Error};
-    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # let (a, mut b) = (Endpoint::open(0)?, Endpoint::open(0)?);
     /// a.send_to(b"kept", b.addr())?;
     /// core::mem::forget(b.recv()?);
     /// assert_eq!(b.stat().lent, 1);

@@ -32,7 +32,8 @@ pub struct NotAMac(pub String);
 impl std::str::FromStr for Mac {
     type Err = NotAMac;
     fn from_str(text: &str) -> std::result::Result<Mac, NotAMac> {
-        let byte = |t: &str| (t.len() == 2).then(|| u8::from_str_radix(t, 16).ok()).flatten();
+        let two = |t: &str| t.len() == 2 && t.bytes().all(|b| b.is_ascii_hexdigit());
+        let byte = |t: &str| two(t).then(|| u8::from_str_radix(t, 16).ok()).flatten();
         let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
         let six = bytes.and_then(|b| b.try_into().ok());
         six.map(Mac).ok_or_else(|| NotAMac(text.into()))
