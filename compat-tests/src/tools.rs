@@ -47,11 +47,14 @@ pub fn await_listener(port: u16) {
         fields.nth(1).is_some_and(|local| format!("{local} ").ends_with(&wanted))
             && fields.nth(1) == Some("0A")
     };
+    let table = |path: &&str| fs::read_to_string(path).unwrap_or_default().lines().any(listens);
+    let somebody = || ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(table);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while !["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
-    {
+    // Twice: another test that looks whether the port is free listens there for a moment, too.
+    while !(somebody() && {
+        sleep(Duration::from_millis(20));
+        somebody()
+    }) {
         assert!(Instant::now() < deadline, "nobody listens on port {port}");
         sleep(Duration::from_millis(5));
     }
