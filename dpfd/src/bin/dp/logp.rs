@@ -31,9 +31,10 @@ use crate::bench::endpoints::Folder;
 use crate::bench::link::Way;
 use crate::bench::peer::End;
 use crate::bench::{progress, Result};
+use crate::helper::Helper;
 use many::Crowd;
 use pair::{Pair, Requester};
-use peer::{Helper, Job};
+use peer::Job;
 
 /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
 #[derive(clap::Args)]
@@ -198,7 +199,7 @@ fn run(args: &Args, plan: Plan, cores: Cores) -> Result<String> {
     let start = Instant::now();
     let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
     let others: Vec<usize> = cores::may_use()?.into_iter().filter(|&core| core != cores.b).collect();
-    let helper = Helper::start(cores.b)?;
+    let helper = peer::start(cores.b)?;
     cores::stay(cores.a)?;
     let mut series = open(&args.ways, &plan, &helper)?;
     survey(&mut series, &helper, start, time * (1.0 - CROWD))?;

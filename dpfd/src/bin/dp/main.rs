@@ -3,6 +3,7 @@
 mod bench;
 mod device;
 mod framing;
+mod helper;
 mod logp;
 mod ls;
 mod program;

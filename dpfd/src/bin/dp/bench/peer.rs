@@ -1,17 +1,11 @@
 //! The second process: this program again, on its own core, told over a socket what to do.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dpfd::Endpoint;
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::sys::socket::{
-    recvmsg, sendmsg, socketpair, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag,
-    SockType,
-};
 use nix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +15,7 @@ use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
 use super::link::{Fds, Way};
 use super::{flood, lat, Result, What};
+use crate::helper::{self, Control, Helper};
 
 /// What the first process tells the second.
 #[derive(Serialize, Deserialize)]
@@ -43,70 +38,29 @@ enum Answer {
     Ready,
     Done { messages: u64, cpu_s: f64 },
     Idle { rss: u64 },
-    Failed(String),
 }
 
 /// The second process, seen from the first.
 pub struct Peer {
-    child: Child,
-    control: OwnedFd,
+    helper: Helper,
     open: usize,
     /// Pairs of endpoints so far.
     pairs: u16,
 }
 
-/// A message of this socket; a job or an answer is shorter.
-const LONGEST: usize = 4096;
-
-/// Says `what` over the socket to the other process, with these descriptors.
-pub fn tell<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
-    let text = serde_json::to_vec(what)?;
-    let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
-    let rights = [ControlMessage::ScmRights(&raw)];
-    let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
-    sendmsg::<()>(control.as_raw_fd(), &[IoSlice::new(&text)], rights, MsgFlags::MSG_NOSIGNAL, None)?;
-    Ok(())
-}
-
-/// Waits for what the other process says, and the descriptors with it.
-pub fn hear<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
-    let mut text = [0; LONGEST];
-    let mut space = nix::cmsg_space!([RawFd; 8]);
-    let mut parts = [IoSliceMut::new(&mut text)];
-    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
-    let mut fds = Vec::new();
-    for message in got.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(raw) = message {
-            // SAFETY: the kernel has just put these descriptors here, for us alone.
-            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
-        }
-    }
-    match got.bytes {
-        0 => Err("the other process is gone".into()),
-        n => Ok((serde_json::from_slice(&text[..n])?, fds)),
-    }
-}
-
 impl Peer {
     /// Starts it, on the second core.
     pub fn start(cores: Cores) -> Result<Peer> {
-        let (control, theirs) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-        let child = Command::new("/proc/self/exe")
-            .args(["bench", "lat", "--peer"])
-            .stdin(Stdio::from(theirs))
-            .spawn()
-            .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
-        let peer = Peer { child, control, open: 0, pairs: 0 };
-        tell(&peer.control, &Job::Stay(cores.b), &[])?;
-        Ok(peer)
+        let helper = Helper::start(&["bench", "lat", "--peer"])?;
+        helper.tell(&Job::Stay(cores.b), &[])?;
+        Ok(Peer { helper, open: 0, pairs: 0 })
     }
 
     /// Makes a way of sending between the two.
     pub fn open(&mut self, way: Way, size: usize) -> Result<Series> {
         let make = || {
             let [ours, theirs] = way.make(size)?;
-            tell(&self.control, &Job::Open { way, size, pair: self.pairs }, &theirs)?;
+            self.helper.tell(&Job::Open { way, size, pair: self.pairs }, &theirs)?;
             Ok(End::new(way, ours, size, self.pairs, true)?)
         };
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
@@ -117,35 +71,20 @@ impl Peer {
 
     pub fn close_all(&mut self) -> Result<()> {
         self.open = 0;
-        tell(&self.control, &Job::Close, &[])
+        self.helper.tell(&Job::Close, &[])
     }
 
     /// Has it keep `count` endpoints that nobody uses; bytes resident then.
     pub fn idle(&mut self, count: usize, pooled: bool) -> Result<u64> {
-        tell(&self.control, &Job::Idle { count, pooled }, &[])?;
-        match self.answer()? {
+        self.helper.tell(&Job::Idle { count, pooled }, &[])?;
+        match self.helper.answer()? {
             Answer::Idle { rss } => Ok(rss),
             _ => Err("an answer out of turn".into()),
         }
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn answer(&self) -> Result<Answer> {
-        match hear(&self.control)?.0 {
-            Answer::Failed(why) => Err(why.into()),
-            answer => Ok(answer),
-        }
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It ends by itself when the socket does, unless it spins on an edge that nobody feeds any more.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.helper.pid()
     }
 }
 
@@ -213,8 +152,8 @@ impl Series {
 
     fn run(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<(Turn, [f64; 2])> {
         let size = self.size;
-        tell(&peer.control, &Job::Turn { way: self.index, what, size }, &[])?;
-        peer.answer()?;
+        peer.helper.tell(&Job::Turn { way: self.index, what, size }, &[])?;
+        peer.helper.answer::<Answer>()?;
         let cpu = cpu_seconds()?;
         let start = Instant::now();
         let (sent, turn) = match (&mut self.end, what) {
@@ -227,7 +166,7 @@ impl Series {
             (End::Fds(link), _) => (Some(flood::pour(link, size, time)?), None),
         };
         let mine = cpu_seconds()? - cpu;
-        let Answer::Done { messages, cpu_s } = peer.answer()? else {
+        let Answer::Done { messages, cpu_s } = peer.helper.answer()? else {
             return Err("an answer out of turn".into());
         };
         if sent.is_some_and(|sent| sent != messages) {
@@ -246,23 +185,14 @@ fn cpu_seconds() -> nix::Result<f64> {
     Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?).as_secs_f64())
 }
 
-/// The second process: does what it is told until the first is gone.
+/// The second process.
 pub fn serve() -> ExitCode {
-    // Also when it spins, and cannot see the socket end.
-    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let (mut ends, mut idle) = (Vec::new(), Vec::new());
-    while let Ok((job, fds)) = hear::<Job>(&control) {
-        if let Err(error) = obey(&control, job, fds, &mut ends, &mut idle) {
-            let _ = tell(&control, &Answer::Failed(error.to_string()), &[]);
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    helper::serve(|control, job, fds| obey(control, job, fds, &mut ends, &mut idle))
 }
 
 fn obey(
-    control: &OwnedFd,
+    control: &Control,
     job: Job,
     fds: Vec<OwnedFd>,
     ends: &mut Vec<End>,
@@ -274,12 +204,12 @@ fn obey(
         Job::Close => ends.clear(),
         Job::Idle { count, pooled } => {
             endpoints::idle(idle, count, pooled)?;
-            tell(control, &Answer::Idle { rss: endpoints::resident()? }, &[])?;
+            control.say(Answer::Idle { rss: endpoints::resident()? })?;
         }
         Job::Turn { way, what, size } => {
             let end = ends.get_mut(way).ok_or("no such way")?;
             let cpu = cpu_seconds()?;
-            tell(control, &Answer::Ready, &[])?;
+            control.say(Answer::Ready)?;
             let messages = match (end, what) {
                 (End::Floor(floor), _) => floor.echo()?,
                 (End::Edges(link), What::Lat) => lat::echo(&mut **link, size)?,
@@ -289,7 +219,7 @@ fn obey(
                 (End::Endpoint(link), _) => flood::drain(link, size)?,
                 (End::Fds(link), _) => flood::drain(link, size)?,
             };
-            tell(control, &Answer::Done { messages, cpu_s: cpu_seconds()? - cpu }, &[])?;
+            control.say(Answer::Done { messages, cpu_s: cpu_seconds()? - cpu })?;
         }
     }
     Ok(())

@@ -6,13 +6,14 @@ use dpfd::logp::probe::Load;
 use dpfd::Dpid;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-use super::peer::{Answer, Helper, Job};
+use super::peer::{self, Answer, Job};
 use crate::bench::edges::Edges;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
 use crate::bench::link::{Fds, Link, Way};
 use crate::bench::peer::End;
 use crate::bench::Result;
+use crate::helper::Helper;
 
 /// Numbers of the one endpoint that several send to, and of these, above those of pairs.
 const HUB: Dpid = 20_000;
@@ -32,8 +33,8 @@ impl Crowd {
     /// A receiver on its core, senders on the others in turns.
     pub fn start(receiver: usize, others: &[usize], most: u32, pairs: u16) -> Result<Crowd> {
         let senders =
-            (0..most as usize).map(|i| Helper::start(others[i % others.len()])).collect::<Result<_>>()?;
-        Ok(Crowd { receiver: Helper::start(receiver)?, senders, cores: others.len(), pairs })
+            (0..most as usize).map(|i| peer::start(others[i % others.len()])).collect::<Result<_>>()?;
+        Ok(Crowd { receiver: peer::start(receiver)?, senders, cores: others.len(), pairs })
     }
 
     /// For each number of senders, and each round, the gap seen by each of them, in ns.
@@ -50,7 +51,7 @@ impl Crowd {
         }
         for helper in self.senders.iter().chain([&self.receiver]) {
             helper.tell(&Job::Close, &[])?;
-            helper.answer()?;
+            helper.answer::<Answer>()?;
         }
         Ok(gaps)
     }
@@ -58,7 +59,7 @@ impl Crowd {
     fn turn(&self, load: Load, senders: usize, seconds: f64) -> Result<f64> {
         let Load { size, reply, window } = load;
         self.receiver.tell(&Job::ReplyToAll { size, reply, senders }, &[])?;
-        self.receiver.answer()?;
+        self.receiver.answer::<Answer>()?;
         for sender in &self.senders[..senders] {
             sender.tell(&Job::Stream { size, reply, window, seconds }, &[])?;
         }
@@ -69,7 +70,7 @@ impl Crowd {
                 _ => return Err("an answer out of turn".into()),
             }
         }
-        self.receiver.answer()?;
+        self.receiver.answer::<Answer>()?;
         Ok(sum / senders as f64)
     }
 

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use dpfd::logp::probe::{Load, System};
 
-use super::peer::{each, Answer, Helper, Job};
+use super::peer::{each, Answer, Job};
 use crate::bench::lat::{median, STOP};
 use crate::bench::link::Link;
 use crate::bench::peer::End;
 use crate::bench::Result;
+use crate::helper::Helper;
 
 /// Round trips at the begin of a batch that do not count.
 const WARM_UP: u32 = 8;
@@ -130,7 +131,7 @@ impl System for Pair<'_> {
     fn begin(&mut self, load: Load) -> Result<()> {
         self.ends.load(load);
         self.helper.tell(&Job::Reply { end: self.index, size: load.size, reply: load.reply }, &[])?;
-        self.helper.answer()?;
+        self.helper.answer::<Answer>()?;
         self.round_trips(WARM_UP)?;
         Ok(())
     }

@@ -1,14 +1,10 @@
 //! The other processes: this program again, on a core of their own, told over a socket what to do.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
 
 use dpfd::logp::probe::Load;
 use dpfd::Dpid;
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 use serde::{Deserialize, Serialize};
 
 use super::many;
@@ -16,8 +12,9 @@ use super::pair::{reply, Requester};
 use crate::bench::cores;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::link::Way;
-use crate::bench::peer::{hear, tell, End};
+use crate::bench::peer::End;
 use crate::bench::Result;
+use crate::helper::{self, Control, Helper};
 
 /// What the first process tells another one. Ends are counted from 0 as they come.
 #[derive(Serialize, Deserialize)]
@@ -47,7 +44,6 @@ pub enum Answer {
     Done,
     /// The gap, ns.
     Gap(f64),
-    Failed(String),
 }
 
 /// Does the same to the link inside an end, whichever it is: one decision for many messages.
@@ -66,70 +62,26 @@ macro_rules! each {
 }
 pub(crate) use each;
 
-/// Another process, seen from the first.
-pub struct Helper {
-    child: Child,
-    control: OwnedFd,
+/// Starts one, on this core.
+pub fn start(core: usize) -> Result<Helper> {
+    let helper = Helper::start(&["logp", "--peer"])?;
+    helper.tell(&Job::Stay(core), &[])?;
+    Ok(helper)
 }
 
-impl Helper {
-    /// Starts one, on this core.
-    pub fn start(core: usize) -> Result<Helper> {
-        let (control, theirs) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-        let child = Command::new("/proc/self/exe")
-            .args(["logp", "--peer"])
-            .stdin(Stdio::from(theirs))
-            .spawn()
-            .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
-        let helper = Helper { child, control };
-        helper.tell(&Job::Stay(core), &[])?;
-        Ok(helper)
-    }
-
-    pub fn tell(&self, job: &Job, fds: &[OwnedFd]) -> Result<()> {
-        tell(&self.control, job, fds)
-    }
-
-    pub fn answer(&self) -> Result<Answer> {
-        match hear(&self.control)?.0 {
-            Answer::Failed(why) => Err(why.into()),
-            answer => Ok(answer),
-        }
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // It ends by itself when the socket does, unless it spins on an edge that nobody feeds any more.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Another process: does what it is told until the first is gone.
+/// The other process.
 pub fn serve() -> ExitCode {
-    // Also when it spins, and cannot see the socket end.
-    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let (mut ends, mut hub) = (Vec::new(), None);
-    while let Ok((job, fds)) = hear::<Job>(&control) {
-        if let Err(error) = obey(&control, job, fds, &mut ends, &mut hub) {
-            let _ = tell(&control, &Answer::Failed(error.to_string()), &[]);
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    helper::serve(|control, job, fds| obey(control, job, fds, &mut ends, &mut hub))
 }
 
 fn obey(
-    control: &OwnedFd,
+    control: &Control,
     job: Job,
     fds: Vec<OwnedFd>,
     ends: &mut Vec<End>,
     hub: &mut Option<OneEnd>,
 ) -> Result<()> {
-    let say = |answer: Answer| tell(control, &answer, &[]);
     match job {
         Job::Stay(core) => cores::stay(core)?,
         Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, size, pair, first)?),
@@ -139,29 +91,29 @@ fn obey(
             ends.clear();
             *hub = None;
             // Numbers and memory are free before anybody asks for them again.
-            say(Answer::Done)?;
+            control.say(Answer::Done)?;
         }
         Job::Reply { end, size, reply: back } => {
             let end = ends.get_mut(end).ok_or("no such way")?;
-            say(Answer::Ready)?;
+            control.say(Answer::Ready)?;
             each!(end, link => reply(link, size, back))?;
-            say(Answer::Done)?;
+            control.say(Answer::Done)?;
         }
         Job::ReplyToAll { size, reply, senders } => {
-            say(Answer::Ready)?;
+            control.say(Answer::Ready)?;
             match hub {
                 Some(hub) => many::reply_at_hub(hub, senders, size, reply)?,
                 None => many::reply_to_all(ends.get_mut(..senders).ok_or("no such way")?, size, reply)?,
             }
-            say(Answer::Done)?;
+            control.say(Answer::Done)?;
         }
         Job::Stream { size, reply, window, seconds } => {
             let end = ends.last_mut().ok_or("no such way")?;
             let mut requester = Requester::new();
             requester.load(Load { size, reply, window });
-            say(Answer::Ready)?;
+            control.say(Answer::Ready)?;
             let (_, gap) = each!(end, link => requester.stream(link, seconds))?;
-            say(Answer::Gap(gap))?;
+            control.say(Answer::Gap(gap))?;
         }
     }
     Ok(())

@@ -1,0 +1,112 @@
+//! Another process of this program, which is told over a socket what to do: a job at a time, in JSON, with descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    recvmsg, sendmsg, socketpair, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag,
+    SockType,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Result;
+
+/// A message of the socket; a job or an answer is shorter.
+const LONGEST: usize = 4096;
+
+/// The other process, seen from the first.
+pub struct Helper {
+    child: Child,
+    control: OwnedFd,
+}
+
+impl Helper {
+    /// Starts it, with these arguments.
+    pub fn start(arguments: &[&str]) -> Result<Helper> {
+        let (control, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let child = Command::new("/proc/self/exe")
+            .args(arguments)
+            .stdin(Stdio::from(theirs))
+            .spawn()
+            .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
+        Ok(Helper { child, control })
+    }
+
+    pub fn tell<J: Serialize>(&self, job: &J, fds: &[OwnedFd]) -> Result<()> {
+        send(&self.control, job, fds)
+    }
+
+    /// Waits for what it answers.
+    pub fn answer<A: for<'a> Deserialize<'a>>(&self) -> Result<A> {
+        let (answer, _) = receive::<std::result::Result<A, String>>(&self.control)?;
+        Ok(answer?)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It ends by itself when the socket does, unless it spins on an edge that nobody feeds any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The way back to the first process.
+pub struct Control(OwnedFd);
+
+impl Control {
+    pub fn say<A: Serialize>(&self, answer: A) -> Result<()> {
+        send(&self.0, &Ok::<A, String>(answer), &[])
+    }
+}
+
+/// The other process: does what it is told until the first is gone. That it could not is its last answer.
+pub fn serve<J: for<'a> Deserialize<'a>>(
+    mut obey: impl FnMut(&Control, J, Vec<OwnedFd>) -> Result<()>,
+) -> ExitCode {
+    // Also when it spins, and cannot see the socket end.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned().map(Control) else { return ExitCode::FAILURE };
+    while let Ok((job, fds)) = receive(&control.0) {
+        if let Err(error) = obey(&control, job, fds) {
+            let _ = send(&control.0, &Err::<(), String>(error.to_string()), &[]);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn send<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
+    let text = serde_json::to_vec(what)?;
+    let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    let rights = [ControlMessage::ScmRights(&raw)];
+    let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
+    sendmsg::<()>(control.as_raw_fd(), &[IoSlice::new(&text)], rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
+}
+
+fn receive<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+    let mut text = [0; LONGEST];
+    let mut space = nix::cmsg_space!([RawFd; 8]);
+    let mut parts = [IoSliceMut::new(&mut text)];
+    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let mut fds = Vec::new();
+    for message in got.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = message {
+            // SAFETY: the kernel has just put these descriptors here, for us alone.
+            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    match got.bytes {
+        0 => Err("the other process is gone".into()),
+        n => Ok((serde_json::from_slice(&text[..n])?, fds)),
+    }
+}
