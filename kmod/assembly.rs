@@ -9,7 +9,7 @@ use core::array;
 
 use kernel::prelude::*;
 
-use crate::{ether::Received, frame::Frame};
+use crate::{ether::Part, frame::Frame};
 
 /// Messages on their way in at once. One more, and the one that began first is given up.
 const PARTIALS: usize = 32;
@@ -23,7 +23,7 @@ struct Partial {
     /// Of its first part; `bytes` is what has come of it.
     frame: Frame,
     came: u32,
-    parts: KVec<Received>,
+    parts: KVec<Part>,
     /// Counts up.
     since: u64,
 }
@@ -33,7 +33,7 @@ pub(crate) enum Added {
     /// More is to come. How many messages were given up for it.
     Partly(u64),
     /// The last.
-    Whole(KVec<Received>),
+    Whole(KVec<Part>),
     /// What it belongs to is not there: a part before it was lost. How many messages were given up.
     Lost(u64),
 }
@@ -51,7 +51,7 @@ impl Assembly {
     }
 
     /// One more part. What is dropped of others is given to the caller, who has the lock.
-    pub(crate) fn add(&mut self, frame: &Frame, part: Received) -> Added {
+    pub(crate) fn add(&mut self, frame: &Frame, part: Part) -> Added {
         let place = self.partials.iter().position(|p| p.as_ref().is_some_and(|p| p.is_of(frame)));
         if frame.begin == 0 {
             return self.begin(place, frame, part);
@@ -82,7 +82,7 @@ impl Assembly {
         }
     }
 
-    fn begin(&mut self, place: Option<usize>, frame: &Frame, part: Received) -> Added {
+    fn begin(&mut self, place: Option<usize>, frame: &Frame, part: Part) -> Added {
         let free = || self.partials.iter().position(Option::is_none);
         let oldest = || (0..PARTIALS).min_by_key(|i| self.partials[*i].as_ref().map_or(0, |p| p.since));
         let Some(place) = place.or_else(free).or_else(oldest) else { return Added::Lost(0) };

@@ -195,12 +195,11 @@ impl Endpoint {
     }
 
     /// Sends one message to another node.
-    fn send_away(&self, from: u32, to: abi::Addr, source: Source<'_, '_>, len: usize) -> Result<usize> {
+    fn send_away(&self, from: u32, to: abi::Addr, mut source: Source<'_, '_>, len: usize) -> Result<usize> {
         if len > REMOTE_MAX as usize {
             return Err(EMSGSIZE);
         }
         let network = &self.table.network;
-        let mut source = source;
         let whole = match &mut source {
             Source::Iter(message) => network.send_whole(from, self.uid, to, message),
             _ => None,
@@ -212,7 +211,7 @@ impl Endpoint {
             // Its parts go one after the other, while no page has to be waited for.
             let source = source.fetch(len)?;
             let tx = self.tx.lock();
-            source.with_iter(|message| network.send(from, self.uid, to, message))?;
+            source.with_iter(len, |message| network.send(from, self.uid, to, message))?;
             tx
         };
         tx.sent += 1;

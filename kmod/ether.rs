@@ -147,6 +147,12 @@ impl Drop for Ether {
 /// A frame that was received. It begins with our header.
 pub(crate) struct Received(NonNull<c_void>);
 
+/// The part of a message that such a frame carries.
+pub(crate) struct Part {
+    frame: Received,
+    pub(crate) bytes: usize,
+}
+
 // SAFETY: it belongs to whoever has it.
 unsafe impl Send for Received {}
 
@@ -158,35 +164,38 @@ impl Received {
         Self(skb)
     }
 
-    /// What it says, if it is one of ours.
-    pub(crate) fn frame(&self) -> Option<Frame> {
-        let mut header = [0; FRAME_HEADER];
-        // SAFETY: it lives.
-        let left = unsafe { dp_ether_behind_header(self.0.as_ptr()) };
-        if left == usize::MAX || !self.copy(0, header.as_mut_ptr(), header.len()) {
-            return None;
-        }
-        Frame::decode(&header, left)
-    }
-
     /// Which machine it came from.
     pub(crate) fn source(&self) -> Mac {
         // SAFETY: it lives, and has an Ethernet header.
         unsafe { dp_ether_source(self.0.as_ptr()).cast::<Mac>().read_unaligned() }
     }
 
-    /// The part of the message that it carries; false: it is not there.
-    ///
-    /// # Safety
-    ///
-    /// `to` is valid for `len` bytes.
-    pub(crate) unsafe fn copy_part(&self, to: *mut u8, len: usize) -> bool {
-        self.copy(FRAME_HEADER, to, len)
+    /// What it says, and its part, if it is one of ours.
+    pub(crate) fn open(self) -> Option<(Frame, Part)> {
+        let mut header = [0; FRAME_HEADER];
+        // SAFETY: it lives.
+        let left = unsafe { dp_ether_behind_header(self.0.as_ptr()) };
+        if left == usize::MAX || !self.copy(0, header.as_mut_ptr(), header.len()) {
+            return None;
+        }
+        let frame = Frame::decode(&header, left)?;
+        Some((frame, Part { frame: self, bytes: frame.bytes.into() }))
     }
 
     fn copy(&self, at: usize, to: *mut u8, len: usize) -> bool {
         // SAFETY: by what the callers promise.
         unsafe { dp_ether_copy(self.0.as_ptr(), at, to.cast(), len) }
+    }
+}
+
+impl Part {
+    /// Copies it; false: it is not there.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for as many bytes.
+    pub(crate) unsafe fn copy_to(&self, to: *mut u8) -> bool {
+        self.frame.copy(FRAME_HEADER, to, self.bytes)
     }
 }
 

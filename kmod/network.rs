@@ -26,7 +26,7 @@ use kernel::{
 use crate::{
     abi::{self, NID_ALL, NID_MAX, REMOVE},
     assembly::{Added, Assembly},
-    ether::{Ether, Mac, Name, Port, Received},
+    ether::{Ether, Mac, Name, Part, Port, Received},
     frame::{Frame, FRAME_HEADER},
     glue,
     pool::Pool,
@@ -320,9 +320,10 @@ impl Network {
 
     /// Whether a message is with its receiver now; or what the frame was dropped for.
     fn deliver(&self, index: c_int, received: Received) -> Result<bool, &Atomic<u64>> {
-        let frame = received.frame().ok_or(&self.counts.malformed)?;
+        let source = received.source();
+        let (frame, part) = received.open().ok_or(&self.counts.malformed)?;
         let known = self.route(frame.from_nid.into());
-        if !known.is_some_and(|r| r.index == index && r.mac == received.source()) {
+        if !known.is_some_and(|r| r.index == index && r.mac == source) {
             return Err(&self.counts.strangers);
         }
         if u32::from(frame.to_nid) != self.nid() && u32::from(frame.to_nid) != NID_ALL {
@@ -333,9 +334,9 @@ impl Network {
             return Err(&self.counts.denied);
         }
         if frame.is_whole() {
-            return self.put(&pool, &frame, core::slice::from_ref(&received));
+            return self.put(&pool, &frame, core::slice::from_ref(&part));
         }
-        let added = self.assembly.lock().add(&frame, received);
+        let added = self.assembly.lock().add(&frame, part);
         match added {
             Added::Whole(parts) => self.put(&pool, &frame, &parts),
             Added::Partly(given_up) => {
@@ -349,15 +350,14 @@ impl Network {
         }
     }
 
-    fn put(&self, pool: &Pool, frame: &Frame, parts: &[Received]) -> Result<bool, &Atomic<u64>> {
+    fn put(&self, pool: &Pool, frame: &Frame, parts: &[Part]) -> Result<bool, &Atomic<u64>> {
         let from = abi::Addr { nid: frame.from_nid.into(), dpid: frame.from_dpid.into() };
         let fill = |to: *mut u8| {
             let mut at = 0;
             parts.iter().all(|part| {
-                let bytes = part.frame().map_or(0, |f| usize::from(f.bytes));
                 // SAFETY: the parts are no more than the message together, for which there is room.
-                let copied = unsafe { part.copy_part(to.add(at), bytes) };
-                at += bytes;
+                let copied = unsafe { part.copy_to(to.add(at)) };
+                at += part.bytes;
                 copied
             })
         };

@@ -42,12 +42,12 @@ impl<'a, 'b> Source<'a, 'b> {
         }
     }
 
-    /// To be read in order, all of it.
-    pub(crate) fn with_iter<R>(self, f: impl FnOnce(&mut IovIterSource<'_>) -> R) -> R {
-        let (bytes, len) = match &self {
-            Source::Iter(_) => (core::ptr::null(), 0),
-            Source::Copy(bytes) => (bytes.as_ptr(), bytes.len()),
-            Source::Apart(area) => (area.base().cast_const(), area.bytes()),
+    /// All of it, `len` bytes, to be read in order.
+    pub(crate) fn with_iter<R>(self, len: usize, f: impl FnOnce(&mut IovIterSource<'_>) -> R) -> R {
+        let bytes = match &self {
+            Source::Iter(_) => core::ptr::null(),
+            Source::Copy(bytes) => bytes.as_ptr(),
+            Source::Apart(area) => area.base().cast_const(),
         };
         if let Source::Iter(iter) = self {
             return f(iter);
@@ -55,10 +55,11 @@ impl<'a, 'b> Source<'a, 'b> {
         let iter = Opaque::<bindings::iov_iter>::zeroed();
         let piece = bindings::kvec { iov_base: bytes.cast_mut().cast(), iov_len: len };
         // SAFETY: the iterator is written before it is used; piece and bytes live as long.
-        unsafe {
+        let message = unsafe {
             bindings::iov_iter_kvec(iter.get(), bindings::ITER_SOURCE, &piece, 1, len);
-            f(IovIterSource::from_raw(iter.get()))
-        }
+            IovIterSource::from_raw(iter.get())
+        };
+        f(message)
     }
 
     pub(crate) fn area(&self) -> Option<&Arc<Area>> {
@@ -90,7 +91,7 @@ impl<'a, 'b> Source<'a, 'b> {
 
     /// The message, in the kernel's memory.
     pub(crate) fn fetch(self, len: usize) -> Result<Self> {
-        let Source::Iter(iter) = self else { return Err(EFAULT) };
+        let Source::Iter(iter) = self else { return Ok(self) };
         let mut bytes = KVVec::new();
         if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT)? < len {
             return Err(EFAULT);
