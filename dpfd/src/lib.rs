@@ -1,8 +1,8 @@
 //! Directed Point: communication endpoints that are Unix file descriptors.
 //!
-//! This crate holds what the `dp` command and the preload shim stand on: one directed edge in shared
-//! memory ([`edge`]), what a program family shares ([`family`]), the selection rules ([`rules`]). The
-//! endpoint API grows on the same edge.
+//! [`Endpoint`] is the API; [`driver`] is what serves it. Below it, and below the preload shim: one directed edge in
+//! shared memory ([`edge`]). What a program family under the shim shares is in [`family`], its selection rules in
+//! [`rules`], the arithmetic of `dp logp` in [`logp`].
 #![deny(unsafe_code)]
 
 #[cfg(not(loom))]

@@ -151,15 +151,14 @@ type Looked = std::result::Result<(*const u8, usize), Descriptor>;
 
 #[inline(always)]
 fn recv_step(fd: c_int) -> Res<Looked> {
-    let ours =
-        |own: &Use| match own.recv_soon(fd).map_or_else(|| own.recv_or_sleep(fd), |got| Ok(Some(got)))? {
-            Some(got) => Ok(Ok((got.address(), got.size()))),
-            None if own.is_behind(fd).is_ok_and(|same| same) => Ok(Err(match own.driver() {
-                Driver::User => Descriptor::Socket,
-                Driver::Kernel => Descriptor::Device,
-            })),
-            None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
-        };
+    let ours = |own: &Use| match own.recv_or_sleep(fd)? {
+        Some(got) => Ok(Ok((got.address(), got.size()))),
+        None if own.is_behind(fd).is_ok_and(|same| same) => Ok(Err(match own.driver() {
+            Driver::User => Descriptor::Socket,
+            Driver::Kernel => Descriptor::Device,
+        })),
+        None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
+    };
     let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(foreign.descriptor));
     table::on(fd, Way::In, ours, theirs)
 }

@@ -100,6 +100,7 @@ impl Served {
     /// # Errors
     ///
     /// As [`crate::Endpoint::recv`].
+    #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self {
             User(inner) => inner.recv_or_sleep(fd),

@@ -359,9 +359,6 @@ impl AsyncEndpoint {
     pub async fn recv(&self) -> Result<Message<'_>> {
         self.receive(|endpoint| {
             let fd = endpoint.own_fd()?;
-            if let Some(got) = endpoint.served.recv_soon(fd) {
-                return Ok(Some(Message::new(&endpoint.served, fd, got)));
-            }
             match endpoint.served.recv_or_sleep(fd) {
                 Ok(got) => Ok(got.map(|got| Message::new(&endpoint.served, fd, got))),
                 Err(Error::WouldBlock) => Ok(None),

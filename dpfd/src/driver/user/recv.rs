@@ -55,7 +55,7 @@ enum Drain {
 }
 
 impl Inner {
-    /// `dp_read`: the next message, lent until it is released.
+    /// `dp_read`: the next message, lent until it is released; where [`Inner::recv_soon`] found none.
     ///
     /// # Errors
     ///
@@ -63,10 +63,24 @@ impl Inner {
     #[cold]
     pub fn recv(&self, fd: i32) -> Result<Got> {
         loop {
-            if let Some(got) = self.recv_or_sleep(fd)? {
+            if let Some(got) = self.look_longer(fd)? {
                 return Ok(got);
             }
             unix::await_message(fd).map_err(Error::system("recv"))?;
+        }
+    }
+
+    /// The next message, up to where the call would sleep. None: the caller sleeps, until the descriptor is readable, and
+    /// calls again; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(always)]
+    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
+        match self.recv_soon(fd) {
+            None => self.look_longer(fd),
+            got => Ok(got),
         }
     }
 
@@ -91,14 +105,8 @@ impl Inner {
         Some(got)
     }
 
-    /// The next message, up to where the call would sleep. None: the caller sleeps, until the descriptor is readable, and
-    /// calls again; nothing is held meanwhile, so that the sleep may be a cancellation point.
-    ///
-    /// # Errors
-    ///
-    /// As [`Inner::recv`].
     #[inline(never)]
-    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
+    fn look_longer(&self, fd: i32) -> Result<Option<Got>> {
         let mut rx = self.rx();
         self.count_visit();
         match rx.others.0.checked_sub(1) {
