@@ -80,6 +80,12 @@ fn explain(change: Change<'_>, error: &Error) -> String {
         Change::Attach(name) | Change::Detach(name) | Change::Route(_, name, _) => name,
         Change::Node(_) | Change::Forget(_) => "",
     };
+    if let Error::NoKernelDriver { errno } = error {
+        let why = io::Error::from_raw_os_error(*errno);
+        return format!(
+            "/dev/dp: {why}; only the kernel driver reaches other nodes: load it (modprobe dp) and be root"
+        );
+    }
     match (error.errno(), change) {
         (libc::EPERM, _) => {
             "only who may administer this network namespace does that (CAP_NET_ADMIN); be root in it".into()
