@@ -9,11 +9,13 @@
 //! | `uring.rs` | the command of io_uring |
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
 //! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
-//! | `pool.rs`, `positions.rs` | where messages wait: reserving, publishing, taking, releasing |
+//! | `pool.rs`, `positions.rs`, `reading.rs` | where messages wait: reserving, publishing, releasing; taking by read(2) |
 //! | `ring.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
 //! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
-//! | `wait.rs`, `later.rs` | wait queues and relays between them; what happens later by itself |
+//! | `sleeper.rs`, `wait.rs` | how readers and senders sleep: one alone, many in queues, and relays between queues |
+//! | `later.rs` | what happens later by itself |
+//! | `trace.h`, `trace.c`, `trace.rs` | tracepoints |
 //! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
 //! # Locks
@@ -49,12 +51,15 @@ mod parked;
 mod pool;
 mod positions;
 mod proc;
+mod reading;
 mod ring;
 mod sender;
 mod shape;
+mod sleeper;
 mod softlock;
 mod source;
 mod table;
+mod trace;
 mod uring;
 mod wait;
 
@@ -120,6 +125,8 @@ impl kernel::InPlaceModule for Driver {
                     pr_err!("built with other numbers than this kernel's\n");
                     return Err(EINVAL);
                 }
+                // SAFETY: before anybody has an endpoint.
+                unsafe { glue::dp_glue_sleepers_start() };
                 // SAFETY: undone in drop, or below.
                 to_result(unsafe { glue::dp_glue_net_register() })?;
                 // SAFETY: `slot` is valid for writes, stays where it is, and is taken back in drop.

@@ -19,11 +19,13 @@ use crate::{
     frame::REMOTE_MAX,
     glue,
     network::Network,
-    pool::{Claim, Next, Pool},
+    pool::Pool,
     positions::Refused,
+    reading::{Claim, Next},
     sender::{Refusal, Tx},
-    source::Source,
+    source::{copy_in, Source},
     table::Table,
+    trace,
     wait::{full_barrier, Relay, WaitQueue},
 };
 
@@ -130,6 +132,23 @@ impl Endpoint {
             return Err(EMSGSIZE);
         }
         let from = abi::Addr { nid: 0, dpid: own.dpid };
+        if self.send_at_once(to, from, message, len) {
+            return Ok(len);
+        }
+        self.send_with_care(own, to, nowait, message, len)
+    }
+
+    /// For whatever may come in between.
+    #[inline(never)]
+    fn send_with_care(
+        &self,
+        own: &Pool,
+        to: Option<abi::Addr>,
+        nowait: bool,
+        message: &mut IovIterSource<'_>,
+        len: usize,
+    ) -> Result<usize> {
+        let from = abi::Addr { nid: 0, dpid: own.dpid };
         let mut source = Source::Iter(message);
         loop {
             let mut tx = self.tx.lock();
@@ -161,6 +180,7 @@ impl Endpoint {
                         tx.sent += 1;
                         tx.sent_bytes += len as u64;
                         Self::accepted(own, &mut tx, dpid);
+                        trace::sent(from.dpid, to, len as u64);
                         return Ok(len);
                     }
                     Err(Refused::Apart) => {
@@ -176,6 +196,7 @@ impl Endpoint {
                 },
             };
             tx.full += 1;
+            trace::full(from.dpid, to, len as u64);
             if nowait {
                 let homeless = if let Wait::Opening(openings) = wait { Some(openings) } else { None };
                 Self::refuse(own, &mut tx, Refusal { dpid, len: len as u64, homeless });
@@ -192,6 +213,33 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// What almost every message needs and no more: to where the last one went, where there is room, from memory that is
+    /// present. False: nothing was done, and the long way finds out why.
+    #[inline]
+    fn send_at_once(
+        &self,
+        to: Option<abi::Addr>,
+        from: abi::Addr,
+        message: &mut IovIterSource<'_>,
+        len: usize,
+    ) -> bool {
+        let mut tx = self.tx.lock();
+        let (Some(to), Some(pool)) = (to.or(tx.target), &tx.route) else { return false };
+        if to.nid != 0 || to.dpid != pool.dpid || tx.refused.is_some() || !tx.earlier.is_empty() {
+            return false;
+        }
+        let Some(place) = pool.reserve_at_once(len as u64) else { return false };
+        if !copy_in(message, &place.spot) {
+            place.abandon();
+            return false;
+        }
+        place.commit(from);
+        tx.sent += 1;
+        tx.sent_bytes += len as u64;
+        trace::sent(from.dpid, to, len as u64);
+        true
     }
 
     /// Sends one message to another node.
@@ -216,6 +264,7 @@ impl Endpoint {
         };
         tx.sent += 1;
         tx.sent_bytes += len as u64;
+        trace::sent(from, to, len as u64);
         Ok(len)
     }
 
@@ -239,23 +288,29 @@ impl Endpoint {
         if out.is_empty() {
             return Self::wait_in_place(pool, nowait);
         }
-        let next = match pool.claim() {
+        let mut claim = None;
+        let next = match pool.take(out, &mut claim) {
             Some(next) => next,
             None if nowait => return Err(EAGAIN),
             None => {
-                let next = pool.readers.wait_alone(|| pool.claim())?;
+                let next = pool.wait_for_message(|| pool.take(out, &mut claim))?;
                 // Who was woken for a message behind one that was not yet published found none, and sleeps.
-                if pool.readable() {
-                    pool.readers.wake(glue::POLL_IN);
+                if !pool.nothing_new() && pool.readable() {
+                    pool.wake_readers();
                 }
                 next
             }
         };
-        let Next::Claimed(claim) = next else {
-            return Self::wait_in_place(pool, nowait);
-        };
+        match (next, claim) {
+            (Next::Copied(n), _) => Ok(n),
+            (_, Some(claim)) => Self::copy_out(pool, claim, out),
+            _ => Self::wait_in_place(pool, nowait),
+        }
+    }
+
+    fn copy_out(pool: &Pool, claim: Claim, out: &mut IovIterDest<'_>) -> Result<usize> {
         let wanted = out.len().min(claim.len as usize);
-        let copied = copy_out(&claim, wanted, out);
+        let copied = claim.copy_out(wanted, out);
         pool.settle(claim, copied == wanted);
         if copied == wanted {
             Ok(wanted)
@@ -272,7 +327,8 @@ impl Endpoint {
             if nowait {
                 return Err(EAGAIN);
             }
-            pool.readers.wait(|| pool.readable().then_some(()))?;
+            pool.wait_for_message(|| pool.readable().then_some(()))?;
+            pool.wake_readers();
         }
         Ok(0)
     }
@@ -423,10 +479,4 @@ impl Endpoint {
             self.table.sender_left(&parked.pool);
         }
     }
-}
-
-fn copy_out(claim: &Claim, wanted: usize, out: &mut IovIterDest<'_>) -> usize {
-    // SAFETY: claimed: nobody writes there until it is settled, and the ring stays as long.
-    let bytes = unsafe { core::slice::from_raw_parts(claim.message, wanted) };
-    out.copy_to_iter(bytes)
 }

@@ -15,6 +15,7 @@ struct io_uring_cmd;
 struct iov_iter;
 struct page;
 struct seq_file;
+struct task_struct;
 struct user_struct;
 struct vm_area_struct;
 
@@ -37,6 +38,12 @@ void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *e
 void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_done(struct wait_queue_entry *entry);
 
+void dp_glue_sleepers_start(void);
+bool dp_glue_sleeper_comes(struct task_struct **place);
+bool dp_glue_sleeper_prepares(void);
+void dp_glue_sleeper_goes(struct task_struct **place);
+void dp_glue_sleeper_wake(struct task_struct **place);
+
 void dp_glue_later_init(struct delayed_work *work, work_func_t func);
 void dp_glue_later(struct delayed_work *work, unsigned int ms);
 
@@ -45,6 +52,7 @@ void dp_glue_uncharge(struct user_struct *user, unsigned long pages);
 void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int turns);
 void dp_glue_unmap_pages(void *base);
 size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
+bool dp_glue_copy_out(struct iov_iter *to, const void *from, size_t len);
 int dp_glue_detach_mapping(struct vm_area_struct *vma);
 
 /* In Rust: Entry in uring.rs. */
@@ -65,6 +73,11 @@ void dp_glue_uring_done(struct io_uring_cmd *command, int result, unsigned int i
 void dp_glue_soft_lock(spinlock_t *lock);
 bool dp_glue_soft_try_lock(spinlock_t *lock);
 void dp_glue_soft_unlock(spinlock_t *lock);
+
+/* In trace.c. */
+void dp_glue_trace_send(u32 dpid, u32 peer_nid, u32 peer_dpid, u64 len);
+void dp_glue_trace_full(u32 dpid, u32 peer_nid, u32 peer_dpid, u64 len);
+void dp_glue_trace_receive(u32 dpid, u32 peer_nid, u32 peer_dpid, u64 len);
 
 int dp_glue_net_register(void);
 void dp_glue_net_unregister(void);

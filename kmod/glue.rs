@@ -72,6 +72,12 @@ extern "C" {
     );
     pub(crate) fn dp_glue_relay_done(entry: *mut bindings::wait_queue_entry);
 
+    pub(crate) fn dp_glue_sleepers_start();
+    pub(crate) fn dp_glue_sleeper_comes(place: *mut *mut bindings::task_struct) -> bool;
+    pub(crate) fn dp_glue_sleeper_prepares() -> bool;
+    pub(crate) fn dp_glue_sleeper_goes(place: *mut *mut bindings::task_struct);
+    pub(crate) fn dp_glue_sleeper_wake(place: *mut *mut bindings::task_struct);
+
     pub(crate) fn dp_glue_later_init(work: *mut bindings::delayed_work, func: bindings::work_func_t);
     pub(crate) fn dp_glue_later(work: *mut bindings::delayed_work, ms: c_uint);
 
@@ -84,6 +90,7 @@ extern "C" {
     ) -> *mut c_void;
     pub(crate) fn dp_glue_unmap_pages(base: *mut c_void);
     pub(crate) fn dp_glue_copy_in(to: *mut c_void, len: usize, from: *mut bindings::iov_iter) -> usize;
+    pub(crate) fn dp_glue_copy_out(to: *mut bindings::iov_iter, from: *const c_void, len: usize) -> bool;
     pub(crate) fn dp_glue_detach_mapping(vma: *mut bindings::vm_area_struct) -> c_int;
 
     pub(crate) fn dp_glue_uring_entry(command: *mut bindings::io_uring_cmd, entry: *mut Entry);

@@ -5,6 +5,8 @@
 //! Senders reserve a place under the lock, copy without it, and publish the token with one store. What they copy from
 //! is present, or they give the place up ([`abi::TOKEN_VOID`]): no sender waits for a page while others wait for it.
 
+use core::mem::replace;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -15,15 +17,18 @@ use kernel::{
 };
 
 use crate::{
-    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
+    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_MESSAGE, TOKEN_VOID},
     glue,
     memory::Area,
     positions::{Inner, Refused, State, STEPS},
     ring::{Ring, Spot},
+    sleeper::Sleeper,
     softlock::{new_soft_lock, SoftLock},
     wait::{full_barrier, room_queue, WaitQueue},
 };
 
+/// No number of places.
+pub(crate) const NEVER: u64 = u64::MAX;
 /// How often a frame looks for room in a row.
 const LOOKS: u32 = 4;
 /// Messages that one call of [`Pool::release`] can release.
@@ -38,9 +43,13 @@ pub(crate) struct Pool {
     pub(crate) inner: SoftLock<Inner>,
     /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
     pub(crate) published: Atomic<u64>,
+    /// `published` when a reader had found that nothing waits; [`NEVER`]: look in any case. Changed with `inner` locked.
+    pub(crate) barren: Atomic<u64>,
     /// One change of the memory at a time.
     #[pin]
     pub(crate) shape: Mutex<()>,
+    /// One who sleeps until a message comes. All others are `readers`.
+    pub(crate) reader: Sleeper,
     /// Readers, and everybody who polls the endpoint.
     #[pin]
     pub(crate) readers: WaitQueue,
@@ -60,29 +69,11 @@ pub(crate) struct Reservation<'a> {
     pub(crate) spot: Spot,
 }
 
-/// A message that read(2) is copying out.
-pub(crate) struct Claim {
-    at: u64,
-    /// Bytes of it in the ring.
-    inside: u64,
-    pub(crate) len: u64,
-    pub(crate) message: *const u8,
-    /// Held, where the message lies apart.
-    _area: Option<Arc<Area>>,
-}
-
 /// What a program can map.
 pub(crate) enum Mapping {
     Control(Arc<Area>),
     Ring(Arc<Ring>),
     Apart(Arc<Area>),
-}
-
-/// What read(2) finds.
-pub(crate) enum Next {
-    Claimed(Claim),
-    /// Messages are not for read(2) here.
-    InPlace,
 }
 
 impl Pool {
@@ -96,7 +87,9 @@ impl Pool {
                 uid,
                 inner <- new_soft_lock!(inner, c"dp_pool"),
                 published: Atomic::new(0),
+                barren: Atomic::new(0),
                 shape <- new_mutex!(()),
+                reader: Sleeper::new(),
                 readers <- WaitQueue::new(c"dp_readers", kernel::static_lock_class!()),
                 room,
             }),
@@ -107,6 +100,24 @@ impl Pool {
     /// A place for a message. `area` has it already, in case that it can only lie apart.
     pub(crate) fn reserve(&self, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
         self.with_room(len, |inner| self.place(inner, len, area))
+    }
+
+    /// The same where there is room without looking for it, in an opened pool.
+    #[inline]
+    pub(crate) fn reserve_at_once(&self, len: u64) -> Option<Reservation<'_>> {
+        let mut guard = self.inner.lock();
+        let inner = &mut *guard;
+        let ring = inner.ring.as_ref()?;
+        let next = inner.tail + token_span(len);
+        let has_room = next - inner.head + TOKEN_ALIGN <= ring.limit();
+        if !has_room || inner.state != State::Open || inner.apart_over || !inner.opened {
+            return None;
+        }
+        let spot = ring.spot(inner.tail, len);
+        let at = replace(&mut inner.tail, next);
+        inner.reserved += 1;
+        ring.clear(next);
+        Some(Reservation { pool: self, at, apart: None, parked: false, spot })
     }
 
     fn place(
@@ -208,93 +219,14 @@ impl Pool {
 
     /// Drops the memory of messages that lay apart and are over. Not with the lock held: it can sleep.
     #[cold]
-    fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         let over = self.inner.lock().take_over(false);
         drop(over);
     }
 
-    /// The next message for read(2).
-    pub(crate) fn claim(&self) -> Option<Next> {
-        loop {
-            // Others come in after each go: there may be many places that were given up.
-            let mut guard = self.inner.lock();
-            let inner = &mut *guard;
-            if inner.control.is_some() {
-                return Some(Next::InPlace);
-            }
-            if inner.state != State::Open {
-                return None;
-            }
-            let ring = inner.ring.as_ref()?;
-            for _ in 0..STEPS {
-                let at = inner.taken;
-                match ring.token(at) {
-                    (TOKEN_MESSAGE, len) => {
-                        inner.taken += token_span(len);
-                        inner.claims += 1;
-                        let message = ring.message(at);
-                        return Some(Next::Claimed(Claim { at, inside: len, len, message, _area: None }));
-                    }
-                    (TOKEN_APART, len) => {
-                        let area = inner.apart_at(at)?;
-                        inner.taken += token_span(8);
-                        inner.claims += 1;
-                        let message = area.base();
-                        return Some(Next::Claimed(Claim { at, inside: 8, len, message, _area: Some(area) }));
-                    }
-                    (TOKEN_VOID, len) => inner.taken += token_span(len),
-                    _ => return None,
-                }
-            }
-        }
-    }
-
-    /// What was claimed has been read, or could not be.
-    pub(crate) fn settle(&self, claim: Claim, read: bool) {
-        let wake_room;
-        let wake_readers;
-        let over;
-        {
-            let mut guard = self.inner.lock();
-            let inner = &mut *guard;
-            inner.claims -= 1;
-            let end = claim.at + token_span(claim.inside);
-            let Some(ring) = &inner.ring else { return };
-            if !read && inner.taken == end {
-                inner.taken = claim.at;
-            } else {
-                inner.last = ring.sender(claim.at);
-                inner.received += 1;
-                inner.received_bytes += claim.len;
-                ring.set_state(claim.at, TOKEN_DONE, claim.inside);
-                if claim.inside != claim.len {
-                    inner.end_apart(claim.at);
-                }
-                while guard.step_over_done() == Err(Refused::Again) {
-                    drop(guard);
-                    guard = self.inner.lock();
-                }
-            }
-            over = guard.apart_over;
-            wake_room = over || guard.a_quarter_is_free();
-            wake_readers = guard.state != State::Open || !read;
-        }
-        if over {
-            self.give_back();
-        }
-        // Pairs with prepare_to_wait_event() in those who wait.
-        full_barrier();
-        if wake_room && self.room.active() {
-            self.room.wake(glue::POLL_OUT);
-        }
-        if wake_readers {
-            self.readers.wake(glue::POLL_IN);
-        }
-    }
-
     /// Whether poll(2) should say that there is something.
     pub(crate) fn readable(&self) -> bool {
-        self.inner.lock().readable()
+        !self.nothing_new() && self.inner.lock().readable()
     }
 
     /// The length of the next message, if one is there.
@@ -424,7 +356,7 @@ impl Reservation<'_> {
                 inner.tail = self.at;
                 inner.reserved -= 1;
                 drop(inner);
-                self.pool.readers.wake(glue::POLL_IN);
+                self.pool.wake_readers();
                 self.pool.room.wake(glue::POLL_OUT);
                 return;
             }
@@ -439,8 +371,6 @@ impl Reservation<'_> {
         unsafe { self.spot.publish(state, from) };
         // Full: the token is visible before anybody is looked for who waits for it. After this the ring may be gone.
         self.pool.published.fetch_add(1, Full);
-        if self.pool.readers.active() {
-            self.pool.readers.wake(glue::POLL_IN);
-        }
+        self.pool.tell_readers();
     }
 }

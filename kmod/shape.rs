@@ -54,6 +54,8 @@ impl Pool {
             match made {
                 Ok(memory) => {
                     let dropped = inner.exchange(memory);
+                    // In place or not: who reads is to find out.
+                    self.look_in_any_case();
                     (Ok(inner.info()), dropped)
                 }
                 Err(e) => (Err(e), None),
@@ -61,7 +63,7 @@ impl Pool {
         };
         // Not with the lock held: giving memory back can sleep.
         drop(dropped);
-        self.readers.wake(glue::POLL_IN);
+        self.wake_readers();
         self.room.wake(glue::POLL_OUT);
         info
     }

@@ -4,7 +4,7 @@
 
 use kernel::{bindings, iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc, types::Opaque};
 
-use crate::{glue, memory::Area, pool::Reservation};
+use crate::{glue, memory::Area, pool::Reservation, ring::Spot};
 
 /// A message that is on its way into a pool.
 pub(crate) enum Source<'a, 'b> {
@@ -20,17 +20,9 @@ impl<'a, 'b> Source<'a, 'b> {
     pub(crate) fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
         let (to, len) = (place.spot.message(), place.spot.len as usize);
         match self {
-            Source::Iter(iter) => {
-                // SAFETY: the place is reserved and has `len` bytes.
-                let copied = unsafe { glue::dp_glue_copy_in(to.cast(), len, iter.as_raw()) };
-                if copied != len {
-                    // SAFETY: as many as were just taken.
-                    unsafe { iter.revert(copied) };
-                }
-                copied == len
-            }
+            Source::Iter(iter) => copy_in(iter, &place.spot),
             Source::Copy(bytes) => {
-                // SAFETY: as above; the copy has `len` bytes.
+                // SAFETY: the place is reserved and has `len` bytes, as the copy has.
                 unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
                 true
             }
@@ -98,4 +90,16 @@ impl<'a, 'b> Source<'a, 'b> {
         }
         Ok(Source::Copy(bytes))
     }
+}
+
+/// A program's message, into its place. False: a page of it is missing, and nothing of it was taken.
+#[inline]
+pub(crate) fn copy_in(from: &mut IovIterSource<'_>, to: &Spot) -> bool {
+    // SAFETY: the place is reserved and has `len` bytes.
+    let copied = unsafe { glue::dp_glue_copy_in(to.message().cast(), to.len as usize, from.as_raw()) };
+    if copied != to.len as usize {
+        // SAFETY: as many as were just taken.
+        unsafe { from.revert(copied) };
+    }
+    copied == to.len as usize
 }

@@ -1,69 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reading in place: the mapped pool, the control page, and what the kernel does about nonsense in it.
 #define _GNU_SOURCE
-#include "tap.h"
+#include "place.h"
 
 static unsigned char buf[1 << 20];
-static long voids;
-
-struct pool {
-    int fd;
-    uint64_t ring, taken;
-    unsigned char *bytes;
-    struct dp_control *control;
-};
-
-static bool pool_open(struct pool *p, int fd, uint64_t size) {
-    struct dp_ioc_pool info = {size, 0, 0};
-    if (ioctl(fd, DP_IOC_POOL, &info))
-        return false;
-    p->fd = fd;
-    p->ring = info.ring;
-    p->taken = info.taken;
-    p->bytes = mmap(NULL, 2 * info.ring, PROT_READ, MAP_SHARED, fd, DP_MAP_RING);
-    p->control = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, DP_MAP_CONTROL);
-    return p->bytes != MAP_FAILED && p->control != MAP_FAILED && p->control->taken == info.taken;
-}
-
-static void pool_unmap(struct pool *p) {
-    munmap(p->bytes, 2 * p->ring);
-    munmap(p->control, 4096);
-}
-
-/* The next message in place, or NULL. No system call. */
-static unsigned char *take(struct pool *p, size_t *len, unsigned *from) {
-    for (;;) {
-        struct dp_token *t = (void *)(p->bytes + (p->taken & (p->ring - 1)));
-        uint64_t word = __atomic_load_n(&t->word, __ATOMIC_ACQUIRE);
-        *len = (uint32_t)word;
-        if (word >> 32 == DP_TOKEN_EMPTY)
-            return NULL;
-        p->taken += (sizeof *t + *len + DP_TOKEN_ALIGN - 1) & -(uint64_t)DP_TOKEN_ALIGN;
-        __atomic_store_n(&p->control->taken, p->taken, __ATOMIC_RELEASE);
-        if (word >> 32 == DP_TOKEN_VOID) {
-            voids++;
-            continue;
-        }
-        if (from)
-            *from = t->dpid;
-        return (unsigned char *)(t + 1);
-    }
-}
-
-static void release(struct pool *p) {
-    __atomic_store_n(&p->control->released, p->taken, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&p->control->wanted, __ATOMIC_RELAXED))
-        ioctl(p->fd, DP_IOC_FSYNC, 0);
-}
-
-static unsigned char *take_wait(struct pool *p, size_t *len, unsigned *from) {
-    unsigned char *m;
-    while (!(m = take(p, len, from)))
-        if (read(p->fd, buf, sizeof buf) != 0)
-            return NULL;
-    return m;
-}
 
 static void basics(void) {
     int p[2];

@@ -3,26 +3,9 @@
 #define _GNU_SOURCE
 #include "turns.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 enum { LEN = 64 };
-
-static void tcp(int p[2]) {
-    int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    bind(l, (void *)&a, len);
-    listen(l, 1);
-    getsockname(l, (void *)&a, &len);
-    p[0] = socket(AF_INET, SOCK_STREAM, 0);
-    connect(p[0], (void *)&a, len);
-    p[1] = accept(l, NULL, NULL);
-    close(l);
-    for (int i = 0; i < 2; i++)
-        setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
 
 /* The time of one write, and of one read, while nobody waits: ns. */
 static void calls(int from, int to, double *w, double *r) {
@@ -51,7 +34,7 @@ int main(int argc, char **argv) {
         double best[3] = {1e9, 1e9, 1e9};
         for (int i = 0; i < REPEATS; i++) {
             double m[3];
-            tcp(p);
+            tcp_pair(p);
             m[0] = median(p, LEN, rounds, cpu);
             socketpair(AF_UNIX, SOCK_STREAM, 0, p);
             m[1] = median(p, LEN, rounds, cpu);

@@ -6,7 +6,10 @@
 
 #include "tap.h"
 
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sched.h>
+#include <sys/socket.h>
 
 enum { REPEATS = 3 };
 
@@ -33,6 +36,22 @@ static inline bool all(int fd, char *b, int len) {
         got += n;
     }
     return true;
+}
+
+/* Two ends of a connection over loopback, with nothing held back. */
+static inline void tcp_pair(int p[2]) {
+    int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    bind(l, (void *)&a, len);
+    listen(l, 1);
+    getsockname(l, (void *)&a, &len);
+    p[0] = socket(AF_INET, SOCK_STREAM, 0);
+    connect(p[0], (void *)&a, len);
+    p[1] = accept(l, NULL, NULL);
+    close(l);
+    for (int i = 0; i < 2; i++)
+        setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 /* Microseconds for `len` bytes there and back between two processes; both descriptors are closed then. */
