@@ -23,7 +23,7 @@ man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
 man8 = $(notdir $(wildcard man/*.8))
 
-.PHONY: help build libdp demo check check-long check-kernel demo-kernel figures-kernel bench install uninstall clean
+.PHONY: help build libdp demo check check-long check-kernel demo-kernel figures-kernel profile-kernel bench install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
@@ -33,6 +33,7 @@ help:
 	@echo 'make check-kernel  builds the kernel driver and tests it in a booted kernel (root, QEMU by itself)'
 	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'
 	@echo 'make figures-kernel  all that is measured of it, with one CPU and with two'
+	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       the table of targets: programs over TCP and over DP, and one edge; ARGS=--help'
 	@echo 'make install     to PREFIX=$(PREFIX), below DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall   takes away what install put there'
@@ -70,6 +71,9 @@ demo-kernel:
 
 figures-kernel:
 	@./.ci/kernel figures
+
+profile-kernel:
+	@./.ci/kernel-profile $(ARGS)
 
 bench:
 	@./.ci/tools redis-server redis-benchmark redis-cli iperf3
