@@ -21,7 +21,7 @@
 //! # Locks
 //!
 //! In the order in which they are taken; the first three may sleep, under the others nothing sleeps, allocates or
-//! touches a program's memory.
+//! waits for a page of a program's: what is copied with the fourth held is copied only if it is there.
 //!
 //! 1. `Endpoint::tx`, one sender at a time in an endpoint
 //! 2. `Table::map`, the numbers of a namespace
