@@ -9,6 +9,7 @@
 pub mod addr;
 #[cfg(not(loom))]
 pub mod config;
+pub mod cost;
 #[cfg(not(loom))]
 pub mod driver;
 #[allow(unsafe_code, clippy::allow_attributes)]

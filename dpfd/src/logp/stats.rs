@@ -128,7 +128,7 @@ pub fn line(points: &[At]) -> Option<Line> {
 }
 
 /// The value below and above which is half of the weight. `None` of nothing.
-fn weighted_median(of: &mut [(f64, f64)]) -> Option<f64> {
+pub fn weighted_median(of: &mut [(f64, f64)]) -> Option<f64> {
     of.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = of.iter().map(|(_, weight)| weight).sum();
     let mut below = 0.0;

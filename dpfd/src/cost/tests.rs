@@ -1,0 +1,6 @@
+//! Systems whose parameters are known.
+
+mod arithmetic;
+mod pipeline;
+mod printed;
+mod recovered;
