@@ -66,6 +66,11 @@ impl Control {
     pub fn say<A: Serialize>(&self, answer: A) -> Result<()> {
         send(&self.0, &Ok::<A, String>(answer), &[])
     }
+
+    /// Waits for what else it says, in the middle of a job.
+    pub fn hear<J: for<'a> Deserialize<'a>>(&self) -> Result<J> {
+        receive(&self.0).map(|(job, _)| job)
+    }
 }
 
 /// The other process: does what it is told until the first is gone. That it could not is its last answer.

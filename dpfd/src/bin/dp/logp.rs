@@ -10,10 +10,10 @@
 #[cfg(feature = "plot")]
 mod canvas;
 mod many;
-mod pair;
+pub mod pair;
 mod peer;
 #[cfg(feature = "plot")]
-mod plot;
+pub mod plot;
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -97,14 +97,14 @@ fn way(text: &str) -> std::result::Result<Way, String> {
         .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Way::name).join(", ")))
 }
 
-fn seconds(text: &str) -> std::result::Result<f64, String> {
+pub fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
         Ok(n) if (1.0..=3600.0).contains(&n) => Ok(n),
         _ => Err("a number of seconds from 1 to 3600, decimals allowed".into()),
     }
 }
 
-fn picture(text: &str) -> std::result::Result<PathBuf, String> {
+pub fn picture(text: &str) -> std::result::Result<PathBuf, String> {
     if cfg!(not(feature = "plot")) {
         return Err("this dp was built without the feature plot; --json has the same numbers".into());
     }
@@ -224,7 +224,7 @@ fn run(args: &Args, plan: Plan, cores: Cores) -> Result<String> {
 }
 
 /// Told before a minute of measuring, not behind it.
-fn writable(path: &PathBuf) -> Result<()> {
+pub fn writable(path: &PathBuf) -> Result<()> {
     let there = path.exists();
     OpenOptions::new().append(true).create(true).open(path).map_err(|e| {
         format!("{}: {e}; the picture cannot be written there, nothing was measured", path.display())
@@ -354,7 +354,7 @@ fn contend(
 }
 
 /// `[=====     ] 50 %  what`
-fn bar(what: &str, done: usize, all: usize) -> String {
+pub fn bar(what: &str, done: usize, all: usize) -> String {
     let part = done.min(all) as f64 / all.max(1) as f64;
     let full = (part * 30.0) as usize;
     format!("[{:<30}] {:>3.0} %  {what}", "=".repeat(full), 100.0 * part)

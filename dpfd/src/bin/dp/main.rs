@@ -1,6 +1,7 @@
 //! `dp`: one file a verb.
 
 mod bench;
+mod cost;
 mod device;
 mod framing;
 mod helper;
@@ -45,6 +46,8 @@ enum Verb {
     Bench(bench::Args),
     /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
     Logp(logp::Args),
+    /// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
+    Cost(cost::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Device(args) => device::main(args),
         Verb::Bench(args) => bench::main(args),
         Verb::Logp(args) => logp::main(args),
+        Verb::Cost(args) => cost::main(args),
     }
 }
 

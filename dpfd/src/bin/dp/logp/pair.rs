@@ -117,7 +117,7 @@ impl Requester {
 
 /// Keeps the processor busy and touches nothing: each turn waits for the one before it.
 #[inline(always)]
-fn compute(turns: u32) {
+pub fn compute(turns: u32) {
     let mut x = black_box(1u64);
     for _ in 0..turns {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

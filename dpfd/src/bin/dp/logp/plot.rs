@@ -18,30 +18,48 @@ use crate::bench::Result;
 const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (440, 330);
 /// The names of curves stand at their right.
-const NAMES: u32 = 105;
+pub const NAMES: u32 = 105;
 
 /// Draws into a file that ends in .png or, otherwise, is SVG.
 pub fn draw(report: &Report, path: &Path) -> Result<()> {
     let rows = report.ways.len().div_ceil(COLUMNS) as u32 + 1;
-    let size = |scale: u32| (scale * PANEL.0 * COLUMNS as u32, scale * PANEL.1 * rows);
+    save(path, (PANEL.0 * COLUMNS as u32, PANEL.1 * rows), |paper, scale| match paper {
+        Paper::Pixels(area) => all(report, scale, area),
+        Paper::Svg(area) => all(report, scale, area),
+    })
+}
+
+/// What is drawn on.
+pub enum Paper<'a> {
+    Pixels(DrawingArea<Canvas<'a>, Shift>),
+    Svg(DrawingArea<SVGBackend<'a>, Shift>),
+}
+
+/// A picture of so many pixels into a file that ends in .png, then with twice as many, or is SVG; it is drawn on the paper
+/// with the scale that says how many pixels one is.
+pub fn save(
+    path: &Path,
+    (width, height): (u32, u32),
+    draw: impl FnOnce(Paper<'_>, u32) -> Result<()>,
+) -> Result<()> {
     if path.extension().is_some_and(|e| e == "png") {
-        let mut pixels = Vec::new();
-        all(report, 2, Canvas::new(&mut pixels, size(2)).into_drawing_area())?;
+        let (mut pixels, size) = (Vec::new(), (2 * width, 2 * height));
+        draw(Paper::Pixels(Canvas::new(&mut pixels, size).into_drawing_area()), 2)?;
         let mut file = Vec::new();
-        encode(&pixels, size(2), &mut file)?;
+        encode(&pixels, size, &mut file)?;
         fs::write(path, file)?;
     } else {
         let mut text = String::new();
-        all(report, 1, SVGBackend::with_string(&mut text, size(1)).into_drawing_area())?;
+        draw(Paper::Svg(SVGBackend::with_string(&mut text, (width, height)).into_drawing_area()), 1)?;
         fs::write(path, text)?;
     }
     Ok(())
 }
 
 /// A part of the picture, and how many pixels one is.
-struct Panel<'a, B: DrawingBackend> {
-    area: &'a DrawingArea<B, Shift>,
-    scale: u32,
+pub struct Panel<'a, B: DrawingBackend> {
+    pub area: &'a DrawingArea<B, Shift>,
+    pub scale: u32,
 }
 
 fn all<B: DrawingBackend>(report: &Report, scale: u32, area: DrawingArea<B, Shift>) -> Result<()>
@@ -66,7 +84,7 @@ where
 }
 
 /// How a curve looks: its colour, dark to light, and its marks.
-const LOOKS: [(RGBColor, &str); 7] = [
+pub const LOOKS: [(RGBColor, &str); 7] = [
     (RGBColor(0, 0, 0), "disc"),
     (RGBColor(20, 70, 150), "ring"),
     (RGBColor(170, 40, 30), "triangle"),
@@ -80,7 +98,7 @@ impl<B: DrawingBackend> Panel<'_, B>
 where
     B::ErrorType: 'static,
 {
-    fn text(&self, size: u32) -> TextStyle<'static> {
+    pub fn text(&self, size: u32) -> TextStyle<'static> {
         ("sans-serif", f64::from(size * self.scale)).into_font().color(&BLACK)
     }
 
@@ -212,7 +230,7 @@ where
     }
 
     /// Names of curves beside them, moved where two would stand on each other.
-    fn names(&self, area: &DrawingArea<B, Shift>, mut labels: Vec<(i32, String)>) -> Result<()> {
+    pub fn names(&self, area: &DrawingArea<B, Shift>, mut labels: Vec<(i32, String)>) -> Result<()> {
         let step = 15 * self.scale as i32;
         labels.sort();
         let top = area.get_pixel_range().1.start;
@@ -290,7 +308,7 @@ where
 const SHADES: [RGBColor; 3] = [RGBColor(50, 60, 90), RGBColor(235, 235, 235), RGBColor(150, 160, 190)];
 
 /// Marks at the points of a curve.
-fn marks<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
+pub fn marks<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
     chart: &mut ChartContext<'_, B, C>,
     points: &[(f64, f64)],
     (color, shape): (RGBColor, &str),
@@ -316,7 +334,7 @@ where
 }
 
 /// From a bit below the least of these to a bit above the largest; at least a decade, and above 0.
-fn decades(of: impl Iterator<Item = f64>) -> (f64, f64) {
+pub fn decades(of: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = of
         .filter(|x| x.is_finite() && *x > 0.0)
         .fold((f64::INFINITY, 0.0), |(low, high), x| (f64::min(low, x), f64::max(high, x)));
@@ -327,7 +345,7 @@ fn decades(of: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Round numbers between these: 1, 2, 5 of each decade, or only its 1 where there are many.
-fn ticks(low: f64, high: f64) -> Vec<f64> {
+pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let steps: &[f64] = if high / low > 3e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     (-3..13)
         .flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)))
@@ -336,7 +354,7 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Nanoseconds in the unit that suits them.
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     match ns {
         n if n.abs() >= 999_500.0 => format!("{} ms", number(n / 1e6)),
         n if n.abs() >= 999.5 => format!("{} \u{b5}s", number(n / 1e3)),
@@ -353,7 +371,7 @@ fn number(x: f64) -> String {
     }
 }
 
-fn bytes(n: f64) -> String {
+pub fn bytes(n: f64) -> String {
     match n {
         n if n >= 1_048_576.0 => format!("{} Mi", number(n / 1_048_576.0)),
         n if n >= 1024.0 => format!("{} Ki", number(n / 1024.0)),
