@@ -23,14 +23,16 @@ man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
 man8 = $(notdir $(wildcard man/*.8))
 
-.PHONY: help build libdp demo check check-long check-kernel demo-kernel figures-kernel profile-kernel bench install uninstall clean
+.PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel profile-kernel \
+	bench install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
 	@echo 'make demo        redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side'
 	@echo 'make check       everything a change must pass (set CI=true to let skips fail)'
-	@echo 'make check-long  the same, then soaks, storms, AddressSanitizer and licences'
+	@echo 'make check-long  the same, then soaks, storms, sanitizers in user space and kernel, and licences'
 	@echo 'make check-kernel  builds the kernel driver and tests it in a booted kernel (root, QEMU by itself)'
+	@echo 'make check-kernel-debug  the same in a kernel that watches: KASAN, lockdep, kmemleak, failing allocations'
 	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'
 	@echo 'make figures-kernel  all that is measured of it, with one CPU and with two'
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
@@ -65,6 +67,9 @@ check-long:
 
 check-kernel:
 	./.ci/kernel test
+
+check-kernel-debug:
+	./.ci/kernel debug
 
 demo-kernel:
 	@./.ci/kernel demo

@@ -11,6 +11,9 @@ use kernel::prelude::*;
 
 use crate::{ether::Part, frame::Frame};
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// Messages on their way in at once. One more, and the one that began first is given up.
 const PARTIALS: usize = 32;
 

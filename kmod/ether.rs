@@ -199,6 +199,17 @@ impl Part {
     }
 }
 
+#[cfg(CONFIG_KUNIT = "y")]
+impl Part {
+    /// For tests of what is done with parts: of a frame in which nothing is.
+    pub(crate) fn without_frame(bytes: usize) -> Result<Self> {
+        // SAFETY: given back when dropped.
+        let skb = unsafe { kernel::bindings::__alloc_skb(64, kernel::bindings::GFP_KERNEL, 0, -1) };
+        let skb = NonNull::new(skb.cast()).ok_or(ENOMEM)?;
+        Ok(Self { frame: Received(skb), bytes })
+    }
+}
+
 impl Drop for Received {
     fn drop(&mut self) {
         // SAFETY: it is ours.

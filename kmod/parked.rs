@@ -13,6 +13,9 @@ use kernel::{
 
 use crate::pool::Pool;
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// How long messages outlive their senders.
 const LINGER: Delta = Delta::from_secs(10);
 /// Such numbers, at most, in one namespace.

@@ -27,6 +27,9 @@ use crate::{
     wait::{full_barrier, room_queue, WaitQueue},
 };
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// No number of places.
 pub(crate) const NEVER: u64 = u64::MAX;
 /// How often a frame looks for room in a row.

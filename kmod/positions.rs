@@ -27,6 +27,9 @@ use crate::{
     wait::full_barrier,
 };
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// Tokens looked at in one go while the lock is held.
 pub(crate) const STEPS: u32 = 4096;
 /// Messages that lie apart from one ring, at most.

@@ -32,6 +32,9 @@ use crate::{
     wait::{room_queue, WaitQueue},
 };
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// Where the search for a free number begins, so that the low ones stay for those who ask for them.
 const SEARCH_FROM: u32 = 32768;
 
