@@ -51,6 +51,35 @@ fn endpoints_are_measured_beside_the_kernels_ways() {
 }
 
 #[test]
+fn every_way_carries_messages() {
+    let all = "endpoint,endpoint-in-place,endpoint-asleep,edge,edge-asleep,plain,unix-dgram,unix-seqpacket,\
+               unix-stream,tcp,tcp-spin,pipe,mqueue,eventfd,futex";
+    let lat = bench(&format!("lat --seconds 0.04 --rounds 2 --ways {all}"));
+    documented(&lat);
+    for way in all.split(',') {
+        let of = result(&lat, way, 8);
+        let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|field| of[field].as_f64().unwrap());
+        assert!(p50 > 0.0 && p99 <= p999, "{of}");
+    }
+    let carriers = all.replace(",eventfd,futex", "");
+    let rate = bench(&format!("rate --size 100 --seconds 0.04 --rounds 2 --ways {carriers}"));
+    let waiting = bench(&format!("waiting --size 100 --seconds 0.04 --rounds 2 --ways {carriers}"));
+    documented(&waiting);
+    for way in carriers.split(',') {
+        assert!(result(&rate, way, 100)["messages"].as_u64().unwrap() > 0, "{way}");
+        assert!(result(&waiting, way, 100)["p50_ns"].is_f64(), "{way}");
+    }
+}
+
+#[test]
+fn a_length_that_no_way_takes_is_an_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    let out = command.args("bench lat --ways eventfd,futex --size 9".split(' ')).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("eventfd, futex: not for"), "{out:?}");
+}
+
+#[test]
 fn idle_endpoints_cost_little_memory_and_no_time() {
     let idle = bench("idle --endpoints 300 --seconds 0.4 --rounds 2");
     documented(&idle);

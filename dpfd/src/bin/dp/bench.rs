@@ -8,12 +8,14 @@
 //! | [`cores`] | which cores, and staying there |
 //! | [`peer`] | the second process, and what it is told |
 //! | [`link`] | ways of sending: sockets, pipes |
+//! | [`queues`], [`futex`] | more of the kernel's |
 //! | [`edges`] | the way of sending this is about |
 //! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
 //! | [`idle`] | what endpoints cost that nobody uses |
 //! | [`floor`] | the word no protocol can beat |
 //! | [`lat`] | round trips |
 //! | [`flood`] | messages, or bytes, one way |
+//! | [`waiting`] | messages that are there already |
 //! | [`report`] | the table and the JSON |
 
 pub mod cores;
@@ -21,11 +23,14 @@ pub mod edges;
 pub mod endpoints;
 mod flood;
 mod floor;
+mod futex;
 mod idle;
 pub mod lat;
 pub mod link;
 pub mod peer;
+mod queues;
 mod report;
+mod waiting;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -44,8 +49,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
 pub struct Args {
-    /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; idle: what endpoints cost that
-    /// nobody uses.
+    /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
+    /// message that is there; idle: what endpoints cost that nobody uses.
     what: What,
     /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
     #[arg(long, value_name = "A,B")]
@@ -53,6 +58,9 @@ pub struct Args {
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     size: Vec<u32>,
+    /// Ways of sending, measured side by side [default: those of each kind that are used most].
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
+    ways: Vec<Way>,
     /// How long each way of sending is measured, for each length.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
@@ -77,11 +85,19 @@ pub enum What {
     Lat,
     Bw,
     Rate,
+    Waiting,
     Idle,
 }
 
 /// An edge takes more; a benchmark of it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
+
+fn way(text: &str) -> std::result::Result<Way, String> {
+    Way::ALL
+        .into_iter()
+        .find(|way| way.name() == text)
+        .ok_or_else(|| format!("not a way of sending; these are: {}", Way::ALL.map(Way::name).join(", ")))
+}
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
@@ -119,12 +135,13 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
         (given, _) => given.iter().map(|&n| n as usize).collect(),
     };
     let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+    let wanted = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
     let mut peer = Peer::start(cores)?;
     cores::stay(cores.a)?;
     let mut results = Vec::new();
     for size in sizes {
-        let ways = Way::all(args.what, cores, size);
-        let mut series = ways.iter().map(|&way| peer.open(way, size)).collect::<Result<Vec<_>>>()?;
+        let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size));
+        let mut series = ways.map(|&way| peer.open(way, size)).collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {
@@ -135,6 +152,12 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
         results.push(report::Size::new(size, series));
     }
     progress("");
+    if results.iter().all(report::Size::is_empty) {
+        let ways: Vec<_> = wanted.iter().map(|way| way.name()).collect();
+        return Err(
+            format!("{}: not for messages of this length, or not on these cores", ways.join(", ")).into()
+        );
+    }
     let report = report::Report::new(args, cores, results);
     Ok(if args.json { report.json() } else { report.text() })
 }

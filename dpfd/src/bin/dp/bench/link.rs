@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dpfd::edge::segment::{Segment, MIN_RING};
-use nix::fcntl::OFlag;
+use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 use nix::unistd::{pipe2, read, write};
 use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
-use super::What;
+use super::{queues, What};
 
 /// A way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,26 +26,59 @@ pub enum Way {
     Edge,
     /// Two edges whose receivers sleep until the bell: for two processes on one core.
     EdgeAsleep,
-    /// Two endpoints, by the library's calls; their receivers look by themselves.
+    /// Two endpoints, by the library's calls; their receivers look by themselves, and copy.
     Endpoint,
+    /// The same, read in place: every word of a message is looked at where it lies.
+    EndpointInPlace,
+    /// The same as [`Way::Endpoint`], but the receivers sleep.
+    EndpointAsleep,
     /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
     Plain,
     UnixDgram,
     UnixSeqpacket,
     UnixStream,
     Tcp,
+    /// The same, looked at again and again instead of sleeping.
+    TcpSpin,
     Pipe,
+    /// POSIX message queues.
+    Mqueue,
+    /// A counter that wakes: 8 bytes and nothing else.
+    Eventfd,
+    /// A word in shared memory, and the system call that wakes who waits for it.
+    Futex,
 }
 
 /// The kernel takes longer datagrams only with larger buffers than it gives.
 const LONGEST_DGRAM: usize = 128 * 1024;
 
 impl Way {
-    /// What is measured between these cores, for messages of this length.
-    pub fn all(what: What, cores: Cores, size: usize) -> Vec<Way> {
-        let mut ways = vec![
+    /// All that there are.
+    pub const ALL: [Way; 16] = [
+        Way::Floor,
+        Way::Edge,
+        Way::EdgeAsleep,
+        Way::Endpoint,
+        Way::EndpointInPlace,
+        Way::EndpointAsleep,
+        Way::Plain,
+        Way::UnixDgram,
+        Way::UnixSeqpacket,
+        Way::UnixStream,
+        Way::Tcp,
+        Way::TcpSpin,
+        Way::Pipe,
+        Way::Mqueue,
+        Way::Eventfd,
+        Way::Futex,
+    ];
+
+    /// What is measured between these cores unless ways are named.
+    pub fn usual(cores: Cores) -> Vec<Way> {
+        let edge = if cores.shared() { Way::EdgeAsleep } else { Way::Edge };
+        vec![
             Way::Floor,
-            Way::Edge,
+            edge,
             Way::Endpoint,
             Way::Plain,
             Way::UnixDgram,
@@ -53,16 +86,18 @@ impl Way {
             Way::UnixStream,
             Way::Tcp,
             Way::Pipe,
-        ];
-        ways.retain(|way| match way {
+        ]
+    }
+
+    /// Whether this can be measured of it, between these cores, with messages of this length.
+    pub fn fits(self, what: What, cores: Cores, size: usize) -> bool {
+        match self {
             Way::Floor => what == What::Lat && !cores.shared(),
+            Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
             Way::UnixDgram | Way::UnixSeqpacket | Way::Plain => size <= LONGEST_DGRAM,
+            Way::Mqueue => size <= queues::longest(),
             _ => true,
-        });
-        if cores.shared() {
-            ways[0] = Way::EdgeAsleep;
         }
-        ways
     }
 
     pub fn is_edge(self) -> bool {
@@ -75,25 +110,30 @@ impl Way {
             Way::Edge => "edge",
             Way::EdgeAsleep => "edge-asleep",
             Way::Endpoint => "endpoint",
+            Way::EndpointInPlace => "endpoint-in-place",
+            Way::EndpointAsleep => "endpoint-asleep",
             Way::Plain => "plain",
             Way::UnixDgram => "unix-dgram",
             Way::UnixSeqpacket => "unix-seqpacket",
             Way::UnixStream => "unix-stream",
             Way::Tcp => "tcp",
+            Way::TcpSpin => "tcp-spin",
             Way::Pipe => "pipe",
+            Way::Mqueue => "mqueue",
+            Way::Eventfd => "eventfd",
+            Way::Futex => "futex",
         }
     }
 
     /// Makes both ends, as descriptors for `End::new`: those to send to first.
     pub fn make(self, size: usize) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
-            Way::Floor => {
+            Way::Floor | Way::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
             }
             Way::Edge | Way::EdgeAsleep => {
                 let ring = || Segment::create(ring_for(size)).map(|(_, fd)| fd);
-                let bell = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned();
                 let [ab, ba, bell_ab, bell_ba] = [ring()?, ring()?, bell()?, bell()?];
                 let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];
                 Ok([a, vec![ba, bell_ba, ab, bell_ab]])
@@ -103,7 +143,9 @@ impl Way {
                 both(a.into(), b.into())
             }
             // Each process opens its own.
-            Way::Endpoint | Way::Plain => Ok([Vec::new(), Vec::new()]),
+            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep | Way::Plain => {
+                Ok([Vec::new(), Vec::new()])
+            }
             Way::UnixSeqpacket => {
                 let kind = SockType::SeqPacket;
                 let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
@@ -113,7 +155,7 @@ impl Way {
                 let (a, b) = UnixStream::pair()?;
                 both(a.into(), b.into())
             }
-            Way::Tcp => {
+            Way::Tcp | Way::TcpSpin => {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 let a = TcpStream::connect(listener.local_addr()?)?;
                 let (b, _) = listener.accept()?;
@@ -126,8 +168,17 @@ impl Way {
                 let (a_from, b_to) = pipe2(OFlag::O_CLOEXEC)?;
                 Ok([vec![a_to, a_from], vec![b_to, b_from]])
             }
+            Way::Mqueue => queues::make(size),
+            Way::Eventfd => {
+                let (ab, ba) = (bell()?, bell()?);
+                Ok([vec![ab.try_clone()?, ba.try_clone()?], vec![ba, ab]])
+            }
         }
     }
+}
+
+fn bell() -> io::Result<OwnedFd> {
+    EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned()
 }
 
 /// A socket is one descriptor for both directions.
@@ -135,10 +186,10 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
     Ok([vec![a.try_clone()?, a], vec![b.try_clone()?, b]])
 }
 
-/// Bytes of an edge's ring for messages of `size`: room for eight, so that both sides work at once, and
-/// small enough for the cores' caches where the messages are.
+/// Bytes of an edge's ring for messages of `size`: small enough for the cores' caches where the messages are, and room
+/// for two, so that both sides work at once.
 pub fn ring_for(size: usize) -> usize {
-    (8 * (size + 64)).next_power_of_two().max(1 << 20)
+    (2 * (size + 64)).next_power_of_two().max(1 << 20)
 }
 
 impl fmt::Display for Way {
@@ -163,6 +214,17 @@ pub trait Link {
             n += self.recv(&mut into[n..])?;
         }
         Ok(())
+    }
+}
+
+/// Where a system call for each message outweighs finding the function.
+impl Link for Box<dyn Link> {
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        (**self).send(message)
+    }
+
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (**self).recv(into)
     }
 }
 
@@ -195,6 +257,39 @@ impl Link for Fds {
         match read(&self.from, into)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             n => Ok(n),
+        }
+    }
+}
+
+/// An end of a socket that never sleeps.
+pub struct Spinning(Fds);
+
+impl Spinning {
+    pub fn new(fds: [OwnedFd; 2]) -> io::Result<Spinning> {
+        // Both are the same socket.
+        fcntl(&fds[0], FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Ok(Spinning(Fds::new(fds)))
+    }
+}
+
+impl Link for Spinning {
+    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
+        while !message.is_empty() {
+            match write(&self.0.to, message) {
+                Ok(n) => message = &message[n..],
+                Err(nix::Error::EAGAIN) => core::hint::spin_loop(),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.recv(into) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => core::hint::spin_loop(),
+                got => return got,
+            }
         }
     }
 }

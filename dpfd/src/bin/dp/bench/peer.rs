@@ -13,8 +13,10 @@ use super::cores::{self, Cores};
 use super::edges::Edges;
 use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
-use super::link::{Fds, Way};
-use super::{flood, lat, Result, What};
+use super::futex::Futex;
+use super::link::{Fds, Link, Spinning, Way};
+use super::queues::Queues;
+use super::{flood, lat, waiting, Result, What};
 use crate::helper::{self, Control, Helper};
 
 /// What the first process tells the second.
@@ -26,6 +28,8 @@ enum Job {
     Open { way: Way, size: usize, pair: u16 },
     /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
     Turn { way: usize, what: What, size: usize },
+    /// Take so many messages that are there already.
+    Take { way: usize, count: u32, size: usize },
     /// Forget all ways.
     Close,
     /// Have so many endpoints that nobody uses.
@@ -36,8 +40,15 @@ enum Job {
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Ready,
-    Done { messages: u64, cpu_s: f64 },
-    Idle { rss: u64 },
+    Done {
+        messages: u64,
+        cpu_s: f64,
+    },
+    /// How long each took, ns.
+    Took(f64),
+    Idle {
+        rss: u64,
+    },
 }
 
 /// The second process, seen from the first.
@@ -106,6 +117,7 @@ pub enum End {
     Edges(Box<Edges>),
     Endpoint(OneEnd),
     Fds(Fds),
+    Other(Box<dyn Link>),
 }
 
 impl End {
@@ -118,9 +130,16 @@ impl End {
             Way::Edge | Way::EdgeAsleep => {
                 End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
             }
-            Way::Endpoint => End::Endpoint(OneEnd::new(pair, size, first)?),
+            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep => {
+                End::Endpoint(OneEnd::new(way, pair, size, first)?)
+            }
             Way::Plain => End::Fds(endpoints::plain(pair, first)?),
-            _ => End::Fds(Fds::new(these(fds)?)),
+            Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
+            Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
+            Way::Futex => End::Other(Box::new(Futex::new(these(fds)?, first)?)),
+            Way::UnixDgram | Way::UnixSeqpacket | Way::UnixStream | Way::Tcp | Way::Pipe | Way::Eventfd => {
+                End::Fds(Fds::new(these(fds)?))
+            }
         })
     }
 }
@@ -128,8 +147,11 @@ impl End {
 /// What one turn of one way brought.
 pub enum Turn {
     Lat(lat::Turn),
-    /// Messages in a second.
-    Flood(f64),
+    /// Messages in a second, and how many there were.
+    Flood {
+        rate: f64,
+        messages: u64,
+    },
 }
 
 /// All turns of one way, for one length of message.
@@ -152,6 +174,9 @@ impl Series {
 
     fn run(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<(Turn, [f64; 2])> {
         let size = self.size;
+        if what == What::Waiting {
+            return self.wait(peer, time);
+        }
         peer.helper.tell(&Job::Turn { way: self.index, what, size }, &[])?;
         peer.helper.answer::<Answer>()?;
         let cpu = cpu_seconds()?;
@@ -164,6 +189,8 @@ impl Series {
             (End::Edges(link), _) => (Some(flood::pour(&mut **link, size, time)?), None),
             (End::Endpoint(link), _) => (Some(flood::pour(link, size, time)?), None),
             (End::Fds(link), _) => (Some(flood::pour(link, size, time)?), None),
+            (End::Other(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
+            (End::Other(link), _) => (Some(flood::pour(link, size, time)?), None),
         };
         let mine = cpu_seconds()? - cpu;
         let Answer::Done { messages, cpu_s } = peer.helper.answer()? else {
@@ -175,9 +202,35 @@ impl Series {
         // Until the other process has them all: what is still under way was not carried.
         let turn = match turn {
             Some(turn) => Turn::Lat(turn),
-            None => Turn::Flood(messages as f64 / start.elapsed().as_secs_f64()),
+            None => Turn::Flood { rate: messages as f64 / start.elapsed().as_secs_f64(), messages },
         };
         Ok((turn, [mine, cpu_s]))
+    }
+
+    /// Sends some messages, and then has them taken.
+    fn wait(&mut self, peer: &mut Peer, time: Duration) -> Result<(Turn, [f64; 2])> {
+        let message = vec![0; self.size];
+        let mut singles = Vec::new();
+        let start = Instant::now();
+        while singles.is_empty() || start.elapsed() < time {
+            for _ in 0..waiting::COUNT {
+                match &mut self.end {
+                    End::Edges(link) => link.send(&message)?,
+                    End::Endpoint(link) => link.send(&message)?,
+                    End::Fds(link) => link.send(&message)?,
+                    End::Other(link) => link.send(&message)?,
+                    End::Floor(_) => return Err("the floor carries no messages".into()),
+                }
+            }
+            let job = Job::Take { way: self.index, count: waiting::COUNT, size: self.size };
+            peer.helper.tell(&job, &[])?;
+            match peer.helper.answer()? {
+                Answer::Took(ns) => singles.push(ns as f32),
+                _ => return Err("an answer out of turn".into()),
+            }
+        }
+        let p50 = lat::percentile(&mut singles, 500);
+        Ok((Turn::Lat(lat::Turn { p50, singles }), [0.0; 2]))
     }
 }
 
@@ -206,6 +259,16 @@ fn obey(
             endpoints::idle(idle, count, pooled)?;
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
         }
+        Job::Take { way, count, size } => {
+            let ns = match ends.get_mut(way).ok_or("no such way")? {
+                End::Edges(link) => waiting::take(&mut **link, count, size)?,
+                End::Endpoint(link) => waiting::take(link, count, size)?,
+                End::Fds(link) => waiting::take(link, count, size)?,
+                End::Other(link) => waiting::take(link, count, size)?,
+                End::Floor(_) => return Err("the floor carries no messages".into()),
+            };
+            control.say(Answer::Took(ns))?;
+        }
         Job::Turn { way, what, size } => {
             let end = ends.get_mut(way).ok_or("no such way")?;
             let cpu = cpu_seconds()?;
@@ -218,6 +281,8 @@ fn obey(
                 (End::Edges(link), _) => flood::drain(&mut **link, size)?,
                 (End::Endpoint(link), _) => flood::drain(link, size)?,
                 (End::Fds(link), _) => flood::drain(link, size)?,
+                (End::Other(link), What::Lat) => lat::echo(link, size)?,
+                (End::Other(link), _) => flood::drain(link, size)?,
             };
             control.say(Answer::Done { messages, cpu_s: cpu_seconds()? - cpu })?;
         }

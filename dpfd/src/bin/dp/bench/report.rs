@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::cores::Cores;
-use super::lat::{median, p99};
+use super::lat::{median, percentile};
 use super::link::Way;
 use super::peer::{Series, Turn};
 use super::{Args, What};
@@ -67,6 +67,7 @@ enum Numbers {
     Lat {
         p50_ns: f64,
         p99_ns: f64,
+        p999_ns: f64,
         /// Median over the turns of the difference to the floor of the same turn.
         #[serde(skip_serializing_if = "Option::is_none")]
         over_floor_ns: Option<f64>,
@@ -74,6 +75,8 @@ enum Numbers {
     Flood {
         messages_per_s: f64,
         bytes_per_s: f64,
+        /// Over all turns, as the CPU time.
+        messages: u64,
     },
 }
 
@@ -83,6 +86,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// Whether no way takes messages of this length.
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
     pub fn new(size: usize, series: Vec<Series>) -> Size {
         let floor: Option<Vec<f64>> =
             series.iter().find(|s| s.way == Way::Floor).map(|s| s.turns.iter().filter_map(p50).collect());
@@ -97,7 +105,7 @@ impl Size {
 fn p50(turn: &(Turn, [f64; 2])) -> Option<f64> {
     match &turn.0 {
         Turn::Lat(turn) => Some(turn.p50),
-        Turn::Flood(_) => None,
+        Turn::Flood { .. } => None,
     }
 }
 
@@ -110,12 +118,14 @@ impl Numbers {
     fn of(series: &Series, size: usize, floor: Option<&[f64]>) -> Numbers {
         let mut medians: Vec<f64> = series.turns.iter().filter_map(p50).collect();
         if medians.is_empty() {
-            let rate = |(turn, _): &(Turn, _)| match turn {
-                Turn::Flood(rate) => *rate,
-                Turn::Lat(_) => f64::NAN,
+            let flood = |(turn, _): &(Turn, _)| match turn {
+                Turn::Flood { rate, messages } => (*rate, *messages),
+                Turn::Lat(_) => (f64::NAN, 0),
             };
-            let messages_per_s = median(&mut series.turns.iter().map(rate).collect::<Vec<_>>()).round();
-            return Numbers::Flood { messages_per_s, bytes_per_s: messages_per_s * size as f64 };
+            let (mut rates, messages): (Vec<f64>, Vec<u64>) = series.turns.iter().map(flood).unzip();
+            let messages_per_s = median(&mut rates).round();
+            let bytes_per_s = messages_per_s * size as f64;
+            return Numbers::Flood { messages_per_s, bytes_per_s, messages: messages.iter().sum() };
         }
         let over = floor.filter(|_| series.way != Way::Floor).map(|floor| {
             let mut over: Vec<f64> = medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect();
@@ -129,7 +139,8 @@ impl Numbers {
         }
         Numbers::Lat {
             p50_ns: round(median(&mut medians), 10.0),
-            p99_ns: round(p99(&mut singles), 10.0),
+            p99_ns: round(percentile(&mut singles, 990), 10.0),
+            p999_ns: round(percentile(&mut singles, 999), 10.0),
             over_floor_ns: over,
         }
     }
@@ -158,6 +169,7 @@ impl Report {
         let turn = self.seconds / f64::from(self.rounds);
         let what = match self.what {
             What::Lat => "nanoseconds one way (half a round trip)",
+            What::Waiting => "nanoseconds to take a message that waits",
             _ => "one way at full speed",
         };
         let mut text =
@@ -167,7 +179,7 @@ impl Report {
             if one.size != size {
                 size = one.size;
                 let titles = match self.what {
-                    What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
+                    What::Lat | What::Waiting => ["P50", "P99", "OVER FLOOR", "CPU s"],
                     _ => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
@@ -180,13 +192,13 @@ impl Report {
     fn cells(&self, one: &Outcome) -> [String; 4] {
         let cpu = format!("{:.2}", one.cpu_s[0] + one.cpu_s[1]);
         match one.numbers {
-            Numbers::Lat { p50_ns, p99_ns, over_floor_ns } => [
+            Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. } => [
                 format!("{p50_ns:.0}"),
                 format!("{p99_ns:.0}"),
                 over_floor_ns.map_or("-".into(), |ns| format!("{ns:+.0}")),
                 cpu,
             ],
-            Numbers::Flood { messages_per_s, bytes_per_s } => {
+            Numbers::Flood { messages_per_s, bytes_per_s, .. } => {
                 let edge = self.results.iter().find(|e| e.size == one.size && e.way.is_edge());
                 let times = match edge.map(|e| e.numbers) {
                     Some(Numbers::Flood { messages_per_s: edge, .. }) if !one.way.is_edge() => {
@@ -225,7 +237,7 @@ fn short(what: What, outcomes: &[Outcome]) -> Short {
     }
     let dgram = find(|way| way == Way::UnixDgram).and_then(rate);
     match find(Way::is_edge).map(|o| o.numbers) {
-        Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns }) => {
+        Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. }) => {
             short.p50_ns = Some(p50_ns);
             short.p99_ns = Some(p99_ns);
             short.over_floor_ns = over_floor_ns;
@@ -233,7 +245,7 @@ fn short(what: What, outcomes: &[Outcome]) -> Short {
                 short.floor_ns = Some(p50_ns);
             }
         }
-        Some(Numbers::Flood { messages_per_s, bytes_per_s }) => {
+        Some(Numbers::Flood { messages_per_s, bytes_per_s, .. }) => {
             short.messages_per_s = Some(messages_per_s);
             short.bytes_per_s = Some(bytes_per_s);
             if what == What::Rate {

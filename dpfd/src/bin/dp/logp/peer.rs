@@ -56,7 +56,7 @@ macro_rules! each {
             }
             End::Endpoint($link) => $do,
             End::Fds($link) => $do,
-            End::Floor(_) => Err(std::io::Error::other("the floor carries no messages")),
+            End::Floor(_) | End::Other(_) => Err(std::io::Error::other("not measured by LogP's method")),
         }
     };
 }
