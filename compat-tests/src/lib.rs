@@ -21,6 +21,7 @@ mod job;
 pub mod measure;
 mod pair;
 pub mod programs;
+pub mod systems;
 #[cfg(test)]
 mod tests;
 pub mod tools;

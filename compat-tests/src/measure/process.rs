@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -60,6 +60,14 @@ impl Sub for Cost {
             cpu: self.cpu.saturating_sub(earlier.cpu),
             switches: self.switches.saturating_sub(earlier.switches),
         }
+    }
+}
+
+impl Add for Cost {
+    type Output = Cost;
+
+    fn add(self, other: Cost) -> Cost {
+        Cost { cpu: self.cpu + other.cpu, switches: self.switches + other.switches }
     }
 }
 

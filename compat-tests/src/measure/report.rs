@@ -28,6 +28,11 @@ pub enum Style {
 }
 
 impl Cell {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// A cell that stands out.
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style: Some(style) }
@@ -50,7 +55,8 @@ pub enum Title {
 }
 
 impl Title {
-    fn text(self) -> &'static str {
+    /// Without its alignment.
+    pub fn text(self) -> &'static str {
         match self {
             Title::Left(text) | Title::Right(text) => text,
         }

@@ -65,6 +65,18 @@ pub fn listens(port: u16) -> bool {
     in_table(&table, port)
 }
 
+/// Whether somebody listens on this port of any address, without connecting to it.
+pub fn listens_anywhere(port: u16) -> bool {
+    let local = format!(":{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(table).unwrap_or_default();
+        table.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            fields.next().is_some_and(|address| address.ends_with(&local)) && fields.nth(1) == Some("0A")
+        })
+    })
+}
+
 fn in_table(table: &str, port: u16) -> bool {
     const LISTEN: &str = "0A";
     let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes(Ipv4Addr::LOCALHOST.octets()));

@@ -61,6 +61,11 @@ const LEFT_ALONE_PAIRS: usize = 40;
 const IDLE_PARTS: usize = 6;
 
 impl Name {
+    /// Whether unmodified programs are measured, and not an edge.
+    pub fn of_programs(self) -> bool {
+        !matches!(self, Name::EdgeLat | Name::EdgeRate)
+    }
+
     /// The programs of others that it needs.
     pub fn tools(self) -> &'static [Tool] {
         match self {

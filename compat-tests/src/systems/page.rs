@@ -1,0 +1,287 @@
+//! The report: one object for programs, one page of Markdown for people.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::goals::Goal;
+use super::machine::Machine;
+use super::survey::{Metric, Missing, Row, Survey};
+use super::{Family, System, What, SYSTEMS};
+use crate::measure::report::{self, deviation, number};
+use crate::measure::stats::Spread;
+
+/// Everything that was measured.
+#[derive(Serialize)]
+pub struct Report {
+    /// Of this layout.
+    pub version: u32,
+    /// What was typed.
+    pub command: String,
+    /// Where.
+    pub machine: Machine,
+    /// Who measures, or sends; who answers, or receives.
+    pub cores: [usize; 2],
+    /// Turns of each system at each size.
+    pub rounds: usize,
+    /// Of one turn.
+    pub seconds: f64,
+    /// How long all of it took.
+    pub took_s: f64,
+    /// What was promised.
+    pub goals: Vec<Goal>,
+    /// Systems by size.
+    pub systems: Vec<Row>,
+    /// Unmodified programs; empty if they were left out.
+    pub programs: Vec<report::Row>,
+    /// What could not be measured.
+    pub missing: Vec<Missing>,
+}
+
+/// Lengths by which tables and plots are made.
+pub struct View<'a> {
+    /// What was measured.
+    pub survey: &'a Survey,
+    /// Lengths, ascending.
+    pub sizes: &'a [usize],
+    /// Files of plots beside the page, and their titles.
+    pub plots: &'a [(String, String)],
+}
+
+impl Report {
+    /// The page.
+    pub fn markdown(&self, view: &View) -> String {
+        let mut page = String::from("# Systems that carry messages between two processes of one machine\n\n");
+        self.head(&mut page, view);
+        self.promises(&mut page);
+        eight_bytes(&mut page, view.survey);
+        let long: Vec<usize> = view.sizes.iter().copied().filter(|size| *size >= 1024).collect();
+        let short: Vec<usize> = view.sizes.iter().copied().filter(|size| *size < 65_536).collect();
+        section(
+            &mut page,
+            "One way, p50",
+            "Half a round trip. Of libfabric the mean, because its program tells no median.",
+        );
+        matrix(&mut page, view, What::Latency, Metric::Middle, view.sizes, |ns, _| time(ns));
+        section(&mut page, "One way, p99", "");
+        matrix(&mut page, view, What::Latency, Metric::P99, view.sizes, |ns, _| time(ns));
+        section(&mut page, "One way, p99.9", "");
+        matrix(&mut page, view, What::Latency, Metric::P999, view.sizes, |ns, _| time(ns));
+        section(&mut page, "Messages in a second, one sender, one receiver", "Millions.");
+        matrix(&mut page, view, What::Flood, Metric::Rate, &short, |rate, _| number(rate / 1e6));
+        section(&mut page, "Bandwidth, one sender, one receiver", "GB/s.");
+        matrix(&mut page, view, What::Flood, Metric::Rate, &long, |rate, size| {
+            number(rate * size as f64 / 1e9)
+        });
+        section(&mut page, "CPU seconds for each GiB", "Of both processes.");
+        matrix(&mut page, view, What::Flood, Metric::Cpu, &long, |cpu, _| number(cpu));
+        section(
+            &mut page,
+            "Taking a message that waits (U_r)",
+            "Groups of eight 8-byte messages that lie there already, by the way each is taken.",
+        );
+        matrix(&mut page, view, What::Waiting, Metric::Middle, &[8], |ns, _| time(ns));
+        self.programs(&mut page);
+        self.missing(&mut page);
+        page.push_str(HOW);
+        page
+    }
+
+    fn head(&self, page: &mut String, view: &View) {
+        let machine = &self.machine;
+        let kind = if machine.virtual_machine { "virtual machine" } else { "machine" };
+        let floor = view.survey.spread(What::Latency, 8, "floor", Metric::Middle);
+        let floor = floor.map_or("not measured".into(), |floor| {
+            format!(
+                "{} ns, from {} to {} ns in single rounds",
+                number(floor.median),
+                number(floor.low),
+                number(floor.high)
+            )
+        });
+        let _ = write!(
+            page,
+            "`{}`, {}: {:.0} minutes, {} rounds, turns of {} s.\n\n\
+             - {kind} with {} processors, {}, Linux {}\n\
+             - cores {} (measures, sends) and {} (answers, receives)\n\
+             - floor (a cache line from one core to the other): {floor}\n\
+             - others at work: load average {:.2} at the begin and {:.2} at the end (this run is about 2 of it); the \
+             processors worked {} % of the time, the host took {} % away\n\n\
+             Times are of this machine at this hour; every system has its turn in every round, so the ratios between \
+             rows hold better than the numbers do. A number is the median over the rounds, ± is how far the farthest \
+             round was off, - is what a system does not have.\n",
+            self.command,
+            machine.date,
+            self.took_s / 60.0,
+            self.rounds,
+            self.seconds,
+            machine.processors,
+            machine.processor,
+            machine.kernel,
+            self.cores[0],
+            self.cores[1],
+            machine.load[0],
+            machine.load[1],
+            machine.busy[0],
+            machine.busy[1],
+        );
+        for (file, title) in view.plots {
+            let _ = write!(page, "\n![{title}]({file})\n");
+        }
+    }
+
+    fn promises(&self, page: &mut String) {
+        section(
+            page,
+            "What was promised",
+            "In brackets the 95 % interval of the median, or all rounds if they are few.",
+        );
+        line(page, &["what", "measured", "target", "", "beside"].map(String::from));
+        line(page, &["---", "---:", "---", "---", "---"].map(String::from));
+        for goal in &self.goals {
+            let cells = [
+                goal.what.clone(),
+                goal.value_text(),
+                goal.limit_text(),
+                goal.verdict(),
+                goal.beside.clone(),
+            ];
+            line(page, &cells);
+        }
+    }
+
+    fn programs(&self, page: &mut String) {
+        if self.programs.is_empty() {
+            return;
+        }
+        section(
+            page,
+            "Unmodified programs",
+            "The same binaries over TCP and over DP; ratio is DP / baseline.",
+        );
+        line(page, &report::Row::TITLES.map(|title| title.text().to_string()));
+        line(page, &report::Row::TITLES.map(|_| "---".to_string()));
+        for row in &self.programs {
+            let cells: Vec<String> = row.cells().iter().map(|cell| cell.text().to_string()).collect();
+            line(page, &cells);
+        }
+        for row in self.programs.iter().filter(|row| !row.notes.is_empty()) {
+            let _ = write!(page, "\n- {}: {}", row.what, row.notes.join("; "));
+        }
+        page.push('\n');
+    }
+
+    fn missing(&self, page: &mut String) {
+        section(page, "What is missing", if self.missing.is_empty() { "Nothing." } else { "" });
+        for Missing { what, why } in &self.missing {
+            let _ = writeln!(page, "- {what}: {why}");
+        }
+    }
+}
+
+const HOW: &str = "
+## How it was measured
+
+- Each turn starts two processes anew, one on each core; starting and ending are not in the times, but in the CPU seconds
+  of UCX.
+- DP and the kernel's ways: `dp bench`. The median comes from batches of 16 round trips, percentiles from single ones, less
+  what reading the clock takes (clock_gettime). Receivers of DP look all the time unless the row says asleep; those of the
+  kernel's ways sleep unless the row says spinning. Read in place: every word of a message is added up where it lies.
+- UCX: `ucx_perftest` over its shared-memory transports (UCX_TLS=sm), timed by the processor's counter; its percentiles
+  are of the last 2048 messages of a run. Received messages are not looked at.
+- Open MPI (ob1, vader) and MPICH (over UCX, UCX_TLS=sm): a program of 170 lines that does what `dp bench` does, with the
+  same clock; floods are windows of 64 non-blocking messages, as in the OSU benchmarks, always the same buffer.
+- libfabric: `fi_pingpong -p shm -e rdm`, which tells the mean, with two digits of microseconds.
+- memcpy: one core copies one buffer to another, the same two again and again.
+- POSIX message queues and datagrams end at the kernel's limits.
+";
+
+fn eight_bytes(page: &mut String, survey: &Survey) {
+    section(page, "8 bytes one way", "");
+    line(page, &["", "p50", "over the floor", "p99", "p99.9", "messages/s"].map(String::from));
+    line(page, &["---", "---:", "---:", "---:", "---:", "---:"].map(String::from));
+    for system in SYSTEMS {
+        let of = |metric| survey.spread(What::Latency, 8, system.key, metric);
+        let rate = survey.spread(What::Flood, 8, system.key, Metric::Rate);
+        let Some(middle) = of(Metric::Middle) else { continue };
+        let over = survey.compare((What::Latency, 8, Metric::Middle), [system.key, "floor"], |a, b| a - b);
+        let over = over.filter(|_| system.key != "floor");
+        let cells = [
+            system.name.to_string(),
+            with_deviation(&middle, &time(middle.median)),
+            over.map_or("-".into(), |over| time(over.median)),
+            of(Metric::P99).map_or("-".into(), |p99| time(p99.median)),
+            of(Metric::P999).map_or("-".into(), |p999| time(p999.median)),
+            rate.map_or("-".into(), |rate| format!("{} M", number(rate.median / 1e6))),
+        ];
+        line(page, &cells);
+    }
+}
+
+/// Systems by size.
+fn matrix(
+    page: &mut String,
+    view: &View,
+    what: What,
+    metric: Metric,
+    sizes: &[usize],
+    shown: impl Fn(f64, usize) -> String,
+) {
+    let cell = |system: &System, size: usize| {
+        let spread = view.survey.spread(what, size, system.key, metric)?;
+        Some(with_deviation(&spread, &shown(spread.median, size)))
+    };
+    let sized = |first: &str, of: &dyn Fn(usize) -> String| {
+        let mut cells = vec![first.to_string()];
+        cells.extend(sizes.iter().map(|size| of(*size)));
+        cells
+    };
+    line(page, &sized("", &bytes));
+    line(page, &sized("---", &|_| "---:".into()));
+    for system in SYSTEMS.iter().filter(|s| s.family != Family::Floor || what == What::Flood) {
+        let cells = sized(system.name, &|size| cell(system, size).unwrap_or_else(|| "-".into()));
+        if cells[1..].iter().any(|cell| cell != "-") {
+            line(page, &cells);
+        }
+    }
+}
+
+fn with_deviation(spread: &Spread, shown: &str) -> String {
+    match spread.low == spread.high {
+        true => shown.to_string(),
+        false => format!("{shown} {}", deviation(spread)),
+    }
+}
+
+fn section(page: &mut String, title: &str, words: &str) {
+    let _ = write!(page, "\n## {title}\n\n");
+    if !words.is_empty() {
+        let _ = write!(page, "{words}\n\n");
+    }
+}
+
+fn line(page: &mut String, cells: &[String]) {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "/")).collect();
+    let _ = writeln!(page, "| {} |", cells.join(" | "));
+}
+
+/// Nanoseconds in the unit that suits them.
+pub fn time(ns: f64) -> String {
+    match ns.abs() {
+        size if size >= 1e6 => format!("{} ms", number(ns / 1e6)),
+        size if size >= 1e4 => format!("{} us", number(ns / 1e3)),
+        _ => format!("{} ns", number(ns)),
+    }
+}
+
+/// A length in the unit that suits it.
+pub fn bytes(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 && size % (1 << 20) == 0 => format!("{} MiB", size >> 20),
+        size if size >= 1 << 10 && size % (1 << 10) == 0 => format!("{} KiB", size >> 10),
+        size => format!("{size} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Who has its turn when, and what came of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{turn, Bench, Family, Job, Sample, System, What};
+use crate::measure::kit::require;
+use crate::measure::scratch::not_interrupted;
+use crate::measure::stats::{Interval, Spread};
+use crate::measure::Error;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Of these systems.
+    pub systems: Vec<System>,
+    /// Lengths of messages, ascending.
+    pub sizes: Vec<usize>,
+    /// Turns of each.
+    pub rounds: usize,
+    /// Of one turn.
+    pub time: Duration,
+}
+
+impl Plan {
+    /// Every kind of turn a round has, in order.
+    fn tasks(&self) -> Vec<(What, usize)> {
+        let of = |what| self.sizes.iter().map(move |size| (what, *size));
+        let waiting = self.sizes.iter().find(|size| **size == 8).map(|size| (What::Waiting, *size));
+        of(What::Latency).chain(of(What::Flood)).chain(waiting).collect()
+    }
+
+    /// Turns in all.
+    pub fn turns(&self) -> usize {
+        let has = |(what, size)| self.systems.iter().filter(|s| s.has(what, size)).count();
+        self.rounds * self.tasks().into_iter().map(has).sum::<usize>()
+    }
+}
+
+/// A number of a [`Sample`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// The median, or the mean of programs that know none; ns.
+    Middle,
+    /// 99 of 100, ns.
+    P99,
+    /// 999 of 1000, ns.
+    P999,
+    /// Messages in a second.
+    Rate,
+    /// CPU seconds for each GiB.
+    Cpu,
+}
+
+impl Metric {
+    fn of(self, sample: &Sample) -> Option<f64> {
+        match self {
+            Metric::Middle => sample.p50_ns.or(sample.mean_ns),
+            Metric::P99 => sample.p99_ns,
+            Metric::P999 => sample.p999_ns,
+            Metric::Rate => sample.messages_per_s,
+            Metric::Cpu => sample.cpu_s_per_gib,
+        }
+    }
+}
+
+/// One system in one respect.
+type Key = (What, usize, &'static str);
+
+/// Something that could not be measured, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Missing {
+    /// Which system, and what of it.
+    pub what: String,
+    /// In words.
+    pub why: String,
+}
+
+/// All turns so far.
+#[derive(Default)]
+pub struct Survey {
+    /// Each turn's sample by its round; a round that failed has none.
+    cells: BTreeMap<Key, BTreeMap<usize, Sample>>,
+    failed: BTreeMap<Key, String>,
+    missing: Vec<Missing>,
+}
+
+impl Survey {
+    /// Gives every system its turns. `show` is told before each how many are done, and what comes.
+    ///
+    /// What cannot be measured is in [`Survey::missing`] afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn take(bench: &mut Bench, plan: &Plan, mut show: impl FnMut(usize, &str)) -> Result<Survey, Error> {
+        let mut survey = Survey::default();
+        let systems = survey.installed(&plan.systems);
+        let mut done = 0;
+        for round in 0..plan.rounds {
+            for (what, size) in plan.tasks() {
+                let mut order: Vec<&System> = systems.iter().filter(|s| s.has(what, size)).collect();
+                if round % 2 == 1 {
+                    order.reverse();
+                }
+                for system in order {
+                    show(done, &format!("round {}, {} B, {}", round + 1, size, system.name));
+                    done += 1;
+                    not_interrupted()?;
+                    let job = Job { what, size, time: plan.time };
+                    survey.one(bench, system, &job, round)?;
+                }
+            }
+        }
+        survey.gather();
+        Ok(survey)
+    }
+
+    fn one(&mut self, bench: &mut Bench, system: &System, job: &Job, round: usize) -> Result<(), Error> {
+        let key = (job.what, job.size, system.key);
+        if self.failed.contains_key(&key) {
+            return Ok(());
+        }
+        match turn(bench, system, job) {
+            Ok(sample) => {
+                self.record(key, round, sample);
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // It would fail again, and may take a minute each time.
+            Err(why) => {
+                self.failed.insert(key, why.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn installed(&mut self, systems: &[System]) -> Vec<System> {
+        let mut there = Vec::new();
+        for system in systems {
+            match require(&system.tools()) {
+                Ok(()) => there.push(*system),
+                Err(why) => {
+                    self.missing.push(Missing { what: system.name.to_string(), why: why.to_string() });
+                }
+            }
+        }
+        there
+    }
+
+    /// Failures as people read them, those of one system with the same reason together.
+    fn gather(&mut self) {
+        let mut by_reason: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
+        for ((what, size, key), why) in &self.failed {
+            // Two lengths differ in the words only by the length.
+            let reason = why.replace(&size.to_string(), "N");
+            let what = format!("{what:?}, {size} B").to_lowercase().replace(" b", " B");
+            by_reason.entry((key, reason)).or_default().push(what);
+        }
+        for ((key, why), whats) in by_reason {
+            let name = System::named(key).map_or(key, |system| system.name);
+            let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+            self.missing.push(Missing { what: format!("{name}: {}", whats.join("; ")), why });
+        }
+    }
+
+    /// Adds what came of a turn.
+    pub fn record(&mut self, (what, size, key): Key, round: usize, sample: Sample) {
+        self.cells.entry((what, size, key)).or_default().insert(round, sample);
+    }
+
+    /// What could not be measured.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// One number of all rounds.
+    pub fn spread(&self, what: What, size: usize, key: &'static str, metric: Metric) -> Option<Spread> {
+        let rounds = self.cells.get(&(what, size, key))?;
+        Spread::of(&rounds.values().filter_map(|sample| metric.of(sample)).collect::<Vec<_>>())
+    }
+
+    /// Two systems' number in the same round, put together; the median of that, and how sure it is.
+    pub fn compare(
+        &self,
+        (what, size, metric): (What, usize, Metric),
+        [one, other]: [&'static str; 2],
+        together: impl Fn(f64, f64) -> f64,
+    ) -> Option<Interval> {
+        let [one, other] = [self.cells.get(&(what, size, one))?, self.cells.get(&(what, size, other))?];
+        let pairs = one.iter().filter_map(|(round, a)| Some((metric.of(a)?, metric.of(other.get(round)?)?)));
+        Interval::of(&pairs.map(|(a, b)| together(a, b)).collect::<Vec<_>>())
+    }
+
+    /// Everything measured, a row for each system, size and kind.
+    pub fn rows(&self) -> Vec<Row> {
+        let row = |&(what, size, key): &Key| {
+            let of = |metric| self.spread(what, size, key, metric);
+            Some(Row {
+                system: key,
+                family: System::named(key)?.family,
+                what,
+                size,
+                turns: self.cells[&(what, size, key)].len(),
+                p50_ns: of(Metric::Middle),
+                p99_ns: of(Metric::P99),
+                p999_ns: of(Metric::P999),
+                messages_per_s: of(Metric::Rate),
+                cpu_s_per_gib: of(Metric::Cpu),
+            })
+        };
+        self.cells.keys().filter_map(row).collect()
+    }
+}
+
+/// What `--json` tells of one system, size and kind: medians over the turns, and their range.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    system: &'static str,
+    family: Family,
+    what: What,
+    size: usize,
+    turns: usize,
+    /// Of programs that know no median, the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ns: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ns: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p999_ns: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages_per_s: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_s_per_gib: Option<Spread>,
+}
+
+#[cfg(test)]
+mod tests;
