@@ -36,7 +36,8 @@ help:
 	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'
 	@echo 'make figures-kernel  all that is measured of it, with one CPU and with two'
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
-	@echo 'make bench       the table of targets: programs over TCP and over DP, and one edge; ARGS=--help'
+	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
+	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
 	@echo 'make install     to PREFIX=$(PREFIX), below DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make clean       removes $(target)'
@@ -81,9 +82,7 @@ profile-kernel:
 	@./.ci/kernel-profile $(ARGS)
 
 bench:
-	@./.ci/tools redis-server redis-benchmark redis-cli iperf3
-	$(CARGO) build --release
-	$(target)/release/programs_bench $(ARGS)
+	@CARGO='$(CARGO)' ./.ci/bench $(ARGS)
 
 # Does not build: `make build`, then `sudo make install`.
 install:

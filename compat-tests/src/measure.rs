@@ -40,6 +40,14 @@ pub enum Error {
         /// Debian's package of it.
         package: &'static str,
     },
+    /// A program of ours that is built apart is not there.
+    #[error("{program}: not built; {how}")]
+    NotBuilt {
+        /// The program.
+        program: &'static str,
+        /// What builds it.
+        how: &'static str,
+    },
     /// The product itself is not there.
     #[error("{0}: not there; run `make build`, or name another dp with --dp")]
     NoDp(PathBuf),

@@ -11,6 +11,7 @@
 //! | [`ucx`] | UCX: `ucx_perftest` |
 //! | [`mpi`] | Open MPI and MPICH: `systems/mpi.c` |
 //! | [`libfabric`] | libfabric's shm provider: `fi_pingpong` |
+//! | [`iceoryx`] | iceoryx2: a program of its own in `compat-tests/iceoryx2` |
 //! | [`copying`] | memcpy, the other floor |
 //! | [`survey`] | who has its turn when, and what came of it |
 //! | [`goals`] | what was promised, and whether it is so |
@@ -22,6 +23,7 @@
 
 pub mod copying;
 pub mod goals;
+pub mod iceoryx;
 pub mod libfabric;
 pub mod machine;
 pub mod mpi;
@@ -37,7 +39,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::measure::kit::{Kit, Tool};
+use crate::measure::kit::{require, Kit, Tool};
 use crate::measure::turns::Pace;
 use crate::measure::Error;
 
@@ -51,6 +53,17 @@ pub enum What {
     Flood,
     /// Taking a message that is there already.
     Waiting,
+}
+
+impl What {
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            What::Latency => "latency",
+            What::Flood => "flood",
+            What::Waiting => "waiting",
+        }
+    }
 }
 
 /// One turn's task.
@@ -104,6 +117,8 @@ pub enum Kind {
     Mpi(mpi::Library),
     /// `fi_pingpong`.
     Libfabric,
+    /// iceoryx2.
+    Iceoryx(iceoryx::Touch),
     /// memcpy on one core.
     Copying,
 }
@@ -140,7 +155,7 @@ const fn system(key: &'static str, name: &'static str, family: Family, kind: Kin
 }
 
 /// All of them, as tables list them.
-pub const SYSTEMS: [System; 22] = [
+pub const SYSTEMS: [System; 25] = [
     system("floor", "cache line there and back", Family::Floor, Kind::Ours("floor")),
     system("memcpy", "memcpy on one core", Family::Floor, Kind::Copying),
     system("dp-edge", "DP edge", Family::Dp, Kind::Ours("edge")),
@@ -153,6 +168,19 @@ pub const SYSTEMS: [System; 22] = [
     system("openmpi", "Open MPI", Family::Library, Kind::Mpi(mpi::Library::OpenMpi)),
     system("mpich", "MPICH", Family::Library, Kind::Mpi(mpi::Library::Mpich)),
     system("libfabric", "libfabric shm (mean)", Family::Library, Kind::Libfabric),
+    system("iceoryx2", "iceoryx2, copied", Family::Library, Kind::Iceoryx(iceoryx::Touch::Copied)),
+    system(
+        "iceoryx2-in-place",
+        "iceoryx2, read in place",
+        Family::Library,
+        Kind::Iceoryx(iceoryx::Touch::InPlace),
+    ),
+    system(
+        "iceoryx2-untouched",
+        "iceoryx2, bytes not touched",
+        Family::Library,
+        Kind::Iceoryx(iceoryx::Touch::Untouched),
+    ),
     system("tcp", "TCP", Family::Kernel, Kind::Ours("tcp")),
     system("tcp-spin", "TCP, spinning", Family::Kernel, Kind::Ours("tcp-spin")),
     system("unix-stream", "AF_UNIX stream", Family::Kernel, Kind::Ours("unix-stream")),
@@ -191,12 +219,23 @@ impl System {
     }
 
     /// The programs of others that it needs.
-    pub fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<Tool> {
         match self.kind {
-            Kind::Ours(_) | Kind::Copying => Vec::new(),
+            Kind::Ours(_) | Kind::Copying | Kind::Iceoryx(_) => Vec::new(),
             Kind::Ucx(_) => vec![ucx::PERFTEST],
             Kind::Mpi(library) => library.tools().to_vec(),
             Kind::Libfabric => vec![libfabric::PINGPONG],
+        }
+    }
+
+    /// Whether it can be measured here.
+    ///
+    /// # Errors
+    /// What is missing, and how to get it.
+    pub fn installed(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::Iceoryx(_) => iceoryx::program().map(drop),
+            _ => require(&self.tools()),
         }
     }
 }
@@ -235,6 +274,7 @@ impl Bench {
 pub fn turn(bench: &mut Bench, system: &System, job: &Job) -> Result<Sample, Error> {
     match system.kind {
         Kind::Ours(way) => ours::turn(&bench.kit, way, job),
+        Kind::Iceoryx(touch) => iceoryx::turn(&bench.kit, touch, job),
         Kind::Copying => copying::turn(bench.kit.cores.client, job),
         Kind::Mpi(library) => mpi::turn(bench, library, job),
         Kind::Ucx(protocol) => {

@@ -220,21 +220,21 @@ fn programs(
 
 /// Draws latency and bandwidth over lengths; the files' names and titles.
 fn plots(survey: &Survey, plan: &Plan, folder: &Path) -> Result<Vec<(String, String)>, Error> {
-    let length = Axis { title: "bytes of a message", label: |size| bytes(size.round() as usize) };
+    let length = Axis { title: "bytes of a message", label: |size| bytes(size.round() as usize), base: 2.0 };
     let pictures = [
         (
             "latency.svg",
             "One way, p50",
             What::Latency,
             Metric::Middle,
-            Axis { title: "half a round trip", label: time },
+            Axis { title: "half a round trip", label: |ns| plain(&time(ns)), base: 10.0 },
         ),
         (
             "bandwidth.svg",
             "Bandwidth, one sender, one receiver",
             What::Flood,
             Metric::Rate,
-            Axis { title: "GB/s", label: |rate| report::number(rate) },
+            Axis { title: "GB/s", label: |rate| plain(&report::number(rate)), base: 10.0 },
         ),
     ];
     let mut drawn = Vec::new();
@@ -257,6 +257,14 @@ fn plots(survey: &Survey, plan: &Plan, folder: &Path) -> Result<Vec<(String, Str
         drawn.push((file.to_string(), title.to_string()));
     }
     Ok(drawn)
+}
+
+/// `100 ns` for `100.0 ns`.
+fn plain(label: &str) -> String {
+    let (number, unit) = label.split_once(' ').unwrap_or((label, ""));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}").trim_end().to_string()
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

@@ -27,6 +27,8 @@ pub struct Axis {
     pub title: &'static str,
     /// A value in words.
     pub label: fn(f64) -> String,
+    /// Its scale is logarithmic to this base.
+    pub base: f64,
 }
 
 /// What goes wrong in drawing has a type of its own for each step.
@@ -87,7 +89,7 @@ fn onto(svg: &mut String, title: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> 
         .margin(8)
         .x_label_area_size(44)
         .y_label_area_size(78)
-        .build_cartesian_2d((left..right).log_scale(), (low..high).log_scale())?;
+        .build_cartesian_2d((left..right).log_scale().base(x.base), (low..high).log_scale().base(y.base))?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -100,7 +102,7 @@ fn onto(svg: &mut String, title: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> 
         .draw()?;
     let mut labels = Vec::new();
     for (i, curve) in curves.iter().enumerate() {
-        let colour = colour(curve.family, i);
+        let colour = colour(curves, i);
         chart.draw_series(LineSeries::new(curve.points.iter().copied(), colour.stroke_width(2)))?;
         for point in &curve.points {
             marked!(i, *point, colour, mark => chart.draw_series([mark]).map(drop))?;
@@ -128,7 +130,7 @@ fn label(
     for ((y, i), above) in labels.into_iter().zip(0..) {
         let y = y.min(room + STEP * above).max(free);
         free = y + STEP;
-        let colour = colour(curves[i].family, i);
+        let colour = colour(curves, i);
         marked!(i, (10, y), colour, mark => area.draw(&mark))?;
         let style = ("sans-serif", 12).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Text::new(curves[i].name.clone(), (22, y), style))?;
@@ -147,15 +149,17 @@ fn range(of: impl Iterator<Item = f64>, margin: f64) -> (f64, f64) {
     }
 }
 
-/// A family's, from dark to light.
-fn colour(family: Family, i: usize) -> RGBColor {
+/// A family's, from dark to light for each further curve of it.
+fn colour(curves: &[Curve], i: usize) -> RGBColor {
+    let family = curves[i].family;
+    let nth = curves[..i].iter().filter(|curve| curve.family == family).count();
     let RGBColor(r, g, b) = match family {
         Family::Floor => RGBColor(0, 0, 0),
         Family::Dp => RGBColor(180, 20, 20),
         Family::Kernel => RGBColor(90, 90, 90),
         Family::Library => RGBColor(20, 70, 160),
     };
-    let lighter = |part: u8| part + (255 - part) / 7 * (i % 4) as u8;
+    let lighter = |part: u8| part + (255 - part) / 8 * (nth % 5) as u8;
     RGBColor(lighter(r), lighter(g), lighter(b))
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{turn, Bench, Family, Job, Sample, System, What};
-use crate::measure::kit::require;
 use crate::measure::scratch::not_interrupted;
 use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
@@ -138,7 +137,7 @@ impl Survey {
     fn installed(&mut self, systems: &[System]) -> Vec<System> {
         let mut there = Vec::new();
         for system in systems {
-            match require(&system.tools()) {
+            match system.installed() {
                 Ok(()) => there.push(*system),
                 Err(why) => {
                     self.missing.push(Missing { what: system.name.to_string(), why: why.to_string() });
@@ -153,14 +152,13 @@ impl Survey {
         let mut by_reason: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
         for ((what, size, key), why) in &self.failed {
             // Two lengths differ in the words only by the length.
-            let reason = why.replace(&size.to_string(), "N");
-            let what = format!("{what:?}, {size} B").to_lowercase().replace(" b", " B");
-            by_reason.entry((key, reason)).or_default().push(what);
+            let reason = why.replace(&format!("{size} bytes"), "N bytes");
+            by_reason.entry((key, reason)).or_default().push(format!("{} of {size} B", what.word()));
         }
         for ((key, why), whats) in by_reason {
             let name = System::named(key).map_or(key, |system| system.name);
             let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.missing.push(Missing { what: format!("{name}: {}", whats.join("; ")), why });
+            self.missing.push(Missing { what: format!("{name}: {}", whats.join(", ")), why });
         }
     }
 

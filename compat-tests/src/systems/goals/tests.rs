@@ -1,1 +1,72 @@
+use super::super::Sample;
+use super::*;
 
+fn survey(of: &[(What, usize, &'static str, f64)]) -> Survey {
+    let mut survey = Survey::default();
+    for &(what, size, key, value) in of {
+        let sample = match what {
+            What::Flood => Sample { messages_per_s: Some(value), ..Sample::default() },
+            _ => Sample { p50_ns: Some(value), ..Sample::default() },
+        };
+        survey.record((what, size, key), 0, sample);
+    }
+    survey
+}
+
+fn goal(survey: &Survey, what: &str) -> Goal {
+    let found = of(survey).into_iter().find(|goal| goal.what.contains(what));
+    found.unwrap_or_else(|| panic!("no goal about {what}"))
+}
+
+#[test]
+fn latency_is_judged_over_the_floor_of_the_same_round() {
+    let survey = survey(&[
+        (What::Latency, 8, "floor", 60.0),
+        (What::Latency, 8, "dp", 101.0),
+        (What::Latency, 8, "dp-edge", 99.5),
+    ]);
+    let missed = goal(&survey, "dp_write/dp_read: over the floor");
+    assert_eq!((missed.met, missed.value.unwrap().median), (Some(false), 41.0));
+    assert_eq!(missed.verdict(), "MISSED, 1.02 times off");
+    assert_eq!(missed.limit_text(), "<= 40 ns");
+    assert_eq!(goal(&survey, "edge: over the floor").met, Some(true));
+}
+
+#[test]
+fn the_better_of_the_ucx_protocols_is_the_measure() {
+    let survey = survey(&[
+        (What::Latency, 8, "dp", 120.0),
+        (What::Latency, 8, "ucx-tag", 130.0),
+        (What::Latency, 8, "ucx-am", 110.0),
+        (What::Flood, 8, "dp", 30e6),
+        (What::Flood, 8, "ucx-tag", 10e6),
+        (What::Flood, 8, "ucx-am", 25e6),
+    ]);
+    let latency = goal(&survey, "of UCX active messages");
+    assert_eq!(latency.met, Some(false));
+    let rate = goal(&survey, "8 B messages, one edge");
+    assert_eq!((rate.met, rate.value.unwrap().median), (Some(false), 1.2));
+    assert_eq!(rate.beside, "30.00 M/s to 25.00 M/s");
+    assert_eq!(rate.verdict(), "MISSED, 1.25 times off");
+}
+
+#[test]
+fn a_sleeper_is_compared_with_the_quicker_wake_up() {
+    let of = |asleep| {
+        survey(&[
+            (What::Latency, 8, "dp-asleep", asleep),
+            (What::Latency, 8, "eventfd", 5000.0),
+            (What::Latency, 8, "futex", 4000.0),
+        ])
+    };
+    assert_eq!(goal(&of(4400.0), "sleeping receiver").met, Some(true));
+    assert_eq!(goal(&of(4500.0), "sleeping receiver").met, Some(false));
+}
+
+#[test]
+fn what_was_not_measured_is_neither_met_nor_missed() {
+    for goal in of(&Survey::default()) {
+        assert_eq!((goal.met, goal.value), (None, None), "{}", goal.what);
+        assert_eq!(goal.verdict(), "not measured");
+    }
+}

@@ -1,1 +1,65 @@
+use std::time::Duration;
 
+use super::super::Sample;
+use super::*;
+
+fn report(survey: &Survey, missing: Vec<Missing>) -> Report {
+    Report {
+        version: 1,
+        command: "make bench".into(),
+        machine: Machine::new(),
+        cores: [1, 0],
+        rounds: 2,
+        seconds: Duration::from_millis(100).as_secs_f64(),
+        took_s: 120.0,
+        goals: super::super::goals::of(survey),
+        systems: survey.rows(),
+        programs: Vec::new(),
+        missing,
+    }
+}
+
+#[test]
+fn good_and_bad_rows_are_on_the_page() {
+    let mut survey = Survey::default();
+    for (round, ns) in [(0, 100.0), (1, 140.0)] {
+        let sample = |factor: f64| Sample {
+            p50_ns: Some(ns * factor),
+            p99_ns: Some(1e6),
+            p999_ns: Some(2e6),
+            ..Sample::default()
+        };
+        survey.record((What::Latency, 8, "floor"), round, sample(0.5));
+        survey.record((What::Latency, 8, "dp"), round, sample(1.0));
+        survey.record((What::Latency, 4096, "mqueue"), round, sample(200.0));
+        let flood = Sample { messages_per_s: Some(1e6), cpu_s_per_gib: Some(0.5), ..Sample::default() };
+        survey.record((What::Flood, 4096, "mqueue"), round, flood);
+    }
+    let missing = vec![Missing { what: "MPICH".into(), why: "not there".into() }];
+    let plots = [("latency.svg".to_string(), "One way".to_string())];
+    let view = View { survey: &survey, sizes: &[8, 4096], plots: &plots };
+    let page = report(&survey, missing).markdown(&view);
+    for line in [
+        "| DP dp_write/dp_read, copied | 120.0 ns ±17% | 60.00 ns | 1.00 ms | 2.00 ms | - |",
+        "|  | 8 B | 4 KiB |",
+        "| DP dp_write/dp_read, copied | 120.0 ns ±17% | - |",
+        "| POSIX message queue | - | 24.00 us ±17% |",
+        "| POSIX message queue | 4.10 |",
+        "| POSIX message queue | 0.500 |",
+        "- MPICH: not there",
+        "![One way](latency.svg)",
+        "floor (a cache line from one core to the other): 60.00 ns, from 50.00 to 70.00 ns",
+    ] {
+        assert!(page.contains(line), "{line} is not in\n{page}");
+    }
+    assert!(!page.contains("UCX tag |"), "a row of nothing");
+}
+
+#[test]
+fn lengths_and_times_have_their_units() {
+    assert_eq!(
+        [1, 1000, 1024, 65_536, 1 << 20, 16 << 20].map(bytes).join(" "),
+        "1 B 1000 B 1 KiB 64 KiB 1 MiB 16 MiB"
+    );
+    assert_eq!([61.5, 9999.0, 12_000.0, 2.5e6].map(time).join(", "), "61.50 ns, 9 999 ns, 12.00 us, 2.50 ms");
+}
