@@ -72,6 +72,30 @@ fn every_way_carries_messages() {
 }
 
 #[test]
+fn one_is_measured_beside_many() {
+    for (count, shown) in [(1, false), (40, false), (1001, true)] {
+        let crowd = bench(&format!("crowd --endpoints {count} --seconds 0.04 --rounds 2"));
+        documented(&crowd);
+        assert_eq!(crowd["endpoints"], count);
+        let ways: Vec<_> =
+            crowd["results"].as_array().unwrap().iter().map(|r| r["way"].as_str().unwrap()).collect();
+        assert_eq!(ways, ["endpoint", "plain", "unix-stream", "tcp"]);
+        for one in crowd["results"].as_array().unwrap() {
+            assert!(one["p50_ns"].as_f64().unwrap() > 0.0 && one["processes"] == 1, "{one}");
+            assert_eq!(one["resident_bytes_each"].is_f64(), shown, "{one}");
+        }
+    }
+}
+
+#[test]
+fn a_way_without_a_number_of_ends_has_no_crowd() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    let out = command.args("bench crowd --ways pipe".split(' ')).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("pipe: its number cannot be measured"), "{out:?}");
+}
+
+#[test]
 fn a_length_that_no_way_takes_is_an_error() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
     let out = command.args("bench lat --ways eventfd,futex --size 9".split(' ')).output().unwrap();

@@ -12,6 +12,7 @@
 //! | [`edges`] | the way of sending this is about |
 //! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
 //! | [`idle`] | what endpoints cost that nobody uses |
+//! | [`crowd`] | one that is used beside many that are not |
 //! | [`floor`] | the word no protocol can beat |
 //! | [`lat`] | round trips |
 //! | [`flood`] | messages, or bytes, one way |
@@ -19,6 +20,7 @@
 //! | [`report`] | the table and the JSON |
 
 pub mod cores;
+mod crowd;
 pub mod edges;
 pub mod endpoints;
 mod flood;
@@ -50,7 +52,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 #[derive(clap::Args)]
 pub struct Args {
     /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
-    /// message that is there; idle: what endpoints cost that nobody uses.
+    /// message that is there; idle: what endpoints cost that nobody uses; crowd: what their number costs one that is used.
     what: What,
     /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
     #[arg(long, value_name = "A,B")]
@@ -67,7 +69,7 @@ pub struct Args {
     /// Turns this time is cut into; results are medians over them.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Endpoints that nobody uses, for idle.
+    /// Endpoints that nobody uses, for idle; for crowd all of them, or connections.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     endpoints: u32,
     /// Print JSON, as dp-bench(1) describes it.
@@ -87,6 +89,7 @@ pub enum What {
     Rate,
     Waiting,
     Idle,
+    Crowd,
 }
 
 /// An edge takes more; a benchmark of it would measure memory.
@@ -115,7 +118,11 @@ pub fn main(args: Args) -> ExitCode {
         Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
     };
     let _folder = endpoints::Folder::new();
-    let text = if args.what == What::Idle { idle::run(&args, cores) } else { run(&args, cores) };
+    let text = match args.what {
+        What::Idle => idle::run(&args, cores),
+        What::Crowd => crowd::run(&args, cores),
+        _ => run(&args, cores),
+    };
     match text {
         Ok(text) => {
             print!("{text}");

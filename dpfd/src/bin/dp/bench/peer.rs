@@ -10,6 +10,7 @@ use nix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 
 use super::cores::{self, Cores};
+use super::crowd::{Crowd, Door, Watched};
 use super::edges::Edges;
 use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
@@ -32,6 +33,8 @@ enum Job {
     Take { way: usize, count: u32, size: usize },
     /// Forget all ways.
     Close,
+    /// Have so many more of this way that nobody uses, and wait for all of them, where that is how it waits.
+    Crowd { way: usize, kind: Way, count: usize, first: u32 },
     /// Have so many endpoints that nobody uses.
     Idle { count: usize, pooled: bool },
 }
@@ -47,6 +50,11 @@ enum Answer {
     /// How long each took, ns.
     Took(f64),
     Idle {
+        rss: u64,
+    },
+    /// Where to connect to.
+    Door {
+        port: u16,
         rss: u64,
     },
 }
@@ -90,6 +98,21 @@ impl Peer {
         self.helper.tell(&Job::Idle { count, pooled }, &[])?;
         match self.helper.answer()? {
             Answer::Idle { rss } => Ok(rss),
+            _ => Err("an answer out of turn".into()),
+        }
+    }
+
+    /// Adds so many others to a way of sending; the first process's ends, and by how much the second one's resident memory
+    /// grew.
+    pub fn crowd(&mut self, series: &Series, count: usize) -> Result<(Crowd, u64)> {
+        let job = Job::Crowd { way: series.index, kind: series.way, count, first: std::process::id() };
+        self.helper.tell(&job, &[])?;
+        let Answer::Door { port, rss: before } = self.helper.answer()? else {
+            return Err("an answer out of turn".into());
+        };
+        let ours = Crowd::connect(series.way, port, count)?;
+        match self.helper.answer()? {
+            Answer::Idle { rss } => Ok((ours, rss.saturating_sub(before))),
             _ => Err("an answer out of turn".into()),
         }
     }
@@ -165,6 +188,19 @@ pub struct Series {
 }
 
 impl Series {
+    /// Of all turns so far: the median of medians, and what 99 of 100 messages do not exceed.
+    pub fn latency(&self) -> (f64, f64) {
+        let turns = || {
+            self.turns.iter().filter_map(|(turn, _)| match turn {
+                Turn::Lat(turn) => Some(turn),
+                Turn::Flood { .. } => None,
+            })
+        };
+        let mut p50: Vec<f64> = turns().map(|turn| turn.p50).collect();
+        let mut singles: Vec<f32> = turns().flat_map(|turn| turn.singles.iter().copied()).collect();
+        (lat::median(&mut p50), lat::percentile(&mut singles, 990))
+    }
+
     /// One more turn.
     pub fn turn(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<()> {
         let done = self.run(peer, what, time).map_err(|e| format!("{}: {e}", self.way.name()))?;
@@ -255,6 +291,22 @@ fn obey(
         Job::Stay(core) => cores::stay(core)?,
         Job::Open { way, size, pair } => ends.push(End::new(way, fds, size, pair, false)?),
         Job::Close => ends.clear(),
+        Job::Crowd { way, kind, count, first } => {
+            let (door, port) = Door::open(kind, first)?;
+            control.say(Answer::Door { port, rss: endpoints::resident()? })?;
+            let crowd = door.take(count)?;
+            let end = if way < ends.len() { ends.remove(way) } else { return Err("no such way".into()) };
+            let end = match (end, crowd) {
+                (End::Fds(link), crowd) => End::Other(Box::new(Watched::new(link, crowd)?)),
+                (end, Crowd::Endpoints(crowd)) => {
+                    idle.extend(crowd);
+                    end
+                }
+                _ => return Err("a way that has no crowd".into()),
+            };
+            ends.insert(way, end);
+            control.say(Answer::Idle { rss: endpoints::resident()? })?;
+        }
         Job::Idle { count, pooled } => {
             endpoints::idle(idle, count, pooled)?;
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
