@@ -14,6 +14,8 @@
 //! | [`iceoryx`] | iceoryx2: a program of its own in `compat-tests/iceoryx2` |
 //! | [`copying`] | memcpy, the other floor |
 //! | [`survey`] | who has its turn when, and what came of it |
+//! | [`numbers`] | what the number of endpoints and connections costs |
+//! | [`kernel`] | the kernel driver in its guest |
 //! | [`goals`] | what was promised, and whether it is so |
 //! | [`page`], [`plot`] | the report |
 //! | [`machine`] | where it was measured, and who else was there |
@@ -24,9 +26,11 @@
 pub mod copying;
 pub mod goals;
 pub mod iceoryx;
+pub mod kernel;
 pub mod libfabric;
 pub mod machine;
 pub mod mpi;
+pub mod numbers;
 pub mod ours;
 pub mod page;
 pub mod plot;

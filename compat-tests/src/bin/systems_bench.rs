@@ -15,10 +15,11 @@ use compat_tests::measure::turns::Progress;
 use compat_tests::measure::Error;
 use compat_tests::systems::goals::{self, Goal};
 use compat_tests::systems::machine::Machine;
+use compat_tests::systems::numbers::{self, Numbers};
 use compat_tests::systems::page::{bytes, time, Report, View};
 use compat_tests::systems::plot::{self, Axis, Curve};
 use compat_tests::systems::survey::{Metric, Missing, Plan, Survey};
-use compat_tests::systems::{Bench, System, What, SYSTEMS};
+use compat_tests::systems::{iceoryx, kernel as guest, Bench, System, What, SYSTEMS};
 
 const AFTER_HELP: &str = "\
 The report is a page of Markdown with plots, report.md, and the same as JSON, report.json, both in the folder of --out; \
@@ -28,7 +29,9 @@ could be measured, and 2 for options that cannot be used.\n\n\
 JSON: version (1), command, machine {date, processor, processors, virtual_machine, kernel, load[2], busy[2]}, cores[2], \
 rounds, seconds, took_s, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, beside}, systems[] \
 {system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, messages_per_s, cpu_s_per_gib, \
-each {median, low, high}}, programs[] as of programs_bench, missing[] {what, why}. Fields can be added; none changes its \
+each {median, low, high}}, numbers {crowds[] {system, endpoints, p50_ns, p99_ns, resident_bytes_each, kernel_bytes_each, \
+processes}, idle as dp-bench(1) describes it, or null}, kernel[] lines of the guest, programs[] as of programs_bench, \
+missing[] {what, why}. Fields can be added; none changes its \
 meaning while version stays.";
 
 /// Systems that carry messages between two processes of one machine, measured in turns.
@@ -59,9 +62,26 @@ struct Args {
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16 << 20))]
     sizes: Vec<u32>,
 
+    /// Leave out what the number of endpoints and connections costs.
+    #[arg(long)]
+    no_numbers: bool,
+
     /// Leave unmodified programs out.
     #[arg(long)]
     no_programs: bool,
+
+    /// Boot the kernel driver's guest for its figures even if that takes downloading it, some GB; without this option it is
+    /// booted where it has been before, and not with --quick or --only.
+    #[arg(long, conflicts_with = "no_kernel")]
+    kernel: bool,
+
+    /// Leave the kernel driver out.
+    #[arg(long)]
+    no_kernel: bool,
+
+    /// What boots the guest: .ci/kernel.
+    #[arg(long, hide = true)]
+    kernel_script: Option<PathBuf>,
 
     /// Folder of the report [default: bench beside the folder of this program].
     #[arg(long, value_name = "FOLDER")]
@@ -106,6 +126,15 @@ impl Args {
         }
     }
 
+    fn numbers(&self) -> numbers::Plan {
+        let (counts, rounds, time, idle) = match self.quick {
+            false => (vec![1, 10, 100, 1000, 5000, 10_000], 3, 0.5, 3.0),
+            true => (vec![1, 100, 1000], 1, 0.2, 1.0),
+        };
+        let [time, idle] = [time, idle].map(Duration::from_secs_f64);
+        numbers::Plan { counts, rounds, time, idle }
+    }
+
     fn folder(&self) -> Result<PathBuf, Error> {
         let beside = || Some(env::current_exe().ok()?.parent()?.parent()?.join("bench"));
         let folder = self.out.clone().or_else(beside).unwrap_or_else(|| PathBuf::from("bench"));
@@ -137,11 +166,20 @@ fn bench(args: &Args) -> Result<(), Error> {
         progress.show(&bar(done, turns, start.elapsed(), what));
     })?;
     let mut missing = survey.missing().to_vec();
+    let numbers = match args.no_numbers {
+        true => Numbers::default(),
+        false => {
+            let show = |what: &str| progress.show(what);
+            numbers::measure(&bench.kit, &plan.systems, &args.numbers(), &mut missing, show)?
+        }
+    };
     let programs = match args.no_programs || !args.only.is_empty() {
         true => Vec::new(),
         false => programs(&bench.kit, args.quick, &progress, &mut missing)?,
     };
+    let kernel = kernel(args, &bench.kit, &progress, &mut missing)?;
     drop(progress);
+    iceoryx::clean();
     machine.finish();
     let report = Report {
         version: 1,
@@ -151,8 +189,10 @@ fn bench(args: &Args) -> Result<(), Error> {
         rounds: plan.rounds,
         seconds: plan.time.as_secs_f64(),
         took_s: start.elapsed().as_secs_f64().round(),
-        goals: goals::of(&survey),
+        goals: goals::of(&survey).into_iter().chain(numbers::goals(&numbers)).collect(),
         systems: survey.rows(),
+        numbers,
+        kernel,
         programs,
         missing,
     };
@@ -161,7 +201,8 @@ fn bench(args: &Args) -> Result<(), Error> {
         return Err(Error::words("every system", &why));
     }
     let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
-    let plots = plots(&survey, &plan, &folder)?;
+    let mut plots = plots(&survey, &plan, &folder)?;
+    plots.extend(numbers_plot(&report.numbers, &folder)?);
     let page = report.markdown(&View { survey: &survey, sizes: &plan.sizes, plots: &plots });
     write(&folder.join("report.md"), &page)?;
     write(&folder.join("report.json"), &json)?;
@@ -174,7 +215,10 @@ fn bench(args: &Args) -> Result<(), Error> {
 
 /// `make bench`, where that is how it came here.
 fn command() -> String {
-    let given: Vec<String> = env::args().skip(1).collect();
+    let mut given: Vec<String> = env::args().skip(1).collect();
+    if given.first().is_some_and(|first| first == "--kernel-script") {
+        given.drain(..2);
+    }
     match given.is_empty() {
         true => "make bench".into(),
         false => format!("make bench ARGS='{}'", given.join(" ")),
@@ -216,6 +260,52 @@ fn programs(
         }
     }
     Ok(rows)
+}
+
+/// The kernel driver's figures, where its guest can be had without surprises.
+fn kernel(
+    args: &Args,
+    kit: &Kit,
+    progress: &Progress,
+    missing: &mut Vec<Missing>,
+) -> Result<Vec<String>, Error> {
+    let what = || "the kernel driver".to_string();
+    let Some(script) = &args.kernel_script else { return Ok(Vec::new()) };
+    if args.no_kernel || !args.kernel && (args.quick || !args.only.is_empty()) {
+        return Ok(Vec::new());
+    }
+    if !args.kernel && !guest::prepared(script) {
+        let why = "its guest has not been made yet, which takes downloading some GB: --kernel, or make check-kernel";
+        missing.push(Missing { what: what(), why: why.into() });
+        return Ok(Vec::new());
+    }
+    progress.show("the kernel driver, in its guest");
+    match guest::figures(kit, script) {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(why) => {
+            missing.push(Missing { what: what(), why: why.to_string() });
+            Ok(Vec::new())
+        }
+        figures => figures,
+    }
+}
+
+/// Draws latency over the number of endpoints and connections.
+fn numbers_plot(numbers: &Numbers, folder: &Path) -> Result<Option<(String, String)>, Error> {
+    let (file, title) = ("numbers.svg", "8 bytes one way of one that is used, p50");
+    let curve = |system: &System| {
+        let of = numbers.crowds.iter().filter(|row| row.system == system.key);
+        let points = of.map(|row| (row.endpoints as f64, row.p50_ns.median)).collect();
+        Curve { name: system.name.to_string(), family: system.family, points }
+    };
+    let curves: Vec<Curve> = SYSTEMS.iter().map(curve).filter(|curve| curve.points.len() > 1).collect();
+    if curves.is_empty() {
+        return Ok(None);
+    }
+    let x = Axis { title: "endpoints or connections", label: |count| format!("{count:.0}"), base: 10.0 };
+    let y = Axis { title: "half a round trip", label: |ns| plain(&time(ns)), base: 10.0 };
+    write(&folder.join(file), &plot::draw(title, &x, &y, &curves)?)?;
+    Ok(Some((file.to_string(), title.to_string())))
 }
 
 /// Draws latency and bandwidth over lengths; the files' names and titles.

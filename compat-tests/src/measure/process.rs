@@ -210,15 +210,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Until it has been waited for, its number cannot belong to another process.
+        // Until it has been waited for, its number cannot belong to another process, nor to another group: what it started
+        // ends with it.
         let end = Instant::now() + FAREWELL;
+        let group = Pid::from_raw(-(self.pid() as i32));
         if !self.over {
-            let _ = kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM);
+            let _ = kill(group, Signal::SIGTERM);
         }
         while !self.over {
             self.over = !matches!(self.child.try_wait(), Ok(None));
             if !self.over && Instant::now() > end {
-                let _ = self.child.kill();
+                let _ = kill(group, Signal::SIGKILL);
                 let _ = self.child.wait();
                 return;
             }

@@ -14,6 +14,9 @@ use crate::measure::Error;
 /// Beside the time asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Of its files' names, which the program gives it.
+const PREFIX: &str = "dp-bench-iceoryx2-";
+
 /// What the two processes do with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
@@ -48,6 +51,16 @@ pub fn program() -> Result<PathBuf, Error> {
         program: "iceoryx2_bench",
         how: "`.ci/bench` builds it, where cargo can fetch iceoryx2",
     })
+}
+
+/// Takes away what its processes left in shared memory for those to come.
+pub fn clean() {
+    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            // At worst it stays, a page of it.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Measures it once.

@@ -1,11 +1,13 @@
 //! The report: one object for programs, one page of Markdown for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use super::goals::Goal;
 use super::machine::Machine;
+use super::numbers::Numbers;
 use super::survey::{Metric, Missing, Row, Survey};
 use super::{Family, System, What, SYSTEMS};
 use crate::measure::report::{self, deviation, number};
@@ -32,6 +34,10 @@ pub struct Report {
     pub goals: Vec<Goal>,
     /// Systems by size.
     pub systems: Vec<Row>,
+    /// What their number costs.
+    pub numbers: Numbers,
+    /// The kernel driver's figures, of its guest; empty if it was left out.
+    pub kernel: Vec<String>,
     /// Unmodified programs; empty if they were left out.
     pub programs: Vec<report::Row>,
     /// What could not be measured.
@@ -81,7 +87,9 @@ impl Report {
             "Groups of eight 8-byte messages that lie there already, by the way each is taken.",
         );
         matrix(&mut page, view, What::Waiting, Metric::Middle, &[8], |ns, _| time(ns));
+        self.numbers(&mut page);
         self.programs(&mut page);
+        self.kernel(&mut page);
         self.missing(&mut page);
         page.push_str(HOW);
         page
@@ -148,6 +156,76 @@ impl Report {
             ];
             line(page, &cells);
         }
+    }
+
+    fn numbers(&self, page: &mut String) {
+        let crowds = &self.numbers.crowds;
+        if !crowds.is_empty() {
+            section(
+                page,
+                "One that is used beside many that are not",
+                "8 bytes one way, p50, by the number of endpoints or connections that both processes have. The second \
+                 process waits with epoll for all of them, except by dp_read, where it looks at the one. Memory is for each of \
+                 the others: resident in the waiting process, and of the kernel for both ends.",
+            );
+            let counts: BTreeSet<usize> = crowds.iter().map(|row| row.endpoints).collect();
+            let mut head = vec![String::new()];
+            head.extend(counts.iter().map(|count| report::count(*count as u64)));
+            head.extend(["resident", "kernel"].map(String::from));
+            line(page, &head);
+            line(
+                page,
+                &head
+                    .iter()
+                    .map(|title| if title.is_empty() { "---" } else { "---:" }.into())
+                    .collect::<Vec<_>>(),
+            );
+            for system in SYSTEMS {
+                let rows: Vec<_> = crowds.iter().filter(|row| row.system == system.key).collect();
+                let Some(most) = rows.last() else { continue };
+                let cell = |count: &usize| {
+                    let row = rows.iter().find(|row| row.endpoints == *count);
+                    row.map_or("-".into(), |row| with_deviation(&row.p50_ns, &time(row.p50_ns.median)))
+                };
+                let mut cells = vec![system.name.to_string()];
+                cells.extend(counts.iter().map(cell));
+                let kib = |bytes: Option<f64>| {
+                    bytes.map_or("-".into(), |bytes| format!("{} KiB", number(bytes / 1024.0)))
+                };
+                cells.extend([kib(most.resident_bytes_each), kib(most.kernel_bytes_each)]);
+                line(page, &cells);
+            }
+        }
+        if let Some(idle) = &self.numbers.idle {
+            let _ = write!(
+                page,
+                "\n{} idle endpoints: {} KiB resident each, with a pool {} KiB; in {} s {} us of processor time and {} \
+                 context switches; one beside them is {} % slower than alone.\n",
+                report::count(idle.endpoints as u64),
+                number(idle.bytes_per_endpoint / 1024.0),
+                number(idle.bytes_per_pool_endpoint / 1024.0),
+                idle.seconds,
+                number(idle.idle_cpu_us),
+                idle.idle_context_switches,
+                idle.slower_percent,
+            );
+        }
+    }
+
+    fn kernel(&self, page: &mut String) {
+        if self.kernel.is_empty() {
+            return;
+        }
+        section(
+            page,
+            "The kernel driver",
+            "In its guest, whose processor is emulated: a system call costs there what many memory accesses do, and with one \
+             processor time is a count of instructions, caches left out. Only figures of this table can be compared with \
+             each other.",
+        );
+        self.kernel.iter().for_each(|figure| {
+            let _ = writeln!(page, "- {figure}");
+        });
     }
 
     fn programs(&self, page: &mut String) {

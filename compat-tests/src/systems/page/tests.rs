@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::numbers::Row;
 use super::super::Sample;
 use super::*;
 
@@ -14,8 +15,24 @@ fn report(survey: &Survey, missing: Vec<Missing>) -> Report {
         took_s: 120.0,
         goals: super::super::goals::of(survey),
         systems: survey.rows(),
+        numbers: Numbers { crowds: vec![crowd(1, 60e3), crowd(5000, 70e3)], idle: None },
+        kernel: vec!["64 bytes there and back: 9.1 us".into()],
         programs: Vec::new(),
         missing,
+    }
+}
+
+fn crowd(endpoints: usize, ns: f64) -> Row {
+    let spread = Spread { median: ns, low: ns, high: ns };
+    let each = (endpoints >= 1000).then_some(2048.0);
+    Row {
+        system: "tcp",
+        endpoints,
+        p50_ns: spread,
+        p99_ns: spread,
+        resident_bytes_each: each,
+        kernel_bytes_each: each,
+        processes: 1,
     }
 }
 
@@ -46,6 +63,9 @@ fn good_and_bad_rows_are_on_the_page() {
         "| POSIX message queue | - | 24.00 us ±17% |",
         "| POSIX message queue | 4.10 |",
         "| POSIX message queue | 0.500 |",
+        "|  | 1 | 5 000 | resident | kernel |",
+        "| TCP | 60.00 us | 70.00 us | 2.00 KiB | 2.00 KiB |",
+        "- 64 bytes there and back: 9.1 us",
         "- MPICH: not there",
         "![One way](latency.svg)",
         "floor (a cache line from one core to the other): 60.00 ns, from 50.00 to 70.00 ns",
