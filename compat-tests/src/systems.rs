@@ -90,6 +90,8 @@ pub struct Sample {
     pub p99_ns: Option<f64>,
     /// What 999 of 1000 do not exceed.
     pub p999_ns: Option<f64>,
+    /// Median of taking a message out of the blue: the receiver had not waited for those before; ns.
+    pub unawaited_ns: Option<f64>,
     /// The mean, of programs that know no median.
     pub mean_ns: Option<f64>,
     /// Messages one way in a second.

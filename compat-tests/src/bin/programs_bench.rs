@@ -19,7 +19,7 @@ median with 95 % or more, which takes six rounds. \
 A target that is missed is no failure: the exit status is 0 when everything that was asked for was measured, \
 1 when something was not, 2 for options that cannot be used.\n\n\
 --json prints one object: version (1), server_core, client_core, rows[]. A row: name, what, unit, \
-target {test, value}, baseline and dp {name, value {median, low, high}, samples[], server_cpu_s, client_cpu_s}, \
+target {test, value}, baseline, dp and, of programs that have it, unix {name, value {median, low, high}, samples[], server_cpu_s, client_cpu_s}, \
 ratio {median, low, high, percent}, met, dp_part, notes[]. What was not measured is null, and notes[] says why. \
 Fields can be added; none changes its meaning while version stays.";
 

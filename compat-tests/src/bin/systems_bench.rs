@@ -28,7 +28,7 @@ report and at the end; the exit status is 0 all the same, and so it is when a pr
 could be measured, and 2 for options that cannot be used.\n\n\
 JSON: version (1), command, machine {date, processor, processors, virtual_machine, kernel, load[2], busy[2]}, cores[2], \
 rounds, seconds, took_s, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, beside}, systems[] \
-{system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, messages_per_s, cpu_s_per_gib, \
+{system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, unawaited_p50_ns, messages_per_s, cpu_s_per_gib, \
 each {median, low, high}}, numbers {crowds[] {system, endpoints, p50_ns, p99_ns, resident_bytes_each, kernel_bytes_each, \
 processes}, idle as dp-bench(1) describes it, or null}, kernel[] lines of the guest, programs[] as of programs_bench, \
 missing[] {what, why}. Fields can be added; none changes its \

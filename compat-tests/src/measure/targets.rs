@@ -52,6 +52,8 @@ pub struct Plan {
 }
 
 const PAIR: [Way; 2] = [Way::Tcp, Way::Dp];
+/// Of programs that have AF_UNIX sockets as well.
+const THREE: [Way; 3] = [Way::Tcp, Way::Unix, Way::Dp];
 const FIFTY: Load = Load { clients: 50, keep: true };
 const ONE: Load = Load { clients: 1, keep: true };
 const RECONNECT: Load = Load { clients: 50, keep: false };
@@ -157,27 +159,29 @@ fn redis_row(
     cores: Cores,
     show: impl Fn(usize, Way),
 ) -> Result<Row, Error> {
-    let mut session = Session::start(kit, &PAIR, cores, plan.time)?;
-    session.warm_up(&PAIR, load)?;
-    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+    let mut session = Session::start(kit, &THREE, cores, plan.time)?;
+    session.warm_up(&THREE, load)?;
+    let turns = Turns::take(&THREE, plan.rounds, |way, round| {
         show(round, way);
         session.run(way, load)
     })?;
     let shared = session.shared(Way::Dp)?;
     let elsewhere = shared.as_ref().map(|shared| shared.family.elsewhere()).unwrap_or_default();
-    let row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::Dp);
+    let turns = turns.map(|run| Sample::from(*run));
+    let row = row.with(&turns, Way::Tcp, Way::Dp).with_unix(&turns);
     Ok(row.with_part(shared.map(|shared| shared.part()), &elsewhere))
 }
 
 /// Short connections: how many of them became channels does not matter, only that the shim does not hold them up.
 fn connect_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
-    let mut session = Session::start(kit, &PAIR, kit.cores, plan.time)?;
-    session.warm_up(&PAIR, RECONNECT)?;
-    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+    let mut session = Session::start(kit, &THREE, kit.cores, plan.time)?;
+    session.warm_up(&THREE, RECONNECT)?;
+    let turns = Turns::take(&THREE, plan.rounds, |way, round| {
         show(round, way);
         session.run(way, RECONNECT)
     })?;
-    let mut row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::Dp);
+    let turns = turns.map(|run| Sample::from(*run));
+    let mut row = row.with(&turns, Way::Tcp, Way::Dp).with_unix(&turns);
     row.dp_part = session.shared(Way::Dp)?.map(|shared| shared.part());
     if row.dp_part.is_none() {
         row = row.with_part(None, "");

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::survey::{Metric, Survey};
 use super::What;
 use crate::measure::report::number;
-use crate::measure::stats::Interval;
+use crate::measure::stats::{Interval, Spread};
 
 /// A promise and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -126,11 +126,21 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
         let goal = Goal::at_least(format!("{what}, of the better UCX"), least, "x");
         goals.push(goal.with(ratio, theirs.map(|theirs| both(ours, theirs, flood)).unwrap_or_default()));
     }
-    let waiting = |ours| survey.spread(What::Waiting, 8, ours, Metric::Middle);
-    let alone = waiting("dp").map(|s| Interval { median: s.median, low: s.low, high: s.high, percent: 0.0 });
-    let edge =
-        waiting("dp-edge").map_or(String::new(), |edge| format!("an edge: {} ns", number(edge.median)));
-    goals.push(Goal::at_most("taking a message that waits (U_r), 8 B", 30.0, "ns").with(alone, edge));
+    let waiting = |metric, ours| survey.spread(What::Waiting, 8, ours, metric);
+    let alone = waiting(Metric::Middle, "dp").map(|s| Interval {
+        median: s.median,
+        low: s.low,
+        high: s.high,
+        percent: 0.0,
+    });
+    let told =
+        |words: &str, spread: Option<Spread>| spread.map(|s| format!("{words}: {} ns", number(s.median)));
+    let beside = [
+        told("out of the blue", waiting(Metric::Unawaited, "dp")),
+        told("an edge", waiting(Metric::Middle, "dp-edge")),
+    ];
+    let beside = beside.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    goals.push(Goal::at_most("taking a message that waits (U_r), 8 B", 30.0, "ns").with(alone, beside));
     let wake = best(survey, lat, &WAKES);
     let slower = wake.and_then(|wake| survey.compare(lat, ["dp-asleep", wake], |ours, wake| ours / wake));
     let beside = wake.map(|wake| format!("{wake}: {}", both("dp-asleep", wake, lat))).unwrap_or_default();

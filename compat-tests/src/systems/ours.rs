@@ -27,6 +27,7 @@ struct Outcome {
     p50_ns: Option<f64>,
     p99_ns: Option<f64>,
     p999_ns: Option<f64>,
+    unawaited_p50_ns: Option<f64>,
     messages_per_s: Option<f64>,
     messages: Option<u64>,
     cpu_s: [f64; 2],
@@ -55,7 +56,7 @@ pub fn turn(kit: &Kit, way: &str, job: &Job) -> Result<Sample, Error> {
 pub(super) fn parse(json: &str, way: &str, job: &Job) -> Option<Sample> {
     let listing: Listing = serde_json::from_str(json).ok().filter(|l: &Listing| l.version == VERSION)?;
     let outcome = listing.results.into_iter().find(|o| o.way == way && o.size == job.size)?;
-    let Outcome { p50_ns, p99_ns, p999_ns, messages_per_s, messages, cpu_s, .. } = outcome;
+    let Outcome { p50_ns, p99_ns, p999_ns, unawaited_p50_ns, messages_per_s, messages, cpu_s, .. } = outcome;
     match job.what {
         What::Flood => {
             let (rate, messages) = (messages_per_s?, messages?);
@@ -65,6 +66,7 @@ pub(super) fn parse(json: &str, way: &str, job: &Job) -> Option<Sample> {
             p50_ns: Some(p50_ns?),
             p99_ns: Some(p99_ns?),
             p999_ns: Some(p999_ns?),
+            unawaited_ns: if job.what == What::Waiting { Some(unawaited_p50_ns?) } else { None },
             ..Sample::default()
         }),
     }

@@ -81,12 +81,7 @@ impl Report {
         });
         section(&mut page, "CPU seconds for each GiB", "Of both processes.");
         matrix(&mut page, view, What::Flood, Metric::Cpu, &long, |cpu, _| number(cpu));
-        section(
-            &mut page,
-            "Taking a message that waits (U_r)",
-            "Groups of eight 8-byte messages that lie there already, by the way each is taken.",
-        );
-        matrix(&mut page, view, What::Waiting, Metric::Middle, &[8], |ns, _| time(ns));
+        waiting(&mut page, view.survey);
         self.numbers(&mut page);
         self.programs(&mut page);
         self.kernel(&mut page);
@@ -293,6 +288,24 @@ fn eight_bytes(page: &mut String, survey: &Survey) {
             rate.map_or("-".into(), |rate| format!("{} M", number(rate.median / 1e6))),
         ];
         line(page, &cells);
+    }
+}
+
+fn waiting(page: &mut String, survey: &Survey) {
+    section(
+        page,
+        "Taking a message that waits (U_r)",
+        "Groups of eight 8-byte messages that lie there already. Before a group the receiver has waited for a message, or it \
+         comes out of the blue: then an endpoint's descriptor had to tell poll that something is there.",
+    );
+    line(page, &["", "after waiting", "out of the blue"].map(String::from));
+    line(page, &["---", "---:", "---:"].map(String::from));
+    for system in SYSTEMS {
+        let of = |metric| survey.spread(What::Waiting, 8, system.key, metric);
+        let shown = |spread: Spread| with_deviation(&spread, &time(spread.median));
+        let Some(awaited) = of(Metric::Middle) else { continue };
+        let unawaited = of(Metric::Unawaited).map_or("-".into(), shown);
+        line(page, &[system.name.to_string(), shown(awaited), unawaited]);
     }
 }
 

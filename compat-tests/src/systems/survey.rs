@@ -47,6 +47,8 @@ pub enum Metric {
     P99,
     /// 999 of 1000, ns.
     P999,
+    /// Out of the blue, ns.
+    Unawaited,
     /// Messages in a second.
     Rate,
     /// CPU seconds for each GiB.
@@ -59,6 +61,7 @@ impl Metric {
             Metric::Middle => sample.p50_ns.or(sample.mean_ns),
             Metric::P99 => sample.p99_ns,
             Metric::P999 => sample.p999_ns,
+            Metric::Unawaited => sample.unawaited_ns,
             Metric::Rate => sample.messages_per_s,
             Metric::Cpu => sample.cpu_s_per_gib,
         }
@@ -203,6 +206,7 @@ impl Survey {
                 p50_ns: of(Metric::Middle),
                 p99_ns: of(Metric::P99),
                 p999_ns: of(Metric::P999),
+                unawaited_p50_ns: of(Metric::Unawaited),
                 messages_per_s: of(Metric::Rate),
                 cpu_s_per_gib: of(Metric::Cpu),
             })
@@ -226,6 +230,8 @@ pub struct Row {
     p99_ns: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p999_ns: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unawaited_p50_ns: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     messages_per_s: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -92,6 +92,10 @@ fn dp_bench_is_asked_for_one_way_and_length() {
     assert_eq!(ours::parse(json, "pipe", &job(What::Latency, 9)), None);
     assert_eq!(ours::parse(json, "pipe", &job(What::Flood, 8)), None);
     assert_eq!(ours::parse(&json.replace("\"version\": 1", "\"version\": 2"), "pipe", &lat), None);
+    let waiting = job(What::Waiting, 8);
+    assert_eq!(ours::parse(json, "pipe", &waiting), None);
+    let told = json.replace("\"cpu_s\"", "\"unawaited_p50_ns\": 700.0, \"cpu_s\"");
+    assert_eq!(ours::parse(&told, "pipe", &waiting).unwrap().unawaited_ns, Some(700.0));
     let json = r#"{ "version": 1, "results": [{ "size": 1024, "way": "pipe", "messages_per_s": 2097152.0,
         "bytes_per_s": 1.0, "messages": 1048576, "cpu_s": [0.5, 0.25] }] }"#;
     let sample = ours::parse(json, "pipe", &job(What::Flood, 1024)).unwrap();

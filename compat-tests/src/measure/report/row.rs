@@ -22,6 +22,8 @@ pub struct Row {
     pub baseline: Option<Column>,
     /// DP itself.
     pub dp: Option<Column>,
+    /// AF_UNIX, of programs that have it.
+    pub unix: Option<Column>,
     /// DP / baseline, the rounds' own ratios.
     pub ratio: Option<Interval>,
     /// Whether the target is met; null if nothing was measured.
@@ -92,6 +94,7 @@ impl Row {
             target,
             baseline: None,
             dp: None,
+            unix: None,
             ratio: None,
             met: None,
             dp_part: None,
@@ -105,6 +108,12 @@ impl Row {
         self.baseline = Column::of(turns, baseline);
         self.dp = Column::of(turns, dp);
         self.judged()
+    }
+
+    /// With AF_UNIX beside them, if it had its turns.
+    pub fn with_unix(mut self, turns: &Turns) -> Row {
+        self.unix = Column::of(turns, Way::Unix);
+        self
     }
 
     /// With what another program measured, in rounds of its own.
@@ -147,9 +156,10 @@ impl Row {
     }
 
     /// The titles of [`Row::cells`].
-    pub const TITLES: [Title; 9] = [
+    pub const TITLES: [Title; 10] = [
         Title::Left("WHAT"),
         Title::Right("BASELINE"),
+        Title::Right("AF_UNIX"),
         Title::Right("DP"),
         Title::Left("UNIT"),
         Title::Right("RATIO"),
@@ -166,7 +176,7 @@ impl Row {
             format!("{} {spread:>4}", number(column.value.median))
         };
         let baseline = self.baseline.as_ref().map(|column| format!("{} {}", column.name, value(column)));
-        let dp = self.dp.as_ref().map(value);
+        let [unix, dp] = [&self.unix, &self.dp].map(|column| column.as_ref().map(value));
         let ratio = self.ratio.as_ref();
         let interval =
             ratio.filter(|r| r.percent >= 95.0).map(|r| format!("{} - {}", times(r.low), times(r.high)));
@@ -179,6 +189,7 @@ impl Row {
         vec![
             self.what.as_str().into(),
             or_dash(baseline).into(),
+            or_dash(unix).into(),
             or_dash(dp).into(),
             self.unit.into(),
             Cell::styled(or_dash(ratio.map(|r| format!("{}x", times(r.median)))), Style::Strong),

@@ -27,6 +27,8 @@ pub const STOP: u8 = 0xff;
 pub struct Turn {
     pub p50: f64,
     pub singles: Vec<f32>,
+    /// Of messages that wait: the median where the receiver had not waited for those before.
+    pub unawaited: Option<f64>,
 }
 
 /// Measures round trips for `time`.
@@ -62,7 +64,7 @@ pub fn measure(time: Duration, mut round_trip: impl FnMut() -> io::Result<()>) -
         singles.push(one_way(last, now, 1) as f32);
         last = now;
     }
-    Ok(Turn { p50: median(&mut batches), singles })
+    Ok(Turn { p50: median(&mut batches), singles, unawaited: None })
 }
 
 /// The whole turn of the end that measures, over a link.

@@ -29,6 +29,8 @@ enum Job {
     Open { way: Way, size: usize, pair: u16 },
     /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
     Turn { way: usize, what: What, size: usize },
+    /// Wait for one message.
+    Await { way: usize, size: usize },
     /// Take so many messages that are there already.
     Take { way: usize, count: u32, size: usize },
     /// Forget all ways.
@@ -243,30 +245,49 @@ impl Series {
         Ok((turn, [mine, cpu_s]))
     }
 
-    /// Sends some messages, and then has them taken.
+    /// Sends some messages, and then has them taken: by turns after the receiver has waited for one before them, and out of
+    /// the blue.
     fn wait(&mut self, peer: &mut Peer, time: Duration) -> Result<(Turn, [f64; 2])> {
-        let message = vec![0; self.size];
-        let mut singles = Vec::new();
+        let (way, size) = (self.index, self.size);
+        let message = vec![0; size];
+        let (mut awaited, mut unawaited) = (Vec::new(), Vec::new());
         let start = Instant::now();
-        while singles.is_empty() || start.elapsed() < time {
-            for _ in 0..waiting::COUNT {
-                match &mut self.end {
-                    End::Edges(link) => link.send(&message)?,
-                    End::Endpoint(link) => link.send(&message)?,
-                    End::Fds(link) => link.send(&message)?,
-                    End::Other(link) => link.send(&message)?,
-                    End::Floor(_) => return Err("the floor carries no messages".into()),
-                }
+        while unawaited.is_empty() || start.elapsed() < time {
+            peer.helper.tell(&Job::Await { way, size }, &[])?;
+            let told = Instant::now();
+            while told.elapsed() < waiting::SETTLE {
+                core::hint::spin_loop();
             }
-            let job = Job::Take { way: self.index, count: waiting::COUNT, size: self.size };
-            peer.helper.tell(&job, &[])?;
-            match peer.helper.answer()? {
-                Answer::Took(ns) => singles.push(ns as f32),
-                _ => return Err("an answer out of turn".into()),
-            }
+            self.send(&message)?;
+            peer.helper.answer::<Answer>()?;
+            awaited.push(self.taken(peer, &message)?);
+            unawaited.push(self.taken(peer, &message)?);
         }
-        let p50 = lat::percentile(&mut singles, 500);
-        Ok((Turn::Lat(lat::Turn { p50, singles }), [0.0; 2]))
+        let p50 = lat::percentile(&mut awaited, 500);
+        let unawaited = Some(lat::percentile(&mut unawaited, 500));
+        Ok((Turn::Lat(lat::Turn { p50, singles: awaited, unawaited }), [0.0; 2]))
+    }
+
+    fn taken(&mut self, peer: &mut Peer, message: &[u8]) -> Result<f32> {
+        for _ in 0..waiting::COUNT {
+            self.send(message)?;
+        }
+        peer.helper.tell(&Job::Take { way: self.index, count: waiting::COUNT, size: self.size }, &[])?;
+        match peer.helper.answer()? {
+            Answer::Took(ns) => Ok(ns as f32),
+            _ => Err("an answer out of turn".into()),
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<()> {
+        match &mut self.end {
+            End::Edges(link) => link.send(message)?,
+            End::Endpoint(link) => link.send(message)?,
+            End::Fds(link) => link.send(message)?,
+            End::Other(link) => link.send(message)?,
+            End::Floor(_) => return Err("the floor carries no messages".into()),
+        }
+        Ok(())
     }
 }
 
@@ -310,6 +331,16 @@ fn obey(
         Job::Idle { count, pooled } => {
             endpoints::idle(idle, count, pooled)?;
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
+        }
+        Job::Await { way, size } => {
+            match ends.get_mut(way).ok_or("no such way")? {
+                End::Edges(link) => waiting::take(&mut **link, 1, size)?,
+                End::Endpoint(link) => waiting::take(link, 1, size)?,
+                End::Fds(link) => waiting::take(link, 1, size)?,
+                End::Other(link) => waiting::take(link, 1, size)?,
+                End::Floor(_) => return Err("the floor carries no messages".into()),
+            };
+            control.say(Answer::Ready)?;
         }
         Job::Take { way, count, size } => {
             let ns = match ends.get_mut(way).ok_or("no such way")? {

@@ -71,6 +71,9 @@ enum Numbers {
         /// Median over the turns of the difference to the floor of the same turn.
         #[serde(skip_serializing_if = "Option::is_none")]
         over_floor_ns: Option<f64>,
+        /// Of messages that wait, where the receiver had not waited for those before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unawaited_p50_ns: Option<f64>,
     },
     Flood {
         messages_per_s: f64,
@@ -132,9 +135,11 @@ impl Numbers {
             round(median(&mut over), 10.0)
         });
         let mut singles: Vec<f32> = Vec::new();
+        let mut unawaited: Vec<f64> = Vec::new();
         for (turn, _) in &series.turns {
             if let Turn::Lat(turn) = turn {
                 singles.extend(&turn.singles);
+                unawaited.extend(turn.unawaited);
             }
         }
         Numbers::Lat {
@@ -142,6 +147,9 @@ impl Numbers {
             p99_ns: round(percentile(&mut singles, 990), 10.0),
             p999_ns: round(percentile(&mut singles, 999), 10.0),
             over_floor_ns: over,
+            unawaited_p50_ns: Some(median(&mut unawaited))
+                .filter(|ns| ns.is_finite())
+                .map(|ns| round(ns, 10.0)),
         }
     }
 }
@@ -179,7 +187,8 @@ impl Report {
             if one.size != size {
                 size = one.size;
                 let titles = match self.what {
-                    What::Lat | What::Waiting => ["P50", "P99", "OVER FLOOR", "CPU s"],
+                    What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
+                    What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
                     _ => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
@@ -192,10 +201,14 @@ impl Report {
     fn cells(&self, one: &Outcome) -> [String; 4] {
         let cpu = format!("{:.2}", one.cpu_s[0] + one.cpu_s[1]);
         match one.numbers {
-            Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. } => [
+            Numbers::Lat { p50_ns, p99_ns, over_floor_ns, unawaited_p50_ns, .. } => [
                 format!("{p50_ns:.0}"),
                 format!("{p99_ns:.0}"),
-                over_floor_ns.map_or("-".into(), |ns| format!("{ns:+.0}")),
+                match (over_floor_ns, unawaited_p50_ns) {
+                    (Some(ns), _) => format!("{ns:+.0}"),
+                    (None, Some(ns)) => format!("{ns:.0}"),
+                    (None, None) => "-".into(),
+                },
                 cpu,
             ],
             Numbers::Flood { messages_per_s, bytes_per_s, .. } => {
