@@ -91,10 +91,5 @@ fn wait(word: &AtomicU64, seen: u32) -> io::Result<()> {
 /// A futex has 32 bits.
 fn low_half(word: &AtomicU64) -> *const u32 {
     let word = ptr::from_ref(word).cast::<u32>();
-    // SAFETY: the second half of the same word.
-    if cfg!(target_endian = "big") {
-        unsafe { word.add(1) }
-    } else {
-        word
-    }
+    word.wrapping_add(usize::from(cfg!(target_endian = "big")))
 }
