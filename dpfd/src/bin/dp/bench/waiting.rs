@@ -17,6 +17,9 @@ pub const COUNT: u32 = 8;
 /// Until a receiver that was told to wait does.
 pub const SETTLE: Duration = Duration::from_micros(50);
 
+/// More than an endpoint's descriptor may stay silent after its program waited last.
+pub const FORGOTTEN: Duration = Duration::from_millis(10);
+
 /// Takes so many, and tells what each took, ns.
 pub fn take(link: &mut impl Link, count: u32, size: usize) -> io::Result<f64> {
     let mut message = vec![0; size];
