@@ -189,7 +189,7 @@ fn bench(args: &Args) -> Result<(), Error> {
         rounds: plan.rounds,
         seconds: plan.time.as_secs_f64(),
         took_s: start.elapsed().as_secs_f64().round(),
-        goals: goals::of(&survey).into_iter().chain(numbers::goals(&numbers)).collect(),
+        goals: promises(args, &survey, &numbers),
         systems: survey.rows(),
         numbers,
         kernel,
@@ -211,6 +211,12 @@ fn bench(args: &Args) -> Result<(), Error> {
         false => print(&report, &folder),
     }
     Ok(())
+}
+
+/// All of them, or those about what was asked for.
+fn promises(args: &Args, survey: &Survey, numbers: &Numbers) -> Vec<Goal> {
+    let all = goals::of(survey).into_iter().chain(numbers::goals(numbers));
+    all.filter(|goal| args.only.is_empty() || goal.met.is_some()).collect()
 }
 
 /// `make bench`, where that is how it came here.

@@ -45,7 +45,8 @@ impl Goal {
     /// Judged by the median.
     pub fn with(mut self, value: Option<Interval>, beside: impl Into<String>) -> Goal {
         self.met = value.map(|v| if self.at_most { v.median <= self.limit } else { v.median >= self.limit });
-        (self.value, self.beside) = (value, beside.into());
+        // What was not measured is beside nothing.
+        (self.value, self.beside) = (value, value.map(|_| beside.into()).unwrap_or_default());
         self
     }
 
