@@ -184,7 +184,7 @@ void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int tu
 	unsigned int i;
 	void *base;
 
-	all = kvmalloc_array(count, turns * sizeof(*all), GFP_KERNEL);
+	all = kvmalloc_array(count, turns * sizeof(*all), GFP_KERNEL | __GFP_NOWARN);
 	if (!all)
 		return NULL;
 	for (i = 0; i < turns; i++)

@@ -9,7 +9,7 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    alloc::flags::__GFP_ZERO,
+    alloc::flags::{__GFP_NOWARN, __GFP_ZERO},
     bindings,
     ffi::c_uint,
     mm::virt::VmaNew,
@@ -57,10 +57,11 @@ impl Area {
     pub(crate) fn new(bytes: usize, turns: u32) -> Result<Self> {
         let count = bytes / PAGE_SIZE;
         let charge = Charge::new(count)?;
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-        let mut raw = KVVec::<*mut bindings::page>::with_capacity(count, GFP_KERNEL)?;
+        // Programs choose the size: that there is not so much is their error, and nothing for the kernel's log.
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
+        let mut raw = KVVec::<*mut bindings::page>::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
         for _ in 0..count {
-            let page = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?;
+            let page = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN)?;
             raw.push(page.as_ptr(), GFP_KERNEL)?;
             pages.push(page, GFP_KERNEL)?;
             // A gigabyte takes a while: it can be killed.

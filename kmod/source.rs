@@ -2,7 +2,10 @@
 
 //! Where a message is copied from.
 
-use kernel::{bindings, iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc, types::Opaque};
+use kernel::{
+    alloc::flags::__GFP_NOWARN, bindings, iov::IovIterSource, page::PAGE_SIZE, prelude::*, sync::Arc,
+    types::Opaque,
+};
 
 use crate::{glue, memory::Area, pool::Reservation, ring::Spot};
 
@@ -85,7 +88,8 @@ impl<'a, 'b> Source<'a, 'b> {
     pub(crate) fn fetch(self, len: usize) -> Result<Self> {
         let Source::Iter(iter) = self else { return Ok(self) };
         let mut bytes = KVVec::new();
-        if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT)? < len {
+        // As in Area::new(): the program chose the length.
+        if iter.copy_from_iter_vec(&mut bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)? < len {
             return Err(EFAULT);
         }
         Ok(Source::Copy(bytes))

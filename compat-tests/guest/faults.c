@@ -10,6 +10,7 @@
 enum { LARGE = 100000, NUMBER = 5000 };
 
 static int p[2], other = -1, fd = -1;
+static unsigned numbers[2];
 static char *buf, *fresh;
 
 static bool comes(int from, const void *message, ssize_t len) {
@@ -100,6 +101,8 @@ static bool has_none_of_it(long result) {
 
 static void pair(void) {
     dp_pair(p, 8192, O_NONBLOCK);
+    for (int i = 0; i < 2; i++)
+        numbers[i] = dp_number(p[i]);
     madvise(fresh, LARGE, MADV_DONTNEED);
 }
 
@@ -122,7 +125,7 @@ static long writes_pieces(void) {
 }
 
 static long sends_to(void) {
-    return dp_send_to(p[0], "small", 5, 0, dp_number(p[1]));
+    return dp_send_to(p[0], "small", 5, 0, numbers[1]);
 }
 
 /* From pages that are not there yet. */
@@ -172,14 +175,14 @@ static void no_room_at_two(void) {
     pair();
     other = dp_new(0, 4096, O_NONBLOCK);
     for (int i = 0; i < 2; i++)
-        while (dp_send_to(other, full, sizeof full, 0, dp_number(p[i])) > 0)
+        while (dp_send_to(other, full, sizeof full, 0, numbers[i]) > 0)
             ;
 }
 
 /* Both are refused for want of room, the second while the first is still waited for. */
 static long is_refused_twice(void) {
     for (int i = 0; i < 2; i++)
-        if (dp_send_to(other, "more", 4, 0, dp_number(p[i])) != -1 || errno != EAGAIN)
+        if (dp_send_to(other, "more", 4, 0, numbers[i]) != -1 || errno != EAGAIN)
             return -1;
     return 0;
 }
@@ -195,7 +198,7 @@ static bool room_is_told(long result) {
 
 static long sends_by_ring(void) {
     struct io_uring_sqe *s = submit_later(IORING_OP_URING_CMD, p[0], (void *)"small", 5, 1);
-    struct dp_uring_sendto what = {{0, dp_number(p[1])}, 0, 0};
+    struct dp_uring_sendto what = {{0, numbers[1]}, 0, 0};
     int result;
     uint64_t tag;
     s->cmd_op = DP_URING_SENDTO;

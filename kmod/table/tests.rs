@@ -78,26 +78,6 @@ mod dp_table {
     }
 
     #[test]
-    fn without_a_free_number_there_is_an_error() -> Result {
-        let table = table()?;
-        let pool = open(&table, DPID_FREE)?;
-        {
-            let mut map = table.map.lock();
-            for dpid in DPID_FREE + 1..=DPID_MAX {
-                let number = Number { pool: pool.clone(), endpoint: None };
-                map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
-            }
-        }
-        assert!(open(&table, 0).err() == Some(ENFILE));
-        table.map.lock().numbers.remove(&2000);
-        let last = open(&table, 0)?;
-        assert_eq!(last.dpid, 2000);
-        close(&table, &last);
-        close(&table, &pool);
-        Ok(())
-    }
-
-    #[test]
     fn who_opens_a_number_finds_what_was_left_for_it() -> Result {
         let table = table()?;
         let mut tx = Tx::new();
