@@ -8,7 +8,7 @@ use dpfd::logp::stats::median;
 
 use super::ends::{self, each, Buffer, End, Walk};
 use super::peer::{Answer, Job, Task};
-use super::timing::{undisturbed, Clock, Timing};
+use super::timing::{undisturbed, window, Clock, Timing};
 use crate::bench::lat::STOP;
 use crate::bench::link::{Link, Way};
 use crate::bench::Result;
@@ -24,12 +24,11 @@ pub const KERNEL_BESIDE: usize = 256;
 const BURST: usize = 512;
 /// Bytes that a packet takes beside its own, about.
 const BESIDE: usize = 64;
-/// Bytes that fill an edge before gaps count; as much comes behind it.
-const FILL: usize = 5 << 18;
-/// Packets whose gaps are measured: not fewer, for long ones.
-const LONG: usize = 6;
-/// Streams of a batch, where they are short.
-const STREAMS: usize = 2;
+/// Windows of packets whose gaps are measured, with the one in front of them: of short packets, which are many in each, and of
+/// long ones.
+const WINDOWS: [usize; 2] = [3, 9];
+/// The shortest long one.
+const LONG: usize = 2048;
 /// How long the round trips of a batch should take together, ns.
 const TRIPS: f64 = 2e6;
 /// Round trips of a batch.
@@ -84,13 +83,6 @@ impl Pair<'_> {
         let (mut from, clock) = (self.buffer.walk(load), self.clock);
         let end = &mut *self.end;
         Ok(each!(end, link => timing.of(clock, load.packet, packets, |n| ends::send(link, &mut from, n)))?)
-    }
-
-    /// The gaps of one stream of packets, seen by the sender and by the receiver.
-    fn stream(&mut self, load: Load, packets: usize) -> Result<[f64; 2]> {
-        self.ready(Task::Take { load, packets, later: false, steady: true })?;
-        let g_s = self.sent(load, packets, Timing::Steady)?;
-        Ok([g_s, self.ns()?])
     }
 
     /// One way of a message: half a round trip.
@@ -156,15 +148,12 @@ impl System for Pair<'_> {
     }
 
     fn gaps(&mut self, load: Load) -> Result<[f64; 2]> {
-        let packets = (2 * FILL / (load.packet + BESIDE)).max(2 * load.packets()).max(LONG);
-        let streams = if packets * load.packet > 8 * FILL { 1 } else { STREAMS };
-        let mut gaps = [Vec::new(), Vec::new()];
-        for _ in 0..streams {
-            let [g_s, g_r] = self.stream(load, packets)?;
-            gaps[0].push(g_s);
-            gaps[1].push(g_r);
-        }
-        Ok(gaps.map(|mut gaps| undisturbed(&mut gaps)))
+        // All of the program's buffers once, behind what fills the queue.
+        let (window, windows) = (window(load.packet), WINDOWS[usize::from(load.packet >= LONG)]);
+        let packets = (windows * window).max(window + load.packets());
+        self.ready(Task::Take { load, packets, later: false, steady: true })?;
+        let g_s = self.sent(load, packets, Timing::Steady)?;
+        Ok([g_s, self.ns()?])
     }
 
     fn one_way(&mut self, load: Load) -> Result<f64> {

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Instant;
 
+use dpfd::edge::ring::{lines_for, LINE};
+
 /// The clock, less what reading it takes.
 #[derive(Clone, Copy)]
 pub struct Clock {
@@ -29,26 +31,31 @@ impl Clock {
     }
 }
 
-/// Bytes of a window.
-const WINDOW: usize = 2 << 20;
+/// Bytes of a window: more than an edge takes.
+const WINDOW: usize = 5 << 18;
 /// Bytes between two readings, about, and packets at most.
 const BYTES: usize = 8192;
 const PACKETS: usize = 64;
 /// What a packet counts beside its bytes.
 const BESIDE: usize = 128;
 
+/// Packets of a window.
+pub fn window(packet: usize) -> usize {
+    (WINDOW / (lines_for(packet) as usize * LINE)).max(2)
+}
+
 /// How packets are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
     /// In chunks, each of which is a sample.
     Chunks,
-    /// The second half, in windows longer than what lies between sender and receiver, which the first half has filled:
-    /// while one of them is kept from its processor, the other's single packets are faster, not slower.
+    /// In windows longer than what lies between sender and receiver, behind as much that fills it: while one of them is kept
+    /// from its processor, the other's single packets are faster, not slower.
     Steady,
 }
 
 impl Timing {
-    /// ns for each of so many packets of `packet` bytes, two at least if steady.
+    /// ns for each of so many packets of `packet` bytes, of which there are two at least if steady.
     #[inline(always)]
     pub fn of(
         self,
@@ -59,7 +66,10 @@ impl Timing {
     ) -> io::Result<f64> {
         let (before, chunk) = match self {
             Timing::Chunks => (0, (BYTES / (packet + BESIDE)).clamp(1, PACKETS)),
-            Timing::Steady => (packets - packets / 2, WINDOW / (packet + BESIDE)),
+            Timing::Steady => {
+                let window = window(packet).min(packets / 2);
+                (packets - (packets - window) / window * window, window)
+            }
         };
         step(before)?;
         let packets = packets - before;
@@ -115,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_half_of_a_steady_stream_does_not_count() {
+    fn what_fills_the_queue_does_not_count() {
         let (mut sent, nap) = (0, std::time::Duration::from_millis(50));
         let step = |n| {
             if sent == 0 {
