@@ -189,9 +189,13 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     let plan = Plan::new(args.packet as usize, args.longest as usize, args.quick);
     let mut series = open(&args.ways, &plan, args.quick, &bench.helper)?;
     let mut copies = Copies::new(caches[2], clock);
-    survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))?;
     let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
-    carry(&mut series, &mut bench, second, time)?;
+    let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
+        .and_then(|()| carry(&mut series, &mut bench, second, time));
+    if let Err(error) = measured {
+        let words = bench.helper.last_words().map_or(String::new(), |words| format!(": {words}"));
+        return Err(format!("{error}{words}").into());
+    }
 
     let mut report = Report {
         version: 1,

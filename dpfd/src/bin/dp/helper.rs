@@ -46,6 +46,16 @@ impl Helper {
         Ok(answer?)
     }
 
+    /// Why it gave up, if it did and said so: for whoever finds it gone without having asked.
+    pub fn last_words(&self) -> Option<String> {
+        loop {
+            let said = receive_now::<std::result::Result<serde_json::Value, String>>(&self.control);
+            if let Err(words) = said.ok()?.0 {
+                return Some(words);
+            }
+        }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -99,10 +109,19 @@ fn send<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()
 }
 
 fn receive<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+    receive_with(control, MsgFlags::empty())
+}
+
+fn receive_now<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+    receive_with(control, MsgFlags::MSG_DONTWAIT)
+}
+
+fn receive_with<T: for<'a> Deserialize<'a>>(control: &OwnedFd, flags: MsgFlags) -> Result<(T, Vec<OwnedFd>)> {
     let mut text = [0; LONGEST];
     let mut space = nix::cmsg_space!([RawFd; 8]);
     let mut parts = [IoSliceMut::new(&mut text)];
-    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
+    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
     let mut fds = Vec::new();
     for message in got.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = message {
