@@ -171,18 +171,17 @@ static bool one_is_left(long result) {
 }
 
 static void no_room_at_two(void) {
-    static char full[900];
     pair();
     other = dp_new(0, 4096, O_NONBLOCK);
     for (int i = 0; i < 2; i++)
-        while (dp_send_to(other, full, sizeof full, 0, numbers[i]) > 0)
+        while (dp_send_to(other, buf, 900, 0, numbers[i]) > 0)
             ;
 }
 
 /* Both are refused for want of room, the second while the first is still waited for. */
 static long is_refused_twice(void) {
     for (int i = 0; i < 2; i++)
-        if (dp_send_to(other, "more", 4, 0, numbers[i]) != -1 || errno != EAGAIN)
+        if (dp_send_to(other, buf, 900, 0, numbers[i]) != -1 || errno != EAGAIN)
             return -1;
     return 0;
 }

@@ -105,7 +105,7 @@ static void random_calls(unsigned start) {
             if (i % 4)
                 ioctl(fds[i], DP_IOC_OPEN, &(struct dp_ioc_open){7000 + i, 0, i % 2 ? 0 : 8192});
         }
-        alarm(60);
+        alarm(600);
         pthread_t t;
         pthread_create(&t, NULL, attack, NULL);
         attack(NULL);
