@@ -2,7 +2,7 @@
 //!
 //! A [`System`] is measured by starting two processes anew, each on its core, for a fraction of a second: [`turn`].
 //! A round gives every system its turn, at every size, and every other round goes the other way round; so all meet the
-//! same states of the machine, and a ratio is the median of the rounds' own ratios. Systems of others are measured with
+//! same states of the machine, and a ratio is the median of the ratios of turns that did. Systems of others are measured with
 //! the program that comes with them, or, where they bring none, by one of ours that does what `dp bench` does.
 //!
 //! | file | holds |
@@ -16,6 +16,7 @@
 //! | [`survey`] | who has its turn when, and what came of it |
 //! | [`numbers`] | what the number of endpoints and connections costs |
 //! | [`kernel`] | the kernel driver in its guest |
+//! | [`states`] | how far apart the cores were in each turn |
 //! | [`goals`] | what was promised, and whether it is so |
 //! | [`page`], [`plot`] | the report |
 //! | [`machine`] | where it was measured, and who else was there |
@@ -34,6 +35,7 @@ pub mod numbers;
 pub mod ours;
 pub mod page;
 pub mod plot;
+pub mod states;
 pub mod survey;
 pub mod ucx;
 

@@ -27,8 +27,8 @@ on standard output is what was promised and what came of it. A system that is no
 report and at the end; the exit status is 0 all the same, and so it is when a promise is missed. It is 1 when nothing \
 could be measured, and 2 for options that cannot be used.\n\n\
 JSON: version (1), command, machine {date, processor, processors, virtual_machine, kernel, load[2], busy[2]}, cores[2], \
-rounds, seconds, took_s, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, beside}, systems[] \
-{system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, unawaited_p50_ns, messages_per_s, cpu_s_per_gib, \
+rounds, seconds, took_s, states[] {low, high, turns} distances of the cores in ns, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, beside}, systems[] \
+{state, system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, unawaited_p50_ns, messages_per_s, cpu_s_per_gib, \
 each {median, low, high}}, numbers {crowds[] {system, endpoints, p50_ns, p99_ns, resident_bytes_each, kernel_bytes_each, \
 processes}, idle as dp-bench(1) describes it, or null}, kernel[] lines of the guest, programs[] as of programs_bench, \
 missing[] {what, why}. Fields can be added; none changes its \
@@ -165,6 +165,7 @@ fn bench(args: &Args) -> Result<(), Error> {
     let survey = Survey::take(&mut bench, &plan, |done, what| {
         progress.show(&bar(done, turns, start.elapsed(), what));
     })?;
+    let states = survey.states();
     let mut missing = survey.missing().to_vec();
     let numbers = match args.no_numbers {
         true => Numbers::default(),
@@ -190,6 +191,7 @@ fn bench(args: &Args) -> Result<(), Error> {
         seconds: plan.time.as_secs_f64(),
         took_s: start.elapsed().as_secs_f64().round(),
         goals: promises(args, &survey, &numbers),
+        states: states.clone(),
         systems: survey.rows(),
         numbers,
         kernel,
@@ -201,9 +203,12 @@ fn bench(args: &Args) -> Result<(), Error> {
         return Err(Error::words("every system", &why));
     }
     let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
-    let mut plots = plots(&survey, &plan, &folder)?;
+    let mut of_states = states.iter().map(|state| survey.within(state));
+    let (main, other) = (of_states.next().unwrap_or_default(), of_states.next());
+    let mut plots = plots(&main, &plan, &folder)?;
     plots.extend(numbers_plot(&report.numbers, &folder)?);
-    let page = report.markdown(&View { survey: &survey, sizes: &plan.sizes, plots: &plots });
+    let view = View { survey: &main, elsewhere: other.as_ref(), sizes: &plan.sizes, plots: &plots };
+    let page = report.markdown(&view);
     write(&folder.join("report.md"), &page)?;
     write(&folder.join("report.json"), &json)?;
     match args.json {

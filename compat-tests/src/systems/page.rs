@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::goals::Goal;
 use super::machine::Machine;
 use super::numbers::Numbers;
+use super::states::State;
 use super::survey::{Metric, Missing, Row, Survey};
 use super::{Family, System, What, SYSTEMS};
 use crate::measure::report::{self, deviation, number};
@@ -30,6 +31,8 @@ pub struct Report {
     pub seconds: f64,
     /// How long all of it took.
     pub took_s: f64,
+    /// How far apart the cores were, most frequent first; rows of `systems` belong to one of these each.
+    pub states: Vec<State>,
     /// What was promised.
     pub goals: Vec<Goal>,
     /// Systems by size.
@@ -46,8 +49,10 @@ pub struct Report {
 
 /// Lengths by which tables and plots are made.
 pub struct View<'a> {
-    /// What was measured.
+    /// What was measured while the cores were as far apart as they mostly were.
     pub survey: &'a Survey,
+    /// The same of the other distance, if there was one.
+    pub elsewhere: Option<&'a Survey>,
     /// Lengths, ascending.
     pub sizes: &'a [usize],
     /// Files of plots beside the page, and their titles.
@@ -60,6 +65,7 @@ impl Report {
         let mut page = String::from("# Systems that carry messages between two processes of one machine\n\n");
         self.head(&mut page, view);
         self.promises(&mut page);
+        section(&mut page, "8 bytes one way", "");
         eight_bytes(&mut page, view.survey);
         let long: Vec<usize> = view.sizes.iter().copied().filter(|size| *size >= 1024).collect();
         let short: Vec<usize> = view.sizes.iter().copied().filter(|size| *size < 65_536).collect();
@@ -76,15 +82,20 @@ impl Report {
         section(&mut page, "Messages in a second, one sender, one receiver", "Millions.");
         matrix(&mut page, view, What::Flood, Metric::Rate, &short, |rate, _| number(rate / 1e6));
         section(&mut page, "Bandwidth, one sender, one receiver", "GB/s.");
-        matrix(&mut page, view, What::Flood, Metric::Rate, &long, |rate, size| {
-            number(rate * size as f64 / 1e9)
-        });
+        bandwidth(&mut page, view, &long);
         section(&mut page, "CPU seconds for each GiB", "Of both processes.");
         matrix(&mut page, view, What::Flood, Metric::Cpu, &long, |cpu, _| number(cpu));
         waiting(&mut page, view.survey);
         self.numbers(&mut page);
         self.programs(&mut page);
         self.kernel(&mut page);
+        if let Some(survey) = view.elsewhere {
+            let view = View { survey, ..*view };
+            section(&mut page, "While the cores were as far apart as in fewer turns", "");
+            eight_bytes(&mut page, survey);
+            section(&mut page, "Bandwidth, GB/s", "");
+            bandwidth(&mut page, &view, &long);
+        }
         self.missing(&mut page);
         page.push_str(HOW);
         page
@@ -93,15 +104,7 @@ impl Report {
     fn head(&self, page: &mut String, view: &View) {
         let machine = &self.machine;
         let kind = if machine.virtual_machine { "virtual machine" } else { "machine" };
-        let floor = view.survey.spread(What::Latency, 8, "floor", Metric::Middle);
-        let floor = floor.map_or("not measured".into(), |floor| {
-            format!(
-                "{} ns, from {} to {} ns in single rounds",
-                number(floor.median),
-                number(floor.low),
-                number(floor.high)
-            )
-        });
+        let floor = self.floor(view);
         let _ = write!(
             page,
             "`{}`, {}: {:.0} minutes, {} rounds, turns of {} s.\n\n\
@@ -131,6 +134,27 @@ impl Report {
         for (file, title) in view.plots {
             let _ = write!(page, "\n![{title}]({file})\n");
         }
+    }
+
+    /// What it was, and how it moved.
+    fn floor(&self, view: &View) -> String {
+        let measured = |survey: &Survey| {
+            let floor = survey.spread(What::Latency, 8, "floor", Metric::Middle)?;
+            let (low, high) = (number(floor.low), number(floor.high));
+            Some(format!("{} ns, from {low} to {high} ns in single rounds", number(floor.median)))
+        };
+        let mut text = measured(view.survey).unwrap_or_else(|| "not measured".into());
+        if let [main, other] = self.states[..] {
+            let percent = 100.0 * main.turns as f64 / (main.turns + other.turns) as f64;
+            let _ = write!(
+                text,
+                ". That is while they were near or far as in {percent:.0} % of all turns, and the tables are of those; in \
+                 the others the floor was {} to {} ns: see the end",
+                number(other.low),
+                number(other.high)
+            );
+        }
+        text
     }
 
     fn promises(&self, page: &mut String) {
@@ -255,6 +279,8 @@ impl Report {
 const HOW: &str = "
 ## How it was measured
 
+- Before and after each turn the distance of the two cores is measured, for the host of a virtual machine moves them; a turn
+  in which it changed is repeated, and only turns with the same distance are compared.
 - Each turn starts two processes anew, one on each core; starting and ending are not in the times, but in the CPU seconds
   of UCX.
 - DP and the kernel's ways: `dp bench`. The median comes from batches of 16 round trips, percentiles from single ones, less
@@ -269,8 +295,11 @@ const HOW: &str = "
 - POSIX message queues and datagrams end at the kernel's limits.
 ";
 
+fn bandwidth(page: &mut String, view: &View, sizes: &[usize]) {
+    matrix(page, view, What::Flood, Metric::Rate, sizes, |rate, size| number(rate * size as f64 / 1e9));
+}
+
 fn eight_bytes(page: &mut String, survey: &Survey) {
-    section(page, "8 bytes one way", "");
     line(page, &["", "p50", "over the floor", "p99", "p99.9", "messages/s"].map(String::from));
     line(page, &["---", "---:", "---:", "---:", "---:", "---:"].map(String::from));
     for system in SYSTEMS {

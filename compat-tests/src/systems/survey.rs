@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{turn, Bench, Family, Job, Sample, System, What};
+use super::states::{self, State};
+use super::{ours, turn, Bench, Family, Job, Sample, System, What};
 use crate::measure::scratch::not_interrupted;
 use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
+
+/// Turns in a row that the cores may spoil by moving.
+const ATTEMPTS: usize = 3;
+/// How long their distance is looked at in between.
+const PROBE: Duration = Duration::from_millis(20);
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -80,11 +86,20 @@ pub struct Missing {
     pub why: String,
 }
 
+/// One turn that went well.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Taken {
+    round: usize,
+    sample: Sample,
+    /// How far apart the cores were at its begin and end, ns; 0 where that is not known.
+    floor: f64,
+}
+
 /// All turns so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Survey {
-    /// Each turn's sample by its round; a round that failed has none.
-    cells: BTreeMap<Key, BTreeMap<usize, Sample>>,
+    /// By their rounds.
+    cells: BTreeMap<Key, Vec<Taken>>,
     failed: BTreeMap<Key, String>,
     missing: Vec<Missing>,
 }
@@ -100,6 +115,7 @@ impl Survey {
         let mut survey = Survey::default();
         let systems = survey.installed(&plan.systems);
         let mut done = 0;
+        let mut floor = probe(bench)?;
         for round in 0..plan.rounds {
             for (what, size) in plan.tasks() {
                 let mut order: Vec<&System> = systems.iter().filter(|s| s.has(what, size)).collect();
@@ -109,9 +125,8 @@ impl Survey {
                 for system in order {
                     show(done, &format!("round {}, {} B, {}", round + 1, size, system.name));
                     done += 1;
-                    not_interrupted()?;
                     let job = Job { what, size, time: plan.time };
-                    survey.one(bench, system, &job, round)?;
+                    floor = survey.one(bench, system, &job, round, floor)?;
                 }
             }
         }
@@ -119,22 +134,40 @@ impl Survey {
         Ok(survey)
     }
 
-    fn one(&mut self, bench: &mut Bench, system: &System, job: &Job, round: usize) -> Result<(), Error> {
+    /// One turn, and another where the cores moved meanwhile; how far apart they are afterwards.
+    fn one(
+        &mut self,
+        bench: &mut Bench,
+        system: &System,
+        job: &Job,
+        round: usize,
+        mut before: f64,
+    ) -> Result<f64, Error> {
         let key = (job.what, job.size, system.key);
-        if self.failed.contains_key(&key) {
-            return Ok(());
-        }
-        match turn(bench, system, job) {
-            Ok(sample) => {
-                self.record(key, round, sample);
+        for _ in 0..ATTEMPTS {
+            not_interrupted()?;
+            if self.failed.contains_key(&key) {
+                break;
             }
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // It would fail again, and may take a minute each time.
-            Err(why) => {
-                self.failed.insert(key, why.to_string());
+            let sample = match turn(bench, system, job) {
+                Ok(sample) => sample,
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                // It would fail again, and may take a minute each time.
+                Err(why) => {
+                    self.failed.insert(key, why.to_string());
+                    break;
+                }
+            };
+            let after = probe(bench)?;
+            let stayed = states::alike(before, after);
+            let floor = (before + after) / 2.0;
+            before = after;
+            if stayed {
+                self.record(key, round, sample, floor);
+                break;
             }
         }
-        Ok(())
+        Ok(before)
     }
 
     fn installed(&mut self, systems: &[System]) -> Vec<System> {
@@ -165,9 +198,9 @@ impl Survey {
         }
     }
 
-    /// Adds what came of a turn.
-    pub fn record(&mut self, (what, size, key): Key, round: usize, sample: Sample) {
-        self.cells.entry((what, size, key)).or_default().insert(round, sample);
+    /// Adds what came of a turn, with the cores so far apart.
+    pub fn record(&mut self, (what, size, key): Key, round: usize, sample: Sample, floor: f64) {
+        self.cells.entry((what, size, key)).or_default().push(Taken { round, sample, floor });
     }
 
     /// What could not be measured.
@@ -175,13 +208,27 @@ impl Survey {
         &self.missing
     }
 
-    /// One number of all rounds.
-    pub fn spread(&self, what: What, size: usize, key: &'static str, metric: Metric) -> Option<Spread> {
-        let rounds = self.cells.get(&(what, size, key))?;
-        Spread::of(&rounds.values().filter_map(|sample| metric.of(sample)).collect::<Vec<_>>())
+    /// How far apart the cores were, with those turns first that are most.
+    pub fn states(&self) -> Vec<State> {
+        states::of(self.cells.values().flatten().map(|taken| taken.floor))
     }
 
-    /// Two systems' number in the same round, put together; the median of that, and how sure it is.
+    /// The turns of this state alone.
+    pub fn within(&self, state: &State) -> Survey {
+        let mut some = self.clone();
+        some.cells.values_mut().for_each(|cell| cell.retain(|taken| state.has(taken.floor)));
+        some.cells.retain(|_, cell| !cell.is_empty());
+        some
+    }
+
+    /// One number of all rounds.
+    pub fn spread(&self, what: What, size: usize, key: &'static str, metric: Metric) -> Option<Spread> {
+        let cell = self.cells.get(&(what, size, key))?;
+        Spread::of(&cell.iter().filter_map(|taken| metric.of(&taken.sample)).collect::<Vec<_>>())
+    }
+
+    /// Two systems' number, put together pair by pair; the median of that, and how sure it is. A pair are turns of one
+    /// round, or of rounds next to each other, with the cores as far apart in both.
     pub fn compare(
         &self,
         (what, size, metric): (What, usize, Metric),
@@ -189,15 +236,29 @@ impl Survey {
         together: impl Fn(f64, f64) -> f64,
     ) -> Option<Interval> {
         let [one, other] = [self.cells.get(&(what, size, one))?, self.cells.get(&(what, size, other))?];
-        let pairs = one.iter().filter_map(|(round, a)| Some((metric.of(a)?, metric.of(other.get(round)?)?)));
-        Interval::of(&pairs.map(|(a, b)| together(a, b)).collect::<Vec<_>>())
+        let mut left: Vec<&Taken> = other.iter().collect();
+        let mut pairs = Vec::new();
+        for a in one {
+            let alike = left.iter().enumerate().filter(|(_, b)| states::alike(a.floor, b.floor));
+            let Some((i, _)) = alike.min_by_key(|(_, b)| a.round.abs_diff(b.round)) else { continue };
+            let b = left.swap_remove(i);
+            pairs.extend(metric.of(&a.sample).zip(metric.of(&b.sample)));
+        }
+        Interval::of(&pairs.into_iter().map(|(a, b)| together(a, b)).collect::<Vec<_>>())
     }
 
-    /// Everything measured, a row for each system, size and kind.
+    /// Everything measured, a row for each state, system, size and kind.
     pub fn rows(&self) -> Vec<Row> {
+        let states = self.states();
+        let rows = |(i, state): (usize, &State)| self.within(state).rows_of(i);
+        states.iter().enumerate().flat_map(rows).collect()
+    }
+
+    fn rows_of(&self, state: usize) -> Vec<Row> {
         let row = |&(what, size, key): &Key| {
             let of = |metric| self.spread(what, size, key, metric);
             Some(Row {
+                state,
                 system: key,
                 family: System::named(key)?.family,
                 what,
@@ -215,9 +276,20 @@ impl Survey {
     }
 }
 
+/// How far apart the cores are now: half a round trip of a line between them, ns. 0 where that cannot be known.
+fn probe(bench: &Bench) -> Result<f64, Error> {
+    let job = Job { what: What::Latency, size: 8, time: PROBE };
+    match ours::turn(&bench.kit, "floor", &job) {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        told => Ok(told.ok().and_then(|sample| sample.p50_ns).unwrap_or(0.0)),
+    }
+}
+
 /// What `--json` tells of one system, size and kind: medians over the turns, and their range.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// Which of the report's states.
+    state: usize,
     system: &'static str,
     family: Family,
     what: What,

@@ -1,5 +1,6 @@
 //! `systems_bench` in short: a report of what was asked for, and words about what could not be measured.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};
 
@@ -29,7 +30,6 @@ fn what_is_asked_for_is_in_the_report_and_nothing_else() {
     let has = |system: &str, what: &str, size: u64, number: &str| {
         let row = rows.iter().find(|r| r["system"] == system && r["what"] == what && r["size"] == size);
         let row = row.unwrap_or_else(|| panic!("{system}, {what}, {size}: {report}"));
-        assert_eq!(row["turns"], 2);
         assert!(row[number]["median"].as_f64().unwrap() > 0.0, "{row}");
     };
     has("floor", "latency", 8, "p50_ns");
@@ -39,7 +39,11 @@ fn what_is_asked_for_is_in_the_report_and_nothing_else() {
         has("pipe", "flood", size, "messages_per_s");
         has("memcpy", "flood", size, "cpu_s_per_gib");
     }
-    assert_eq!(rows.len(), 8);
+    // A turn may have met another distance of the cores, and have a row of its own.
+    let whats: BTreeSet<String> =
+        rows.iter().map(|row| format!("{} {} {}", row["system"], row["what"], row["size"])).collect();
+    assert_eq!(whats.len(), 8, "{whats:?}");
+    assert!(!report["states"].as_array().unwrap().is_empty());
     assert_eq!(report["missing"], Value::Array(Vec::new()));
     assert!(report["programs"].as_array().unwrap().is_empty());
     let page = fs::read_to_string(out.file("report.md")).unwrap();

@@ -8,7 +8,7 @@ fn survey(of: &[(What, usize, &'static str, f64)]) -> Survey {
             What::Flood => Sample { messages_per_s: Some(value), ..Sample::default() },
             _ => Sample { p50_ns: Some(value), ..Sample::default() },
         };
-        survey.record((what, size, key), 0, sample);
+        survey.record((what, size, key), 0, sample, 60.0);
     }
     survey
 }

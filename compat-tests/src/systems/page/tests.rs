@@ -13,6 +13,7 @@ fn report(survey: &Survey, missing: Vec<Missing>) -> Report {
         rounds: 2,
         seconds: Duration::from_millis(100).as_secs_f64(),
         took_s: 120.0,
+        states: survey.states(),
         goals: super::super::goals::of(survey),
         systems: survey.rows(),
         numbers: Numbers { crowds: vec![crowd(1, 60e3), crowd(5000, 70e3)], idle: None },
@@ -46,15 +47,15 @@ fn good_and_bad_rows_are_on_the_page() {
             p999_ns: Some(2e6),
             ..Sample::default()
         };
-        survey.record((What::Latency, 8, "floor"), round, sample(0.5));
-        survey.record((What::Latency, 8, "dp"), round, sample(1.0));
-        survey.record((What::Latency, 4096, "mqueue"), round, sample(200.0));
+        survey.record((What::Latency, 8, "floor"), round, sample(0.5), 60.0);
+        survey.record((What::Latency, 8, "dp"), round, sample(1.0), 60.0);
+        survey.record((What::Latency, 4096, "mqueue"), round, sample(200.0), 60.0);
         let flood = Sample { messages_per_s: Some(1e6), cpu_s_per_gib: Some(0.5), ..Sample::default() };
-        survey.record((What::Flood, 4096, "mqueue"), round, flood);
+        survey.record((What::Flood, 4096, "mqueue"), round, flood, 60.0);
     }
     let missing = vec![Missing { what: "MPICH".into(), why: "not there".into() }];
     let plots = [("latency.svg".to_string(), "One way".to_string())];
-    let view = View { survey: &survey, sizes: &[8, 4096], plots: &plots };
+    let view = View { survey: &survey, elsewhere: None, sizes: &[8, 4096], plots: &plots };
     let page = report(&survey, missing).markdown(&view);
     for line in [
         "| DP dp_write/dp_read, copied | 120.0 ns ±17% | 60.00 ns | 1.00 ms | 2.00 ms | - |",
@@ -73,6 +74,24 @@ fn good_and_bad_rows_are_on_the_page() {
         assert!(page.contains(line), "{line} is not in\n{page}");
     }
     assert!(!page.contains("UCX tag |"), "a row of nothing");
+}
+
+#[test]
+fn two_distances_have_tables_of_their_own() {
+    let mut survey = Survey::default();
+    for (round, floor) in [(0, 260.0), (1, 60.0), (2, 250.0)] {
+        let lat = |p50| Sample { p50_ns: Some(p50), ..Sample::default() };
+        survey.record((What::Latency, 8, "floor"), round, lat(floor), floor);
+        survey.record((What::Latency, 8, "dp"), round, lat(floor + 40.0), floor);
+    }
+    let states = survey.states();
+    let (main, other) = (survey.within(&states[0]), survey.within(&states[1]));
+    let view = View { survey: &main, elsewhere: Some(&other), sizes: &[8], plots: &[] };
+    let page = report(&survey, Vec::new()).markdown(&view);
+    let (first, last) = page.split_once("in fewer turns").unwrap();
+    assert!(first.contains("| DP dp_write/dp_read, copied | 295.0 ns ±2% | 40.00 ns |"), "{first}");
+    assert!(first.contains("in 67 % of all turns"), "{first}");
+    assert!(last.contains("| DP dp_write/dp_read, copied | 100.0 ns | 40.00 ns |"), "{last}");
 }
 
 #[test]
