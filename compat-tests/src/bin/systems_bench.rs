@@ -27,7 +27,7 @@ on standard output is what was promised and what came of it. A system that is no
 report and at the end; the exit status is 0 all the same, and so it is when a promise is missed. It is 1 when nothing \
 could be measured, and 2 for options that cannot be used.\n\n\
 JSON: version (1), command, machine {date, processor, processors, virtual_machine, kernel, load[2], busy[2]}, cores[2], \
-rounds, seconds, took_s, states[] {low, high, turns} distances of the cores in ns, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, beside}, systems[] \
+rounds, seconds, took_s, states[] {low, high, turns} distances of the cores in ns, goals[] {what, value {median, low, high, percent}, unit, limit, at_most, met, elsewhere, met_elsewhere, beside}, systems[] \
 {state, system, family, what, size, turns, and as far as they are known p50_ns, p99_ns, p999_ns, unawaited_p50_ns, messages_per_s, cpu_s_per_gib, \
 each {median, low, high}}, numbers {crowds[] {system, endpoints, p50_ns, p99_ns, resident_bytes_each, kernel_bytes_each, \
 processes}, idle as dp-bench(1) describes it, or null}, kernel[] lines of the guest, programs[] as of programs_bench, \
@@ -50,11 +50,11 @@ struct Args {
     #[arg(long, value_name = "NAME", num_args = 1.., value_parser = system)]
     only: Vec<System>,
 
-    /// Turns of each system at each length [default: 5; with --quick 2].
+    /// Turns of each system at each length [default: 6; with --quick 3].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// How long one turn takes, 0.01 to 60, without starting and ending [default: 0.25; with --quick 0.1].
+    /// How long one turn takes, 0.01 to 60, without starting and ending [default: 0.15; with --quick 0.1].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
 
@@ -117,7 +117,7 @@ impl Args {
         };
         sizes.sort_unstable();
         sizes.dedup();
-        let usual = if self.quick { (2, 0.1) } else { (5, 0.25) };
+        let usual = if self.quick { (3, 0.1) } else { (6, 0.15) };
         Plan {
             systems,
             sizes,
@@ -166,6 +166,8 @@ fn bench(args: &Args) -> Result<(), Error> {
         progress.show(&bar(done, turns, start.elapsed(), what));
     })?;
     let states = survey.states();
+    let mut of_states = states.iter().map(|state| survey.within(state));
+    let (main, other) = (of_states.next().unwrap_or_default(), of_states.next());
     let mut missing = survey.missing().to_vec();
     let numbers = match args.no_numbers {
         true => Numbers::default(),
@@ -190,7 +192,7 @@ fn bench(args: &Args) -> Result<(), Error> {
         rounds: plan.rounds,
         seconds: plan.time.as_secs_f64(),
         took_s: start.elapsed().as_secs_f64().round(),
-        goals: promises(args, &survey, &numbers),
+        goals: promises(args, [&main, other.as_ref().unwrap_or(&Survey::default())], &numbers),
         states: states.clone(),
         systems: survey.rows(),
         numbers,
@@ -203,8 +205,6 @@ fn bench(args: &Args) -> Result<(), Error> {
         return Err(Error::words("every system", &why));
     }
     let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
-    let mut of_states = states.iter().map(|state| survey.within(state));
-    let (main, other) = (of_states.next().unwrap_or_default(), of_states.next());
     let mut plots = plots(&main, &plan, &folder)?;
     plots.extend(numbers_plot(&report.numbers, &folder)?);
     let view = View { survey: &main, elsewhere: other.as_ref(), sizes: &plan.sizes, plots: &plots };
@@ -219,8 +219,10 @@ fn bench(args: &Args) -> Result<(), Error> {
 }
 
 /// All of them, or those about what was asked for.
-fn promises(args: &Args, survey: &Survey, numbers: &Numbers) -> Vec<Goal> {
-    let all = goals::of(survey).into_iter().chain(numbers::goals(numbers));
+fn promises(args: &Args, [main, other]: [&Survey; 2], numbers: &Numbers) -> Vec<Goal> {
+    let other = goals::of(other);
+    let of_turns = goals::of(main).into_iter().map(|goal| goal.with_elsewhere(&other));
+    let all = of_turns.chain(numbers::goals(numbers));
     all.filter(|goal| args.only.is_empty() || goal.met.is_some()).collect()
 }
 

@@ -22,6 +22,10 @@ pub struct Goal {
     pub at_most: bool,
     /// None if nothing was measured.
     pub met: Option<bool>,
+    /// The value while the cores were as far apart as in fewer turns.
+    pub elsewhere: Option<Interval>,
+    /// Whether that one is as promised.
+    pub met_elsewhere: Option<bool>,
     /// Between what it is compared with, as measured.
     pub beside: String,
 }
@@ -29,7 +33,8 @@ pub struct Goal {
 impl Goal {
     fn new(what: impl Into<String>, unit: &'static str, limit: f64, at_most: bool) -> Goal {
         let what = what.into();
-        Goal { what, value: None, unit, limit, at_most, met: None, beside: String::new() }
+        let (value, met, elsewhere, met_elsewhere) = (None, None, None, None);
+        Goal { what, value, unit, limit, at_most, met, elsewhere, met_elsewhere, beside: String::new() }
     }
 
     /// A value that must not be above the limit.
@@ -50,6 +55,14 @@ impl Goal {
         self
     }
 
+    /// With the same goal of another distance of the cores.
+    pub fn with_elsewhere(mut self, other: &[Goal]) -> Goal {
+        if let Some(other) = other.iter().find(|other| other.what == self.what) {
+            (self.elsewhere, self.met_elsewhere) = (other.value, other.met);
+        }
+        self
+    }
+
     /// `<= 40 ns`
     pub fn limit_text(&self) -> String {
         let sign = if self.at_most { "<=" } else { ">=" };
@@ -58,7 +71,20 @@ impl Goal {
 
     /// `38.1 ns (35.0 - 41.2)`
     pub fn value_text(&self) -> String {
-        let Some(value) = self.value else { return "not measured".into() };
+        self.value.map_or("not measured".into(), |value| self.shown(value))
+    }
+
+    /// The same of the other distance, and whether that is as promised.
+    pub fn elsewhere_text(&self) -> String {
+        match (self.elsewhere, self.met_elsewhere) {
+            (Some(value), Some(met)) => {
+                format!("{}, {}", self.shown(value), if met { "met" } else { "missed" })
+            }
+            _ => "-".into(),
+        }
+    }
+
+    fn shown(&self, value: Interval) -> String {
         let text = with_unit(&number(value.median), self.unit);
         match value.low == value.high {
             true => text,
@@ -107,11 +133,13 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
         goals.push(goal.with(over(ours), both(ours, "floor", lat)));
     }
     let ucx = best(survey, lat, &UCX);
-    for theirs in [ucx, Some("openmpi"), Some("libfabric"), Some("iceoryx2")].into_iter().flatten() {
-        let name = super::System::named(theirs).map_or(theirs, |system| system.name);
-        let ratio = survey.compare(lat, ["dp", theirs], |ours, theirs| ours / theirs);
+    let others =
+        [("the better UCX", ucx), ("Open MPI", Some("openmpi")), ("libfabric shm (mean)", Some("libfabric"))];
+    for (name, theirs) in others.into_iter().chain([("iceoryx2, copied", Some("iceoryx2"))]) {
+        let ratio =
+            theirs.and_then(|theirs| survey.compare(lat, ["dp", theirs], |ours, theirs| ours / theirs));
         let goal = Goal::at_most(format!("8 B one way, p50, dp_write/dp_read: of {name}"), 1.0, "x");
-        goals.push(goal.with(ratio, both("dp", theirs, lat)));
+        goals.push(goal.with(ratio, theirs.map(|theirs| both("dp", theirs, lat)).unwrap_or_default()));
     }
     let floods = [
         ("8 B messages, one edge", 8, "dp", 1.5),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::goals::Goal;
-use super::survey::Missing;
-use super::{Kind, System};
+use super::survey::{probe, Missing};
+use super::{states, Kind, System};
 use crate::measure::kit::Kit;
 use crate::measure::report::number;
 use crate::measure::scratch::not_interrupted;
@@ -112,14 +112,14 @@ pub fn measure(
     mut show: impl FnMut(&str),
 ) -> Result<Numbers, Error> {
     let systems: Vec<(&System, &str)> = systems.iter().filter_map(|s| Some((s, counted(s)?))).collect();
-    let mut turns: BTreeMap<(usize, &'static str), Vec<Turn>> = BTreeMap::new();
+    let mut turns: BTreeMap<(usize, &'static str), Vec<(Turn, f64)>> = BTreeMap::new();
     for round in 0..plan.rounds {
         for &count in &plan.counts {
             for &(system, way) in &systems {
                 show(&format!("one of {count}, {}, round {}", system.name, round + 1));
                 not_interrupted()?;
                 match turn(kit, way, count, plan.time) {
-                    Ok(turn) => turns.entry((count, system.key)).or_default().push(turn),
+                    Ok(turn) => turns.entry((count, system.key)).or_default().push((turn, probe(kit)?)),
                     Err(Error::Interrupted) => return Err(Error::Interrupted),
                     Err(why) => missing.push(Missing {
                         what: format!("{}, {count} of them", system.name),
@@ -129,7 +129,10 @@ pub fn measure(
             }
         }
     }
-    let crowds = turns.iter().filter_map(|((count, key), turns)| row(key, *count, turns)).collect();
+    let states = states::of(turns.values().flatten().map(|(_, floor)| *floor));
+    let usual = |floor: f64| states.first().is_some_and(|state| state.has(floor));
+    let crowds =
+        turns.iter().filter_map(|((count, key), turns)| row(key, *count, &alike(turns, usual))).collect();
     let mut idle = None;
     if systems.iter().any(|(system, _)| system.key == "dp") {
         show(&format!("{PROMISED} idle endpoints"));
@@ -172,6 +175,16 @@ pub(super) fn parse(json: &str, way: &str) -> Option<Turn> {
     listing.results.into_iter().find(|one| one.way == way).map(|one| one.turn)
 }
 
+/// Those with the cores as far apart as they mostly were; all if there are none.
+fn alike(turns: &[(Turn, f64)], usual: impl Fn(f64) -> bool) -> Vec<Turn> {
+    let some: Vec<Turn> = turns.iter().filter(|(_, floor)| usual(*floor)).map(|(turn, _)| *turn).collect();
+    if some.is_empty() {
+        turns.iter().map(|(turn, _)| *turn).collect()
+    } else {
+        some
+    }
+}
+
 fn row(system: &'static str, endpoints: usize, turns: &[Turn]) -> Option<Row> {
     let of =
         |number: fn(&Turn) -> Option<f64>| Spread::of(&turns.iter().filter_map(number).collect::<Vec<_>>());
@@ -187,7 +200,7 @@ fn row(system: &'static str, endpoints: usize, turns: &[Turn]) -> Option<Row> {
 }
 
 fn idle_endpoints(kit: &Kit, time: Duration) -> Result<Idle, Error> {
-    let said = bench(kit, "dp bench idle", &["idle", "--rounds", "10"], PROMISED, time)?;
+    let said = bench(kit, "dp bench idle", &["idle", "--rounds", "20"], PROMISED, time)?;
     parse_idle(&said).ok_or_else(|| Error::words("dp bench idle", &said))
 }
 

@@ -144,15 +144,22 @@ impl Report {
             Some(format!("{} ns, from {low} to {high} ns in single rounds", number(floor.median)))
         };
         let mut text = measured(view.survey).unwrap_or_else(|| "not measured".into());
-        if let [main, other] = self.states[..] {
-            let percent = 100.0 * main.turns as f64 / (main.turns + other.turns) as f64;
-            let _ = write!(
-                text,
-                ". That is while they were near or far as in {percent:.0} % of all turns, and the tables are of those; in \
-                 the others the floor was {} to {} ns: see the end",
-                number(other.low),
-                number(other.high)
-            );
+        if let [main, others @ ..] = &self.states[..] {
+            let all: usize = self.states.iter().map(|state| state.turns).sum();
+            let percent = |state: &State| format!("{:.0} %", 100.0 * state.turns as f64 / all as f64);
+            let other = |state: &State| {
+                format!("{} to {} ns in {}", number(state.low), number(state.high), percent(state))
+            };
+            if !others.is_empty() {
+                let others: Vec<String> = others.iter().map(other).collect();
+                let _ = write!(
+                    text,
+                    ". The cores were as far apart in {} of all turns, and the tables are of those; the floor was {}: see the \
+                     end",
+                    percent(main),
+                    others.join(", ")
+                );
+            }
         }
         text
     }
@@ -161,16 +168,18 @@ impl Report {
         section(
             page,
             "What was promised",
-            "In brackets the 95 % interval of the median, or all rounds if they are few.",
+            "In brackets the 95 % interval of the median, or all rounds if they are few. At the other distance: while the cores \
+             were as far apart as in fewer turns.",
         );
-        line(page, &["what", "measured", "target", "", "beside"].map(String::from));
-        line(page, &["---", "---:", "---", "---", "---"].map(String::from));
+        line(page, &["what", "measured", "target", "", "at the other distance", "beside"].map(String::from));
+        line(page, &["---", "---:", "---", "---", "---", "---"].map(String::from));
         for goal in &self.goals {
             let cells = [
                 goal.what.clone(),
                 goal.value_text(),
                 goal.limit_text(),
                 goal.verdict(),
+                goal.elsewhere_text(),
                 goal.beside.clone(),
             ];
             line(page, &cells);

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 /// Distances that differ by no more than this are the same.
 const SAME: f64 = 1.35;
-/// Distances that differ by less than this have nothing between them that would tell them apart.
-const APART: f64 = 1.7;
+/// Two neighbours in the order of distances belong to different states if they differ by more than this.
+const GAP: f64 = 1.3;
 
 /// A distance, and how often it was met.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -32,19 +32,13 @@ pub fn alike(one: f64, other: f64) -> bool {
     one.max(other) <= SAME * one.min(other)
 }
 
-/// The states these distances belong to: two where a gap divides them, else one. Those met more often are first.
+/// The states these distances belong to: a gap divides one from the next. Those met more often are first.
 pub fn of(floors: impl Iterator<Item = f64>) -> Vec<State> {
     let mut floors: Vec<f64> = floors.collect();
     floors.sort_by(f64::total_cmp);
-    let (Some(&low), Some(&high)) = (floors.first(), floors.last()) else { return Vec::new() };
     let state =
         |floors: &[f64]| State { low: floors[0], high: floors[floors.len() - 1], turns: floors.len() };
-    if high < APART * low || low <= 0.0 {
-        return vec![state(&floors)];
-    }
-    let middle = (low * high).sqrt();
-    let (near, far) = floors.split_at(floors.partition_point(|floor| *floor < middle));
-    let mut states = vec![state(near), state(far)];
+    let mut states: Vec<State> = floors.chunk_by(|low, high| *high <= GAP * low).map(state).collect();
     states.sort_by_key(|state| std::cmp::Reverse(state.turns));
     states
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::states::{self, State};
 use super::{ours, turn, Bench, Family, Job, Sample, System, What};
+use crate::measure::kit::Kit;
 use crate::measure::scratch::not_interrupted;
 use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
@@ -115,7 +116,7 @@ impl Survey {
         let mut survey = Survey::default();
         let systems = survey.installed(&plan.systems);
         let mut done = 0;
-        let mut floor = probe(bench)?;
+        let mut floor = probe(&bench.kit)?;
         for round in 0..plan.rounds {
             for (what, size) in plan.tasks() {
                 let mut order: Vec<&System> = systems.iter().filter(|s| s.has(what, size)).collect();
@@ -158,7 +159,7 @@ impl Survey {
                     break;
                 }
             };
-            let after = probe(bench)?;
+            let after = probe(&bench.kit)?;
             let stayed = states::alike(before, after);
             let floor = (before + after) / 2.0;
             before = after;
@@ -277,9 +278,9 @@ impl Survey {
 }
 
 /// How far apart the cores are now: half a round trip of a line between them, ns. 0 where that cannot be known.
-fn probe(bench: &Bench) -> Result<f64, Error> {
+pub(super) fn probe(kit: &Kit) -> Result<f64, Error> {
     let job = Job { what: What::Latency, size: 8, time: PROBE };
-    match ours::turn(&bench.kit, "floor", &job) {
+    match ours::turn(kit, "floor", &job) {
         Err(Error::Interrupted) => Err(Error::Interrupted),
         told => Ok(told.ok().and_then(|sample| sample.p50_ns).unwrap_or(0.0)),
     }

@@ -42,7 +42,7 @@ fn the_better_of_the_ucx_protocols_is_the_measure() {
         (What::Flood, 8, "ucx-tag", 10e6),
         (What::Flood, 8, "ucx-am", 25e6),
     ]);
-    let latency = goal(&survey, "of UCX active messages");
+    let latency = goal(&survey, "dp_write/dp_read: of the better UCX");
     assert_eq!(latency.met, Some(false));
     let rate = goal(&survey, "8 B messages, one edge");
     assert_eq!((rate.met, rate.value.unwrap().median), (Some(false), 1.2));
@@ -61,6 +61,17 @@ fn a_sleeper_is_compared_with_the_quicker_wake_up() {
     };
     assert_eq!(goal(&of(4400.0), "sleeping receiver").met, Some(true));
     assert_eq!(goal(&of(4500.0), "sleeping receiver").met, Some(false));
+}
+
+#[test]
+fn another_distance_has_a_verdict_of_its_own() {
+    let at = |floor: f64, dp: f64| {
+        of(&survey(&[(What::Latency, 8, "floor", floor), (What::Latency, 8, "dp", dp)]))
+    };
+    let goal = at(260.0, 330.0)[0].clone().with_elsewhere(&at(60.0, 99.0));
+    assert_eq!((goal.met, goal.met_elsewhere), (Some(false), Some(true)));
+    assert_eq!((goal.value_text().as_str(), goal.elsewhere_text().as_str()), ("70.00 ns", "39.00 ns, met"));
+    assert_eq!(at(260.0, 330.0)[0].elsewhere_text(), "-");
 }
 
 #[test]

@@ -31,6 +31,16 @@ fn a_row_is_the_median_of_its_rounds() {
 }
 
 #[test]
+fn turns_with_the_usual_distance_are_preferred() {
+    let turn = |p50_ns| Turn { p50_ns, ..parse(CROWD, "plain").unwrap() };
+    let turns = [(turn(300.0), 260.0), (turn(100.0), 60.0)];
+    let medians =
+        |usual: fn(f64) -> bool| alike(&turns, usual).iter().map(|turn| turn.p50_ns).collect::<Vec<_>>();
+    assert_eq!(medians(|floor| floor < 100.0), [100.0]);
+    assert_eq!(medians(|_| false), [300.0, 100.0]);
+}
+
+#[test]
 fn promises_about_idle_endpoints_are_judged() {
     let numbers = Numbers { crowds: Vec::new(), idle: parse_idle(IDLE) };
     let met: Vec<_> = goals(&numbers).iter().map(|goal| goal.met).collect();

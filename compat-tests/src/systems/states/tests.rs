@@ -1,10 +1,11 @@
 use super::*;
 
 #[test]
-fn a_gap_divides_distances() {
-    let states = of([260.0, 64.0, 251.0, 255.0, 70.0].into_iter());
+fn gaps_divide_distances() {
+    let states = of([260.0, 64.0, 251.0, 31.0, 255.0, 70.0].into_iter());
     assert_eq!(states[0], State { low: 251.0, high: 260.0, turns: 3 });
     assert_eq!(states[1], State { low: 64.0, high: 70.0, turns: 2 });
+    assert_eq!(states[2], State { low: 31.0, high: 31.0, turns: 1 });
     assert!(states[0].has(255.0) && !states[0].has(70.0));
 }
 
