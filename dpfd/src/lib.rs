@@ -9,6 +9,7 @@
 pub mod addr;
 #[cfg(not(loom))]
 pub mod config;
+#[cfg(not(loom))]
 pub mod cost;
 #[cfg(not(loom))]
 pub mod driver;
