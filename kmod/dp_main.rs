@@ -16,7 +16,7 @@
 //! | `sleeper.rs`, `wait.rs` | how readers and senders sleep: one alone, many in queues, and relays between queues |
 //! | `later.rs` | what happens later by itself |
 //! | `trace.h`, `trace.c`, `trace.rs` | tracepoints |
-//! | `glue.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
+//! | `glue.c`, `copy.c`, `sleeper.c`, `glue.h`, `glue.rs` | what Rust cannot say to the kernel |
 //!
 //! # Locks
 //!

@@ -177,10 +177,8 @@ impl Endpoint {
                         if parked {
                             tx.count_parked(dpid);
                         }
-                        tx.sent += 1;
-                        tx.sent_bytes += len as u64;
                         Self::accepted(own, &mut tx, dpid);
-                        trace::sent(from.dpid, to, len as u64);
+                        tx.count_sent(own.dpid, to, len as u64);
                         return Ok(len);
                     }
                     Err(Refused::Apart) => {
@@ -236,9 +234,7 @@ impl Endpoint {
             return false;
         }
         place.commit(from);
-        tx.sent += 1;
-        tx.sent_bytes += len as u64;
-        trace::sent(from.dpid, to, len as u64);
+        tx.count_sent(from.dpid, to, len as u64);
         true
     }
 
@@ -262,9 +258,7 @@ impl Endpoint {
             source.with_iter(len, |message| network.send(from, self.uid, to, message))?;
             tx
         };
-        tx.sent += 1;
-        tx.sent_bytes += len as u64;
-        trace::sent(from, to, len as u64);
+        tx.count_sent(from, to, len as u64);
         Ok(len)
     }
 
@@ -295,7 +289,7 @@ impl Endpoint {
             None => {
                 let next = pool.wait_for_message(|| pool.take(out, &mut claim))?;
                 // Who was woken for a message behind one that was not yet published found none, and sleeps.
-                if !pool.nothing_new() && pool.readable() {
+                if pool.readable() {
                     pool.wake_readers();
                 }
                 next

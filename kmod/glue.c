@@ -25,7 +25,6 @@
 #include <asm/ioctls.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
-#include <linux/uio.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -90,59 +89,6 @@ void dp_glue_relay_done(struct wait_queue_entry *entry)
 	list_del_init(&entry->entry);
 }
 
-/* ---- one sleeper ---- */
-
-/* WF_SYNC, the scheduler's own number for a waker who is about to sleep: learned from a wake-up that has it. */
-static int dp_glue_wake_flags;
-
-static int dp_glue_learn(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	dp_glue_wake_flags = flags;
-	return 0;
-}
-
-void dp_glue_sleepers_start(void)
-{
-	DECLARE_WAIT_QUEUE_HEAD_ONSTACK(queue);
-	struct wait_queue_entry entry;
-
-	init_waitqueue_func_entry(&entry, dp_glue_learn);
-	add_wait_queue(&queue, &entry);
-	__wake_up_sync(&queue, TASK_NORMAL);
-	remove_wait_queue(&queue, &entry);
-}
-
-/* Whether the place was free; then it is the calling task's. */
-bool dp_glue_sleeper_comes(struct task_struct **place)
-{
-	return !READ_ONCE(*place) && !cmpxchg_relaxed(place, NULL, current);
-}
-
-/* From here on a wake-up is not missed. Whether there is a signal. */
-bool dp_glue_sleeper_prepares(void)
-{
-	set_current_state(TASK_INTERRUPTIBLE);
-	return signal_pending(current);
-}
-
-void dp_glue_sleeper_goes(struct task_struct **place)
-{
-	__set_current_state(TASK_RUNNING);
-	WRITE_ONCE(*place, NULL);
-}
-
-/* A task that has gone meanwhile is kept until the end of the RCU section, as for rcuwait. */
-void dp_glue_sleeper_wake(struct task_struct **place)
-{
-	struct wait_queue_entry entry;
-
-	rcu_read_lock();
-	entry.private = READ_ONCE(*place);
-	if (entry.private)
-		default_wake_function(&entry, TASK_NORMAL, dp_glue_wake_flags, NULL);
-	rcu_read_unlock();
-}
-
 void dp_glue_later_init(struct delayed_work *work, work_func_t func)
 {
 	INIT_DELAYED_WORK(work, func);
@@ -197,108 +143,6 @@ void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int tu
 void dp_glue_unmap_pages(void *base)
 {
 	vunmap(base);
-}
-
-/*
- * Copies of what is short go word by word: the string instructions, and what surrounds them, take longer to begin than
- * such a copy takes in all. No page is waited for.
- */
-enum { DP_GLUE_SHORT = 256 };
-
-#define DP_GLUE_GET(type, i) unsafe_get_user(((type *)to)[i], &((const type __user *)at)[i], fault)
-#define DP_GLUE_PUT(type, i) unsafe_put_user(((const type *)from)[i], &((type __user *)at)[i], fault)
-/* Four words at a time, and whatever is left. `there` and `here` go on together. */
-#define DP_GLUE_WORDS(word, left, here, there)                  \
-	do {                                                    \
-		for (; left >= 32; left -= 32) {                \
-			word(u64, 0);                           \
-			word(u64, 1);                           \
-			word(u64, 2);                           \
-			word(u64, 3);                           \
-			here += 32;                             \
-			there += 32;                            \
-		}                                               \
-		for (; left >= 8; left -= 8) {                  \
-			word(u64, 0);                           \
-			here += 8;                              \
-			there += 8;                             \
-		}                                               \
-		for (; left; left--) {                          \
-			word(u8, 0);                            \
-			here++;                                 \
-			there++;                                \
-		}                                               \
-	} while (0)
-
-static bool dp_glue_get(void *to, const char __user *from, size_t left)
-{
-	pagefault_disable();
-	scoped_user_read_access_size(from, left, fault) {
-		const char __user *at = from;
-
-		DP_GLUE_WORDS(DP_GLUE_GET, left, at, to);
-	}
-	pagefault_enable();
-	return true;
-fault:
-	pagefault_enable();
-	return false;
-}
-
-static bool dp_glue_put(char __user *to, const void *from, size_t left)
-{
-	pagefault_disable();
-	scoped_user_write_access_size(to, left, fault) {
-		char __user *at = to;
-
-		DP_GLUE_WORDS(DP_GLUE_PUT, left, at, from);
-	}
-	pagefault_enable();
-	return true;
-fault:
-	pagefault_enable();
-	return false;
-}
-
-/* A piece of a program's memory, and where. */
-static bool dp_glue_is_short(const struct iov_iter *iter, size_t len)
-{
-	return iter_is_ubuf(iter) && len <= DP_GLUE_SHORT && len <= iter->count;
-}
-
-static void dp_glue_advance(struct iov_iter *iter, size_t len)
-{
-	iter->iov_offset += len;
-	iter->count -= len;
-}
-
-/*
- * How many bytes could be copied without waiting for a page. The rest is where a fault would have been, in the
- * sender's memory: it cannot be waited for while room in another's pool is held.
- */
-size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from)
-{
-	size_t done;
-
-	if (dp_glue_is_short(from, len)) {
-		if (!dp_glue_get(to, from->ubuf + from->iov_offset, len))
-			return 0;
-		dp_glue_advance(from, len);
-		return len;
-	}
-	pagefault_disable();
-	done = copy_from_iter(to, len, from);
-	pagefault_enable();
-	return done;
-}
-
-/* Whether all of it could be copied without waiting for a page; else nothing was. Only what is short. */
-bool dp_glue_copy_out(struct iov_iter *to, const void *from, size_t len)
-{
-	if (!dp_glue_is_short(to, len) || !dp_glue_put(to->ubuf + to->iov_offset, from, len))
-		return false;
-	dp_glue_advance(to, len);
-	return true;
 }
 
 static const struct file_operations dp_glue_mapping_fops = {

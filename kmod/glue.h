@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The two sides of glue.c: what Rust calls there, and what it calls in Rust. glue.rs declares the same. */
+/* The two sides between C and Rust: what Rust calls, and what it is called for. glue.rs declares the same. */
 #ifndef DP_GLUE_H
 #define DP_GLUE_H
 
@@ -38,6 +38,7 @@ void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *e
 void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_done(struct wait_queue_entry *entry);
 
+/* In sleeper.c. */
 void dp_glue_sleepers_start(void);
 bool dp_glue_sleeper_comes(struct task_struct **place);
 bool dp_glue_sleeper_prepares(void);
@@ -51,9 +52,11 @@ struct user_struct *dp_glue_charge(unsigned long pages, unsigned long free);
 void dp_glue_uncharge(struct user_struct *user, unsigned long pages);
 void *dp_glue_map_pages(struct page **pages, unsigned int count, unsigned int turns);
 void dp_glue_unmap_pages(void *base);
+int dp_glue_detach_mapping(struct vm_area_struct *vma);
+
+/* In copy.c. */
 size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
 bool dp_glue_copy_out(struct iov_iter *to, const void *from, size_t len);
-int dp_glue_detach_mapping(struct vm_area_struct *vma);
 
 /* In Rust: Entry in uring.rs. */
 struct dp_glue_entry {

@@ -5,8 +5,6 @@
 //! Senders reserve a place under the lock, copy without it, and publish the token with one store. What they copy from
 //! is present, or they give the place up ([`abi::TOKEN_VOID`]): no sender waits for a page while others wait for it.
 
-use core::mem::replace;
-
 use kernel::{
     new_mutex,
     prelude::*,
@@ -108,18 +106,11 @@ impl Pool {
     /// The same where there is room without looking for it, in an opened pool.
     #[inline]
     pub(crate) fn reserve_at_once(&self, len: u64) -> Option<Reservation<'_>> {
-        let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        let ring = inner.ring.as_ref()?;
-        let next = inner.tail + token_span(len);
-        let has_room = next - inner.head + TOKEN_ALIGN <= ring.limit();
-        if !has_room || inner.state != State::Open || inner.apart_over || !inner.opened {
+        let mut inner = self.inner.lock();
+        if !inner.opened || !inner.has_room_at_once(len) {
             return None;
         }
-        let spot = ring.spot(inner.tail, len);
-        let at = replace(&mut inner.tail, next);
-        inner.reserved += 1;
-        ring.clear(next);
+        let (at, spot) = inner.put(len, token_span(len))?;
         Some(Reservation { pool: self, at, apart: None, parked: false, spot })
     }
 
@@ -129,19 +120,13 @@ impl Pool {
         len: u64,
         area: Option<&Arc<Area>>,
     ) -> Result<Reservation<'_>, Refused> {
-        let at = inner.tail;
         let apart = match (inner.is_apart(len), area) {
             (false, _) => None,
-            (true, Some(area)) => Some(inner.put_apart(at, len, area.clone())),
+            (true, Some(area)) => Some(inner.put_apart(inner.tail, len, area.clone())),
             (true, None) => return Err(Refused::Apart),
         };
-        let Some(ring) = &inner.ring else {
-            return Err(Refused::Gone);
-        };
-        let spot = ring.spot(at, len);
-        inner.tail += token_span(if apart.is_some() { 8 } else { len });
-        inner.reserved += 1;
-        ring.clear(inner.tail);
+        let span = token_span(if apart.is_some() { 8 } else { len });
+        let (at, spot) = inner.put(len, span).ok_or(Refused::Gone)?;
         Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
     }
 
@@ -228,8 +213,13 @@ impl Pool {
     }
 
     /// Whether poll(2) should say that there is something.
+    #[inline(always)]
     pub(crate) fn readable(&self) -> bool {
-        !self.nothing_new() && self.inner.lock().readable()
+        !self.nothing_new() && self.looks_readable()
+    }
+
+    fn looks_readable(&self) -> bool {
+        self.inner.lock().readable()
     }
 
     /// The length of the next message, if one is there.

@@ -23,7 +23,7 @@ use crate::{
         TOKEN_VOID,
     },
     memory::Area,
-    ring::{fits, Ring},
+    ring::{fits, Ring, Spot},
     wait::full_barrier,
 };
 
@@ -178,6 +178,23 @@ impl Inner {
 
     fn has_room(&self, span: u64) -> bool {
         self.tail - self.head + span + TOKEN_ALIGN <= self.limit()
+    }
+
+    /// Whether there is a place for a message, with nothing to be given back or collected before.
+    #[inline(always)]
+    pub(crate) fn has_room_at_once(&self, len: u64) -> bool {
+        self.state == State::Open && !self.apart_over && self.has_room(token_span(len))
+    }
+
+    /// The place after the newest message, for one that takes `span` bytes: where, and what of it is in the ring.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, len: u64, span: u64) -> Option<(u64, Spot)> {
+        let ring = self.ring.as_ref()?;
+        let at = self.tail;
+        self.tail += span;
+        self.reserved += 1;
+        ring.clear(self.tail);
+        Some((at, ring.spot(at, len)))
     }
 
     pub(crate) fn room_for(&mut self, len: u64) -> Result<(), Refused> {

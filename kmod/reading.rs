@@ -23,9 +23,6 @@ use crate::{
     wait::full_barrier,
 };
 
-/// Bytes that are copied with the lock held, at most: senders wait for it.
-const SHORT: usize = 256;
-
 /// A message that read(2) is copying out.
 pub(crate) struct Claim {
     at: u64,
@@ -91,7 +88,7 @@ impl Pool {
                         let message = ring.message(at).cast_const();
                         inner.taken += token_span(len);
                         let wanted = out.len().min(len as usize);
-                        if wanted <= SHORT && copy_at_once(message, wanted, out) {
+                        if copy_at_once(message, wanted, out) {
                             // What lies apart and is over stays for whoever ended it: here nothing may sleep.
                             self.finish_read(guard, at, len, len, false);
                             return Some(Next::Copied(wanted));
@@ -221,7 +218,7 @@ impl Claim {
     }
 }
 
-/// Without waiting for a page. False: nothing was taken from `out`.
+/// If it is short, and without waiting for a page: senders wait for it. False: nothing was taken from `out`.
 fn copy_at_once(message: *const u8, wanted: usize, out: &mut IovIterDest<'_>) -> bool {
     // SAFETY: the message has at least that many bytes, and stays while the lock is held.
     unsafe { glue::dp_glue_copy_out(out.as_raw(), message.cast(), wanted) }

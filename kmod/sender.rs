@@ -7,6 +7,7 @@ use kernel::{prelude::*, sync::Arc};
 use crate::{
     abi,
     pool::Pool,
+    trace,
     wait::{Relay, WaitQueue},
 };
 
@@ -96,6 +97,14 @@ impl Tx {
     /// Remembers an unopened number.
     pub(crate) fn keep(&mut self, pool: &Arc<Pool>) -> Result {
         Ok(self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?)
+    }
+
+    /// One more message was accepted.
+    #[inline(always)]
+    pub(crate) fn count_sent(&mut self, from: u32, to: abi::Addr, len: u64) {
+        self.sent += 1;
+        self.sent_bytes += len;
+        trace::sent(from, to, len);
     }
 
     /// One more message for a number that nobody has opened.
