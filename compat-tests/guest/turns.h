@@ -54,6 +54,14 @@ static inline void tcp_pair(int p[2]) {
         setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+/* Of so many seconds, in microseconds; frees them. */
+static inline double middle(double *t, int n) {
+    qsort(t, n, sizeof *t, by_size);
+    double m = t[n / 2] * 1e6;
+    free(t);
+    return m;
+}
+
 /* Microseconds for `len` bytes there and back between two processes; both descriptors are closed then. */
 static inline double median(int p[2], int len, int rounds, int other_cpu) {
     char b[64] = "ping";
@@ -80,11 +88,8 @@ static inline double median(int p[2], int len, int rounds, int other_cpu) {
     }
     int status;
     broken |= waitpid(child, &status, 0) != child || status;
-    qsort(t, rounds, sizeof *t, by_size);
-    double m = t[rounds / 2] * 1e6;
-    free(t);
     close2(p);
-    return m;
+    return middle(t, rounds);
 }
 
 #endif

@@ -5,6 +5,7 @@ $2 == "-" { here = $3; next }
     for (i = 3; i <= NF; i++) {
         n = $2 * $i / rounds
         sum[i] += n
+        if (here ~ /^dp:/) ours[i] += n
         by[(here == "" ? "[program]" : here), i] += n
     }
     seen[here == "" ? "[program]" : here] = 1
@@ -18,6 +19,9 @@ END {
     print ""
     printf "%-64s", "all"
     for (i = 3; i <= fields; i++) printf " %12.0f", sum[i]
+    print ""
+    printf "%-64s", "all of the driver (dp:)"
+    for (i = 3; i <= fields; i++) printf " %12.0f", ours[i]
     print ""
     for (s in seen) {
         most = 0
