@@ -94,8 +94,8 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released. None: the caller sleeps until the descriptor is readable, and calls
-    /// again.
+    /// The next message, lent until it is released. None: the caller sleeps in a call on the descriptor, and calls again,
+    /// or [`Served::nothing_came`] where that said EAGAIN.
     ///
     /// # Errors
     ///
@@ -105,6 +105,30 @@ impl Served {
         match self {
             User(inner) => inner.recv_or_sleep(fd),
             Kernel(inner) => inner.recv_or_sleep(fd),
+        }
+    }
+
+    /// The next message, lent until it is released, if one is there; the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
+        match self {
+            User(inner) => inner.recv_now(fd),
+            Kernel(inner) => inner.recv_now(fd),
+        }
+    }
+
+    /// A call on the descriptor said that nothing came. Ok: something is there.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::WouldBlock`]; as [`crate::Endpoint::recv`].
+    pub fn nothing_came(&self, fd: i32) -> Result<()> {
+        match self {
+            User(inner) => inner.nothing_came(fd),
+            Kernel(_) => Err(crate::Error::WouldBlock),
         }
     }
 

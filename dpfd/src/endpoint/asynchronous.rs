@@ -359,11 +359,7 @@ impl AsyncEndpoint {
     pub async fn recv(&self) -> Result<Message<'_>> {
         self.receive(|endpoint| {
             let fd = endpoint.own_fd()?;
-            match endpoint.served.recv_or_sleep(fd) {
-                Ok(got) => Ok(got.map(|got| Message::new(&endpoint.served, fd, got))),
-                Err(Error::WouldBlock) => Ok(None),
-                Err(e) => Err(e),
-            }
+            Ok(endpoint.served.recv_now(fd)?.map(|got| Message::new(&endpoint.served, fd, got)))
         })
         .await
     }

@@ -95,6 +95,11 @@ impl Tokens {
         self.edges.iter().flatten()
     }
 
+    /// Whether there is one edge, and never was another beside it.
+    pub fn has_one_edge(&self) -> bool {
+        self.edges.len() == 1
+    }
+
     /// Messages lent and not released.
     pub fn lent(&self) -> usize {
         self.lent.open()

@@ -51,6 +51,18 @@ impl Inner {
         }
     }
 
+    /// The next message, if one is there: the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
+        match self.recv_or_sleep(fd) {
+            Err(Error::WouldBlock) => Ok(None),
+            got => got,
+        }
+    }
+
     #[cold]
     fn look_longer(&self, mut rx: MutexGuard<'_, Rx>, fd: i32) -> Result<Option<Got>> {
         if rx.pool.is_none() {

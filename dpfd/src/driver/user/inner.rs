@@ -90,6 +90,8 @@ pub struct Rx {
     pub hot: bool,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
+    /// The last call went to sleep, or was told by the kernel that it may not.
+    pub asleep: bool,
 }
 
 /// What the service puts there for the receiver.
@@ -270,9 +272,14 @@ impl Inner {
         first
     }
 
+    /// Whether it is out of the registry.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
     /// Whether every descriptor of the program's was closed.
     pub fn is_closed(&self) -> bool {
-        self.retired.load(Ordering::Acquire) || unix::hung_up(self.back.as_fd())
+        self.is_retired() || unix::hung_up(self.back.as_fd())
     }
 
     /// Messages of this endpoint that are not with their receivers yet.

@@ -25,12 +25,7 @@ impl Inner {
             };
         }
         drop(rx);
-        let got = match self.recv_or_sleep(fd) {
-            Ok(Some(got)) => got,
-            Ok(None) | Err(Error::WouldBlock) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        Ok(Some(self.copy_out(&got, into)))
+        Ok(self.recv_now(fd)?.map(|got| self.copy_out(&got, into)))
     }
     #[allow(unsafe_code, clippy::allow_attributes)]
     fn copy_out(&self, got: &Got, into: &mut [u8]) -> usize {

@@ -45,9 +45,20 @@ struct Waited {
     spun: bool,
 }
 
+/// What a call does that found nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InVain {
+    /// It sleeps in the kernel, if the descriptor waits.
+    Sleep,
+    /// It returns, and the next message must be seen as one that comes.
+    Return,
+}
+
 /// How much to take from the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drain {
+    /// What is there, up to the first bell: of one sender there is no second.
+    Bell,
     /// A few messages: what is not taken waits in the kernel, and its senders with it.
     Some,
     /// What is there now.
@@ -63,15 +74,19 @@ impl Inner {
     #[cold]
     pub fn recv(&self, fd: i32) -> Result<Got> {
         loop {
-            if let Some(got) = self.look_longer(fd)? {
+            if let Some(got) = self.look_longer(fd, InVain::Sleep)? {
                 return Ok(got);
             }
-            unix::await_message(fd).map_err(Error::system("recv"))?;
+            match unix::await_message(fd) {
+                Ok(()) => {}
+                Err(libc::EAGAIN) => self.nothing_came(fd)?,
+                Err(e) => return Err(Error::system("recv")(e)),
+            }
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller sleeps, until the descriptor is readable, and
-    /// calls again; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    /// The next message, up to where the call would sleep. None: the caller sleeps in [`unix::await_message`], and calls
+    /// again, or [`Inner::nothing_came`]; nothing is held meanwhile, so that the sleep may be a cancellation point.
     ///
     /// # Errors
     ///
@@ -79,9 +94,42 @@ impl Inner {
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.look_longer(fd),
+            None => self.look_longer(fd, InVain::Sleep),
             got => Ok(got),
         }
+    }
+
+    /// The next message, if one is there: the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(always)]
+    pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
+        let got = match self.recv_soon(fd) {
+            None => self.look_longer(fd, InVain::Return),
+            got => Ok(got),
+        };
+        match got {
+            Err(Error::WouldBlock) => Ok(None),
+            got => got,
+        }
+    }
+
+    /// Who wanted to sleep was told by the kernel that nothing came, or that the descriptor does not wait. After such a
+    /// call the next message must be seen as one that comes, also by who sees only that. Ok: something is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldBlock`]: nothing is there. [`Error::Closed`], EMFILE, ENOMEM.
+    #[cold]
+    pub fn nothing_came(&self, fd: i32) -> Result<()> {
+        let mut rx = self.rx();
+        (rx.asleep, rx.hot) = (false, false);
+        if self.settle(&mut rx, fd, Drain::Some)? {
+            return Ok(());
+        }
+        Err(Error::WouldBlock)
     }
 
     /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
@@ -106,7 +154,7 @@ impl Inner {
     }
 
     #[inline(never)]
-    fn look_longer(&self, fd: i32) -> Result<Option<Got>> {
+    fn look_longer(&self, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
         let mut rx = self.rx();
         self.count_visit();
         match rx.others.0.checked_sub(1) {
@@ -125,7 +173,7 @@ impl Inner {
                 }
                 return Ok(Some(got));
             }
-            match self.wait(rx, fd, &mut waited)? {
+            match self.wait(rx, fd, in_vain, &mut waited)? {
                 Some(again) => rx = again,
                 None => return Ok(None),
             }
@@ -186,6 +234,7 @@ impl Inner {
         &'a self,
         mut rx: MutexGuard<'a, Rx>,
         fd: i32,
+        in_vain: InVain,
         waited: &mut Waited,
     ) -> Result<Option<MutexGuard<'a, Rx>>> {
         if self.inbox.get().is_none() {
@@ -196,25 +245,26 @@ impl Inner {
         if rx.tokens.returned > 0 {
             self.give_back(&mut rx);
         }
-        // Hot: it waited the last time, so it is asked only after it has looked.
-        let waits = waited.asked || rx.hot || !raw::is_nonblocking(fd);
-        if waits {
-            waited.asked = true;
-            waited.spun = self.look_a_while(&mut rx);
-            if waited.spun {
-                return Ok(Some(rx));
-            }
+        let looks = self.look_budget(&mut rx);
+        // Hot: it waited the last time, so it is asked only after it has looked. And where looking does not pay, whoever
+        // may not sleep is told so by the kernel.
+        let waits =
+            rx.hot || in_vain == InVain::Sleep && (waited.asked || looks == 0 || !raw::is_nonblocking(fd));
+        waited.asked |= waits && looks > 0;
+        waited.spun = waits && looks > 0 && self.look_a_while(&mut rx, looks);
+        if waited.spun {
+            return Ok(Some(rx));
         }
         let was_hot = core::mem::replace(&mut rx.hot, false);
         // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
-        if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd)? {
+        if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
         }
-        if !waits || (was_hot && raw::is_nonblocking(fd)) {
+        if !waits || in_vain == InVain::Return || (was_hot && raw::is_nonblocking(fd)) {
             return Err(Error::WouldBlock);
         }
-        self.sleeps.fetch_add(1, Ordering::Relaxed);
         // Woken in the kernel: the next wait may be long again, so it is not hot yet.
+        rx.asleep = true;
         Ok(None)
     }
 
@@ -228,17 +278,22 @@ impl Inner {
         }
     }
 
-    /// Looks for as long as it paid lately; true when something came.
-    fn look_a_while(&self, rx: &mut Rx) -> bool {
+    /// How long it pays to look, by what paid lately, ns.
+    fn look_budget(&self, rx: &mut Rx) -> u32 {
         let longest = self.max_spin.load(Ordering::Relaxed);
-        let budget = rx.spin.min(longest);
         if longest == 0 || !self.process.many_cpus || !rx.tokens.worth_looking(process::cpu()) {
-            return false;
+            return 0;
         }
-        if budget == 0 {
+        if rx.spin == 0 {
             rx.spin = longest / 16; // traffic changes: the next time
-            return false;
+            return 0;
         }
+        rx.spin.min(longest)
+    }
+
+    /// Looks for so long; true when something came.
+    fn look_a_while(&self, rx: &mut Rx, budget: u32) -> bool {
+        let longest = self.max_spin.load(Ordering::Relaxed);
         if let Some(inbox) = self.inbox.get() {
             inbox.arm().disarm();
             rx.settled = false;
@@ -250,9 +305,9 @@ impl Inner {
     }
 
     /// Before a sleep or EAGAIN: takes what is on the descriptor, arms, looks again. Whether something is there.
-    fn settle(&self, rx: &mut Rx, fd: i32) -> Result<bool> {
+    fn settle(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<bool> {
         let Some(inbox) = self.inbox.get() else { return Ok(true) };
-        let there = inbox.arm().settle(rx, |rx| self.drain(rx, fd, Drain::Some), |rx| self.something(rx))?;
+        let there = inbox.arm().settle(rx, |rx| self.drain(rx, fd, how), |rx| self.something(rx))?;
         rx.settled = !there;
         if there {
             self.keep_readable(inbox, rx, fd);
@@ -277,11 +332,15 @@ impl Inner {
     #[inline]
     fn make_truthful(&self, rx: &mut Rx, fd: i32) {
         let Some(inbox) = self.inbox.get() else { return };
+        if core::mem::take(&mut rx.asleep) {
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+        }
         if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {
+            let how = if rx.tokens.has_one_edge() { Drain::Bell } else { Drain::Some };
             // The message is the caller's whatever happens; an error comes again when there is none.
-            let _ = self.settle(rx, fd);
+            let _ = self.settle(rx, fd, how);
         }
     }
 
@@ -307,8 +366,9 @@ impl Inner {
     fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
         rx.belled = false;
         let (mut buf, mut messages, mut bytes) = (Vec::new(), 0, 0);
+        let mut belled = false;
         for _ in 0..ALL {
-            if how == Drain::Some && (messages >= TURN.0 || bytes >= TURN.1) {
+            if how != Drain::All && (messages >= TURN.0 || bytes >= TURN.1) {
                 return Ok(());
             }
             let got = match unix::take(fd, &mut buf) {
@@ -324,10 +384,15 @@ impl Inner {
             if let Some(memory) = memory {
                 self.take_elsewhere(rx, tag, text, memory);
             } else if tag.is_none() && text.is_empty() {
-                if self.is_closed() {
+                // A bell, or the end: that comes again, and again.
+                if self.is_retired() || (belled && self.is_closed()) {
                     return Err(Error::Closed);
                 }
-                continue; // a bell
+                if how == Drain::Bell {
+                    return Ok(());
+                }
+                belled = true;
+                continue;
             } else {
                 bytes += text.len();
                 rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(text.into()));

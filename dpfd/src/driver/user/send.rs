@@ -21,8 +21,10 @@ use crate::sys::{process, raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
 const ALONE: u32 = 64;
-/// How long a sender that may wait looks for room while nothing is taken, ns.
-const ROOM_WAIT: u64 = 40_000;
+/// How long a sender that may wait looks for room while nothing is taken, ns, for a short message and for each byte of
+/// a longer one: its receiver may just be copying one as long, and whoever gives up copies it, too, into memory that the
+/// kernel has to find and clear first. So looking costs no more than what it may save.
+const ROOM_WAIT: (u64, u64) = (40_000, 1);
 /// How long a message that only a pool can take waits for its receiver to get one, ns.
 const POOL_WAIT: u64 = 1_000_000_000;
 /// How often it looks.
@@ -221,7 +223,7 @@ impl Inner {
                     Delivery::TooLong(limit) => load.too_long(link, limit)?,
                     Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay => {
                         self.full.fetch_add(1, Ordering::Relaxed);
-                        if delivery == Delivery::Full && waits() && link.look_for_room(ROOM_WAIT) {
+                        if delivery == Delivery::Full && waits() && link.look_for_room(load.room_wait()) {
                             continue;
                         }
                         link.path = Path::Queued;
@@ -319,6 +321,11 @@ impl<'a> Load<'a> {
             }
         }
         Ok(link.deliver_far(self.far()?, tag))
+    }
+
+    /// How long to look for room for it, ns.
+    fn room_wait(&self) -> u64 {
+        ROOM_WAIT.0 + ROOM_WAIT.1 * self.msg.len() as u64
     }
 
     /// Who reads plainly cannot take it; who is about to get a pool can.
