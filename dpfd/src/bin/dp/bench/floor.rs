@@ -16,22 +16,22 @@ use super::peer;
 const STOP: u64 = u64::MAX;
 const LOOKS: u32 = 1 << 24;
 
-/// One end: the word it writes and the word it reads.
-pub struct Floor {
+/// A word each way in shared memory.
+pub struct Words {
     words: Mapped,
     _memory: Segment,
     first: bool,
-    last: u64,
 }
 
-impl Floor {
-    pub fn new([memory]: [OwnedFd; 1], first: bool) -> io::Result<Floor> {
+impl Words {
+    pub fn new([memory]: [OwnedFd; 1], first: bool) -> io::Result<Words> {
         let memory = Segment::open(memory)?;
-        Ok(Floor { words: memory.lines(), _memory: memory, first, last: 0 })
+        Ok(Words { words: memory.lines(), _memory: memory, first })
     }
 
     /// The word this side writes, and the one it reads.
-    fn words(&self) -> [&AtomicU64; 2] {
+    #[inline(always)]
+    pub fn both(&self) -> [&AtomicU64; 2] {
         // Four lines apart, or a prefetcher takes one for the other's neighbour.
         let (a, b) = (self.words.header(Pos::new(0)), self.words.header(Pos::new(4)));
         if self.first {
@@ -40,25 +40,37 @@ impl Floor {
             [b, a]
         }
     }
+}
+
+/// One end.
+pub struct Floor {
+    words: Words,
+    last: u64,
+}
+
+impl Floor {
+    pub fn new(memory: [OwnedFd; 1], first: bool) -> io::Result<Floor> {
+        Ok(Floor { words: Words::new(memory, first)?, last: 0 })
+    }
 
     /// There and back.
     #[inline(always)]
     pub fn round_trip(&mut self) -> io::Result<()> {
         let last = self.last;
         self.last = last + 1;
-        let [mine, theirs] = self.words();
+        let [mine, theirs] = self.words.both();
         mine.store(last + 1, Ordering::Release);
         other_than(theirs, last)?;
         Ok(())
     }
 
     pub fn stop(&mut self) {
-        self.words()[0].store(STOP, Ordering::Release);
+        self.words.both()[0].store(STOP, Ordering::Release);
     }
 
     /// The other end: sends back what comes, until told to stop.
     pub fn echo(&mut self) -> io::Result<u64> {
-        let [mine, theirs] = self.words();
+        let [mine, theirs] = self.words.both();
         let mut last = self.last;
         loop {
             let word = other_than(theirs, last)?;

@@ -4,17 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr;
 
-use dpfd::edge::ring::{Lines, Pos};
-use dpfd::edge::segment::{Mapped, Segment};
 use dpfd::sync::{AtomicU64, Ordering};
 
+use super::floor::Words;
 use super::link::Link;
 
 /// One end: the word it writes and the word it reads. What is sent are the lower 32 bits of a count.
 pub struct Futex {
-    words: Mapped,
-    _memory: Segment,
-    first: bool,
+    words: Words,
     sent: u64,
     seen: u64,
 }
@@ -23,19 +20,8 @@ pub struct Futex {
 const STOP: u64 = 1 << 63;
 
 impl Futex {
-    pub fn new([memory]: [OwnedFd; 1], first: bool) -> io::Result<Futex> {
-        let memory = Segment::open(memory)?;
-        Ok(Futex { words: memory.lines(), _memory: memory, first, sent: 0, seen: 0 })
-    }
-
-    /// The word this side writes, and the one it reads; four lines apart, as the floor's.
-    fn words(&self) -> [&AtomicU64; 2] {
-        let (a, b) = (self.words.header(Pos::new(0)), self.words.header(Pos::new(4)));
-        if self.first {
-            [a, b]
-        } else {
-            [b, a]
-        }
+    pub fn new(memory: [OwnedFd; 1], first: bool) -> io::Result<Futex> {
+        Ok(Futex { words: Words::new(memory, first)?, sent: 0, seen: 0 })
     }
 }
 
@@ -43,13 +29,13 @@ impl Link for Futex {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.sent += 1;
         let stop = if message.last() == Some(&super::lat::STOP) { STOP } else { 0 };
-        let [mine, _] = self.words();
+        let [mine, _] = self.words.both();
         mine.store(self.sent | stop, Ordering::Release);
         wake(mine)
     }
 
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let [_, theirs] = self.words();
+        let [_, theirs] = self.words.both();
         let word = loop {
             let word = theirs.load(Ordering::Acquire);
             if word & !STOP != self.seen {

@@ -169,6 +169,27 @@ impl End {
     }
 }
 
+/// Does the same to the link inside an end, whichever it is: one decision for many messages. The floor is no link.
+macro_rules! each {
+    ($end:expr, $link:ident => $do:expr) => {
+        $crate::bench::peer::each!($end, $link => $do,
+            _floor => Err(std::io::Error::other("the floor carries no messages")))
+    };
+    ($end:expr, $link:ident => $do:expr, $floor:ident => $other:expr) => {
+        match $end {
+            $crate::bench::peer::End::Edges($link) => {
+                let $link = &mut **$link;
+                $do
+            }
+            $crate::bench::peer::End::Endpoint($link) => $do,
+            $crate::bench::peer::End::Fds($link) => $do,
+            $crate::bench::peer::End::Other($link) => $do,
+            $crate::bench::peer::End::Floor($floor) => $other,
+        }
+    };
+}
+pub(crate) use each;
+
 /// What one turn of one way brought.
 pub enum Turn {
     Lat(lat::Turn),
@@ -219,16 +240,13 @@ impl Series {
         peer.helper.answer::<Answer>()?;
         let cpu = cpu_seconds()?;
         let start = Instant::now();
-        let (sent, turn) = match (&mut self.end, what) {
-            (End::Floor(floor), _) => (None, Some(lat::over_floor(floor, time)?)),
-            (End::Edges(link), What::Lat) => (None, Some(lat::over_link(&mut **link, size, time)?)),
-            (End::Fds(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
-            (End::Endpoint(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
-            (End::Edges(link), _) => (Some(flood::pour(&mut **link, size, time)?), None),
-            (End::Endpoint(link), _) => (Some(flood::pour(link, size, time)?), None),
-            (End::Fds(link), _) => (Some(flood::pour(link, size, time)?), None),
-            (End::Other(link), What::Lat) => (None, Some(lat::over_link(link, size, time)?)),
-            (End::Other(link), _) => (Some(flood::pour(link, size, time)?), None),
+        let end = &mut self.end;
+        let (sent, turn) = if what == What::Lat {
+            let turn =
+                each!(end, link => lat::over_link(link, size, time), floor => lat::over_floor(floor, time));
+            (None, Some(turn?))
+        } else {
+            (Some(each!(end, link => flood::pour(link, size, time))?), None)
         };
         let mine = cpu_seconds()? - cpu;
         let Answer::Done { messages, cpu_s } = peer.helper.answer()? else {
@@ -284,14 +302,7 @@ impl Series {
     }
 
     fn send(&mut self, message: &[u8]) -> Result<()> {
-        match &mut self.end {
-            End::Edges(link) => link.send(message)?,
-            End::Endpoint(link) => link.send(message)?,
-            End::Fds(link) => link.send(message)?,
-            End::Other(link) => link.send(message)?,
-            End::Floor(_) => return Err("the floor carries no messages".into()),
-        }
-        Ok(())
+        Ok(each!(&mut self.end, link => link.send(message))?)
     }
 }
 
@@ -337,39 +348,22 @@ fn obey(
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
         }
         Job::Await { way, size } => {
-            match ends.get_mut(way).ok_or("no such way")? {
-                End::Edges(link) => waiting::take(&mut **link, 1, size)?,
-                End::Endpoint(link) => waiting::take(link, 1, size)?,
-                End::Fds(link) => waiting::take(link, 1, size)?,
-                End::Other(link) => waiting::take(link, 1, size)?,
-                End::Floor(_) => return Err("the floor carries no messages".into()),
-            };
+            each!(ends.get_mut(way).ok_or("no such way")?, link => waiting::take(link, 1, size))?;
             control.say(Answer::Ready)?;
         }
         Job::Take { way, count, size } => {
-            let ns = match ends.get_mut(way).ok_or("no such way")? {
-                End::Edges(link) => waiting::take(&mut **link, count, size)?,
-                End::Endpoint(link) => waiting::take(link, count, size)?,
-                End::Fds(link) => waiting::take(link, count, size)?,
-                End::Other(link) => waiting::take(link, count, size)?,
-                End::Floor(_) => return Err("the floor carries no messages".into()),
-            };
+            let ns =
+                each!(ends.get_mut(way).ok_or("no such way")?, link => waiting::take(link, count, size))?;
             control.say(Answer::Took(ns))?;
         }
         Job::Turn { way, what, size } => {
             let end = ends.get_mut(way).ok_or("no such way")?;
             let cpu = cpu_seconds()?;
             control.say(Answer::Ready)?;
-            let messages = match (end, what) {
-                (End::Floor(floor), _) => floor.echo()?,
-                (End::Edges(link), What::Lat) => lat::echo(&mut **link, size)?,
-                (End::Fds(link), What::Lat) => lat::echo(link, size)?,
-                (End::Endpoint(link), What::Lat) => lat::echo(link, size)?,
-                (End::Edges(link), _) => flood::drain(&mut **link, size)?,
-                (End::Endpoint(link), _) => flood::drain(link, size)?,
-                (End::Fds(link), _) => flood::drain(link, size)?,
-                (End::Other(link), What::Lat) => lat::echo(link, size)?,
-                (End::Other(link), _) => flood::drain(link, size)?,
+            let messages = if what == What::Lat {
+                each!(end, link => lat::echo(link, size), floor => floor.echo())?
+            } else {
+                each!(end, link => flood::drain(link, size))?
             };
             control.say(Answer::Done { messages, cpu_s: cpu_seconds()? - cpu })?;
         }

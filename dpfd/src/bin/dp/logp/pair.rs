@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use dpfd::logp::probe::{Load, System};
 
-use super::peer::{each, Answer, Job};
+use super::peer::{Answer, Job};
 use crate::bench::lat::{median, STOP};
 use crate::bench::link::Link;
-use crate::bench::peer::End;
+use crate::bench::peer::{each, End};
 use crate::bench::Result;
 use crate::helper::Helper;
 

@@ -12,7 +12,7 @@ use super::pair::{reply, Requester};
 use crate::bench::cores;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::link::Way;
-use crate::bench::peer::End;
+use crate::bench::peer::{each, End};
 use crate::bench::Result;
 use crate::helper::{self, Control, Helper};
 
@@ -45,22 +45,6 @@ pub enum Answer {
     /// The gap, ns.
     Gap(f64),
 }
-
-/// Does the same to the link inside an end, whichever it is: one decision for many messages.
-macro_rules! each {
-    ($end:expr, $link:ident => $do:expr) => {
-        match $end {
-            End::Edges($link) => {
-                let $link = &mut **$link;
-                $do
-            }
-            End::Endpoint($link) => $do,
-            End::Fds($link) => $do,
-            End::Floor(_) | End::Other(_) => Err(std::io::Error::other("not measured by LogP's method")),
-        }
-    };
-}
-pub(crate) use each;
 
 /// Starts one, on this core.
 pub fn start(core: usize) -> Result<Helper> {
