@@ -163,11 +163,6 @@ fn recv_step(fd: c_int) -> Res<Looked> {
     table::on(fd, Way::In, ours, theirs)
 }
 
-/// The descriptor does not wait, or its time is over.
-fn nothing_came(fd: c_int) -> Res<()> {
-    table::on(fd, Way::In, |own| own.nothing_came(fd), |_| Err(Error::WouldBlock.into()))
-}
-
 /// See dp_read(3).
 ///
 /// # Safety
@@ -184,12 +179,8 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
                 }
                 return len as ssize_t;
             }
-            Ok(Err(what)) => match thread::sleep_for_message(fd, what) {
-                Ok(()) => {}
-                Err(libc::EAGAIN) if thread::guarded(|| nothing_came(fd)).is_ok() => {}
-                Err(_) => return -1,
-            },
-            Err(_) => return -1,
+            Ok(Err(what)) if thread::sleep_for_message(fd, what).is_ok() => {}
+            _ => return -1,
         }
     }
 }

@@ -94,8 +94,8 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released. None: the caller sleeps in a call on the descriptor, and calls again,
-    /// or [`Served::nothing_came`] where that said EAGAIN.
+    /// The next message, lent until it is released. None: the caller sleeps in a call on the descriptor that takes nothing
+    /// ([`crate::sys::unix::await_message`] or the device's), and calls again.
     ///
     /// # Errors
     ///
@@ -117,18 +117,6 @@ impl Served {
         match self {
             User(inner) => inner.recv_now(fd),
             Kernel(inner) => inner.recv_now(fd),
-        }
-    }
-
-    /// A call on the descriptor said that nothing came. Ok: something is there.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::WouldBlock`]; as [`crate::Endpoint::recv`].
-    pub fn nothing_came(&self, fd: i32) -> Result<()> {
-        match self {
-            User(inner) => inner.nothing_came(fd),
-            Kernel(_) => Err(crate::Error::WouldBlock),
         }
     }
 

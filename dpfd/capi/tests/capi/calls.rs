@@ -53,6 +53,11 @@ fn two_processes_exchange_messages_of_all_sizes() {
 }
 
 #[test]
+fn whoever_is_told_only_of_what_comes_is_told_of_every_message() {
+    passes("edge_triggered.c", None);
+}
+
+#[test]
 fn copies_of_a_descriptor_are_the_same_endpoint_and_reused_numbers_are_not() {
     passes("copies.c", None);
 }

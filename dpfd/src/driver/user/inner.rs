@@ -82,6 +82,8 @@ pub struct Rx {
     pub belled: bool,
     /// Since the inbox was armed for the last time nothing was seen or taken.
     pub settled: bool,
+    /// The descriptor was emptied, and no bell was there: one for what came by then may still come.
+    pub late: bool,
     /// Messages from edges until senders without one have their turn, and how many it was the last time.
     pub others: (u32, u32),
     /// Who sent the message read last.

@@ -19,6 +19,7 @@
 //! | [`inner`] | one endpoint |
 //! | [`link`] | its way to one destination |
 //! | [`send`], [`recv`] | the calls |
+//! | `drain` | what comes by the descriptor in pool mode |
 //! | [`plain`] | receiving as read(2) does |
 //! | [`nap`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
@@ -26,6 +27,7 @@
 //! | [`list`] | what `dp ls` is told |
 //! | `stat` | counters and limits |
 
+mod drain;
 pub mod inner;
 pub mod link;
 pub mod list;

@@ -9,18 +9,15 @@
 //! [`LEASE`] whether the program came back; if it did not, it makes the descriptor truthful in its place. So a
 //! program that turns from waiting in `dp_read` to waiting in poll may be woken that much later, once.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
-use super::inner::{Inner, Rx, Tag};
-use super::note::FarPacket;
+use super::drain::Drain;
+use super::inner::{Inner, Rx};
 use super::service::Command;
-use crate::addr::Addr;
 use crate::edge::bell;
 use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
-use crate::pool::elsewhere::{Elsewhere, Own};
 use crate::pool::tokens::Look;
 use crate::sys::lent::Got;
 use crate::sys::{process, raw, unix};
@@ -31,10 +28,6 @@ pub const LEASE: i32 = 2;
 const FIRST_LOOKS: u32 = 64;
 /// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
 const OTHERS: (u32, u32) = (64, 1024);
-/// Messages taken from the descriptor in such a turn, and bytes of them.
-const TURN: (usize, usize) = (32, 256 * 1024);
-/// Packets that are more than any descriptor holds at once.
-const ALL: usize = 4096;
 
 /// What a call did so far, for want of a message.
 #[derive(Debug, Default)]
@@ -54,17 +47,6 @@ enum InVain {
     Return,
 }
 
-/// How much to take from the descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drain {
-    /// What is there, up to the first bell: of one sender there is no second.
-    Bell,
-    /// A few messages: what is not taken waits in the kernel, and its senders with it.
-    Some,
-    /// What is there now.
-    All,
-}
-
 impl Inner {
     /// `dp_read`: the next message, lent until it is released; where [`Inner::recv_soon`] found none.
     ///
@@ -77,16 +59,13 @@ impl Inner {
             if let Some(got) = self.look_longer(fd, InVain::Sleep)? {
                 return Ok(got);
             }
-            match unix::await_message(fd) {
-                Ok(()) => {}
-                Err(libc::EAGAIN) => self.nothing_came(fd)?,
-                Err(e) => return Err(Error::system("recv")(e)),
-            }
+            unix::await_message(fd).map_err(Error::system("recv"))?;
         }
     }
 
     /// The next message, up to where the call would sleep. None: the caller sleeps in [`unix::await_message`], and calls
-    /// again, or [`Inner::nothing_came`]; nothing is held meanwhile, so that the sleep may be a cancellation point.
+    /// again; nothing is held meanwhile, so that the sleep may be a cancellation point. If it is told instead that nothing
+    /// came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
@@ -114,22 +93,6 @@ impl Inner {
             Err(Error::WouldBlock) => Ok(None),
             got => got,
         }
-    }
-
-    /// Who wanted to sleep was told by the kernel that nothing came, or that the descriptor does not wait. After such a
-    /// call the next message must be seen as one that comes, also by who sees only that. Ok: something is there.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WouldBlock`]: nothing is there. [`Error::Closed`], EMFILE, ENOMEM.
-    #[cold]
-    pub fn nothing_came(&self, fd: i32) -> Result<()> {
-        let mut rx = self.rx();
-        (rx.asleep, rx.hot) = (false, false);
-        if self.settle(&mut rx, fd, Drain::Some)? {
-            return Ok(());
-        }
-        Err(Error::WouldBlock)
     }
 
     /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
@@ -338,7 +301,7 @@ impl Inner {
         if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {
-            let how = if rx.tokens.has_one_edge() { Drain::Bell } else { Drain::Some };
+            let how = if rx.tokens.has_one_edge() && !rx.late { Drain::Bell } else { Drain::Some };
             // The message is the caller's whatever happens; an error comes again when there is none.
             let _ = self.settle(rx, fd, how);
         }
@@ -360,60 +323,6 @@ impl Inner {
             }
         }
         true
-    }
-
-    /// Takes from the descriptor: bells, and messages of senders without an edge.
-    fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
-        rx.belled = false;
-        let (mut buf, mut messages, mut bytes) = (Vec::new(), 0, 0);
-        let mut belled = false;
-        for _ in 0..ALL {
-            if how != Drain::All && (messages >= TURN.0 || bytes >= TURN.1) {
-                return Ok(());
-            }
-            let got = match unix::take(fd, &mut buf) {
-                Ok(got) => got,
-                Err(libc::EAGAIN) => return Ok(()),
-                Err(libc::EINTR) => continue,
-                Err(libc::EBADF | libc::ENOTSOCK) => return Err(Error::NotAnEndpoint(fd)),
-                Err(e) => return Err(Error::system("recvmsg")(e)),
-            };
-            let [tag, memory] = got.fds;
-            let tag = tag.and_then(Tag::read);
-            let text = &buf[..got.len.min(buf.len())];
-            if let Some(memory) = memory {
-                self.take_elsewhere(rx, tag, text, memory);
-            } else if tag.is_none() && text.is_empty() {
-                // A bell, or the end: that comes again, and again.
-                if self.is_retired() || (belled && self.is_closed()) {
-                    return Err(Error::Closed);
-                }
-                if how == Drain::Bell {
-                    return Ok(());
-                }
-                belled = true;
-                continue;
-            } else {
-                bytes += text.len();
-                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(text.into()));
-            }
-            messages += 1;
-        }
-        Ok(())
-    }
-
-    /// A packet with memory beside it. Nonsense of a sender that is not honest is let go.
-    #[cold]
-    fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
-        let (Some(packet), Some(tag)) = (FarPacket::decode(packet), tag) else { return };
-        let Some(message) = Elsewhere::new(memory) else { return };
-        if packet == FarPacket::default() {
-            return rx.tokens.add_own(tag.from, Own::Far(message));
-        }
-        if self.news.load(Ordering::Acquire) {
-            self.adopt(rx); // its edge may be that new
-        }
-        rx.tokens.add_far(packet.key, packet.number, message);
     }
 
     /// Edges ended: their shares go back, and the service offers them to senders without an edge.

@@ -1,0 +1,87 @@
+//! What comes by an endpoint's descriptor in pool mode: bells, and messages of senders that have no edge, or whose message no
+//! edge can hold.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use super::inner::{Inner, Rx, Tag};
+use super::note::FarPacket;
+use crate::addr::Addr;
+use crate::error::{Error, Result};
+use crate::pool::elsewhere::{Elsewhere, Own};
+use crate::sys::unix;
+
+/// Messages taken from the descriptor at a time, while senders with an edge wait, and bytes of them.
+const TURN: (usize, usize) = (32, 256 * 1024);
+/// Packets that are more than any descriptor holds at once.
+const ALL: usize = 4096;
+
+/// How much to take from the descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drain {
+    /// What is there, up to the first bell: where one sender rings, and no bell is late, there is no second.
+    Bell,
+    /// A few messages: what is not taken waits in the kernel, and its senders with it.
+    Some,
+    /// What is there now.
+    All,
+}
+
+impl Inner {
+    /// Takes from the descriptor: bells, and messages of senders without an edge.
+    pub(super) fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
+        rx.belled = false;
+        let (mut buf, mut messages, mut bytes) = (Vec::new(), 0, 0);
+        let mut belled = false;
+        for _ in 0..ALL {
+            if how != Drain::All && (messages >= TURN.0 || bytes >= TURN.1) {
+                return Ok(());
+            }
+            let got = match unix::take(fd, &mut buf) {
+                Ok(got) => got,
+                Err(libc::EAGAIN) => {
+                    rx.late = !belled;
+                    return Ok(());
+                }
+                Err(libc::EINTR) => continue,
+                Err(libc::EBADF | libc::ENOTSOCK) => return Err(Error::NotAnEndpoint(fd)),
+                Err(e) => return Err(Error::system("recvmsg")(e)),
+            };
+            let [tag, memory] = got.fds;
+            let tag = tag.and_then(Tag::read);
+            let text = &buf[..got.len.min(buf.len())];
+            if let Some(memory) = memory {
+                self.take_elsewhere(rx, tag, text, memory);
+            } else if tag.is_none() && text.is_empty() {
+                // A bell, or the end: that comes again, and again.
+                if self.is_retired() || (belled && self.is_closed()) {
+                    return Err(Error::Closed);
+                }
+                if how == Drain::Bell {
+                    return Ok(());
+                }
+                belled = true;
+                continue;
+            } else {
+                bytes += text.len();
+                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(text.into()));
+            }
+            messages += 1;
+        }
+        Ok(())
+    }
+
+    /// A packet with memory beside it. Nonsense of a sender that is not honest is let go.
+    #[cold]
+    fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
+        let (Some(packet), Some(tag)) = (FarPacket::decode(packet), tag) else { return };
+        let Some(message) = Elsewhere::new(memory) else { return };
+        if packet == FarPacket::default() {
+            return rx.tokens.add_own(tag.from, Own::Far(message));
+        }
+        if self.news.load(Ordering::Acquire) {
+            self.adopt(rx); // its edge may be that new
+        }
+        rx.tokens.add_far(packet.key, packet.number, message);
+    }
+}
