@@ -23,8 +23,8 @@ man5 = $(notdir $(wildcard man/*.5))
 man7 = $(notdir $(wildcard man/*.7))
 man8 = $(notdir $(wildcard man/*.8))
 
-.PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel profile-kernel \
-	bench install uninstall clean
+.PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
+	figures-kernel-smc profile-kernel bench install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
@@ -35,6 +35,7 @@ help:
 	@echo 'make check-kernel-debug  the same in a kernel that watches: KASAN, lockdep, kmemleak, failing allocations'
 	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'
 	@echo 'make figures-kernel  all that is measured of it, with one CPU and with two'
+	@echo 'make figures-kernel-smc  the same round trip beside SMC-D, in a small kernel that has it'
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
 	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
@@ -77,6 +78,9 @@ demo-kernel:
 
 figures-kernel:
 	@./.ci/kernel figures
+
+figures-kernel-smc:
+	@./.ci/kernel smc
 
 profile-kernel:
 	@./.ci/kernel-profile $(ARGS)

@@ -38,20 +38,23 @@ static inline bool all(int fd, char *b, int len) {
     return true;
 }
 
-/* Two ends of a connection over loopback, with nothing held back. */
-static inline void tcp_pair(int p[2]) {
-    int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+/* Two ends of a connection over loopback, with nothing held back: AF_INET is TCP, AF_SMC takes the same addresses. */
+static inline void loopback_pair(int p[2], int family) {
+    int l = socket(family, SOCK_STREAM, 0), on = 1;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     bind(l, (void *)&a, len);
     listen(l, 1);
     getsockname(l, (void *)&a, &len);
-    p[0] = socket(AF_INET, SOCK_STREAM, 0);
-    connect(p[0], (void *)&a, len);
-    p[1] = accept(l, NULL, NULL);
+    p[0] = socket(family, SOCK_STREAM, 0);
+    p[1] = connect(p[0], (void *)&a, len) ? -1 : accept(l, NULL, NULL);
     close(l);
     for (int i = 0; i < 2; i++)
         setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static inline void tcp_pair(int p[2]) {
+    loopback_pair(p, AF_INET);
 }
 
 /* Of so many seconds, in microseconds; frees them. */
