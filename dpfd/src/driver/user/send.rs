@@ -25,6 +25,13 @@ const ALONE: u32 = 64;
 /// a longer one: its receiver may just be copying one as long, and whoever gives up copies it, too, into memory that the
 /// kernel has to find and clear first. So looking costs no more than what it may save.
 const ROOM_WAIT: (u64, u64) = (40_000, 1);
+/// How long a sender of a message that is too long for its pair rests then, before it looks again; and bytes of the message
+/// for which it does that once. The pair would take it as memory of its own, by way of two services, which costs more than
+/// a receiver that was not on a CPU just now.
+const REST: Duration = Duration::from_micros(20);
+const REST_BYTES: usize = 8 << 10;
+/// Rests for one message, at most.
+const RESTS: usize = 128;
 /// How long a message that only a pool can take waits for its receiver to get one, ns.
 const POOL_WAIT: u64 = 1_000_000_000;
 /// How often it looks.
@@ -170,16 +177,20 @@ impl Inner {
             }
             // Outside of the lock, or the service could not make room.
             drop(tx);
-            let room = unix::wait(fd, libc::POLLOUT, 10).map_err(Error::system("poll"))?;
-            if self.is_closed() {
-                return Err(Error::Closed);
+            if core::mem::take(&mut load.rests_now) {
+                std::thread::sleep(REST);
+            } else {
+                let room = unix::wait(fd, libc::POLLOUT, 10).map_err(Error::system("poll"))?;
+                if self.is_closed() {
+                    return Err(Error::Closed);
+                }
+                if room & libc::POLLOUT != 0 {
+                    // It waits for its receiver's pool, not for room.
+                    std::thread::sleep(POOL_LOOK);
+                }
             }
             if begun.get_or_insert_with(Instant::now).elapsed() >= patience {
                 return Err(Error::WouldBlock);
-            }
-            if room & libc::POLLOUT != 0 {
-                // It waits for its receiver's pool, not for room.
-                std::thread::sleep(POOL_LOOK);
             }
             tx = self.tx();
         }
@@ -223,8 +234,13 @@ impl Inner {
                     Delivery::TooLong(limit) => load.too_long(link, limit)?,
                     Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay => {
                         self.full.fetch_add(1, Ordering::Relaxed);
-                        if delivery == Delivery::Full && waits() && link.look_for_room(load.room_wait()) {
-                            continue;
+                        if delivery == Delivery::Full && waits() {
+                            if link.look_for_room(load.room_wait()) {
+                                continue;
+                            }
+                            if load.rests(plain_limit(&self.back) - ENVELOPE) {
+                                return Ok(Some(Until::Later));
+                            }
                         }
                         link.path = Path::Queued;
                     }
@@ -294,11 +310,14 @@ impl Tx {
 pub(super) struct Load<'a> {
     msg: &'a [u8],
     far: Option<OwnedFd>,
+    /// How often its sender rested, and whether it is about to.
+    rests: usize,
+    rests_now: bool,
 }
 
 impl<'a> Load<'a> {
     pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
-        Load { msg, far: None }
+        Load { msg, far: None, rests: 0, rests_now: false }
     }
 
     /// Its bytes, unless they were copied already.
@@ -325,7 +344,18 @@ impl<'a> Load<'a> {
 
     /// How long to look for room for it, ns.
     fn room_wait(&self) -> u64 {
+        if self.rests > 0 {
+            return 0;
+        }
         ROOM_WAIT.0 + ROOM_WAIT.1 * self.msg.len() as u64
+    }
+
+    /// Whether its sender should rest a moment. Counted, not timed: a program's clock may stand still.
+    fn rests(&mut self, pair: usize) -> bool {
+        let worth = (self.msg.len() / REST_BYTES).min(RESTS);
+        self.rests_now = self.msg.len() > pair && self.rests < worth;
+        self.rests += usize::from(self.rests_now);
+        self.rests_now
     }
 
     /// Who reads plainly cannot take it; who is about to get a pool can.
