@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     static void (*const connected[])(int[2]) = {tcp_pair, unix_pair, smc_pair, endpoint_pair};
     enum { WAYS = sizeof connected / sizeof *connected };
     int rounds = argc > 1 ? atoi(argv[1]) : 1000, p[2];
-    double best[WAYS];
+    double best[WAYS], least[WAYS];
     if (!smc_name_system("DP-FIGURES")) {
         printf("# smc: SMC cannot be told this system's name: %s\n", strerror(errno));
         return 1;
@@ -43,12 +43,16 @@ int main(int argc, char **argv) {
             connected[k](p);
             double m = median(p, LEN, rounds, 0);
             best[k] = !i || m < best[k] ? m : best[k];
+            least[k] = !i || quickest < least[k] ? quickest : least[k];
         }
     }
     printf("# 64 bytes there and back, one CPU: TCP %.2f us, AF_UNIX %.2f us, SMC-D %.2f us (its mode was checked), "
            "endpoints %.2f us\n", best[0], best[1], best[2], best[3]);
     printf("# endpoints take %.3f of SMC-D's time, %.2f of TCP's, %.2f of AF_UNIX's (emulated: kmod/README says what that "
            "means)\n", best[3] / best[2], best[3] / best[0], best[3] / best[1]);
+    /* The scheduler takes one of two ways for a whole turn, and not the same for all: the quicker one was met by each. */
+    printf("# the quickest of all: TCP %.2f us, AF_UNIX %.2f us, SMC-D %.2f us, endpoints %.2f us, %.3f of SMC-D's time\n",
+           least[0], least[1], least[2], least[3], least[3] / least[2]);
     if (broken)
         puts("# a message was lost: these are no figures");
     return broken;

@@ -19,6 +19,7 @@
 //! | [`inner`] | one endpoint |
 //! | [`link`] | its way to one destination |
 //! | [`send`], [`recv`] | the calls |
+//! | `load` | a message on its way, and how patient its sender is |
 //! | `drain` | what comes by the descriptor in pool mode |
 //! | [`plain`] | receiving as read(2) does |
 //! | [`nap`] | sending without a thread that waits |
@@ -31,6 +32,7 @@ mod drain;
 pub mod inner;
 pub mod link;
 pub mod list;
+mod load;
 pub mod nap;
 pub mod note;
 pub mod plain;

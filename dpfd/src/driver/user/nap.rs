@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::inner::{Inner, Tx};
 use super::link::{Link, Path};
-use super::send::Load;
+use super::load::Load;
 use super::service::Command;
 use crate::addr::Addr;
 use crate::error::Result;

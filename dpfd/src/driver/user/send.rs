@@ -4,37 +4,24 @@
 //! receiver sleeps. Everything else goes through the endpoint's own pair ([`super::link`]).
 
 use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::inner::{Inner, Tx, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Link, Path, Way};
+use super::load::Load;
 use super::nap::Until;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::service::Command;
 use crate::addr::Addr;
-use crate::edge::far;
 use crate::error::{Error, Result};
-use crate::sys::{process, raw, unix};
+use crate::sys::{raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
 const ALONE: u32 = 64;
-/// How long a sender that may wait looks for room while nothing is taken, ns, for a short message and for each byte of
-/// a longer one: its receiver may just be copying one as long, and whoever gives up copies it, too, into memory that the
-/// kernel has to find and clear first. So looking costs no more than what it may save.
-const ROOM_WAIT: (u64, u64) = (40_000, 1);
-/// How long a sender of a message that is too long for its pair rests then, before it looks again; and bytes of the message
-/// for which it does that once. The pair would take it as memory of its own, by way of two services, which costs more than
-/// a receiver that was not on a CPU just now.
-const REST: Duration = Duration::from_micros(20);
-const REST_BYTES: usize = 8 << 10;
-/// Rests for one message, at most.
-const RESTS: usize = 128;
-/// How long a message that only a pool can take waits for its receiver to get one, ns.
-const POOL_WAIT: u64 = 1_000_000_000;
-/// How often it looks.
+/// How often a sender looks whether its receiver has got a pool.
 const POOL_LOOK: Duration = Duration::from_millis(1);
 
 /// Behind a message that lies elsewhere, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
@@ -177,8 +164,8 @@ impl Inner {
             }
             // Outside of the lock, or the service could not make room.
             drop(tx);
-            if core::mem::take(&mut load.rests_now) {
-                std::thread::sleep(REST);
+            if let Some(rest) = load.rest() {
+                std::thread::sleep(rest);
             } else {
                 let room = unix::wait(fd, libc::POLLOUT, 10).map_err(Error::system("poll"))?;
                 if self.is_closed() {
@@ -246,6 +233,11 @@ impl Inner {
                     }
                 }
             }
+            // While others are in front of it the direct way is not to be had, and would never be if each went there.
+            let has_pool = matches!(link.way, Way::Pool { .. });
+            if direct.is_none() && has_pool && waits() && load.rests(plain_limit(&self.back) - ENVELOPE) {
+                return Ok(Some(Until::Later));
+            }
             match (self.enqueue(link, fd, load)?, direct) {
                 // A direct link would not help: what is in the pair goes first.
                 (Some(Until::Room), _) if behind => return Ok(Some(Until::Drained)),
@@ -302,68 +294,6 @@ impl Tx {
         }
         let link = &mut self.links[ix];
         link.path == Path::Direct && link.deliver_edge(msg) == Some(Delivery::Done)
-    }
-}
-
-/// A message on its way: its bytes, and their copy in sealed memory once they need one.
-#[derive(Debug)]
-pub(super) struct Load<'a> {
-    msg: &'a [u8],
-    far: Option<OwnedFd>,
-    /// How often its sender rested, and whether it is about to.
-    rests: usize,
-    rests_now: bool,
-}
-
-impl<'a> Load<'a> {
-    pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
-        Load { msg, far: None, rests: 0, rests_now: false }
-    }
-
-    /// Its bytes, unless they were copied already.
-    pub(super) fn near(&self) -> Option<&'a [u8]> {
-        self.far.is_none().then_some(self.msg)
-    }
-
-    fn far(&mut self) -> Result<&OwnedFd> {
-        if self.far.is_none() {
-            self.far = Some(far::make(self.msg).map_err(Error::io("memfd_create"))?);
-        }
-        self.far.as_ref().ok_or(Error::Closed)
-    }
-
-    fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
-        if self.far.is_none() {
-            match link.deliver(self.msg, tag) {
-                Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => {}
-                other => return Ok(other),
-            }
-        }
-        Ok(link.deliver_far(self.far()?, tag))
-    }
-
-    /// How long to look for room for it, ns.
-    fn room_wait(&self) -> u64 {
-        if self.rests > 0 {
-            return 0;
-        }
-        ROOM_WAIT.0 + ROOM_WAIT.1 * self.msg.len() as u64
-    }
-
-    /// Whether its sender should rest a moment. Counted, not timed: a program's clock may stand still.
-    fn rests(&mut self, pair: usize) -> bool {
-        let worth = (self.msg.len() / REST_BYTES).min(RESTS);
-        self.rests_now = self.msg.len() > pair && self.rests < worth;
-        self.rests += usize::from(self.rests_now);
-        self.rests_now
-    }
-
-    /// Who reads plainly cannot take it; who is about to get a pool can.
-    fn too_long(&self, link: &Link, limit: usize) -> Result<()> {
-        if link.plain_since > 0 && process::now().saturating_sub(link.plain_since) > POOL_WAIT {
-            return Err(Error::TooLong { len: self.msg.len(), to: link.to, limit });
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,125 @@
+//! A message on its way, and how patient its sender is while there is no room.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use super::link::{Delivery, Link, Way};
+use crate::edge::far;
+use crate::error::{Error, Result};
+use crate::sys::process;
+
+/// How long a sender that may wait looks for room while nothing is taken, ns, for a short message and for each byte of
+/// a longer one: its receiver may just be copying one as long, and whoever gives up copies it, too, into memory that the
+/// kernel has to find and clear first. So looking costs no more than what it may save.
+const ROOM_WAIT: (u64, u64) = (40_000, 1);
+/// How long a sender of a message that is too long for its pair rests then, before it looks again; and bytes of the message
+/// for which it does that once. The pair would take it as memory of its own, by way of two services, which costs more than
+/// a receiver that was not on a CPU just now.
+const REST: Duration = Duration::from_micros(20);
+const REST_BYTES: usize = 8 << 10;
+/// Rests for one message, at most.
+const RESTS: usize = 128;
+/// How long a message that only a pool can take waits for its receiver to get one, ns.
+const POOL_WAIT: u64 = 1_000_000_000;
+
+/// A message on its way: its bytes, and their copy in sealed memory once they need one.
+#[derive(Debug)]
+pub(super) struct Load<'a> {
+    pub(super) msg: &'a [u8],
+    far: Option<OwnedFd>,
+    /// How often its sender rested, and whether it is about to.
+    rests: usize,
+    rests_now: bool,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
+        Load { msg, far: None, rests: 0, rests_now: false }
+    }
+
+    /// Its bytes, unless they were copied already.
+    pub(super) fn near(&self) -> Option<&'a [u8]> {
+        self.far.is_none().then_some(self.msg)
+    }
+
+    /// In memory of its own.
+    pub(super) fn far(&mut self) -> Result<&OwnedFd> {
+        if self.far.is_none() {
+            self.far = Some(far::make(self.msg).map_err(Error::io("memfd_create"))?);
+        }
+        self.far.as_ref().ok_or(Error::Closed)
+    }
+
+    /// To the receiver, if its link is direct.
+    pub(super) fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
+        if self.far.is_none() {
+            match link.deliver(self.msg, tag) {
+                Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(link.deliver_far(self.far()?, tag))
+    }
+
+    /// How long to look for room for it, ns.
+    pub(super) fn room_wait(&self) -> u64 {
+        if self.rests > 0 {
+            return 0;
+        }
+        ROOM_WAIT.0 + ROOM_WAIT.1 * self.msg.len() as u64
+    }
+
+    /// Whether its sender should rest a moment. Counted, not timed: a program's clock may stand still.
+    pub(super) fn rests(&mut self, pair: usize) -> bool {
+        let worth = (self.msg.len() / REST_BYTES).min(RESTS);
+        self.rests_now = self.msg.len() > pair && self.rests < worth;
+        self.rests += usize::from(self.rests_now);
+        self.rests_now
+    }
+
+    /// How long to rest before the next attempt, if that is what the last one was for.
+    pub(super) fn rest(&mut self) -> Option<Duration> {
+        core::mem::take(&mut self.rests_now).then_some(REST)
+    }
+
+    /// Who reads plainly cannot take it; who is about to get a pool can.
+    pub(super) fn too_long(&self, link: &Link, limit: usize) -> Result<()> {
+        if link.plain_since > 0 && process::now().saturating_sub(link.plain_since) > POOL_WAIT {
+            return Err(Error::TooLong { len: self.msg.len(), to: link.to, limit });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::super::inner::MAX_MESSAGE;
+    use super::*;
+
+    /// How long its sender looks, ns, and how often it rests, for a pair of 200 kB.
+    fn patience(len: usize) -> (u64, usize) {
+        let msg = vec![0; len];
+        let mut load = Load::new(&msg);
+        let looks = load.room_wait();
+        let rests = std::iter::repeat_with(|| load.rests(200_000)).take_while(|&again| again).count();
+        (looks, rests)
+    }
+
+    #[test]
+    fn who_sends_a_long_message_is_as_patient_as_it_takes_to_copy() {
+        assert_eq!(patience(8), (40_008, 0));
+        assert_eq!(patience(200_000), (240_000, 0));
+        assert_eq!(patience(1 << 18), (302_144, 32));
+        assert_eq!(patience(1 << 20), (1_088_576, 128));
+        assert_eq!(patience(MAX_MESSAGE), (16_817_216, 128));
+    }
+
+    #[test]
+    fn it_looks_once_and_then_rests() {
+        let msg = vec![0; 1 << 20];
+        let mut load = Load::new(&msg);
+        assert!(load.rests(200_000) && load.rest() == Some(REST) && load.rest().is_none());
+        assert_eq!(load.room_wait(), 0);
+    }
+}
