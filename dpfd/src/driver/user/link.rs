@@ -253,6 +253,13 @@ impl Link {
         edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
     }
 
+    /// Messages that went there as memory of their own.
+    #[cfg(test)]
+    pub fn far(&self) -> u64 {
+        let Way::Pool { edge: Some(edge), .. } = &self.way else { return 0 };
+        edge.far.0
+    }
+
     /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.
     pub fn look_for_room(&mut self, ns: u64) -> bool {
         let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };

@@ -94,8 +94,13 @@ impl<'a> Load<'a> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::sync::atomic::Ordering;
+
     use super::super::inner::MAX_MESSAGE;
+    use super::super::testing;
     use super::*;
+    use crate::addr::Addr;
 
     /// How long its sender looks, ns, and how often it rests, for a pair of 200 kB.
     fn patience(len: usize) -> (u64, usize) {
@@ -113,6 +118,31 @@ mod tests {
         assert_eq!(patience(1 << 18), (302_144, 32));
         assert_eq!(patience(1 << 20), (1_088_576, 128));
         assert_eq!(patience(MAX_MESSAGE), (16_817_216, 128));
+    }
+
+    /// Else whatever is sent joins those that are queued already.
+    #[test]
+    fn who_sends_long_messages_without_a_pause_comes_to_the_direct_way() {
+        const COUNT: u64 = 300;
+        let ((fd, from), address) = (testing::open(0), Addr::local(7105));
+        let sender = std::thread::spawn(move || {
+            let msg = vec![0; 1 << 20];
+            (0..COUNT).for_each(|_| from.send(fd.as_raw_fd(), Some(address), &msg).expect("room"));
+            (from, fd)
+        });
+        // Until as many are queued as can be.
+        std::thread::sleep(Duration::from_millis(50));
+        let (to_fd, to) = testing::open(address.dpid);
+        to.start_pool(Some(8 << 20)).expect("a pool");
+        to.max_spin.store(1_000_000_000, Ordering::Relaxed);
+        for _ in 0..COUNT {
+            let got = to.recv(to_fd.as_raw_fd()).expect("a message");
+            assert_eq!(got.size(), 1 << 20);
+            to.release(got.number);
+        }
+        let (from, _fd) = sender.join().expect("the sender");
+        let far: u64 = from.tx().links.iter().map(Link::far).sum();
+        assert!(far < COUNT / 3, "{far} of {COUNT} messages had memory of their own");
     }
 
     #[test]

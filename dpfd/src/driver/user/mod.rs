@@ -42,3 +42,5 @@ pub mod registry;
 pub mod send;
 pub mod service;
 mod stat;
+#[cfg(test)]
+mod testing;

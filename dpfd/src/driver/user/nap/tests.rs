@@ -2,14 +2,14 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Sending, Until};
 use crate::addr::Addr;
 use crate::driver::user::inner::Inner;
-use crate::driver::user::process::Process;
+use crate::driver::user::testing;
 
 /// Larger than a plain receiver can take: it waits for a pool.
 const LARGE: usize = 1 << 20;
@@ -45,12 +45,7 @@ struct Open {
 }
 
 fn open(dpid: u16) -> Open {
-    static FOLDER: Once = Once::new();
-    FOLDER.call_once(|| {
-        let dir = std::env::temp_dir().join(format!("dp-nap-{}", std::process::id()));
-        std::env::set_var("DP_RUNTIME_DIR", dir);
-    });
-    let (fd, inner) = Process::current().expect("a service").open(dpid).expect("a free number");
+    let (fd, inner) = testing::open(dpid);
     Open { fd, inner }
 }
 
