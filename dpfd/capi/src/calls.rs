@@ -163,6 +163,16 @@ fn recv_step(fd: c_int) -> Res<Looked> {
     table::on(fd, Way::In, ours, theirs)
 }
 
+/// For dp_stat(3).
+fn slept(fd: c_int) {
+    let ours = |own: &Use| {
+        own.slept();
+        Ok(())
+    };
+    // Not ours any more: the next look says so.
+    let _ = thread::guarded(|| table::on(fd, Way::In, ours, |_| Ok(())));
+}
+
 /// See dp_read(3).
 ///
 /// # Safety
@@ -179,7 +189,7 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
                 }
                 return len as ssize_t;
             }
-            Ok(Err(what)) if thread::sleep_for_message(fd, what).is_ok() => {}
+            Ok(Err(what)) if thread::sleep_for_message(fd, what).is_ok() => slept(fd),
             _ => return -1,
         }
     }

@@ -108,6 +108,13 @@ impl Served {
         }
     }
 
+    /// The caller of [`Served::recv_or_sleep`] was woken. The other driver counts when it goes to sleep.
+    pub fn slept(&self) {
+        if let User(inner) = self {
+            inner.slept();
+        }
+    }
+
     /// The next message, lent until it is released, if one is there; the descriptor does not wait.
     ///
     /// # Errors

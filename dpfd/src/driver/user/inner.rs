@@ -92,8 +92,6 @@ pub struct Rx {
     pub hot: bool,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
-    /// The last call went to sleep, or was told by the kernel that it may not.
-    pub asleep: bool,
 }
 
 /// What the service puts there for the receiver.

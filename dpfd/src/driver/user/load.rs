@@ -69,10 +69,11 @@ impl<'a> Load<'a> {
         ROOM_WAIT.0 + ROOM_WAIT.1 * self.msg.len() as u64
     }
 
-    /// Whether its sender should rest a moment. Counted, not timed: a program's clock may stand still.
-    pub(super) fn rests(&mut self, pair: usize) -> bool {
+    /// Whether its sender, if it waits, should rest a moment: for a message longer than what the pair takes. Neither is
+    /// asked for a short one. Counted, not timed: a program's clock may stand still.
+    pub(super) fn rests(&mut self, waits: impl FnOnce() -> bool, pair: impl FnOnce() -> usize) -> bool {
         let worth = (self.msg.len() / REST_BYTES).min(RESTS);
-        self.rests_now = self.msg.len() > pair && self.rests < worth;
+        self.rests_now = self.rests < worth && waits() && self.msg.len() > pair();
         self.rests += usize::from(self.rests_now);
         self.rests_now
     }
@@ -107,7 +108,8 @@ mod tests {
         let msg = vec![0; len];
         let mut load = Load::new(&msg);
         let looks = load.room_wait();
-        let rests = std::iter::repeat_with(|| load.rests(200_000)).take_while(|&again| again).count();
+        let rests =
+            std::iter::repeat_with(|| load.rests(|| true, || 200_000)).take_while(|&again| again).count();
         (looks, rests)
     }
 
@@ -149,7 +151,8 @@ mod tests {
     fn it_looks_once_and_then_rests() {
         let msg = vec![0; 1 << 20];
         let mut load = Load::new(&msg);
-        assert!(load.rests(200_000) && load.rest() == Some(REST) && load.rest().is_none());
+        assert!(load.rests(|| true, || 200_000) && load.rest() == Some(REST) && load.rest().is_none());
         assert_eq!(load.room_wait(), 0);
+        assert!(!load.rests(|| false, || 200_000) && load.rest().is_none());
     }
 }

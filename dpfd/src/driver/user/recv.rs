@@ -60,12 +60,13 @@ impl Inner {
                 return Ok(got);
             }
             unix::await_message(fd).map_err(Error::system("recv"))?;
+            self.slept();
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller sleeps in [`unix::await_message`], and calls
-    /// again; nothing is held meanwhile, so that the sleep may be a cancellation point. If it is told instead that nothing
-    /// came, no bell was on the descriptor, and the next message's will be seen to come.
+    /// The next message, up to where the call would sleep. None: the caller sleeps in [`unix::await_message`], and says so
+    /// ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If it is
+    /// told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
@@ -78,6 +79,11 @@ impl Inner {
         }
     }
 
+    /// It was woken in the kernel.
+    pub fn slept(&self) {
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The next message, if one is there: the descriptor does not wait.
     ///
     /// # Errors
@@ -85,13 +91,9 @@ impl Inner {
     /// As [`Inner::recv`].
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
-        let got = match self.recv_soon(fd) {
+        match self.recv_soon(fd) {
             None => self.look_longer(fd, InVain::Return),
             got => Ok(got),
-        };
-        match got {
-            Err(Error::WouldBlock) => Ok(None),
-            got => got,
         }
     }
 
@@ -191,7 +193,7 @@ impl Inner {
         rx.others = (gap, gap);
     }
 
-    /// Nothing was there. Some: another look, before the next call of this. None: the caller sleeps.
+    /// Nothing was there. Some: another look, before the next call of this. None: the caller sleeps, or returns.
     #[cold]
     fn wait<'a>(
         &'a self,
@@ -223,11 +225,10 @@ impl Inner {
         if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
         }
-        if !waits || in_vain == InVain::Return || (was_hot && raw::is_nonblocking(fd)) {
+        if in_vain == InVain::Sleep && (!waits || (was_hot && raw::is_nonblocking(fd))) {
             return Err(Error::WouldBlock);
         }
         // Woken in the kernel: the next wait may be long again, so it is not hot yet.
-        rx.asleep = true;
         Ok(None)
     }
 
@@ -295,9 +296,6 @@ impl Inner {
     #[inline]
     fn make_truthful(&self, rx: &mut Rx, fd: i32) {
         let Some(inbox) = self.inbox.get() else { return };
-        if core::mem::take(&mut rx.asleep) {
-            self.sleeps.fetch_add(1, Ordering::Relaxed);
-        }
         if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {

@@ -194,6 +194,7 @@ impl Inner {
         load: &mut Load<'_>,
         waits: impl Fn() -> bool,
     ) -> Result<Option<Until>> {
+        let pair = || plain_limit(&self.back) - ENVELOPE;
         loop {
             // A plain write that waits in the pair was sent before.
             let behind = !tx.alone && (tx.orphan.is_some() || pair_holds(fd)?);
@@ -225,7 +226,7 @@ impl Inner {
                             if link.look_for_room(load.room_wait()) {
                                 continue;
                             }
-                            if load.rests(plain_limit(&self.back) - ENVELOPE) {
+                            if load.rests(|| true, pair) {
                                 return Ok(Some(Until::Later));
                             }
                         }
@@ -235,7 +236,7 @@ impl Inner {
             }
             // While others are in front of it the direct way is not to be had, and would never be if each went there.
             let has_pool = matches!(link.way, Way::Pool { .. });
-            if direct.is_none() && has_pool && waits() && load.rests(plain_limit(&self.back) - ENVELOPE) {
+            if direct.is_none() && has_pool && load.rests(&waits, pair) {
                 return Ok(Some(Until::Later));
             }
             match (self.enqueue(link, fd, load)?, direct) {
