@@ -24,6 +24,7 @@ pub mod error;
 pub mod family;
 #[cfg(not(loom))]
 pub mod logp;
+pub mod look;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use dpfd::edge::bell;
 use dpfd::edge::stream;
 use dpfd::family::{Family, Stage};
+use dpfd::look;
 use dpfd::sys::raw;
 use libc::epoll_event;
 
@@ -180,7 +181,7 @@ impl Set {
     /// Whether looking before sleeping can pay: some peer runs on another CPU.
     fn spin_worthwhile(&mut self, family: Family) -> bool {
         if self.spin == 0 {
-            self.spin = state::SPIN.load(Ordering::Relaxed) / 16;
+            self.spin = look::again(state::SPIN.load(Ordering::Relaxed));
             return false;
         }
         for k in 0..self.hot_n.min(64) {
@@ -201,8 +202,7 @@ impl Set {
             budget = budget.min(limit.min(i64::from(u32::MAX)) as u32);
         }
         let hit = rx::spin_until(budget, || self.glance(family));
-        let next = if hit { (self.spin * 2).clamp(1_000, longest) } else { self.spin / 2 };
-        self.spin = if next < 500 { 0 } else { next };
+        self.spin = look::learned(self.spin, hit, longest);
         hit
     }
 

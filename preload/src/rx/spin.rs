@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use dpfd::family::Conn;
+use dpfd::look;
 
 use super::hint;
 use crate::channel::{self, End};
@@ -45,8 +46,7 @@ pub fn spin_budget(c: &Conn) -> u32 {
     let longest = state::SPIN.load(Ordering::Relaxed);
     let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
     if budget == 0 {
-        // Try again now and then: traffic changes.
-        c.rx_spin.store(longest / 16, Ordering::Relaxed);
+        c.rx_spin.store(look::again(longest), Ordering::Relaxed);
     }
     budget
 }
@@ -55,8 +55,7 @@ pub fn spin_budget(c: &Conn) -> u32 {
 pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     let longest = state::SPIN.load(Ordering::Relaxed);
     let hit = spin_until(budget, f);
-    let next = if hit { (budget * 2).clamp(1_000, longest) } else { budget / 2 };
-    c.rx_spin.store(if next < 500 { 0 } else { next }, Ordering::Relaxed);
+    c.rx_spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
     hit
 }
 

@@ -8,6 +8,7 @@ use std::sync::MutexGuard;
 use super::inner::{many_cpus, Inner, Rx};
 use super::lent::Pool;
 use crate::error::{Error, Result};
+use crate::look;
 use crate::pool::budget::DEFAULT_POOL;
 use crate::sys::lent::Got;
 use crate::sys::mapped::Ring;
@@ -92,13 +93,12 @@ impl Inner {
             return;
         }
         if budget == 0 {
-            rx.spin = longest / 16; // traffic changes: the next time
+            rx.spin = look::again(longest);
             return;
         }
         let Some(pool) = &rx.pool else { return };
         let hit = process::look_for(budget.into(), || pool.waiting());
-        let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
-        rx.spin = if next < 500 { 0 } else { next };
+        rx.spin = look::learned(budget, hit, longest);
     }
 
     /// Reading in place, one way. `size` None: the usual size, if it does not read in place yet. How large the pool is.

@@ -18,6 +18,7 @@ use super::service::Command;
 use crate::edge::bell;
 use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
+use crate::look;
 use crate::pool::tokens::Look;
 use crate::sys::lent::Got;
 use crate::sys::{process, raw, unix};
@@ -249,7 +250,7 @@ impl Inner {
             return 0;
         }
         if rx.spin == 0 {
-            rx.spin = longest / 16; // traffic changes: the next time
+            rx.spin = look::again(longest);
             return 0;
         }
         rx.spin.min(longest)
@@ -263,8 +264,7 @@ impl Inner {
             rx.settled = false;
         }
         let hit = process::look_for(budget.into(), || self.something(rx));
-        let next = if hit { (budget * 2).clamp(1_000.min(longest), longest) } else { budget / 2 };
-        rx.spin = if next < 500 { 0 } else { next };
+        rx.spin = look::learned(budget, hit, longest);
         hit
     }
 
