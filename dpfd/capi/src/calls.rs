@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::slice;
 use std::time::Duration;
 
-use dpfd::driver::{self, Driver};
+use dpfd::driver;
 use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
@@ -13,7 +13,7 @@ use libc::ssize_t;
 use crate::fault::{fail, Fault, Res};
 use crate::foreign::{Descriptor, Foreign};
 use crate::table::{self, Use, Way};
-use crate::thread;
+use crate::thread::{self, Bed};
 
 /// How long a sender waits before it looks whether its thread was cancelled.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -146,27 +146,27 @@ pub unsafe extern "C-unwind" fn dp_sendto(
     unsafe { send(fd, Some((nid, dpid)), msg, len) }
 }
 
-/// A message, where it is and how long; or what to sleep on.
-type Looked = std::result::Result<(*const u8, usize), Descriptor>;
+/// A message, where it is and how long; or what to sleep in.
+type Looked = std::result::Result<(*const u8, usize), Bed>;
 
 #[inline(always)]
 fn recv_step(fd: c_int) -> Res<Looked> {
     let ours = |own: &Use| match own.recv_or_sleep(fd)? {
         Some(got) => Ok(Ok((got.address(), got.size()))),
-        None if own.is_behind(fd).is_ok_and(|same| same) => Ok(Err(match own.driver() {
-            Driver::User => Descriptor::Socket,
-            Driver::Kernel => Descriptor::Device,
-        })),
+        None if own.is_behind(fd).is_ok_and(|same| same) => {
+            Ok(Err(own.sleep().map_or(Bed::On(Descriptor::Device), Bed::Own)))
+        }
         None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
     };
-    let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(foreign.descriptor));
+    let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(Bed::On(foreign.descriptor)));
     table::on(fd, Way::In, ours, theirs)
 }
 
-/// For dp_stat(3).
-fn slept(fd: c_int) {
+/// It was woken.
+fn slept(fd: c_int, bed: Bed) {
+    let Bed::Own(how) = bed else { return };
     let ours = |own: &Use| {
-        own.slept();
+        own.slept(how);
         Ok(())
     };
     // Not ours any more: the next look says so.
@@ -189,7 +189,7 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
                 }
                 return len as ssize_t;
             }
-            Ok(Err(what)) if thread::sleep_for_message(fd, what).is_ok() => slept(fd),
+            Ok(Err(bed)) if thread::sleep_for_message(fd, bed).is_ok() => slept(fd, bed),
             _ => return -1,
         }
     }

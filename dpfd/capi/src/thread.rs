@@ -7,6 +7,8 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use dpfd::driver::Sleep;
+
 use crate::fault::{errno, fail, Fault, Res};
 use crate::foreign::Descriptor;
 
@@ -58,8 +60,27 @@ pub fn guarded<T>(work: impl FnOnce() -> Res<T>) -> Result<T, c_int> {
     }
 }
 
+/// What a receiver sleeps in.
+#[derive(Debug, Clone, Copy)]
+pub enum Bed {
+    /// A call on the descriptor.
+    On(Descriptor),
+    /// What the library says.
+    Own(Sleep),
+}
+
 /// Sleeps until the descriptor has a message, or its end, if it waits at all; a cancellation point.
-pub fn sleep_for_message(fd: c_int, what: Descriptor) -> Result<(), c_int> {
+pub fn sleep_for_message(fd: c_int, bed: Bed) -> Result<(), c_int> {
+    let what = match bed {
+        Bed::On(what) => what,
+        Bed::Own(Sleep::Descriptor(_)) => Descriptor::Socket,
+        Bed::Own(doze) => {
+            may_be_cancelled();
+            let woken = doze.sleep(fd);
+            may_be_cancelled();
+            return woken.map_err(|e| fail(e.into()));
+        }
+    };
     // SAFETY: no byte is written, and no message taken.
     let result = unsafe {
         match what {

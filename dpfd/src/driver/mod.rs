@@ -15,7 +15,7 @@ pub mod user;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-pub use self::served::Served;
+pub use self::served::{Served, Sleep};
 use crate::addr::Dpid;
 use crate::error::{Error, Result};
 

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::user::doze::Sleep;
 use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
@@ -94,8 +95,8 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released. None: the caller sleeps in a call on the descriptor that takes nothing
-    /// ([`crate::sys::unix::await_message`] or the device's), and calls again.
+    /// The next message, lent until it is released. None: the caller asks where to sleep ([`Served::sleep`]), sleeps there,
+    /// and calls again.
     ///
     /// # Errors
     ///
@@ -108,10 +109,19 @@ impl Served {
         }
     }
 
-    /// The caller of [`Served::recv_or_sleep`] was woken. The other driver counts when it goes to sleep.
-    pub fn slept(&self) {
+    /// Where the caller of [`Served::recv_or_sleep`] sleeps: None: in a call on the device that takes nothing
+    /// ([`crate::sys::device::await_message`]).
+    pub fn sleep(&self) -> Option<Sleep> {
+        match self {
+            User(inner) => Some(inner.sleep()),
+            Kernel(_) => None,
+        }
+    }
+
+    /// It was woken. The kernel driver counts when a call goes to sleep.
+    pub fn slept(&self, how: Sleep) {
         if let User(inner) = self {
-            inner.slept();
+            inner.slept(how);
         }
     }
 

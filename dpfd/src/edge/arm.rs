@@ -15,14 +15,39 @@
 //! Senders only load, so the page is theirs to read and not to write: a hostile one cannot make the receiver
 //! deaf to others by clearing what it never sees again. That is why a sender's own memory of having rung replaces
 //! a flag that the first one clears; several senders ring several bells at most where one would have done.
+//!
+//! A receiver of one edge that expects the next message soon *dozes*: it says so in the same word, and its sender does not
+//! ring, but knocks ([`super::knock`]).
 
 use super::bell;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Even: the receiver looks by itself. Odd: it sleeps, or is about to, for the n-th time.
+const ARMED: u64 = 1;
+const DOZES: u64 = 2;
+const ONCE: u64 = 4;
+
+/// How often the receiver went to sleep, and how it is now.
+///
+/// ```text
+///   63                          2     1       0
+///  +-----------------------------+-------+-------+
+///  | sleeps, or was about to     | dozes | armed |   not armed: it looks by itself
+///  +-----------------------------+-------+-------+
+/// ```
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Arm(AtomicU64);
+
+/// What a sender owes a receiver that sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owed {
+    /// It looks by itself, or was told.
+    Nothing,
+    /// A bell on its descriptor.
+    Bell,
+    /// A knock at the edge.
+    Knock,
+}
 
 /// What a sender remembers of a receiver: the number it rang for last.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,8 +59,19 @@ impl Arm {
     /// Only the receiver calls this, one thread at a time: no read-modify-write is needed.
     #[inline]
     pub fn arm(&self) {
+        self.sleeps(ARMED);
+    }
+
+    /// The receiver wants a knock instead, at its only edge. As for [`Arm::arm`].
+    #[inline]
+    pub fn doze(&self) {
+        self.sleeps(ARMED | DOZES);
+    }
+
+    #[inline]
+    fn sleeps(&self, how: u64) {
         let n = self.0.load(Ordering::Relaxed);
-        self.0.store((n | 1).wrapping_add(2), Ordering::Relaxed);
+        self.0.store((n & !(ARMED | DOZES)).wrapping_add(ONCE) | how, Ordering::Relaxed);
     }
 
     /// The receiver looks by itself.
@@ -43,26 +79,30 @@ impl Arm {
     pub fn disarm(&self) {
         let n = self.0.load(Ordering::Relaxed);
         // Stored only if need be: every sender reads that line after every message.
-        if n & 1 != 0 {
-            self.0.store(n & !1, Ordering::Relaxed);
+        if n & ARMED != 0 {
+            self.0.store(n & !(ARMED | DOZES), Ordering::Relaxed);
         }
     }
 
-    /// Whether a sender would ring.
+    /// Whether a sender would ring, or knock.
     #[inline]
     pub fn is_armed(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & 1 != 0
+        self.0.load(Ordering::Relaxed) & ARMED != 0
     }
 
-    /// The sender's side, after it published and fenced: whether it owes a bell. Remembered as rung.
+    /// The sender's side, after it published and fenced. Remembered as rung.
     #[inline(always)]
-    pub fn owes(&self, rung: &mut Rung) -> bool {
+    pub fn owes(&self, rung: &mut Rung) -> Owed {
         let n = self.0.load(Ordering::Relaxed);
-        if n & 1 == 0 || n == rung.0 {
-            return false;
+        if n & ARMED == 0 || n == rung.0 {
+            return Owed::Nothing;
         }
         rung.0 = n;
-        true
+        if n & DOZES == 0 {
+            Owed::Bell
+        } else {
+            Owed::Knock
+        }
     }
 
     /// The receiver's way to sleep: takes what the descriptor holds, arms, looks at everything once more. Whether

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::arm::{Arm, Rung};
+use super::arm::{Arm, Owed, Rung};
 use super::segment::{map_flat, map_to_read, memory, sealed_len};
 
 /// Bytes of the page.
@@ -96,9 +96,9 @@ impl Doorbell {
         Ok(Doorbell { page: Page(map_to_read(fd.as_fd(), PAGE)?), rung: Rung::default() })
     }
 
-    /// After a message was published and fenced: whether the caller is to ring, now.
+    /// After a message was published and fenced: what the caller is to do, now.
     #[inline(always)]
-    pub fn is_owed(&mut self) -> bool {
+    pub fn owed(&mut self) -> Owed {
         self.page.arm().owes(&mut self.rung)
     }
 

@@ -12,6 +12,7 @@
 //! | [`pace`] | how often a receiver that spins looks | |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
+//! | [`knock`] | a receiver of one edge that sleeps for a moment | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
@@ -31,6 +32,7 @@ pub mod bell;
 pub mod far;
 #[cfg(not(loom))]
 pub mod inbox;
+pub mod knock;
 pub mod message;
 pub mod pace;
 pub mod ring;

@@ -9,7 +9,7 @@
 //!   file     | control, 4 KiB |  ring, 2^n bytes |
 //!   mapping  | control, 4 KiB |  ring            |  ring again     |
 //!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | wake word | group | space | key |
+//!   control  | rx line | tx line | wake word | group | space | key | knock |
 //! ```
 //!
 //! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
@@ -19,6 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::bell::{Group, Word};
+use super::knock::Knock;
 use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
 use super::switch::{RxLine, TxLine};
@@ -383,6 +384,10 @@ impl Segment {
     /// What its two sides know and nobody else: the receiver puts it there, and believes its own copy only.
     pub fn key(&self) -> u64 {
         self.control::<AtomicU64>(5).load(Ordering::Relaxed)
+    }
+    /// By what the sender wakes a receiver that sleeps on this edge alone.
+    pub fn knock(&self) -> &Knock {
+        self.control(6)
     }
     /// Bytes of the ring.
     pub fn ring_len(&self) -> usize {

@@ -19,6 +19,8 @@ mod loom_arm;
 #[cfg(loom)]
 mod loom_bell;
 #[cfg(loom)]
+mod loom_doze;
+#[cfg(loom)]
 mod loom_group;
 #[cfg(loom)]
 mod loom_leave;

@@ -100,6 +100,16 @@ impl Tokens {
         self.edges.len() == 1
     }
 
+    /// That one.
+    pub fn only_edge(&self) -> Option<&InEdge> {
+        self.first_edge().filter(|_| self.has_one_edge())
+    }
+
+    /// The oldest, whether or not others came since.
+    pub fn first_edge(&self) -> Option<&InEdge> {
+        self.edges.first()?.as_ref()
+    }
+
     /// Messages lent and not released.
     pub fn lent(&self) -> usize {
         self.lent.open()

@@ -1,6 +1,7 @@
 //! Raw system calls, sockets, mappings, the process: with [`crate::edge`], the only room for `unsafe`.
 
 pub mod device;
+pub mod futex;
 pub mod lent;
 pub mod mapped;
 pub mod process;

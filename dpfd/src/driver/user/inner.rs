@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use super::doze::Doze;
 use super::link::{Link, Path};
 use super::registry::Entry;
 use super::service::{Command, Process};
@@ -92,6 +93,10 @@ pub struct Rx {
     pub hot: bool,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
+    /// Looking does not pay at all: whoever sends needs this CPU. As of the last wait.
+    pub in_vain: bool,
+    /// Sleeping for a moment.
+    pub doze: Doze,
 }
 
 /// What the service puts there for the receiver.
@@ -127,6 +132,8 @@ pub struct Inner {
     pub inbox: OnceLock<Inbox>,
     /// Says who sends where no edge does: a sealed file, made when needed.
     tag: OnceLock<OwnedFd>,
+    /// Some sender has no edge, and writes to the descriptor.
+    pub edgeless: AtomicBool,
     /// Calls of `dp_read`: whether the program is still at it.
     pub visits: AtomicU32,
     /// Somebody writes plainly on it: a direct message must not overtake.
@@ -164,6 +171,7 @@ impl Inner {
             arrivals: Mutex::default(),
             inbox: OnceLock::new(),
             tag: OnceLock::new(),
+            edgeless: AtomicBool::new(false),
             visits: AtomicU32::new(0),
             mixed: AtomicBool::new(false),
             retired: AtomicBool::new(false),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::nap::Naps;
 use super::note::FarPacket;
 use crate::addr::Addr;
+use crate::edge::arm::Owed;
 use crate::edge::inbox::Doorbell;
 use crate::edge::message;
 use crate::edge::ring::{Pos, Tail};
@@ -180,9 +181,9 @@ impl Link {
         let delivery = edge.send(msg);
         if delivery == Delivery::Done {
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
-            if bell.is_owed() {
-                ring_for(back, bell);
-                edge.here();
+            let owed = bell.owed();
+            if owed != Owed::Nothing {
+                edge.tell(owed, back, bell);
             }
         }
         Some(delivery)
@@ -226,9 +227,7 @@ impl Link {
                 return Delivery::Gone;
             }
             edge.far = (packet.number, edge.tail.pos);
-            if bell.is_owed() {
-                ring_for(back, bell);
-            }
+            edge.tell(bell.owed(), back, bell);
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
         Delivery::Done
@@ -298,6 +297,18 @@ impl OutEdge {
         }
     }
 
+    /// The receiver sleeps, and is told of what it was sent.
+    #[cold]
+    fn tell(&self, owed: Owed, back: &OwnedFd, bell: &mut Doorbell) {
+        match owed {
+            Owed::Nothing => return,
+            Owed::Knock => self.segment.knock().rouse(),
+            Owed::Bell if !ring(back) => bell.not_rung(),
+            Owed::Bell => {}
+        }
+        self.here();
+    }
+
     fn count(&self) -> u64 {
         (self.segment.ring_len() / edge::ring::LINE) as u64
     }
@@ -318,13 +329,6 @@ fn refused(errno: i32, back: &OwnedFd) -> Delivery {
 #[cold]
 pub fn ring(back: &OwnedFd) -> bool {
     matches!(unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT), Ok(_) | Err(libc::EAGAIN))
-}
-
-#[cold]
-fn ring_for(back: &OwnedFd, bell: &mut Doorbell) {
-    if !ring(back) {
-        bell.not_rung();
-    }
 }
 
 /// The longest packet the kernel takes at once.

@@ -21,6 +21,7 @@
 //! | [`send`], [`recv`] | the calls |
 //! | `load` | a message on its way, and how patient its sender is |
 //! | `drain` | what comes by the descriptor in pool mode |
+//! | [`doze`] | sleeping for a moment, without bells |
 //! | [`plain`] | receiving as read(2) does |
 //! | [`nap`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
@@ -28,6 +29,7 @@
 //! | [`list`] | what `dp ls` is told |
 //! | `stat` | counters and limits |
 
+pub mod doze;
 mod drain;
 pub mod inner;
 pub mod link;

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use super::drain::Drain;
 use super::inner::{Inner, Rx};
@@ -23,8 +24,8 @@ use crate::pool::tokens::Look;
 use crate::sys::lent::Got;
 use crate::sys::{process, raw, unix};
 
-/// How long the descriptor may stay silent after the program left `dp_read`, ms.
-pub const LEASE: i32 = 2;
+/// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
+pub const LEASE: Duration = Duration::from_millis(2);
 /// Looks before the descriptor is asked whether it waits at all.
 const FIRST_LOOKS: u32 = 64;
 /// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
@@ -60,14 +61,15 @@ impl Inner {
             if let Some(got) = self.look_longer(fd, InVain::Sleep)? {
                 return Ok(got);
             }
-            unix::await_message(fd).map_err(Error::system("recv"))?;
-            self.slept();
+            let sleep = self.sleep();
+            sleep.sleep(fd)?;
+            self.slept(sleep);
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller sleeps in [`unix::await_message`], and says so
-    /// ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If it is
-    /// told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
+    /// The next message, up to where the call would sleep. None: the caller asks where ([`Inner::sleep`]), sleeps there, says
+    /// so ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
+    /// it is told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
@@ -78,11 +80,6 @@ impl Inner {
             None => self.look_longer(fd, InVain::Sleep),
             got => Ok(got),
         }
-    }
-
-    /// It was woken in the kernel.
-    pub fn slept(&self) {
-        self.sleeps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The next message, if one is there: the descriptor does not wait.
@@ -109,7 +106,7 @@ impl Inner {
         rx.others.0 -= 1;
         self.count_visit();
         let got = match rx.tokens.look_first() {
-            None if self.look_at_once(&rx) => rx.tokens.look_first(),
+            None if rx.spin > 0 && !rx.in_vain && self.look_at_once(&rx) => rx.tokens.look_first(),
             got => got,
         }?;
         rx.peer = got.from();
@@ -122,6 +119,7 @@ impl Inner {
     #[inline(never)]
     fn look_longer(&self, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
         let mut rx = self.rx();
+        self.rouse_another(&mut rx);
         self.count_visit();
         match rx.others.0.checked_sub(1) {
             Some(left) => rx.others.0 = left,
@@ -222,6 +220,14 @@ impl Inner {
             return Ok(Some(rx));
         }
         let was_hot = core::mem::replace(&mut rx.hot, false);
+        if in_vain == InVain::Sleep && self.may_doze(&rx) && !raw::is_nonblocking(fd) {
+            let empty = rx.doze.quiet || core::mem::take(&mut rx.settled);
+            if !empty && self.settle(&mut rx, fd, Drain::Some)? {
+                rx.doze.trust = 1;
+                return Ok(Some(rx));
+            }
+            return Ok(if self.doze(&mut rx) { None } else { Some(rx) });
+        }
         // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
         if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
@@ -246,7 +252,8 @@ impl Inner {
     /// How long it pays to look, by what paid lately, ns.
     fn look_budget(&self, rx: &mut Rx) -> u32 {
         let longest = self.max_spin.load(Ordering::Relaxed);
-        if longest == 0 || !self.process.many_cpus || !rx.tokens.worth_looking(process::cpu()) {
+        rx.in_vain = longest == 0 || !self.process.many_cpus || !rx.tokens.worth_looking(process::cpu());
+        if rx.in_vain {
             return 0;
         }
         if rx.spin == 0 {
@@ -271,7 +278,9 @@ impl Inner {
     /// Before a sleep or EAGAIN: takes what is on the descriptor, arms, looks again. Whether something is there.
     fn settle(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<bool> {
         let Some(inbox) = self.inbox.get() else { return Ok(true) };
-        let there = inbox.arm().settle(rx, |rx| self.drain(rx, fd, how), |rx| self.something(rx))?;
+        let quiet = core::mem::take(&mut rx.doze.quiet);
+        let drain = |rx: &mut Rx| if quiet { Ok(()) } else { self.drain(rx, fd, how) };
+        let there = inbox.arm().settle(rx, drain, |rx| self.something(rx))?;
         rx.settled = !there;
         if there {
             self.keep_readable(inbox, rx, fd);
@@ -279,14 +288,14 @@ impl Inner {
         Ok(there)
     }
 
-    fn something(&self, rx: &Rx) -> bool {
+    pub(super) fn something(&self, rx: &Rx) -> bool {
         rx.tokens.waiting() || self.news.load(Ordering::Acquire)
     }
 
     /// Messages are there: so a bell must be, too. Who rings is not asked, the kernel is.
     fn keep_readable(&self, inbox: &Inbox, rx: &mut Rx, fd: i32) {
         inbox.arm().disarm();
-        rx.settled = false;
+        (rx.settled, rx.doze.quiet) = (false, false);
         if !rx.belled {
             rx.belled = is_readable(fd) || super::link::ring(&self.back);
         }
@@ -296,7 +305,9 @@ impl Inner {
     #[inline]
     fn make_truthful(&self, rx: &mut Rx, fd: i32) {
         let Some(inbox) = self.inbox.get() else { return };
-        if rx.tokens.waiting() {
+        self.rouse_another(rx);
+        if self.trust(rx, fd) {
+        } else if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {
             let how = if rx.tokens.has_one_edge() && !rx.late { Drain::Bell } else { Drain::Some };
@@ -308,17 +319,20 @@ impl Inner {
     /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
     pub fn cool(&self, seen: u32) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
-        if !rx.hot || self.visits.load(Ordering::Relaxed) != seen {
-            return !rx.hot;
+        if self.visits.load(Ordering::Relaxed) != seen {
+            return !rx.hot && !rx.doze.watched;
         }
-        rx.hot = false;
-        if let Some(inbox) = self.inbox.get() {
-            inbox.arm().arm();
-            bell::settle();
-            if self.something(&rx) {
-                inbox.arm().disarm();
-                rx.belled = super::link::ring(&self.back);
-            }
+        if core::mem::take(&mut rx.doze.watched) {
+            (rx.doze.brief, rx.doze.trust) = (false, 0);
+            self.rouse(&mut rx);
+        }
+        let (true, Some(inbox)) = (core::mem::take(&mut rx.hot), self.inbox.get()) else { return true };
+        rx.doze.quiet = false;
+        inbox.arm().arm();
+        bell::settle();
+        if self.something(&rx) {
+            inbox.arm().disarm();
+            rx.belled = super::link::ring(&self.back);
         }
         true
     }
@@ -337,6 +351,7 @@ impl Inner {
     /// receiver is in a call just now, so that this has to be done later.
     pub fn sender_ended(&self) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
+        self.rouse(&mut rx);
         if self.news.load(Ordering::Acquire) {
             self.adopt(&mut rx);
         }

@@ -215,6 +215,7 @@ impl Service {
                 arrivals.edges.push(InEdge::new(segment, from, end));
                 inner.news.store(true, Ordering::Release);
                 drop(arrivals);
+                inner.rouse_if_free();
                 (Given::Edge, self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]))
             }
             short_or_none => {
@@ -222,6 +223,8 @@ impl Service {
                     b.give(share);
                 }
                 drop(arrivals);
+                inner.edgeless.store(true, Ordering::Relaxed);
+                inner.rouse_if_free();
                 // Messages go through the descriptor, and long ones can, once it is known that there is a pool.
                 if short_or_none.is_some() {
                     self.without_edges.insert(inner.entry.serial);

@@ -6,7 +6,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | this one | the loop, commands, the lease of hot receivers |
+//! | this one | the loop, commands, the lease of receivers without bells |
 //! | `pairs` | what our endpoints' programs sent: read, and parked |
 //! | `parked` | delivered, as far as there is room |
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
@@ -91,8 +91,8 @@ struct Service {
     without_edges: HashSet<u32>,
     /// Endpoints some of whose senders ended while they were in a call.
     uncollected: HashSet<u32>,
-    /// Receivers on lease, and their visits when last looked at.
-    hot: HashMap<u32, u32>,
+    /// Receivers on lease.
+    hot: HashMap<u32, Watched>,
     /// Endpoints with senders that nobody tells anything.
     naps: HashSet<u32>,
 }
@@ -144,6 +144,21 @@ pub fn start(process: Arc<Process>) -> Result<()> {
     Ok(())
 }
 
+/// A receiver that has no bells: a lease.
+#[derive(Debug)]
+struct Watched {
+    /// Its calls when the lease began: if there are none until its end, it is over.
+    seen: u32,
+    until: Instant,
+}
+
+impl Watched {
+    fn from(now: Instant, inner: &Inner) -> Watched {
+        let seen = inner.visits.load(std::sync::atomic::Ordering::Relaxed);
+        Watched { seen, until: now + LEASE }
+    }
+}
+
 impl Service {
     fn run(&mut self) {
         let mut events = [EpollEvent::empty(); 64];
@@ -179,22 +194,30 @@ impl Service {
     }
 
     fn timeout(&self) -> EpollTimeout {
-        let lease = if self.hot.is_empty() { None } else { Some(Duration::from_millis(LEASE as u64)) };
-        let retry = self.retry.map(|at| at.saturating_duration_since(Instant::now()));
-        match [lease, retry].into_iter().flatten().min() {
+        let lease = self.hot.values().map(|watched| watched.until).min();
+        match [lease, self.retry]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| at.saturating_duration_since(Instant::now()))
+        {
             // Rounded up, or the last millisecond would be spun through.
             Some(d) => EpollTimeout::try_from(d + Duration::from_micros(999)).unwrap_or(EpollTimeout::ZERO),
             None => EpollTimeout::NONE,
         }
     }
 
+    /// `quiet`: nothing came while it waited. A program's clock may stand still (libfaketime), so that says the time is over, too.
     fn after_wait(&mut self, quiet: bool) {
-        if quiet {
-            let endpoints = &self.endpoints;
-            self.hot.retain(|serial, seen| {
+        if !self.hot.is_empty() {
+            let (now, endpoints) = (Instant::now(), &self.endpoints);
+            self.hot.retain(|serial, watched| {
                 let Some(local) = endpoints.get(serial) else { return false };
-                let over = local.inner.cool(*seen);
-                *seen = local.inner.visits.load(std::sync::atomic::Ordering::Relaxed);
+                if !quiet && now < watched.until {
+                    return true;
+                }
+                let over = local.inner.cool(watched.seen);
+                *watched = Watched::from(now, &local.inner);
                 !over
             });
         }
@@ -243,8 +266,7 @@ impl Service {
             Command::Pool(serial) => self.pool_started(serial),
             Command::Hot(serial) => {
                 if let Some(local) = self.endpoints.get(&serial) {
-                    let visits = local.inner.visits.load(std::sync::atomic::Ordering::Relaxed);
-                    self.hot.insert(serial, visits);
+                    self.hot.insert(serial, Watched::from(Instant::now(), &local.inner));
                 }
             }
             Command::Busy(serial, to) => self.busy(serial, to),

@@ -1,0 +1,195 @@
+//! Dozing: where the next message is expected in a moment, `dp_read` sleeps on a word of its edge, not on the descriptor.
+//!
+//! A bell takes four calls to the kernel, two of which carry a packet: the sender rings, the receiver's recv returns, it
+//! takes the bell off the descriptor, and the next one. A knock takes two, a futex's ([`crate::edge::knock`]). But nobody
+//! hears it who polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown, the end
+//! of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
+//!
+//! - one call dozes at a time, and any other that comes by, or brings news, wakes it first ([`Inner::rouse`]);
+//! - it dozes only if its last sleep was brief, and all senders have one edge between them;
+//! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor.
+
+use std::sync::atomic::Ordering;
+
+use super::drain::Drain;
+use super::inner::{Inner, Rx};
+use super::service::Command;
+use crate::edge::bell;
+use crate::edge::knock::Bed;
+use crate::error::{Error, Result};
+use crate::sys::{process, unix};
+
+/// A sleep on the descriptor that was shorter says that the next one will be, too, ns.
+const BRIEF: u64 = 1_000_000;
+/// Messages behind a longer one that say as much.
+const BURST: u8 = 8;
+
+/// Where a call sleeps that found no message. Nothing is held meanwhile: a signal handler may do as it likes.
+#[derive(Debug, Clone, Copy)]
+pub enum Sleep {
+    /// In a call on the descriptor that takes nothing, since then, ns.
+    Descriptor(u64),
+    /// On the edge's word, under this number.
+    Edge(Bed, u32),
+}
+
+/// What the receiver's side knows of it.
+#[derive(Debug, Default)]
+pub struct Doze {
+    /// The number of the sleep that a call is in, or about to begin; 0: none.
+    now: u32,
+    last: u32,
+    /// Where, for that call to be told.
+    bed: Option<Bed>,
+    /// The service watches.
+    pub watched: bool,
+    /// The last sleep was brief.
+    pub brief: bool,
+    /// The program slept in `dp_read`: this many messages more, and it is not believed to wait in poll. 0: it may.
+    pub trust: u8,
+    /// The descriptor was empty, and nobody was asked to ring since: there is nothing to take from it.
+    pub quiet: bool,
+}
+
+impl Sleep {
+    /// Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// EINTR; EAGAIN (SO_RCVTIMEO is over).
+    pub fn sleep(&self, fd: i32) -> Result<()> {
+        match self {
+            Sleep::Descriptor(_) => unix::await_message(fd).map_err(Error::system("recv")),
+            Sleep::Edge(bed, _) => bed.sleep().map_err(Error::system("futex")),
+        }
+    }
+}
+
+impl Inner {
+    /// Whether the next sleep is one.
+    pub(super) fn may_doze(&self, rx: &Rx) -> bool {
+        rx.doze.brief && self.has_one_sender(rx)
+    }
+
+    fn has_one_sender(&self, rx: &Rx) -> bool {
+        rx.tokens.only_edge().is_some() && !self.edgeless.load(Ordering::Relaxed)
+    }
+
+    /// Nothing is on the descriptor: has the edge's sender knock. False: a message came meanwhile, so that the call must
+    /// look again. Only where it may.
+    pub(super) fn doze(&self, rx: &mut Rx) -> bool {
+        let (Some(edge), Some(inbox)) = (rx.tokens.only_edge(), self.inbox.get()) else { return false };
+        let knock = edge.segment.knock();
+        let bed = knock.bed(knock.heard());
+        inbox.arm().doze();
+        bell::settle();
+        if self.something(rx) {
+            inbox.arm().disarm();
+            // It waits in a call all the same. Silent it stays if it was; if not, a bell may have been rung.
+            rx.hot = rx.doze.quiet && rx.doze.watched;
+            rx.doze.trust = 1;
+            return false;
+        }
+        rx.settled = false;
+        let doze = &mut rx.doze;
+        doze.last = doze.last.wrapping_add(1).max(1);
+        (doze.now, doze.bed) = (doze.last, Some(bed));
+        // A bell for what was taken already may still come, if one is late.
+        doze.quiet = !rx.late;
+        self.watch(rx);
+        true
+    }
+
+    fn watch(&self, rx: &mut Rx) {
+        if !core::mem::replace(&mut rx.doze.watched, true) {
+            self.process.command(Command::Hot(self.entry.serial));
+        }
+    }
+
+    /// A message was taken. Who slept for it in `dp_read` waits there, not in poll: from here on nobody rings, if so.
+    #[inline(always)]
+    pub(super) fn trust(&self, rx: &mut Rx, fd: i32) -> bool {
+        match rx.doze.trust {
+            0 => false,
+            1 => self.fall_silent(rx, fd),
+            _ => {
+                rx.doze.trust -= 1;
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn fall_silent(&self, rx: &mut Rx, fd: i32) -> bool {
+        rx.doze.trust = 0;
+        let Some(inbox) = self.inbox.get().filter(|_| self.has_one_sender(rx)) else { return false };
+        // The bell of this message; one that is late would come to a descriptor that nobody looks after.
+        if self.drain(rx, fd, Drain::Bell).is_err() || rx.late {
+            return false;
+        }
+        inbox.arm().disarm();
+        (rx.hot, rx.settled, rx.doze.quiet) = (true, false, true);
+        self.watch(rx);
+        true
+    }
+
+    /// A call found nothing: where it sleeps.
+    pub fn sleep(&self) -> Sleep {
+        let doze = &mut self.rx().doze;
+        match doze.bed.take() {
+            Some(bed) => Sleep::Edge(bed, doze.now),
+            None => Sleep::Descriptor(process::now()),
+        }
+    }
+
+    /// It was woken.
+    pub fn slept(&self, how: Sleep) {
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+        let mut rx = self.rx();
+        match how {
+            Sleep::Descriptor(since) => {
+                rx.doze.brief = process::now().saturating_sub(since) < BRIEF;
+                rx.doze.trust = if rx.doze.brief { 1 } else { BURST };
+            }
+            Sleep::Edge(_, number) if rx.doze.now == number => {
+                rx.doze.now = 0;
+                // By a knock: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
+                if let (true, Some(inbox)) = (rx.doze.quiet && rx.doze.watched, self.inbox.get()) {
+                    inbox.arm().disarm();
+                    rx.hot = true;
+                }
+            }
+            Sleep::Edge(..) => {}
+        }
+    }
+
+    /// Before anything that a call that dozes must hear of, or that rings or arms the word for bells: wakes it.
+    #[cold]
+    pub(super) fn rouse(&self, rx: &mut Rx) {
+        rx.doze.quiet = false;
+        if core::mem::take(&mut rx.doze.now) == 0 {
+            return;
+        }
+        rx.doze.bed = None;
+        // It sleeps on this edge: that was the only one then, and goes only after this.
+        if let Some(edge) = rx.tokens.first_edge() {
+            edge.segment.knock().rouse();
+        }
+    }
+
+    /// The same, for a call that does not doze itself.
+    #[inline(always)]
+    pub(super) fn rouse_another(&self, rx: &mut Rx) {
+        if rx.doze.now != 0 {
+            self.rouse(rx);
+        }
+    }
+
+    /// The service brings something. A call that runs just now looks for itself; one that is about to doze is woken by the
+    /// end of the lease.
+    pub(super) fn rouse_if_free(&self) {
+        if let Some(mut rx) = self.try_rx() {
+            self.rouse(&mut rx);
+        }
+    }
+}
