@@ -162,11 +162,11 @@ fn recv_step(fd: c_int) -> Res<Looked> {
     table::on(fd, Way::In, ours, theirs)
 }
 
-/// It was woken.
-fn slept(fd: c_int, bed: Bed) {
+/// The sleep is over.
+fn slept(fd: c_int, bed: Bed, woken: bool) {
     let Bed::Own(how) = bed else { return };
     let ours = |own: &Use| {
-        own.slept(how);
+        own.slept(how, woken);
         Ok(())
     };
     // Not ours any more: the next look says so.
@@ -189,8 +189,14 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
                 }
                 return len as ssize_t;
             }
-            Ok(Err(bed)) if thread::sleep_for_message(fd, bed).is_ok() => slept(fd, bed),
-            _ => return -1,
+            Ok(Err(bed)) => {
+                let woken = thread::sleep_for_message(fd, bed);
+                slept(fd, bed, woken.is_ok());
+                if let Err(fault) = woken {
+                    return fail(fault) as ssize_t;
+                }
+            }
+            Err(_) => return -1,
         }
     }
 }

@@ -70,7 +70,7 @@ pub enum Bed {
 }
 
 /// Sleeps until the descriptor has a message, or its end, if it waits at all; a cancellation point.
-pub fn sleep_for_message(fd: c_int, bed: Bed) -> Result<(), c_int> {
+pub fn sleep_for_message(fd: c_int, bed: Bed) -> Res<()> {
     let what = match bed {
         Bed::On(what) => what,
         Bed::Own(Sleep::Descriptor(_)) => Descriptor::Socket,
@@ -78,7 +78,7 @@ pub fn sleep_for_message(fd: c_int, bed: Bed) -> Result<(), c_int> {
             may_be_cancelled();
             let woken = doze.sleep(fd);
             may_be_cancelled();
-            return woken.map_err(|e| fail(e.into()));
+            return woken.map_err(Fault::from);
         }
     };
     // SAFETY: no byte is written, and no message taken.
@@ -89,7 +89,7 @@ pub fn sleep_for_message(fd: c_int, bed: Bed) -> Result<(), c_int> {
         }
     };
     match result {
-        -1 => Err(fail(Fault::system("recv", errno()))),
+        -1 => Err(Fault::system("recv", errno())),
         _ => Ok(()),
     }
 }

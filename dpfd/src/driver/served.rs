@@ -118,10 +118,10 @@ impl Served {
         }
     }
 
-    /// It was woken. The kernel driver counts when a call goes to sleep.
-    pub fn slept(&self, how: Sleep) {
+    /// The sleep is over; `woken`: not by a signal, or for want of time. The kernel driver counts when a call goes to sleep.
+    pub fn slept(&self, how: Sleep, woken: bool) {
         if let User(inner) = self {
-            inner.slept(how);
+            inner.slept(how, woken);
         }
     }
 

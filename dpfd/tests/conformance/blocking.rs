@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use dpfd::driver::Driver;
 use dpfd::Addr;
+use nix::sys::pthread::{pthread_kill, pthread_self};
+use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
 
 use crate::kit::*;
 
@@ -158,8 +160,6 @@ pub fn plain_reads_and_writes_wait(d: Driver) {
 }
 
 pub fn a_signal_interrupts(d: Driver) {
-    use nix::sys::pthread::{pthread_kill, pthread_self};
-    use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
     extern "C" fn nothing(_: i32) {}
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
     // SAFETY: a handler that does nothing, for a signal that nothing else here uses.
@@ -179,6 +179,49 @@ pub fn a_signal_interrupts(d: Driver) {
         receiver.is_finished()
     });
     assert_eq!(receiver.join().expect("the receiver"), libc::EINTR);
+}
+
+/// Receives messages that come one in a while, and between them signals; how often it was interrupted.
+fn interrupted(d: Driver, signal: Signal, flags: SaFlags) -> u32 {
+    extern "C" fn nothing(_: i32) {}
+    const MESSAGES: u64 = 1000;
+    let action = SigAction::new(SigHandler::Handler(nothing), flags, SigSet::empty());
+    // SAFETY: a handler that does nothing, for a signal that nothing else here uses.
+    unsafe { sigaction(signal, &action) }.expect("a handler");
+    let (a, b) = pooled(d, 64 << 10);
+    b.set_spin(0);
+    let me = pthread_self();
+    let sender = thread::spawn(move || {
+        for n in 0..MESSAGES {
+            thread::sleep(Duration::from_micros(50));
+            pthread_kill(me, signal).expect("the receiver");
+            thread::sleep(Duration::from_micros(50));
+            a.send(&numbered(n, 8)).expect("room");
+        }
+        a
+    });
+    let (mut next, mut interruptions) = (0, 0);
+    while next < MESSAGES {
+        match b.recv() {
+            Ok(message) => {
+                assert_eq!(number_of(&message.to_vec()), next);
+                next += 1;
+            }
+            Err(e) if e.errno() == libc::EINTR => interruptions += 1,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    drop(sender.join());
+    interruptions
+}
+
+pub fn a_signal_interrupts_brief_sleeps(d: Driver) {
+    let interruptions = interrupted(d, Signal::SIGURG, SaFlags::empty());
+    assert!(interruptions > 100, "{interruptions} of 1000 signals");
+}
+
+pub fn a_handler_that_restarts_interrupts_none(d: Driver) {
+    assert_eq!(interrupted(d, Signal::SIGWINCH, SaFlags::SA_RESTART), 0);
 }
 
 pub fn a_receive_timeout_holds(d: Driver) {

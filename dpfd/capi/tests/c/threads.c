@@ -77,6 +77,41 @@ static void cancelling(void) {
     CHECK(dp_close(fd) == 0 && dp_close(to) == 0 && dp_close(nowhere) == 0);
 }
 
+static void *read_on(void *arg) {
+    char *at;
+    pthread_cleanup_push(clean, NULL);
+    for (;;) {
+        CHECK(dp_read(*(int *)arg, &at) == 1);
+        CHECK(dp_fsync(*(int *)arg, 1) == 0);
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* However brief its sleeps are: each may be its last. */
+static void cancelling_between_messages(void) {
+    for (int i = 0; i < 20; i++) {
+        int to = endpoint(0), fd = endpoint(stat_of(to).dpid), ended = 0, before = cleaned;
+        CHECK(dp_option(to, DP_OPT_SPIN, 0) == 0);
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, read_on, &to) == 0);
+        for (int n = 0; n < 5000 && !ended; n++) {
+            CHECK(dp_write(fd, "x", 1) == 1);
+            usleep(100);
+            if (n == 200) CHECK(pthread_cancel(t) == 0);
+            ended = n >= 200 && pthread_tryjoin_np(t, NULL) == 0;
+        }
+        CHECK(ended && cleaned == before + 1);
+        CHECK(dp_option(to, DP_OPT_NONBLOCK, 1) == 0);
+        char *at;
+        while (dp_read(to, &at) == 1) CHECK(dp_fsync(to, 1) == 0);
+        CHECK(errno == EAGAIN && dp_write(fd, "after", 5) == 5);
+        CHECK(dp_option(to, DP_OPT_NONBLOCK, 0) == 0);
+        expect(to, "after");
+        CHECK(dp_close(fd) == 0 && dp_close(to) == 0);
+    }
+}
+
 static void ignore(int signal) { (void)signal; }
 
 static void *interrupt(void *main_thread) {
@@ -132,6 +167,7 @@ static void closing_under_calls(void) {
 int main(void) {
     two_share_one();
     cancelling();
+    cancelling_between_messages();
     signals();
     closing_under_calls();
     puts("ok");

@@ -45,6 +45,10 @@ pub struct Doze {
     pub watched: bool,
     /// The last sleep was brief.
     pub brief: bool,
+    /// Threads that sleep on the descriptor: a bell wakes one of them. Too many, if one was cancelled there.
+    pub listeners: u32,
+    /// The next of them was woken, and since then none came or went.
+    pub passed_on: bool,
     /// The program slept in `dp_read`: this many messages more, and it is not believed to wait in poll. 0: it may.
     pub trust: u8,
     /// The descriptor was empty, and nobody was asked to ring since: there is nothing to take from it.
@@ -136,20 +140,25 @@ impl Inner {
     /// A call found nothing: where it sleeps.
     pub fn sleep(&self) -> Sleep {
         let doze = &mut self.rx().doze;
-        match doze.bed.take() {
-            Some(bed) => Sleep::Edge(bed, doze.now),
-            None => Sleep::Descriptor(process::now()),
+        if let Some(bed) = doze.bed.take() {
+            return Sleep::Edge(bed, doze.now);
         }
+        (doze.listeners, doze.passed_on) = (doze.listeners.saturating_add(1), false);
+        Sleep::Descriptor(process::now())
     }
 
-    /// It was woken.
-    pub fn slept(&self, how: Sleep) {
-        self.sleeps.fetch_add(1, Ordering::Relaxed);
+    /// The sleep is over; `woken`: not by a signal, or for want of time.
+    pub fn slept(&self, how: Sleep, woken: bool) {
+        self.sleeps.fetch_add(u64::from(woken), Ordering::Relaxed);
         let mut rx = self.rx();
         match how {
             Sleep::Descriptor(since) => {
-                rx.doze.brief = process::now().saturating_sub(since) < BRIEF;
-                rx.doze.trust = if rx.doze.brief { 1 } else { BURST };
+                let doze = &mut rx.doze;
+                (doze.listeners, doze.passed_on) = (doze.listeners.saturating_sub(1), false);
+                if woken {
+                    doze.brief = process::now().saturating_sub(since) < BRIEF;
+                    doze.trust = if doze.brief { 1 } else { BURST };
+                }
             }
             Sleep::Edge(_, number) if rx.doze.now == number => {
                 rx.doze.now = 0;
@@ -193,3 +202,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

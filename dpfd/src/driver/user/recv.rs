@@ -62,8 +62,9 @@ impl Inner {
                 return Ok(got);
             }
             let sleep = self.sleep();
-            sleep.sleep(fd)?;
-            self.slept(sleep);
+            let woken = sleep.sleep(fd);
+            self.slept(sleep, woken.is_ok());
+            woken?;
         }
     }
 
@@ -298,6 +299,10 @@ impl Inner {
         (rx.settled, rx.doze.quiet) = (false, false);
         if !rx.belled {
             rx.belled = is_readable(fd) || super::link::ring(&self.back);
+        }
+        // A bell that is there woke one thread, the one that is here. The next one needs another.
+        if rx.doze.listeners > 0 && !core::mem::replace(&mut rx.doze.passed_on, true) {
+            rx.late |= super::link::ring(&self.back);
         }
     }
 

@@ -1,0 +1,216 @@
+//! Who dozes, who wakes it, and that it misses nothing that no knock tells of.
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
+use nix::sys::time::TimeVal;
+
+use crate::driver::user::inner::Inner;
+use crate::driver::user::testing;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::sys::unix;
+
+/// Between two messages: so brief is a sleep that the next one is dozed through.
+const BRISK: Duration = Duration::from_micros(100);
+/// How long anything may take that happens at all.
+const SOON: Duration = Duration::from_secs(20);
+
+#[derive(Clone)]
+struct Open {
+    endpoint: Arc<Endpoint>,
+    inner: Arc<Inner>,
+}
+
+fn open(dpid: u16) -> Open {
+    let (endpoint, inner) = testing::open_whole(dpid);
+    Open { endpoint: endpoint.into(), inner }
+}
+
+/// One that reads in place and never looks.
+fn receiver(dpid: u16) -> Open {
+    let to = open(dpid);
+    to.endpoint.pool(64 << 10).expect("a pool");
+    to.endpoint.set_spin(0);
+    to
+}
+
+impl Open {
+    fn send(&self, to: &Open, number: u64) {
+        self.endpoint.send_to(&number.to_ne_bytes(), to.endpoint.addr()).expect("room");
+    }
+    fn try_recv(&self) -> Result<u64, Error> {
+        let message = self.endpoint.recv()?.to_vec();
+        Ok(u64::from_ne_bytes(message.try_into().expect("eight bytes")))
+    }
+    fn recv(&self) -> u64 {
+        self.try_recv().expect("a message")
+    }
+    fn dozes(&self) -> u32 {
+        self.inner.rx().doze.last
+    }
+    fn readable(&self, ms: i32) -> bool {
+        unix::wait(self.endpoint.as_fd().as_raw_fd(), libc::POLLIN, ms).expect("poll") != 0
+    }
+}
+
+/// Sends numbers from 0 on, one in a while, until told to stop; how many.
+fn brisk(from: &Open, to: &Open, stop: &Arc<AtomicBool>) -> JoinHandle<u64> {
+    let (from, to, stop) = (from.clone(), to.clone(), stop.clone());
+    thread::spawn(move || {
+        let mut sent = 0;
+        while !stop.load(Ordering::Relaxed) {
+            from.send(&to, sent);
+            sent += 1;
+            thread::sleep(BRISK);
+        }
+        sent
+    })
+}
+
+/// Receives until it dozes; then what was sent is received to the end. The next number.
+fn receive_until_it_dozes(from: &Open, to: &Open) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let sender = brisk(from, to, &stop);
+    let (end, mut next) = (Instant::now() + SOON, 0);
+    while to.dozes() < 20 {
+        assert!(Instant::now() < end, "it never dozes");
+        assert_eq!(to.recv(), next);
+        next += 1;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let sent = sender.join().expect("the sender");
+    (next..sent).for_each(|n| assert_eq!(to.recv(), n));
+}
+
+#[test]
+fn brief_sleeps_are_dozed_through_and_the_descriptor_tells_the_truth_behind_them() {
+    let (from, to) = (open(7201), receiver(7202));
+    receive_until_it_dozes(&from, &to);
+    for n in 0..20 {
+        // The lease is over.
+        thread::sleep(Duration::from_millis(10));
+        assert!(!to.readable(0), "a bell for nothing, {n}");
+        from.send(&to, n);
+        assert!(to.readable(10_000), "no bell, {n}");
+        assert_eq!(to.recv(), n);
+    }
+    assert!(!to.inner.rx().doze.watched, "the lease never ends");
+}
+
+#[test]
+fn long_sleeps_are_not() {
+    let (from, to) = (open(7203), receiver(7204));
+    let (other, target) = (from.clone(), to.clone());
+    let sender = thread::spawn(move || {
+        (0..40).for_each(|n| {
+            thread::sleep(Duration::from_millis(4));
+            other.send(&target, n);
+        });
+    });
+    (0..40).for_each(|n| assert_eq!(to.recv(), n));
+    sender.join().expect("the sender");
+    assert!(to.dozes() < 10, "{} dozes", to.dozes());
+}
+
+/// As from a sender that has not heard of the pool, or of the receiver's edge.
+#[test]
+fn a_message_on_the_descriptor_is_found_when_the_lease_is_over() {
+    let (from, to) = (open(7205), receiver(7206));
+    for n in 0..10 {
+        receive_until_it_dozes(&from, &to);
+        let other = to.clone();
+        let late = thread::spawn(move || {
+            thread::sleep(BRISK * (n % 3));
+            let tag = other.inner.tag().expect("a tag");
+            let parts = [IoSlice::new(&[7; 8])];
+            unix::send(other.inner.back.as_raw_fd(), &parts, &[tag.as_fd()], 0).expect("room");
+        });
+        assert_eq!(to.recv(), u64::from_ne_bytes([7; 8]));
+        late.join().expect("the sender");
+    }
+}
+
+#[test]
+fn another_sender_is_heard() {
+    for n in 0..10 {
+        let (from, to) = (open(7210 + 2 * n), receiver(7211 + 2 * n));
+        receive_until_it_dozes(&from, &to);
+        let other = to.clone();
+        let new = thread::spawn(move || {
+            let new = open(7240 + n);
+            (0..20).for_each(|n| new.send(&other, n));
+            new
+        });
+        (0..20).for_each(|n| assert_eq!(to.recv(), n));
+        new.join().expect("the sender");
+    }
+}
+
+#[test]
+fn the_next_sender_is_heard_after_the_last_has_gone() {
+    let to = receiver(7250);
+    for n in 0..10 {
+        let from = open(7251 + n);
+        receive_until_it_dozes(&from, &to);
+        drop(from);
+    }
+}
+
+/// They take turns at dozing, and in between one may sleep on the descriptor.
+#[test]
+fn several_threads_receive_on_one_endpoint() {
+    let (from, to) = (open(7262), receiver(7263));
+    let taken = Arc::new(AtomicU64::new(0));
+    let stop = u64::MAX;
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (to, taken) = (to.clone(), taken.clone());
+            thread::spawn(move || {
+                while to.recv() != stop {
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for n in 0..3000 {
+        from.send(&to, n);
+        thread::sleep(BRISK * (n % 4) as u32 / 2);
+    }
+    let await_that = |what: &str, done: &dyn Fn() -> bool| {
+        let end = Instant::now() + SOON;
+        while !done() {
+            assert!(Instant::now() < end, "{what}: {taken:?} of 3000 messages were received");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    await_that("all", &|| taken.load(Ordering::Relaxed) == 3000);
+    // All at once: one bell, which wakes one thread.
+    (0..3).for_each(|_| from.send(&to, stop));
+    await_that("the end", &|| threads.iter().all(JoinHandle::is_finished));
+    assert!(to.dozes() > 0);
+}
+
+#[test]
+fn who_does_not_wait_is_told_at_once() {
+    let (from, to) = (open(7264), receiver(7265));
+    receive_until_it_dozes(&from, &to);
+    to.endpoint.set_nonblocking(true).expect("a flag");
+    assert!(matches!(to.try_recv(), Err(Error::WouldBlock)));
+    from.send(&to, 5);
+    assert!(to.readable(10_000));
+    assert_eq!(to.recv(), 5);
+}
+
+#[test]
+fn a_receive_timeout_is_over_a_lease_late_at_most() {
+    let (from, to) = (open(7266), receiver(7267));
+    receive_until_it_dozes(&from, &to);
+    setsockopt(&to.endpoint.as_fd(), ReceiveTimeout, &TimeVal::new(0, 50_000)).expect("a socket");
+    assert!(matches!(to.try_recv(), Err(Error::WouldBlock)));
+}
