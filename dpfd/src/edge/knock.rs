@@ -15,12 +15,17 @@
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Knocks so far, modulo 2^32.
+/// Knocks so far, from some number on, modulo 2^32.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Knock(AtomicU32);
 
 impl Knock {
+    /// Of a new edge: a number that memory which takes the edge's place does not hold by chance.
+    pub fn begin(&self, random: u32) {
+        self.0.store(random, Ordering::Relaxed);
+    }
+
     /// How many there were, to sleep until there are more; before the receiver says that it dozes.
     #[inline]
     pub fn heard(&self) -> u32 {

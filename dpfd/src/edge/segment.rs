@@ -307,6 +307,7 @@ impl Segment {
         let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
         let segment = Segment::map_twice(&fd, ring, protection)?;
         segment.control::<AtomicU64>(5).store(crate::sys::process::random()?, Ordering::Relaxed);
+        segment.knock().begin(crate::sys::process::random()? as u32);
         Ok((segment, fd))
     }
 

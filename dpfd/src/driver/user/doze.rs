@@ -23,6 +23,8 @@ use crate::sys::{process, unix};
 const BRIEF: u64 = 1_000_000;
 /// Messages behind a longer one that say as much.
 const BURST: u8 = 8;
+/// Sleeps on the edge that may end without a message: a sender can knock for nothing, and at no cost.
+const PATIENCE: u8 = 8;
 
 /// Where a call sleeps that found no message. Nothing is held meanwhile: a signal handler may do as it likes.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,11 @@ pub struct Doze {
     pub listeners: u32,
     /// The next of them was woken, and since then none came or went.
     pub passed_on: bool,
+    /// Messages taken when it last began, and how often it was woken for none since.
+    taken: u64,
+    in_vain: u8,
+    /// Nobody was asked to ring since it was woken on the edge: its sender rang for all that is older.
+    pub rung_all: bool,
     /// The program slept in `dp_read`: this many messages more, and it is not believed to wait in poll. 0: it may.
     pub trust: u8,
     /// The descriptor was empty, and nobody was asked to ring since: there is nothing to take from it.
@@ -95,7 +102,13 @@ impl Inner {
             return false;
         }
         rx.settled = false;
+        let taken = rx.tokens.taken().0;
         let doze = &mut rx.doze;
+        doze.in_vain = if taken == doze.taken { doze.in_vain + 1 } else { 0 };
+        doze.taken = taken;
+        if doze.in_vain == PATIENCE {
+            (doze.brief, doze.in_vain) = (false, 0);
+        }
         doze.last = doze.last.wrapping_add(1).max(1);
         (doze.now, doze.bed) = (doze.last, Some(bed));
         // A bell for what was taken already may still come, if one is late.
@@ -126,11 +139,14 @@ impl Inner {
     #[cold]
     fn fall_silent(&self, rx: &mut Rx, fd: i32) -> bool {
         rx.doze.trust = 0;
+        let rung_all = core::mem::take(&mut rx.doze.rung_all);
         let Some(inbox) = self.inbox.get().filter(|_| self.has_one_sender(rx)) else { return false };
         // The bell of this message; one that is late would come to a descriptor that nobody looks after.
-        if self.drain(rx, fd, Drain::Bell).is_err() || rx.late {
+        let how = if rung_all { Drain::Some } else { Drain::Bell };
+        if self.drain(rx, fd, how).is_err() || (rx.late && !rung_all) {
             return false;
         }
+        rx.late = false;
         inbox.arm().disarm();
         (rx.hot, rx.settled, rx.doze.quiet) = (true, false, true);
         self.watch(rx);
@@ -166,6 +182,8 @@ impl Inner {
                 if let (true, Some(inbox)) = (rx.doze.quiet && rx.doze.watched, self.inbox.get()) {
                     inbox.arm().disarm();
                     rx.hot = true;
+                } else {
+                    (rx.doze.trust, rx.doze.rung_all) = (1, true);
                 }
             }
             Sleep::Edge(..) => {}

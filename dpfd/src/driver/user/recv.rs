@@ -280,6 +280,7 @@ impl Inner {
     fn settle(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<bool> {
         let Some(inbox) = self.inbox.get() else { return Ok(true) };
         let quiet = core::mem::take(&mut rx.doze.quiet);
+        rx.doze.rung_all = false;
         let drain = |rx: &mut Rx| if quiet { Ok(()) } else { self.drain(rx, fd, how) };
         let there = inbox.arm().settle(rx, drain, |rx| self.something(rx))?;
         rx.settled = !there;

@@ -214,3 +214,32 @@ fn a_receive_timeout_is_over_a_lease_late_at_most() {
     setsockopt(&to.endpoint.as_fd(), ReceiveTimeout, &TimeVal::new(0, 50_000)).expect("a socket");
     assert!(matches!(to.try_recv(), Err(Error::WouldBlock)));
 }
+
+/// A sender that is not honest knocks without end, which costs it no call to the kernel: not so much as a doze each.
+#[test]
+fn knocks_for_nothing_are_heard_a_few_times_only() {
+    let (from, to) = (open(7268), receiver(7269));
+    receive_until_it_dozes(&from, &to);
+    let before = to.dozes();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (other, over) = (to.clone(), stop.clone());
+    let knocks = thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            if let Some(edge) = other.inner.rx().tokens.first_edge() {
+                edge.segment.knock().rouse();
+            }
+            thread::sleep(BRISK / 10);
+        }
+    });
+    let (other, sender) = (to.clone(), from.clone());
+    let late = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        sender.send(&other, 1);
+    });
+    assert_eq!(to.recv(), 1);
+    let dozes = to.dozes() - before;
+    stop.store(true, Ordering::Relaxed);
+    knocks.join().expect("the knocks");
+    late.join().expect("the sender");
+    assert!(dozes < 30, "{dozes} dozes");
+}
