@@ -5,7 +5,7 @@
 //! hears it who polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown, the end
 //! of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
 //!
-//! - one call dozes at a time, and any other that comes by, or brings news, wakes it first ([`Inner::rouse`]);
+//! - one call dozes at a time, and any other that comes by, or brings news, wakes it first (`rouse`);
 //! - it dozes only if its last sleep was brief, and all senders have one edge between them;
 //! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor.
 
