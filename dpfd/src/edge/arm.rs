@@ -90,6 +90,12 @@ impl Arm {
         self.0.load(Ordering::Relaxed) & ARMED != 0
     }
 
+    /// Whether a sender would ring.
+    #[inline]
+    pub fn is_armed_for_bells(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (ARMED | DOZES) == ARMED
+    }
+
     /// The sender's side, after it published and fenced. Remembered as rung.
     #[inline(always)]
     pub fn owes(&self, rung: &mut Rung) -> Owed {

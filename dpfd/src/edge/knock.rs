@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The word lies in the edge, so it is one sender's to write: what a hostile one does to it wakes the receiver for nothing,
-//! or lets it sleep beside that sender's own messages. A bell on the descriptor is heard by whoever polls or reads it, a
+//! or lets it sleep beside that sender's own messages. (One that moves the sleeper to another word, FUTEX_REQUEUE, keeps
+//! it asleep. It runs as the receiver's user, who could stop it altogether.) A bell on the descriptor is heard by whoever polls or reads it, a
 //! knock only by who sleeps here; so a receiver dozes for a moment at most, until its service has it listen for bells.
 
 use crate::sync::{AtomicU32, Ordering};

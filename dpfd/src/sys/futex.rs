@@ -19,9 +19,11 @@ pub fn wait(word: usize, seen: u32) -> Result<(), i32> {
     }
 }
 
-/// Wakes one that sleeps on the word.
+/// Wakes all that sleep on the word: whoever maps it may sleep there, too.
 pub fn wake(word: &AtomicU32) {
     let address = core::ptr::from_ref(word) as usize;
     // SAFETY: the kernel looks up who sleeps at the address, and touches nothing.
-    let _ = unsafe { raw::call(libc::SYS_futex, [address, libc::FUTEX_WAKE as usize, 1, 0, 0, 0]) };
+    let _ = unsafe {
+        raw::call(libc::SYS_futex, [address, libc::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0, 0])
+    };
 }

@@ -7,7 +7,10 @@
 //!
 //! - one call dozes at a time, and any other that comes by, or brings news, wakes it first (`rouse`);
 //! - it dozes only if its last sleep was brief, and all senders have one edge between them;
-//! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor.
+//! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor, and
+//!   whoever polls has bells from then on, also where the call did not come back (a signal handler that jumped out of it).
+//!
+//! A second sender, once it was there, ends this for the endpoint's life: one word would not tell of both.
 
 use std::sync::atomic::Ordering;
 
@@ -25,6 +28,9 @@ const BRIEF: u64 = 1_000_000;
 const BURST: u8 = 8;
 /// Sleeps on the edge that may end without a message: a sender can knock for nothing, and at no cost.
 const PATIENCE: u8 = 8;
+/// Leases after which a call that does not come back is roused once more: another could have had the word's old value put
+/// back before it slept.
+const ROUSED: u8 = 8;
 
 /// Where a call sleeps that found no message. Nothing is held meanwhile: a signal handler may do as it likes.
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +47,16 @@ pub struct Doze {
     /// The number of the sleep that a call is in, or about to begin; 0: none.
     now: u32,
     last: u32,
-    /// Where, for that call to be told.
-    bed: Option<Bed>,
+    /// Where, for that call to be told, under which number. Kept when it is roused: it sleeps no more there then.
+    bed: Option<(Bed, u32)>,
+    /// The call has not come back yet: how often it will be roused for it.
+    abed: u8,
     /// The service watches.
     pub watched: bool,
     /// The last sleep was brief.
     pub brief: bool,
-    /// Threads that sleep on the descriptor: a bell wakes one of them. Too many, if one was cancelled there.
+    /// Threads that sleep on the descriptor: a bell wakes one of them, so there are bells as long as there are such. Too
+    /// many, if one was cancelled there.
     pub listeners: u32,
     /// The next of them was woken, and since then none came or went.
     pub passed_on: bool,
@@ -60,6 +69,13 @@ pub struct Doze {
     pub trust: u8,
     /// The descriptor was empty, and nobody was asked to ring since: there is nothing to take from it.
     pub quiet: bool,
+}
+
+impl Doze {
+    /// A call goes to sleep on the descriptor: not where one was to that never asked.
+    pub fn forget_bed(&mut self) {
+        self.bed = None;
+    }
 }
 
 impl Sleep {
@@ -83,7 +99,7 @@ impl Inner {
     }
 
     fn has_one_sender(&self, rx: &Rx) -> bool {
-        rx.tokens.only_edge().is_some() && !self.edgeless.load(Ordering::Relaxed)
+        rx.tokens.only_edge().is_some() && rx.doze.listeners == 0 && !self.edgeless.load(Ordering::Relaxed)
     }
 
     /// Nothing is on the descriptor: has the edge's sender knock. False: a message came meanwhile, so that the call must
@@ -110,7 +126,7 @@ impl Inner {
             (doze.brief, doze.in_vain) = (false, 0);
         }
         doze.last = doze.last.wrapping_add(1).max(1);
-        (doze.now, doze.bed) = (doze.last, Some(bed));
+        (doze.now, doze.bed, doze.abed) = (doze.last, Some((bed, doze.last)), ROUSED);
         // A bell for what was taken already may still come, if one is late.
         doze.quiet = !rx.late;
         self.watch(rx);
@@ -156,8 +172,8 @@ impl Inner {
     /// A call found nothing: where it sleeps.
     pub fn sleep(&self) -> Sleep {
         let doze = &mut self.rx().doze;
-        if let Some(bed) = doze.bed.take() {
-            return Sleep::Edge(bed, doze.now);
+        if let Some((bed, number)) = doze.bed.take() {
+            return Sleep::Edge(bed, number);
         }
         (doze.listeners, doze.passed_on) = (doze.listeners.saturating_add(1), false);
         Sleep::Descriptor(process::now())
@@ -169,6 +185,8 @@ impl Inner {
         let mut rx = self.rx();
         match how {
             Sleep::Descriptor(since) => {
+                // A packet that is no bell may have woken it.
+                rx.settled &= !woken;
                 let doze = &mut rx.doze;
                 (doze.listeners, doze.passed_on) = (doze.listeners.saturating_sub(1), false);
                 if woken {
@@ -177,15 +195,17 @@ impl Inner {
                 }
             }
             Sleep::Edge(_, number) if rx.doze.now == number => {
-                rx.doze.now = 0;
+                (rx.doze.now, rx.doze.abed) = (0, 0);
+                let silent = rx.doze.quiet && rx.doze.watched && rx.doze.listeners == 0;
                 // By a knock: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
-                if let (true, Some(inbox)) = (rx.doze.quiet && rx.doze.watched, self.inbox.get()) {
+                if let (true, Some(inbox)) = (silent, self.inbox.get()) {
                     inbox.arm().disarm();
                     rx.hot = true;
                 } else {
                     (rx.doze.trust, rx.doze.rung_all) = (1, true);
                 }
             }
+            Sleep::Edge(_, number) if rx.doze.last == number => rx.doze.abed = 0,
             Sleep::Edge(..) => {}
         }
     }
@@ -197,7 +217,6 @@ impl Inner {
         if core::mem::take(&mut rx.doze.now) == 0 {
             return;
         }
-        rx.doze.bed = None;
         // It sleeps on this edge: that was the only one then, and goes only after this.
         if let Some(edge) = rx.tokens.first_edge() {
             edge.segment.knock().rouse();
@@ -218,6 +237,24 @@ impl Inner {
         if let Some(mut rx) = self.try_rx() {
             self.rouse(&mut rx);
         }
+    }
+
+    /// The endpoint is closed: nobody will look after who dozes. One that begins later sees it.
+    pub(super) fn rouse_for_good(&self) {
+        self.rouse(&mut self.rx());
+    }
+
+    /// The lease is over. Whether a call has not come back from its doze, and is to be roused again after another.
+    pub(super) fn rouse_again(&self, rx: &mut Rx) -> bool {
+        (rx.doze.brief, rx.doze.trust) = (false, 0);
+        if rx.doze.abed == 0 {
+            self.rouse(rx);
+            return false;
+        }
+        rx.doze.abed -= 1;
+        rx.doze.now = rx.doze.last; // also if it was roused before
+        self.rouse(rx);
+        true
     }
 }
 

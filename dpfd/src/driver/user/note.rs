@@ -13,7 +13,7 @@ use crate::addr::{Addr, Dpid};
 
 /// Bytes of a note.
 pub const LEN: usize = 16;
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

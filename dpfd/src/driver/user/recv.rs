@@ -128,7 +128,11 @@ impl Inner {
         }
         let mut waited = Waited::default();
         loop {
-            if let Some(got) = self.next(&mut rx, fd)? {
+            let next = self.next(&mut rx, fd);
+            if let (true, Some(inbox)) = (next.is_err() && !rx.hot && self.something(&rx), self.inbox.get()) {
+                self.keep_readable(inbox, &mut rx, fd); // the message stays
+            }
+            if let Some(got) = next? {
                 rx.peer = got.from();
                 if waited.spun {
                     self.heat(&mut rx, fd);
@@ -229,6 +233,7 @@ impl Inner {
             }
             return Ok(if self.doze(&mut rx) { None } else { Some(rx) });
         }
+        rx.doze.forget_bed();
         // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
         if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
@@ -328,19 +333,20 @@ impl Inner {
         if self.visits.load(Ordering::Relaxed) != seen {
             return !rx.hot && !rx.doze.watched;
         }
-        if core::mem::take(&mut rx.doze.watched) {
-            (rx.doze.brief, rx.doze.trust) = (false, 0);
-            self.rouse(&mut rx);
+        let (was_hot, was_watched) = (core::mem::take(&mut rx.hot), rx.doze.watched);
+        rx.doze.watched = was_watched && self.rouse_again(&mut rx);
+        let over = !rx.doze.watched;
+        let Some(inbox) = self.inbox.get() else { return over };
+        if was_hot || (was_watched && !inbox.arm().is_armed_for_bells()) {
+            (rx.settled, rx.doze.quiet) = (false, false);
+            inbox.arm().arm();
+            bell::settle();
+            if self.something(&rx) {
+                inbox.arm().disarm();
+                rx.belled = super::link::ring(&self.back);
+            }
         }
-        let (true, Some(inbox)) = (core::mem::take(&mut rx.hot), self.inbox.get()) else { return true };
-        rx.doze.quiet = false;
-        inbox.arm().arm();
-        bell::settle();
-        if self.something(&rx) {
-            inbox.arm().disarm();
-            rx.belled = super::link::ring(&self.back);
-        }
-        true
+        over
     }
 
     /// Edges ended: their shares go back, and the service offers them to senders without an edge.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::TimeVal;
 
+use super::Sleep;
 use crate::driver::user::inner::Inner;
 use crate::driver::user::testing;
 use crate::endpoint::Endpoint;
@@ -242,4 +243,90 @@ fn knocks_for_nothing_are_heard_a_few_times_only() {
     knocks.join().expect("the knocks");
     late.join().expect("the sender");
     assert!(dozes < 30, "{dozes} dozes");
+}
+
+/// A call that is about to doze, as far as it goes without sleeping.
+fn about_to_doze(from: &Open, to: &Open) -> Sleep {
+    receive_until_it_dozes(from, to);
+    // The last message may have been there at once.
+    to.inner.rx().doze.brief = true;
+    assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
+    let bed = to.inner.sleep();
+    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
+    bed
+}
+
+/// A signal handler that jumps out of it, or the thread's end.
+#[test]
+fn a_call_that_never_comes_back_leaves_the_descriptor_true() {
+    for (first, interrupted, late) in
+        [(7272, false, false), (7274, true, false), (7276, true, true), (7278, false, true)]
+    {
+        let (from, to) = (open(first), receiver(first + 1));
+        let bed = about_to_doze(&from, &to);
+        to.inner.rx().late |= late;
+        if late {
+            to.inner.rx().doze.quiet = false;
+        }
+        if interrupted {
+            to.inner.slept(bed, false);
+        }
+        for n in 0..3 {
+            from.send(&to, n);
+            assert!(to.readable(10_000), "no bell, {first}");
+            assert_eq!(to.recv(), n);
+            thread::sleep(Duration::from_millis(10));
+        }
+        let end = Instant::now() + SOON;
+        while to.inner.rx().doze.watched {
+            assert!(Instant::now() < end, "the lease never ends, {first}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// News that come before it lies down.
+#[test]
+fn who_is_roused_before_it_sleeps_does_not() {
+    let (from, to) = (open(7280), receiver(7281));
+    receive_until_it_dozes(&from, &to);
+    to.inner.rx().doze.brief = true;
+    assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
+    to.inner.rouse_if_free();
+    let bed = to.inner.sleep();
+    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
+    bed.sleep(-1).expect("no signal");
+}
+
+#[test]
+fn closing_wakes_who_dozes() {
+    let from = open(7282);
+    let (fd, inner) = testing::open(7283);
+    let raw = fd.as_raw_fd();
+    inner.start_pool(None).expect("a pool");
+    inner.max_spin.store(0, Ordering::Relaxed);
+    let sender = thread::spawn(move || {
+        for _ in 0..400 {
+            from.endpoint.send_to(b"x", crate::Addr::local(7283)).expect("room");
+            thread::sleep(BRISK);
+        }
+        from
+    });
+    for _ in 0..400 {
+        let got = inner.recv(raw).expect("a message");
+        inner.release(got.number);
+    }
+    let _from = sender.join().expect("the sender");
+    inner.rx().doze.brief = true;
+    assert!(inner.recv_or_sleep(raw).expect("no error").is_none());
+    let bed = inner.sleep();
+    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
+    let sleeper = thread::spawn(move || bed.sleep(-1));
+    thread::sleep(BRISK);
+    drop(fd);
+    let end = Instant::now() + SOON;
+    while !sleeper.is_finished() {
+        assert!(Instant::now() < end, "nobody woke it");
+        thread::sleep(Duration::from_millis(1));
+    }
 }

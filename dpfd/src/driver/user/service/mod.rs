@@ -299,6 +299,7 @@ impl Service {
     fn retire(&mut self, serial: u32) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         local.inner.retire();
+        local.inner.rouse_for_good();
         if self.by_dpid.get(&local.inner.dpid) == Some(&serial) {
             self.by_dpid.remove(&local.inner.dpid);
         }
