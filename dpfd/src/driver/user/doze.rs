@@ -10,6 +10,10 @@
 //! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor, and
 //!   whoever polls has bells from then on, also where the call did not come back (a signal handler that jumped out of it).
 //!
+//! To have no bells between calls (*silence*) costs a program that polls after all up to two leases, once. One that waits in
+//! both by turns would pay that each time; so each message that was told late makes it keep its bells for twice as many
+//! messages as the last one did, and being back in time makes up for it.
+//!
 //! A second sender, once it was there, ends this for the endpoint's life: one word would not tell of both.
 
 use std::sync::atomic::Ordering;
@@ -28,6 +32,8 @@ const BRIEF: u64 = 1_000_000;
 const BURST: u8 = 8;
 /// Sleeps on the edge that may end without a message: a sender can knock for nothing, and at no cost.
 const PATIENCE: u8 = 8;
+/// For how many messages a receiver that was told late has bells, at least and at most.
+const ABSTAIN: [u16; 2] = [16, 4096];
 /// Leases after which a call that does not come back is roused once more: another could have had the word's old value put
 /// back before it slept.
 const ROUSED: u8 = 8;
@@ -69,9 +75,25 @@ pub struct Doze {
     pub trust: u8,
     /// The descriptor was empty, and nobody was asked to ring since: there is nothing to take from it.
     pub quiet: bool,
+    /// For so many messages no silence, and for how many it was the last time.
+    abstains: [u16; 2],
 }
 
 impl Doze {
+    /// Whether the endpoint may have no bells while the program is elsewhere.
+    pub fn may_be_silent(&self) -> bool {
+        self.abstains[0] == 0
+    }
+
+    /// After a lease in silence: whether a message waited at its end, so that a program that polls hears of it late.
+    pub fn count_silence(&mut self, late: bool) {
+        let last = self.abstains[1];
+        self.abstains = match late {
+            true => [last.saturating_mul(2).clamp(ABSTAIN[0], ABSTAIN[1]); 2],
+            false => [0, last / 2],
+        };
+    }
+
     /// A call goes to sleep on the descriptor: not where one was to that never asked.
     pub fn forget_bed(&mut self) {
         self.bed = None;
@@ -113,7 +135,7 @@ impl Inner {
         if self.something(rx) {
             inbox.arm().disarm();
             // It waits in a call all the same. Silent it stays if it was; if not, a bell may have been rung.
-            rx.hot = rx.doze.quiet && rx.doze.watched;
+            rx.hot = rx.doze.quiet && rx.doze.watched && rx.doze.may_be_silent();
             rx.doze.trust = 1;
             return false;
         }
@@ -142,6 +164,10 @@ impl Inner {
     /// A message was taken. Who slept for it in `dp_read` waits there, not in poll: from here on nobody rings, if so.
     #[inline(always)]
     pub(super) fn trust(&self, rx: &mut Rx, fd: i32) -> bool {
+        if !rx.doze.may_be_silent() {
+            rx.doze.abstains[0] -= 1;
+            return false;
+        }
         match rx.doze.trust {
             0 => false,
             1 => self.fall_silent(rx, fd),
@@ -196,7 +222,8 @@ impl Inner {
             }
             Sleep::Edge(_, number) if rx.doze.now == number => {
                 (rx.doze.now, rx.doze.abed) = (0, 0);
-                let silent = rx.doze.quiet && rx.doze.watched && rx.doze.listeners == 0;
+                let doze = &rx.doze;
+                let silent = doze.quiet && doze.watched && doze.listeners == 0 && doze.may_be_silent();
                 // By a knock: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
                 if let (true, Some(inbox)) = (silent, self.inbox.get()) {
                     inbox.arm().disarm();

@@ -248,7 +248,8 @@ impl Inner {
     /// From here on nobody rings, and the service watches that the program comes back.
     fn heat(&self, rx: &mut Rx, fd: i32) {
         // Not with a bell on the descriptor: it would stay there, and lie.
-        if let (false, Some(inbox)) = (rx.hot || is_readable(fd), self.inbox.get()) {
+        let bells = rx.hot || !rx.doze.may_be_silent() || is_readable(fd);
+        if let (false, Some(inbox)) = (bells, self.inbox.get()) {
             (rx.hot, rx.settled) = (true, false);
             inbox.arm().disarm();
             self.process.command(Command::Hot(self.entry.serial));
@@ -331,6 +332,9 @@ impl Inner {
     pub fn cool(&self, seen: u32) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
         if self.visits.load(Ordering::Relaxed) != seen {
+            if rx.hot {
+                rx.doze.count_silence(false);
+            }
             return !rx.hot && !rx.doze.watched;
         }
         let (was_hot, was_watched) = (core::mem::take(&mut rx.hot), rx.doze.watched);
@@ -341,7 +345,11 @@ impl Inner {
             (rx.settled, rx.doze.quiet) = (false, false);
             inbox.arm().arm();
             bell::settle();
-            if self.something(&rx) {
+            let late = self.something(&rx);
+            if was_hot && late {
+                rx.doze.count_silence(true);
+            }
+            if late {
                 inbox.arm().disarm();
                 rx.belled = super::link::ring(&self.back);
             }

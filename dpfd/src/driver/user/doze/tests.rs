@@ -329,3 +329,28 @@ fn closing_wakes_who_dozes() {
         thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// The head of each message awaited with poll, its rest in the call: told late a few times, and not each time.
+#[test]
+fn who_waits_in_both_by_turns_has_bells_again() {
+    const PAIRS: u64 = 400;
+    let (from, to) = (open(7284), receiver(7285));
+    receive_until_it_dozes(&from, &to);
+    let other = to.clone();
+    let sender = thread::spawn(move || {
+        for n in 0..2 * PAIRS {
+            from.send(&other, n);
+            thread::sleep(BRISK * 2);
+        }
+        from
+    });
+    for n in 0..PAIRS {
+        assert!(to.readable(10_000));
+        assert_eq!(to.recv(), 2 * n);
+        assert_eq!(to.recv(), 2 * n + 1);
+    }
+    let _from = sender.join().expect("the sender");
+    // Doubled each time: seven of 400 are 16 << 6, and more than that find no room in 800 messages.
+    let last = to.inner.rx().doze.abstains[1];
+    assert!((16..=16 << 6).contains(&last), "told late so often that it has bells for {last} messages");
+}
