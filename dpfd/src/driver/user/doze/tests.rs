@@ -107,16 +107,15 @@ fn brief_sleeps_are_dozed_through_and_the_descriptor_tells_the_truth_behind_them
 #[test]
 fn long_sleeps_are_not() {
     let (from, to) = (open(7203), receiver(7204));
-    let (other, target) = (from.clone(), to.clone());
-    let sender = thread::spawn(move || {
-        (0..40).for_each(|n| {
-            thread::sleep(Duration::from_millis(4));
-            other.send(&target, n);
-        });
-    });
-    (0..40).for_each(|n| assert_eq!(to.recv(), n));
-    sender.join().expect("the sender");
-    assert!(to.dozes() < 10, "{} dozes", to.dozes());
+    receive_until_it_dozes(&from, &to);
+    let brief_after = |since: u64| {
+        to.inner.slept(Sleep::Descriptor(since), true);
+        to.inner.rx().doze.brief
+    };
+    // From then on, and since the machine was started: the test itself takes as long as it does.
+    assert!(brief_after(u64::MAX));
+    assert!(!brief_after(0));
+    assert!(!to.inner.may_doze(&to.inner.rx()));
 }
 
 /// As from a sender that has not heard of the pool, or of the receiver's edge.
@@ -352,5 +351,5 @@ fn who_waits_in_both_by_turns_has_bells_again() {
     let _from = sender.join().expect("the sender");
     // Doubled each time: seven of 400 are 16 << 6, and more than that find no room in 800 messages.
     let last = to.inner.rx().doze.abstains[1];
-    assert!((16..=16 << 6).contains(&last), "told late so often that it has bells for {last} messages");
+    assert!(last <= 16 << 6, "told late so often that it has bells for {last} messages");
 }
