@@ -109,7 +109,7 @@ impl Served {
         }
     }
 
-    /// Where the caller of [`Served::recv_or_sleep`] sleeps: None: in a call on the device that takes nothing
+    /// Where the caller of [`Served::recv_or_sleep`] sleeps. None: in a call on the device that takes nothing
     /// ([`crate::sys::device::await_message`]).
     pub fn sleep(&self) -> Option<Sleep> {
         match self {

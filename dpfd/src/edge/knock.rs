@@ -11,8 +11,9 @@
 //!
 //! The word lies in the edge, so it is one sender's to write: what a hostile one does to it wakes the receiver for nothing,
 //! or lets it sleep beside that sender's own messages. (One that moves the sleeper to another word, FUTEX_REQUEUE, keeps
-//! it asleep. It runs as the receiver's user, who could stop it altogether.) A bell on the descriptor is heard by whoever polls or reads it, a
-//! knock only by who sleeps here; so a receiver dozes for a moment at most, until its service has it listen for bells.
+//! it asleep. It runs as the receiver's user, who could stop it altogether.) A bell on the descriptor is heard by whoever
+//! polls or reads it, a knock only by who sleeps here; so a receiver dozes for a moment at most, until its service has it
+//! listen for bells.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -48,12 +49,16 @@ impl Knock {
     #[cold]
     pub fn rouse(&self) {
         self.count();
-        crate::sys::futex::wake(&self.0);
+        crate::sys::futex::wake(self.address());
     }
 
     /// A bed: to sleep here until there are more knocks than `heard`.
     pub fn bed(&self, heard: u32) -> Bed {
-        Bed { word: core::ptr::from_ref(&self.0) as usize, heard }
+        Bed { word: self.address(), heard }
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(&self.0) as usize
     }
 }
 

@@ -306,8 +306,9 @@ impl Segment {
         }
         let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
         let segment = Segment::map_twice(&fd, ring, protection)?;
-        segment.control::<AtomicU64>(5).store(crate::sys::process::random()?, Ordering::Relaxed);
-        segment.knock().begin(crate::sys::process::random()? as u32);
+        let random = crate::sys::process::random()?;
+        segment.control::<AtomicU64>(5).store(random, Ordering::Relaxed);
+        segment.knock().begin(random as u32);
         Ok((segment, fd))
     }
 

@@ -1,11 +1,9 @@
 //! Sleeping on a word, futex(2), between processes: the word is in memory that they share.
 
-use core::sync::atomic::AtomicU32;
-
 use super::raw;
 
-/// Sleeps while the word at this address is `seen`, without a limit of time: so a handler that was installed with SA_RESTART lets it sleep
-/// on, as recv(2) does. Returns for no reason as well, and at once where there is no word.
+/// Sleeps while the word at this address is `seen`, without a limit of time: so a handler that was installed with
+/// SA_RESTART lets it sleep on, as recv(2) does. Returns for no reason as well, and at once where there is no word.
 ///
 /// # Errors
 ///
@@ -19,11 +17,9 @@ pub fn wait(word: usize, seen: u32) -> Result<(), i32> {
     }
 }
 
-/// Wakes all that sleep on the word: whoever maps it may sleep there, too.
-pub fn wake(word: &AtomicU32) {
-    let address = core::ptr::from_ref(word) as usize;
+/// Wakes all that sleep on the word at this address: whoever maps it may sleep there, too.
+pub fn wake(word: usize) {
     // SAFETY: the kernel looks up who sleeps at the address, and touches nothing.
-    let _ = unsafe {
-        raw::call(libc::SYS_futex, [address, libc::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0, 0])
-    };
+    let _ =
+        unsafe { raw::call(libc::SYS_futex, [word, libc::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0, 0]) };
 }

@@ -87,6 +87,10 @@ pub unsafe fn passes(m: &msghdr) -> bool {
 }
 
 /// Calls `f` with the place of every descriptor in `m` that is a connection of ours.
+///
+/// # Safety
+///
+/// The control buffer of `m` can be read; and written, where `f` does.
 unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
     // SAFETY: CMSG_* walk the control buffer within msg_controllen.
     unsafe {

@@ -50,11 +50,12 @@ pub enum Sleep {
 /// What the receiver's side knows of it.
 #[derive(Debug, Default)]
 pub struct Doze {
-    /// The number of the sleep that a call is in, or about to begin; 0: none.
-    now: u32,
-    last: u32,
-    /// Where, for that call to be told, under which number. Kept when it is roused: it sleeps no more there then.
-    bed: Option<(Bed, u32)>,
+    /// A call dozes, or is about to.
+    now: bool,
+    /// The number of that sleep, or of the last one.
+    number: u32,
+    /// Where, for that call to be told. Kept when it is roused: it sleeps no more there then.
+    bed: Option<Bed>,
     /// The call has not come back yet: how often it will be roused for it.
     abed: u8,
     /// The service watches.
@@ -147,8 +148,8 @@ impl Inner {
         if doze.in_vain == PATIENCE {
             (doze.brief, doze.in_vain) = (false, 0);
         }
-        doze.last = doze.last.wrapping_add(1).max(1);
-        (doze.now, doze.bed, doze.abed) = (doze.last, Some((bed, doze.last)), ROUSED);
+        doze.number = doze.number.wrapping_add(1);
+        (doze.now, doze.bed, doze.abed) = (true, Some(bed), ROUSED);
         // A bell for what was taken already may still come, if one is late.
         doze.quiet = !rx.late;
         self.watch(rx);
@@ -198,8 +199,8 @@ impl Inner {
     /// A call found nothing: where it sleeps.
     pub fn sleep(&self) -> Sleep {
         let doze = &mut self.rx().doze;
-        if let Some((bed, number)) = doze.bed.take() {
-            return Sleep::Edge(bed, number);
+        if let Some(bed) = doze.bed.take() {
+            return Sleep::Edge(bed, doze.number);
         }
         (doze.listeners, doze.passed_on) = (doze.listeners.saturating_add(1), false);
         Sleep::Descriptor(process::now())
@@ -220,20 +221,26 @@ impl Inner {
                     doze.trust = if doze.brief { 1 } else { BURST };
                 }
             }
-            Sleep::Edge(_, number) if rx.doze.now == number => {
-                (rx.doze.now, rx.doze.abed) = (0, 0);
-                let doze = &rx.doze;
-                let silent = doze.quiet && doze.watched && doze.listeners == 0 && doze.may_be_silent();
-                // By a knock: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
-                if let (true, Some(inbox)) = (silent, self.inbox.get()) {
-                    inbox.arm().disarm();
-                    rx.hot = true;
-                } else {
-                    (rx.doze.trust, rx.doze.rung_all) = (1, true);
+            Sleep::Edge(_, number) if number == rx.doze.number => {
+                rx.doze.abed = 0;
+                if core::mem::take(&mut rx.doze.now) {
+                    self.knocked(&mut rx);
                 }
             }
-            Sleep::Edge(_, number) if rx.doze.last == number => rx.doze.abed = 0,
             Sleep::Edge(..) => {}
+        }
+    }
+
+    /// Not roused: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
+    fn knocked(&self, rx: &mut Rx) {
+        let doze = &mut rx.doze;
+        let silent = doze.quiet && doze.watched && doze.listeners == 0 && doze.may_be_silent();
+        match self.inbox.get().filter(|_| silent) {
+            Some(inbox) => {
+                inbox.arm().disarm();
+                rx.hot = true;
+            }
+            None => (doze.trust, doze.rung_all) = (1, true),
         }
     }
 
@@ -241,7 +248,7 @@ impl Inner {
     #[cold]
     pub(super) fn rouse(&self, rx: &mut Rx) {
         rx.doze.quiet = false;
-        if core::mem::take(&mut rx.doze.now) == 0 {
+        if !core::mem::take(&mut rx.doze.now) {
             return;
         }
         // It sleeps on this edge: that was the only one then, and goes only after this.
@@ -253,7 +260,7 @@ impl Inner {
     /// The same, for a call that does not doze itself.
     #[inline(always)]
     pub(super) fn rouse_another(&self, rx: &mut Rx) {
-        if rx.doze.now != 0 {
+        if rx.doze.now {
             self.rouse(rx);
         }
     }
@@ -279,7 +286,7 @@ impl Inner {
             return false;
         }
         rx.doze.abed -= 1;
-        rx.doze.now = rx.doze.last; // also if it was roused before
+        rx.doze.now = true; // also if it was roused before
         self.rouse(rx);
         true
     }

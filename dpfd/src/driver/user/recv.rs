@@ -219,13 +219,13 @@ impl Inner {
         // may not sleep is told so by the kernel.
         let waits =
             rx.hot || in_vain == InVain::Sleep && (waited.asked || looks == 0 || !raw::is_nonblocking(fd));
-        waited.asked |= waits && looks > 0;
+        waited.asked |= waits && looks > 0 && !rx.hot;
         waited.spun = waits && looks > 0 && self.look_a_while(&mut rx, looks);
         if waited.spun {
             return Ok(Some(rx));
         }
         let was_hot = core::mem::replace(&mut rx.hot, false);
-        if in_vain == InVain::Sleep && self.may_doze(&rx) && !raw::is_nonblocking(fd) {
+        if in_vain == InVain::Sleep && self.may_doze(&rx) && (waited.asked || !raw::is_nonblocking(fd)) {
             let empty = rx.doze.quiet || core::mem::take(&mut rx.settled);
             if !empty && self.settle(&mut rx, fd, Drain::Some)? {
                 rx.doze.trust = 1;
@@ -319,7 +319,9 @@ impl Inner {
         let Some(inbox) = self.inbox.get() else { return };
         self.rouse_another(rx);
         if self.trust(rx, fd) {
-        } else if rx.tokens.waiting() {
+            return;
+        }
+        if rx.tokens.waiting() {
             self.keep_readable(inbox, rx, fd);
         } else {
             let how = if rx.tokens.has_one_edge() && !rx.late { Drain::Bell } else { Drain::Some };

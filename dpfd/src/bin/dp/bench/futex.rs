@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::ptr;
 
 use dpfd::sync::{AtomicU64, Ordering};
+use dpfd::sys::futex;
 
 use super::floor::Words;
 use super::link::Link;
@@ -31,7 +32,8 @@ impl Link for Futex {
         let stop = if message.last() == Some(&super::lat::STOP) { STOP } else { 0 };
         let [mine, _] = self.words.both();
         mine.store(self.sent | stop, Ordering::Release);
-        wake(mine)
+        futex::wake(low_half(mine));
+        Ok(())
     }
 
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -41,7 +43,7 @@ impl Link for Futex {
             if word & !STOP != self.seen {
                 break word;
             }
-            wait(theirs, word as u32)?;
+            let _ = futex::wait(low_half(theirs), word as u32); // a signal: looks again
         };
         self.seen = word & !STOP;
         into.fill(0);
@@ -52,30 +54,8 @@ impl Link for Futex {
     }
 }
 
-fn wake(word: &AtomicU64) -> io::Result<()> {
-    // SAFETY: the kernel looks up who waits at the address, and touches nothing.
-    let woken = unsafe { libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE, 1) };
-    if woken < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-/// Sleeps while the word's lower half is `seen`.
-fn wait(word: &AtomicU64, seen: u32) -> io::Result<()> {
-    let forever = ptr::null::<libc::timespec>();
-    // SAFETY: the kernel reads four bytes of a mapped, aligned word.
-    let done = unsafe { libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAIT, seen, forever) };
-    match (done, io::Error::last_os_error()) {
-        (0, _) => Ok(()),
-        // The word was another already; a signal.
-        (_, e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
-        (_, e) => Err(e),
-    }
-}
-
 /// A futex has 32 bits.
-fn low_half(word: &AtomicU64) -> *const u32 {
+fn low_half(word: &AtomicU64) -> usize {
     let word = ptr::from_ref(word).cast::<u32>();
-    word.wrapping_add(usize::from(cfg!(target_endian = "big")))
+    word.wrapping_add(usize::from(cfg!(target_endian = "big"))) as usize
 }

@@ -53,7 +53,7 @@ impl Open {
         self.try_recv().expect("a message")
     }
     fn dozes(&self) -> u32 {
-        self.inner.rx().doze.last
+        self.inner.rx().doze.number
     }
     fn readable(&self, ms: i32) -> bool {
         unix::wait(self.endpoint.as_fd().as_raw_fd(), libc::POLLIN, ms).expect("poll") != 0

@@ -195,19 +195,16 @@ impl Service {
 
     fn timeout(&self) -> EpollTimeout {
         let lease = self.hot.values().map(|watched| watched.until).min();
-        match [lease, self.retry]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|at| at.saturating_duration_since(Instant::now()))
-        {
+        let next = [lease, self.retry].into_iter().flatten().min();
+        match next.map(|at| at.saturating_duration_since(Instant::now())) {
             // Rounded up, or the last millisecond would be spun through.
             Some(d) => EpollTimeout::try_from(d + Duration::from_micros(999)).unwrap_or(EpollTimeout::ZERO),
             None => EpollTimeout::NONE,
         }
     }
 
-    /// `quiet`: nothing came while it waited. A program's clock may stand still (libfaketime), so that says the time is over, too.
+    /// `quiet`: nothing came while it waited, which says too that the time is over: a program's clock may stand still
+    /// (libfaketime).
     fn after_wait(&mut self, quiet: bool) {
         if !self.hot.is_empty() {
             let (now, endpoints) = (Instant::now(), &self.endpoints);
