@@ -30,7 +30,6 @@ pub mod pool;
 #[cfg(not(loom))]
 pub mod rules;
 pub mod sync;
-#[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
 

@@ -359,7 +359,7 @@ impl AsyncEndpoint {
     pub async fn recv(&self) -> Result<Message<'_>> {
         self.receive(|endpoint| {
             let fd = endpoint.own_fd()?;
-            Ok(endpoint.served.recv_now(fd)?.map(|got| Message::new(&endpoint.served, fd, got)))
+            Ok(endpoint.served.recv_now(fd)?.map(|got| Message::new(endpoint, got)))
         })
         .await
     }

@@ -1,10 +1,9 @@
 //! A received message: a guard that borrows the pool.
 
 use core::fmt;
-use std::os::fd::RawFd;
 
+use super::Endpoint;
 use crate::addr::Addr;
-use crate::driver::Served;
 use crate::sys::lent::Got;
 
 /// A message where it arrived. Dropping it releases it.
@@ -13,16 +12,15 @@ use crate::sys::lent::Got;
 /// the bytes while they are looked at. So they are *copied* out safely, or looked at in place by whoever trusts the
 /// sender ([`Message::as_slice`]). With the kernel driver nobody but the kernel can write there.
 pub struct Message<'a> {
-    lender: &'a Served,
-    fd: RawFd,
+    lender: &'a Endpoint,
     got: Got,
 }
 
 impl<'a> Message<'a> {
     /// The guard of what this endpoint has lent.
     #[inline(always)]
-    pub(super) fn new(lender: &'a Served, fd: RawFd, got: Got) -> Message<'a> {
-        Message { lender, fd, got }
+    pub(super) fn new(lender: &'a Endpoint, got: Got) -> Message<'a> {
+        Message { lender, got }
     }
 
     /// Bytes, 0 to 16777216.
@@ -156,6 +154,6 @@ impl fmt::Debug for Message<'_> {
 impl Drop for Message<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lender.release(self.fd, self.got.number);
+        self.lender.release(self.got.number);
     }
 }

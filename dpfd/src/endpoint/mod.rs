@@ -285,18 +285,23 @@ impl Endpoint {
     /// assert_eq!(second.to_vec(), b"second");
     /// # Ok::<(), dpfd::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<Message<'_>> {
         let fd = self.fd_of(self.served.generation())?;
         match self.served.recv_soon(fd) {
-            Some(got) => Ok(Message::new(&self.served, fd, got)),
+            Some(got) => Ok(Message::new(self, got)),
             None => self.recv_late(fd),
         }
     }
 
+    #[inline(always)]
+    fn release(&self, number: u64) {
+        self.served.release(self.fd.as_raw_fd(), number);
+    }
+
     #[cold]
     fn recv_late(&self, fd: RawFd) -> Result<Message<'_>> {
-        Ok(Message::new(&self.served, fd, self.served.recv(fd)?))
+        Ok(Message::new(self, self.served.recv(fd)?))
     }
 
     /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten: no

@@ -1,11 +1,23 @@
-//! Raw system calls, sockets, mappings, the process: with [`crate::edge`], the only room for `unsafe`.
+//! Raw system calls, sockets, mappings, the process, the lock of one thread: with [`crate::edge`], the only room for
+//! `unsafe`.
 
+pub mod barrier;
+pub mod biased;
+#[cfg(not(loom))]
 pub mod device;
+#[cfg(not(loom))]
 pub mod futex;
+#[cfg(not(loom))]
 pub mod lent;
+#[cfg(not(loom))]
 pub mod mapped;
+#[cfg(not(loom))]
 pub mod process;
+#[cfg(not(loom))]
 pub mod raw;
+#[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
 pub mod unix;
+#[cfg(not(loom))]
 pub mod xattr;

@@ -2,12 +2,13 @@
 //!
 //! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked; `arrivals`
 //! is taken inside of `rx`. The service takes them for moments; a call holds one while it looks for a message or
-//! for room, not while it sleeps.
+//! for room, not while it sleeps. Both are the program's nearly always, and of one of its threads: it takes them without
+//! a locked instruction ([`crate::sys::biased`]).
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::doze::Doze;
 use super::link::{Link, Path};
@@ -21,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::pool::budget::{Budget, DEFAULT_POOL};
 use crate::pool::in_edge::InEdge;
 use crate::pool::tokens::Tokens;
+use crate::sys::biased::{Biased, Guard};
 use crate::sys::{process, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
@@ -123,8 +125,8 @@ pub struct Inner {
     pub process: Arc<Process>,
     /// What only the library knows to say on its pair.
     pub key: u64,
-    tx: Mutex<Tx>,
-    rx: Mutex<Rx>,
+    tx: Biased<Tx>,
+    rx: Biased<Rx>,
     /// New edges wait in `arrivals`.
     pub news: AtomicBool,
     arrivals: Mutex<Arrivals>,
@@ -150,11 +152,6 @@ pub struct Inner {
     pub at_end: OnceLock<fn(u32)>,
 }
 
-fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under the lock cannot leave a half-made state that matters: all values are plain.
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Inner {
     /// An endpoint whose driver's end is `back`.
     pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> Inner {
@@ -165,8 +162,8 @@ impl Inner {
             generation: process::generation(),
             process,
             key,
-            tx: Mutex::default(),
-            rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            tx: Biased::default(),
+            rx: Biased::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
             news: AtomicBool::new(false),
             arrivals: Mutex::default(),
             inbox: OnceLock::new(),
@@ -183,32 +180,27 @@ impl Inner {
     }
 
     /// The sender's side.
-    pub fn tx(&self) -> MutexGuard<'_, Tx> {
-        held(&self.tx)
+    #[inline(always)]
+    pub fn tx(&self) -> Guard<'_, Tx> {
+        self.tx.lock()
     }
     /// The sender's side, if nobody has it.
-    pub fn try_tx(&self) -> Option<MutexGuard<'_, Tx>> {
-        match self.tx.try_lock() {
-            Ok(tx) => Some(tx),
-            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub fn try_tx(&self) -> Option<Guard<'_, Tx>> {
+        self.tx.try_lock()
     }
     /// The receiver's side.
-    pub fn rx(&self) -> MutexGuard<'_, Rx> {
-        held(&self.rx)
+    #[inline(always)]
+    pub fn rx(&self) -> Guard<'_, Rx> {
+        self.rx.lock()
     }
     /// The receiver's side, if nobody has it.
-    pub fn try_rx(&self) -> Option<MutexGuard<'_, Rx>> {
-        match self.rx.try_lock() {
-            Ok(rx) => Some(rx),
-            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub fn try_rx(&self) -> Option<Guard<'_, Rx>> {
+        self.rx.try_lock()
     }
     /// What the service brings.
     pub fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
-        held(&self.arrivals)
+        // A panic under the lock cannot leave a half-made state that matters: all values are plain.
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its address, as other nodes would write it.

@@ -10,7 +10,6 @@
 //! program that turns from waiting in `dp_read` to waiting in poll may be woken that much later, once.
 
 use std::sync::atomic::Ordering;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use super::drain::Drain;
@@ -21,6 +20,7 @@ use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::tokens::Look;
+use crate::sys::biased::Guard;
 use crate::sys::lent::Got;
 use crate::sys::{process, raw, unix};
 
@@ -106,9 +106,13 @@ impl Inner {
         }
         rx.others.0 -= 1;
         self.count_visit();
-        let got = match rx.tokens.look_first() {
-            None if rx.spin > 0 && !rx.in_vain && self.look_at_once(&rx) => rx.tokens.look_first(),
-            got => got,
+        // One copy of what takes a message, whether it was there or came.
+        let mut looked = false;
+        let got = loop {
+            match rx.tokens.look_first() {
+                None if !looked && self.look_at_once(&rx) => looked = true,
+                got => break got,
+            }
         }?;
         rx.peer = got.from();
         if !rx.hot {
@@ -157,12 +161,14 @@ impl Inner {
     }
 
     /// For a message that is as good as here.
-    #[inline(always)]
+    #[inline(never)]
     fn look_at_once(&self, rx: &Rx) -> bool {
-        (0..FIRST_LOOKS).any(|_| {
+        let pays = rx.spin > 0 && !rx.in_vain;
+        let came = |_| {
             crate::sync::relax();
             self.something(rx)
-        })
+        };
+        pays && (0..FIRST_LOOKS).any(came)
     }
 
     /// A look: the edges, and the descriptor where something waits there.
@@ -201,11 +207,11 @@ impl Inner {
     #[cold]
     fn wait<'a>(
         &'a self,
-        mut rx: MutexGuard<'a, Rx>,
+        mut rx: Guard<'a, Rx>,
         fd: i32,
         in_vain: InVain,
         waited: &mut Waited,
-    ) -> Result<Option<MutexGuard<'a, Rx>>> {
+    ) -> Result<Option<Guard<'a, Rx>>> {
         if self.inbox.get().is_none() {
             drop(rx);
             self.start_pool(None)?;

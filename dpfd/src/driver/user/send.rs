@@ -6,7 +6,6 @@
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::inner::{Inner, Tx, MAX_MESSAGE};
@@ -17,6 +16,7 @@ use super::note::{Envelope, Inside, ENVELOPE};
 use super::service::Command;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
+use crate::sys::biased::Guard;
 use crate::sys::{raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
@@ -66,7 +66,7 @@ impl Inner {
     }
 
     /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
-    fn targeted(&self, mut tx: MutexGuard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
+    fn targeted(&self, mut tx: Guard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
         if plain {
             tx.plain = Some(to);
@@ -147,7 +147,7 @@ impl Inner {
     #[cold]
     fn send_slow<'a>(
         &'a self,
-        mut tx: MutexGuard<'a, Tx>,
+        mut tx: Guard<'a, Tx>,
         ix: usize,
         patience: Duration,
         fd: i32,

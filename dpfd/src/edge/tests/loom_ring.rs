@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::lines::{at_line, Heap};
 use crate::edge::message::{self, Head};
-use crate::edge::ring::{self, lines_for, Cursor, Kind, Lines, Tail, HEADER};
+use crate::edge::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
 use crate::edge::Error;
 use crate::sync::{AtomicU64, Ordering};
 

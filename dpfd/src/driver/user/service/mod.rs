@@ -39,7 +39,7 @@ pub use super::process::{Command, Process};
 use super::recv::LEASE;
 use crate::addr::{Addr, Dpid};
 use crate::error::{Error, Result};
-use crate::sys::{process, unix};
+use crate::sys::{barrier, process, unix};
 
 /// How soon something that could not be done is tried again; after each time in vain twice as late, to this.
 const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(160)];
@@ -138,6 +138,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         .stack_size(256 * 1024)
         .spawn(move || {
             process::block_signals();
+            barrier::prepare();
             service.run();
         })
         .map_err(|_| Error::NoThread)?;
