@@ -16,6 +16,9 @@ use crate::bench::Result;
 
 /// A message of the socket; a job or an answer is shorter.
 const LONGEST: usize = 4096;
+const GONE: &str = "the other process is gone";
+/// What came, if it was not the end.
+type Received<T> = Result<Option<(T, Vec<OwnedFd>)>>;
 
 /// The other process, seen from the first.
 pub struct Helper {
@@ -42,7 +45,7 @@ impl Helper {
 
     /// Waits for what it answers.
     pub fn answer<A: for<'a> Deserialize<'a>>(&self) -> Result<A> {
-        let (answer, _) = receive::<std::result::Result<A, String>>(&self.control)?;
+        let (answer, _) = receive::<std::result::Result<A, String>>(&self.control)?.ok_or(GONE)?;
         Ok(answer?)
     }
 
@@ -50,7 +53,7 @@ impl Helper {
     pub fn last_words(&self) -> Option<String> {
         loop {
             let said = receive_now::<std::result::Result<serde_json::Value, String>>(&self.control);
-            if let Err(words) = said.ok()?.0 {
+            if let Err(words) = said.ok()??.0 {
                 return Some(words);
             }
         }
@@ -79,7 +82,7 @@ impl Control {
 
     /// Waits for what else it says, in the middle of a job.
     pub fn hear<J: for<'a> Deserialize<'a>>(&self) -> Result<J> {
-        receive(&self.0).map(|(job, _)| job)
+        Ok(receive(&self.0)?.ok_or(GONE)?.0)
     }
 }
 
@@ -90,13 +93,17 @@ pub fn serve<J: for<'a> Deserialize<'a>>(
     // Also when it spins, and cannot see the socket end.
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned().map(Control) else { return ExitCode::FAILURE };
-    while let Ok((job, fds)) = receive(&control.0) {
-        if let Err(error) = obey(&control, job, fds) {
+    loop {
+        let done = match receive(&control.0) {
+            Ok(Some((job, fds))) => obey(&control, job, fds),
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
             let _ = send(&control.0, &Err::<(), String>(error.to_string()), &[]);
             return ExitCode::FAILURE;
         }
     }
-    ExitCode::SUCCESS
 }
 
 fn send<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()> {
@@ -108,20 +115,26 @@ fn send<T: Serialize>(control: &OwnedFd, what: &T, fds: &[OwnedFd]) -> Result<()
     Ok(())
 }
 
-fn receive<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+fn receive<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Received<T> {
     receive_with(control, MsgFlags::empty())
 }
 
-fn receive_now<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Result<(T, Vec<OwnedFd>)> {
+fn receive_now<T: for<'a> Deserialize<'a>>(control: &OwnedFd) -> Received<T> {
     receive_with(control, MsgFlags::MSG_DONTWAIT)
 }
 
-fn receive_with<T: for<'a> Deserialize<'a>>(control: &OwnedFd, flags: MsgFlags) -> Result<(T, Vec<OwnedFd>)> {
+fn receive_with<T: for<'a> Deserialize<'a>>(control: &OwnedFd, flags: MsgFlags) -> Received<T> {
     let mut text = [0; LONGEST];
     let mut space = nix::cmsg_space!([RawFd; 8]);
     let mut parts = [IoSliceMut::new(&mut text)];
     let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
-    let got = recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let got = loop {
+        // A process that was stopped and goes on is interrupted, too.
+        match recvmsg::<()>(control.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+            Err(nix::Error::EINTR) => {}
+            other => break other?,
+        }
+    };
     let mut fds = Vec::new();
     for message in got.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = message {
@@ -130,7 +143,7 @@ fn receive_with<T: for<'a> Deserialize<'a>>(control: &OwnedFd, flags: MsgFlags) 
         }
     }
     match got.bytes {
-        0 => Err("the other process is gone".into()),
-        n => Ok((serde_json::from_slice(&text[..n])?, fds)),
+        0 => Ok(None),
+        n => Ok(Some((serde_json::from_slice(&text[..n])?, fds))),
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::floor::Floor;
-use super::link::Link;
+use super::link::{ring_for, Link};
 
 const BATCH: u32 = 16;
 /// Round trips before a turn counts: caches, branch predictors and the core's clock get used to it.
@@ -31,15 +31,19 @@ pub struct Turn {
     pub unawaited: Option<f64>,
 }
 
-/// Measures round trips for `time`.
-pub fn measure(time: Duration, mut round_trip: impl FnMut() -> io::Result<()>) -> io::Result<Turn> {
-    // Of long messages one is enough: their time is in copying.
+/// Measures round trips for `time`, `least` of them or more before the first that counts.
+pub fn measure(
+    time: Duration,
+    least: u32,
+    mut round_trip: impl FnMut() -> io::Result<()>,
+) -> io::Result<Turn> {
     let begin = Instant::now();
-    for _ in 0..WARM_UP {
-        round_trip()?;
-        if begin.elapsed() > time / 10 {
+    for done in 0..WARM_UP.max(least) {
+        // Of long messages few are enough: their time is in copying.
+        if done >= least && begin.elapsed() > time / 10 {
             break;
         }
+        round_trip()?;
     }
     let batch = if begin.elapsed() > LONG * WARM_UP { 1 } else { BATCH };
     let clock = clock_cost();
@@ -74,7 +78,9 @@ pub fn over_link(link: &mut impl Link, size: usize, time: Duration) -> io::Resul
         // An eventfd's count grows by what is written, and 0 wakes nobody.
         there[0] = 1;
     }
-    let turn = measure(time, || {
+    // Until every line of a ring was used: the first use of a page is the kernel's work, which has to find and clear it.
+    let least = ring_for(size).div_ceil(size) as u32;
+    let turn = measure(time, least.min(WARM_UP), || {
         link.send(&there)?;
         link.recv_all(&mut back)
     })?;
@@ -85,7 +91,7 @@ pub fn over_link(link: &mut impl Link, size: usize, time: Duration) -> io::Resul
 
 /// The same over the floor.
 pub fn over_floor(floor: &mut Floor, time: Duration) -> io::Result<Turn> {
-    let turn = measure(time, || floor.round_trip())?;
+    let turn = measure(time, 1, || floor.round_trip())?;
     floor.stop();
     Ok(turn)
 }
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn a_turn_measures_what_a_round_trip_takes() {
         let nap = Duration::from_micros(200);
-        let turn = measure(Duration::from_millis(20), || {
+        let turn = measure(Duration::from_millis(20), 1, || {
             std::thread::sleep(nap);
             Ok(())
         })

@@ -130,10 +130,14 @@ pub fn alive() -> io::Result<()> {
     use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
     // Looks at a child that has ended, and leaves it to be waited for.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    match waitid(Id::All, flags) {
-        Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => Ok(()),
-        _ => Err(io::Error::other("the second process is gone")),
-    }
+    let how = match waitid(Id::All, flags) {
+        Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => return Ok(()),
+        Ok(WaitStatus::Exited(_, status)) => format!("it ended with status {status}"),
+        Ok(WaitStatus::Signaled(_, signal, _)) => format!("{signal} ended it"),
+        Ok(other) => format!("{other:?}"),
+        Err(e) => e.to_string(),
+    };
+    Err(io::Error::other(format!("the second process is gone: {how}")))
 }
 
 /// One end of a way.
