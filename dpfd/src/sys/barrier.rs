@@ -3,8 +3,8 @@
 //! Two threads that each store and then load what the other stored need a full fence in between, both of them, or
 //! neither might see the other. Where the one does so millions of times a second and the other hardly ever, the other
 //! can pay for both: it has the kernel put a fence into every thread of the process that runs just now. What is left
-//! for the first is to keep the compiler from moving its accesses ([`light`]). A call of [`heavy`] takes less than a
-//! microsecond on two CPUs, and one interrupt of each CPU on which the process runs.
+//! for the first is to keep the compiler from moving its accesses ([`light`]). A call of [`heavy`] takes one to two
+//! microseconds on two CPUs, and one interrupt of each CPU on which the process runs.
 
 #[cfg(loom)]
 pub use model::{heavy, is_ready, light};
@@ -45,14 +45,13 @@ pub mod model {
 
 #[cfg(not(loom))]
 mod real {
-    use core::sync::atomic::{compiler_fence, AtomicBool, Ordering};
-    use std::time::Duration;
+    use core::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
 
     use crate::sys::raw;
 
-    /// Longer than a CPU runs without an interrupt or a change of threads, each of which is a fence, unless it was
-    /// set apart (nohz_full).
-    const TICKS: Duration = Duration::from_millis(20);
+    /// Where the call has failed, this is waited instead, so often 1 ms, or 1000 turns of a loop where not even that is
+    /// to be had: a store leaves its CPU's buffer within a microsecond, and a CPU has been interrupted since, too.
+    const MOMENTS: u32 = 20;
 
     static READY: AtomicBool = AtomicBool::new(false);
 
@@ -68,8 +67,8 @@ mod real {
         READY.load(Ordering::Relaxed)
     }
 
-    /// Makes [`heavy`] work, where the kernel can (Linux 4.14) and may (seccomp). Takes some milliseconds in a process
-    /// with several threads: not for a thread of the program's.
+    /// Makes [`heavy`] work, where the kernel can (Linux 4.14) and may (seccomp). Takes 10 ms and more in a process with
+    /// several threads.
     pub fn prepare() {
         READY.store(register() && ask(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED), Ordering::Relaxed);
     }
@@ -82,11 +81,23 @@ mod real {
         if ask() || register() && ask() {
             return;
         }
-        // It worked when the process began; it has given up the call since (seccomp). Never again, and this once
-        // with patience: those who trust in this fence are here already.
+        // It worked when the process began; it has given up the call since (seccomp). Nobody becomes an owner from here
+        // on; those who are have to be got out without it, once each.
         READY.store(false, Ordering::Relaxed);
-        core::sync::atomic::fence(Ordering::SeqCst);
-        std::thread::sleep(TICKS);
+        fence(Ordering::SeqCst);
+        for _ in 0..MOMENTS {
+            moment();
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Nothing of the standard library, which takes it for a fault of the program that it may not sleep.
+    fn moment() {
+        let ms = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        // SAFETY: reads a timespec, and writes nothing.
+        if unsafe { raw::call(libc::SYS_nanosleep, [&raw const ms as usize, 0, 0, 0, 0, 0]) }.is_err() {
+            (0..1000).for_each(|_| core::hint::spin_loop());
+        }
     }
 
     fn register() -> bool {

@@ -6,20 +6,21 @@
 //!
 //! ```text
 //!   owner                               any other, having the turn
-//!   its held = odd                      owner = nobody
-//!   light fence                         heavy fence
-//!   owner is still me? inside.          its held is odd? Sleeps until it is not.
-//!   else held = even, takes a turn      inside.
+//!   owner is me?                        owner = nobody
+//!   its held = odd                      heavy fence
+//!   light fence                         its held is odd? Sleeps until it is not.
+//!   owner is still me? inside.          inside.
 //!   ...                                 ...
-//!   held = even                         owner = as before, or nobody
+//!   its held = even                     owner = as before, or nobody
 //!   light fence                         gives the turn away
 //!   owner is nobody? Wakes whoever
 //!   sleeps until held is even
 //! ```
 //!
-//! One of the two sees the other, at the owner's coming and at its going. The turn is a mutex; where there is no owner,
-//! it is all there is. An owner that was put out less than [`ENOUGH`] uses after the last time loses its right: a lock
-//! that changes hands is an ordinary mutex again.
+//! An owner that finds itself put out at its second look leaves as it would from inside, and takes a turn. One of the two
+//! sees the other, at the owner's coming and at its going. The turn is a mutex; where there is no owner, it is all there
+//! is. An owner that was put out less than [`ENOUGH`] uses after the last time loses its right: a lock that changes hands
+//! is an ordinary mutex again.
 //!
 //! A former owner that was stopped between its look at `owner` and its store to `held` stores whenever it goes on, and
 //! takes it back. So each owner has a `held` of its own, for the lock's life; the first [`OWNERS`] threads get one, and
@@ -32,8 +33,9 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
+use core::panic::{RefUnwindSafe, UnwindSafe};
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -45,22 +47,24 @@ use super::barrier;
 use super::futex;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Uses in a row by one thread that make it the owner, or keep it the owner.
-const ENOUGH: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Uses in a row by one thread that make it the owner, or keep it the owner: as many as save what it takes to put it out.
+const ENOUGH: u32 = if cfg!(loom) { 1 } else { 512 };
 /// Threads that may be owners of one lock, one after the other; a power of two, and their names are multiples of it.
-const OWNERS: usize = 4;
+const OWNERS: usize = 8;
 /// No thread has this name.
 const NOBODY: u64 = 0;
 
-/// A lock with an owner, and what it protects.
+/// A lock with an owner, and what it protects. On lines of its own: the other side's owner may be another thread.
+#[repr(align(64))]
 pub struct Biased<T> {
     /// The thread that needs no turn, plus the index of its `held`. Written by whoever has the turn.
     owner: AtomicU64,
-    /// Odd: this owner is inside. Grows by two with each of its uses; written by one thread, ever.
+    /// Odd: this owner is inside. Grows by two with each of its uses; written by one thread, ever, or by one after the other
+    /// of the same name.
     held: [AtomicU32; OWNERS],
     turn: Mutex<Turn>,
     /// The turn of the one that is inside, if it is there in turn; with the guard it would keep that out of registers.
-    taken: UnsafeCell<ManuallyDrop<Option<MutexGuard<'static, Turn>>>>,
+    taken: UnsafeCell<MaybeUninit<MutexGuard<'static, Turn>>>,
     #[cfg(loom)]
     bed: proof::Bed,
     value: UnsafeCell<T>,
@@ -68,16 +72,21 @@ pub struct Biased<T> {
 
 // SAFETY: one thread at a time has a guard, and it is another's value only while that one has none: as a mutex.
 unsafe impl<T: Send> Sync for Biased<T> {}
-// SAFETY: where it can be moved nobody is inside, so that no thread's turn is in it.
+// SAFETY: where it can be moved nobody is inside, or never will be again (a guard was forgotten): `taken` is not read.
 unsafe impl<T: Send> Send for Biased<T> {}
+
+// As a mutex whose poison is not looked at.
+impl<T> UnwindSafe for Biased<T> {}
+impl<T> RefUnwindSafe for Biased<T> {}
 
 /// What those who come one by one leave each other.
 #[derive(Debug, Default)]
 struct Turn {
-    /// Who had it last, and how often in a row.
+    /// Who could become the owner, and how often it came in a row.
     last: u64,
     streak: u32,
-    /// Whom the one that is inside put out: as in `owner`. Whether it is there for a visit.
+    /// Who is inside; nobody for a guest. Whom it put out: as in `owner`. Whether it is there for a visit.
+    by: u64,
     evicted: u64,
     visit: bool,
     /// Whose `held` is which, and what it was when its owner was put out last, or began.
@@ -112,7 +121,7 @@ impl<T> Biased<T> {
             owner: AtomicU64::new(NOBODY),
             held: Default::default(),
             turn: Mutex::new(Turn::default()),
-            taken: UnsafeCell::default(),
+            taken: UnsafeCell::new(MaybeUninit::uninit()),
             #[cfg(loom)]
             bed: proof::Bed::default(),
             value: UnsafeCell::new(value),
@@ -125,8 +134,14 @@ impl<T> Biased<T> {
         self.lock_as(this_thread())
     }
 
-    /// Goes inside if nobody is there; wrong only in that somebody may just have left. It is a visit: whose right it is,
-    /// or will be, does not change by it, so it should be rare. It costs as much as [`barrier::heavy`].
+    /// As [`Biased::lock`], but never becomes the owner: for those who come often and do not stay.
+    pub fn lock_as_guest(&self) -> Guard<'_, T> {
+        let owner = self.enter_in_turn(NOBODY);
+        Guard { lock: self, owner, _value: PhantomData }
+    }
+
+    /// Goes inside if nobody is there, or was a moment ago, or is about to be. It is a visit: whose right it is, or will be,
+    /// does not change by it, so it should be rare. It costs as much as [`barrier::heavy`].
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.try_lock_as(this_thread())
     }
@@ -179,6 +194,7 @@ impl<T> Biased<T> {
         }
     }
 
+    /// `me`: nobody, for a guest.
     #[cold]
     #[inline(never)]
     fn enter_in_turn(&self, me: u64) -> u64 {
@@ -190,7 +206,7 @@ impl<T> Biased<T> {
         }
         let again = turn.last == me && owner == NOBODY;
         turn.streak = if again { turn.streak.saturating_add(1) } else { 1 };
-        (turn.last, turn.evicted, turn.visit) = (me, owner, false);
+        (turn.last, turn.by, turn.evicted, turn.visit) = (me, me, owner, false);
         self.keep(turn)
     }
 
@@ -210,7 +226,7 @@ impl<T> Biased<T> {
                 return None;
             }
         }
-        (turn.evicted, turn.visit) = (owner, true);
+        (turn.by, turn.evicted, turn.visit) = (NOBODY, owner, true);
         Some(self.keep(turn))
     }
 
@@ -226,7 +242,7 @@ impl<T> Biased<T> {
         // SAFETY: it is taken out again by `end_turn`, before the borrow that a guard has of this lock is over.
         let turn = unsafe { core::mem::transmute::<MutexGuard<'_, Turn>, MutexGuard<'static, Turn>>(turn) };
         // SAFETY: whoever has the turn is the only one that is here.
-        unsafe { **self.taken.get() = Some(turn) };
+        unsafe { (*self.taken.get()).write(turn) };
         NOBODY
     }
 
@@ -234,14 +250,16 @@ impl<T> Biased<T> {
     #[cold]
     #[inline(never)]
     fn end_turn(&self) {
-        // SAFETY: the guard that ends is its who has the turn.
-        let Some(mut turn) = (unsafe { (*self.taken.get()).take() }) else { return };
+        // SAFETY: the guard that ends is its who has the turn, and put it there; nobody reads it again before the next does.
+        let mut turn = unsafe { (*self.taken.get()).assume_init_read() };
         let evicted = core::mem::replace(&mut turn.evicted, NOBODY);
-        let owner = if turn.visit {
+        let owner = if !barrier::is_ready() {
+            NOBODY // nobody could put it out
+        } else if turn.visit {
             evicted
         } else if evicted == NOBODY {
             turn.deserved()
-        } else if is(evicted, turn.last) || self.uses(&mut turn, evicted) >= ENOUGH {
+        } else if is(evicted, turn.by) || self.uses(&mut turn, evicted) >= ENOUGH {
             evicted
         } else {
             NOBODY
@@ -265,7 +283,7 @@ impl Turn {
     /// Who was here last as an owner, if it came often enough, and there is a place for it.
     fn deserved(&mut self) -> u64 {
         let thread = self.last;
-        if self.streak < ENOUGH || !barrier::is_ready() {
+        if self.streak < ENOUGH || thread == NOBODY {
             return NOBODY;
         }
         match self.owners.iter().position(|(its, _)| *its == thread || *its == NOBODY) {
@@ -342,7 +360,7 @@ fn is_odd(held: u32) -> bool {
     held & 1 != 0
 }
 
-/// What no two threads of a process have in common as long as both are there; an address, of a word at least.
+/// What no two threads of a process have in common as long as both are there: an address, of a word.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn this_thread() -> u64 {
@@ -354,7 +372,7 @@ fn this_thread() -> u64 {
     me
 }
 
-/// What no two threads of a process have in common as long as both are there; an address, of a word at least.
+/// What no two threads of a process have in common as long as both are there: an address, of a word.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn this_thread() -> u64 {
@@ -364,14 +382,6 @@ fn this_thread() -> u64 {
         core::arch::asm!("mrs {}, tpidr_el0", out(reg) me, options(nostack, preserves_flags, pure, nomem))
     };
     me
-}
-
-/// What no two threads of a process have in common as long as both are there; an address, of a word at least.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline]
-fn this_thread() -> u64 {
-    // SAFETY: no argument; only the address is used.
-    unsafe { libc::__errno_location() as u64 }
 }
 
 #[cfg(not(loom))]

@@ -40,6 +40,13 @@ pub fn cpu() -> u32 {
     (unsafe { libc::sched_getcpu() } + 1) as u32
 }
 
+/// Whether this thread is the process's only one, as far as /proc tells.
+pub fn is_alone() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // A folder for each thread, and the usual two links.
+    std::fs::metadata("/proc/self/task").is_ok_and(|threads| threads.nlink() == 3)
+}
+
 /// CPUs of the machine, whichever of them this process may use: the other side may use others.
 pub fn cpus() -> usize {
     // SAFETY: no pointer.

@@ -75,6 +75,11 @@ fn threads_share_are_cancelled_and_meet_closing() {
 }
 
 #[test]
+fn who_may_not_fence_or_sleep_loses_nothing() {
+    passes_linked("forbidden.c", None, Linked::Shared);
+}
+
+#[test]
 fn a_clock_that_stands_still_keeps_nobody_awake() {
     passes_linked("frozen_clock.c", None, Linked::Shared);
 }

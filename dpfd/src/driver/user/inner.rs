@@ -184,6 +184,10 @@ impl Inner {
     pub fn tx(&self) -> Guard<'_, Tx> {
         self.tx.lock()
     }
+    /// The sender's side, for the service.
+    pub fn guest_tx(&self) -> Guard<'_, Tx> {
+        self.tx.lock_as_guest()
+    }
     /// The sender's side, if nobody has it.
     pub fn try_tx(&self) -> Option<Guard<'_, Tx>> {
         self.tx.try_lock()
@@ -284,7 +288,7 @@ impl Inner {
 
     /// Messages of this endpoint that are not with their receivers yet.
     pub fn unsent(&self) -> bool {
-        let tx = self.tx();
+        let tx = self.guest_tx();
         let queued = crate::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
         queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
     }

@@ -11,7 +11,7 @@ use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
 use crate::error::{Error, Result};
-use crate::sys::{process, unix};
+use crate::sys::{barrier, process, unix};
 
 /// How long a process that exits waits for what it sent to reach its receivers.
 const LINGER: Duration = Duration::from_secs(2);
@@ -79,6 +79,19 @@ fn own_nid() -> Nid {
     std::env::var("DP_NID").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
 }
 
+/// Before there is a second thread that takes microseconds, later milliseconds: in a thread of its own then, for which
+/// nobody waits. Where it does not come about, locks are mutexes.
+fn prepare_fences() {
+    if process::is_alone() {
+        return barrier::prepare();
+    }
+    let prepare = || {
+        process::block_signals();
+        barrier::prepare();
+    };
+    let _ = std::thread::Builder::new().name("dp-fences".to_string()).stack_size(64 * 1024).spawn(prepare);
+}
+
 impl Process {
     /// This process, with its service running; a child of a fork gets its own.
     ///
@@ -114,6 +127,7 @@ impl Process {
             serials: AtomicU32::new(1),
             generation,
         });
+        prepare_fences();
         service::start(p.clone()).inspect_err(|_| p.registry.leave(&p.member))?;
         *current = Some(p.clone());
         process::at_exit(at_exit);

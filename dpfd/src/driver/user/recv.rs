@@ -394,10 +394,12 @@ impl Inner {
         true
     }
 
-    /// Releases one message.
-    #[inline]
+    /// Releases one message. Nothing in a child of a fork: the message is its parent's.
+    #[inline(always)]
     pub fn release(&self, number: u64) {
-        self.rx().tokens.release(number);
+        if self.generation == process::generation() {
+            self.rx().tokens.release(number);
+        }
     }
 
     /// `dp_fsync`: releases the `n` oldest messages.

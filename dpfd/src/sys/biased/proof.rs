@@ -113,6 +113,10 @@ mod tests {
         Some(lock.lock_as(me))
     }
 
+    fn is_guest(lock: &Lock, _: u64) -> Option<Guard<'_, Number>> {
+        Some(lock.lock_as_guest())
+    }
+
     fn tries(lock: &Lock, me: u64) -> Option<Guard<'_, Number>> {
         lock.try_lock_as(me)
     }
@@ -125,6 +129,11 @@ mod tests {
     #[test]
     fn loom_one_of_three_is_inside() {
         explore([false; 2], || together(1, 2, waits));
+    }
+
+    #[test]
+    fn loom_a_guest_is_alone_inside() {
+        explore([false; 2], || together(2, 1, is_guest));
     }
 
     #[test]

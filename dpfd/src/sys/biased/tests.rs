@@ -72,6 +72,26 @@ fn who_is_put_out_now_and_then_keeps_its_right() {
 }
 
 #[test]
+fn a_guest_is_never_the_owner_and_counts_as_another() {
+    barrier::prepare();
+    let lock = Biased::new(0);
+    (0..2 * ENOUGH).for_each(|_| *lock.lock_as_guest() += 1);
+    assert_eq!(owner(&lock), NOBODY);
+    let lock = owned();
+    drop(lock.lock_as_guest());
+    assert_eq!(owner(&lock), NOBODY, "its owner had used it too seldom");
+    assert_eq!(*lock.lock(), u64::from(ENOUGH));
+}
+
+/// A program may catch its own panics around calls.
+#[test]
+fn endpoints_are_as_unwind_safe_as_with_a_mutex() {
+    fn is<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    is::<crate::Endpoint>();
+    is::<crate::Message<'_>>();
+}
+
+#[test]
 fn another_one_becomes_the_owner() {
     let lock = owned();
     elsewhere(|| {

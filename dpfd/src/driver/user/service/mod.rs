@@ -39,7 +39,7 @@ pub use super::process::{Command, Process};
 use super::recv::LEASE;
 use crate::addr::{Addr, Dpid};
 use crate::error::{Error, Result};
-use crate::sys::{barrier, process, unix};
+use crate::sys::{process, unix};
 
 /// How soon something that could not be done is tried again; after each time in vain twice as late, to this.
 const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(160)];
@@ -138,7 +138,6 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         .stack_size(256 * 1024)
         .spawn(move || {
             process::block_signals();
-            barrier::prepare();
             service.run();
         })
         .map_err(|_| Error::NoThread)?;
@@ -247,7 +246,7 @@ impl Service {
     fn end_naps(&mut self) {
         for serial in core::mem::take(&mut self.naps) {
             let Some(local) = self.endpoints.get(&serial) else { continue };
-            let woken: Vec<Waker> = local.inner.tx().links.iter_mut().flat_map(Link::woken).collect();
+            let woken: Vec<Waker> = local.inner.guest_tx().links.iter_mut().flat_map(Link::woken).collect();
             woken.into_iter().for_each(Waker::wake);
         }
     }
@@ -313,7 +312,7 @@ impl Service {
         self.absent.retain(|(s, _)| *s != serial);
         self.rooms.retain(|_, (s, _, _)| *s != serial);
         // Links in an endpoint that somebody may still hold would keep descriptors.
-        let links = local.inner.tx().take_all();
+        let links = local.inner.guest_tx().take_all();
         for link in links {
             self.detach(serial, link.to);
             link.naps.wake_all();

@@ -29,7 +29,7 @@ impl Service {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let from = local.inner.addr();
         {
-            let tx = local.inner.tx();
+            let tx = local.inner.guest_tx();
             let Some(ix) = tx.find(to) else { return };
             if !matches!(tx.links[ix].way, Way::Unknown) {
                 drop(tx);
@@ -66,7 +66,7 @@ impl Service {
     fn denied(&mut self, serial: u32, to: Addr) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let (inner, closed) = (local.inner.clone(), local.closed);
-        let mut tx = inner.tx();
+        let mut tx = inner.guest_tx();
         let mut woken = Vec::new();
         if let Some(ix) = tx.find(to) {
             let link = &mut tx.links[ix];
@@ -126,7 +126,7 @@ impl Service {
         }
         let Some(local) = self.endpoints.get(&serial) else { return };
         let inner = local.inner.clone();
-        let mut tx = inner.tx();
+        let mut tx = inner.guest_tx();
         let Some(ix) = tx.find(to) else { return };
         let l = &mut tx.links[ix];
         let [first, second] = fds;
@@ -155,7 +155,9 @@ impl Service {
             }
             Note::Gone { .. } => {
                 l.unlink();
+                let woken = l.woken();
                 drop(tx);
+                woken.into_iter().for_each(Waker::wake);
                 return self.attach_later(serial, to);
             }
             _ => {}
@@ -168,10 +170,14 @@ impl Service {
     pub fn lost(&mut self, serial: u32, to: Addr) {
         self.detach(serial, to);
         if let Some(local) = self.endpoints.get(&serial) {
-            let mut tx = local.inner.tx();
+            let mut tx = local.inner.guest_tx();
+            let mut woken = Vec::new();
             if let Some(ix) = tx.find(to) {
                 tx.links[ix].unlink();
+                woken = tx.links[ix].woken();
             }
+            drop(tx);
+            woken.into_iter().for_each(Waker::wake);
         }
         self.attach_later(serial, to);
     }

@@ -75,7 +75,7 @@ impl Service {
                 Ok(Taken::First { to, new: true }) => self.attach(serial, to),
                 Ok(Taken::First { to, .. }) => self.flush(serial, to),
                 // Nobody can name a target any more.
-                Ok(Taken::Orphan) if closed => inner.tx().orphan = None,
+                Ok(Taken::Orphan) if closed => inner.guest_tx().orphan = None,
                 Ok(Taken::Orphan | Taken::NoRoom) => {
                     self.stall(serial, true);
                     return self.see_hang_up(serial);
@@ -126,7 +126,7 @@ impl Service {
         self.retire(serial);
         if let Some(local) = self.endpoints.get_mut(&serial) {
             local.closed = true;
-            local.inner.tx().orphan = None;
+            local.inner.guest_tx().orphan = None;
             // It would be reported for ever.
             let _ = self.epoll.delete(&local.inner.back);
         }
@@ -138,7 +138,7 @@ impl Service {
         // What could not be read while there was no room is read now.
         if more_to_read(local) {
             self.todo.push(serial);
-        } else if local.read_out && local.inner.tx().parked().0 == 0 {
+        } else if local.read_out && local.inner.guest_tx().parked().0 == 0 {
             self.over(serial);
         }
     }
@@ -146,7 +146,7 @@ impl Service {
 
 /// Whether the pair may hold something, and the service has room for it.
 fn more_to_read(local: &Local) -> bool {
-    !local.read_out && has_room(&local.inner.tx())
+    !local.read_out && has_room(&local.inner.guest_tx())
 }
 
 /// Whether the service may take another message of the endpoint.
@@ -174,7 +174,7 @@ enum Taken {
 /// Takes a message from the pair and parks it, in one piece: a call that found the pair empty, and the message not
 /// counted, would send past it.
 fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
-    let mut tx = inner.tx();
+    let mut tx = inner.guest_tx();
     if let Some(bytes) = tx.orphan.take() {
         return Ok(take_plain(&mut tx, bytes));
     }

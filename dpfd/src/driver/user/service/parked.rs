@@ -17,7 +17,7 @@ impl Service {
     pub fn flush(&mut self, serial: u32, to: Addr) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
-        let mut tx = inner.tx();
+        let mut tx = inner.guest_tx();
         let Some(ix) = tx.find(to) else { return };
         let link = &mut tx.links[ix];
         let mut stopped = None;
@@ -63,7 +63,7 @@ impl Service {
     pub fn busy(&mut self, serial: u32, to: Addr) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let back = {
-            let tx = local.inner.tx();
+            let tx = local.inner.guest_tx();
             tx.find(to).and_then(|ix| tx.links[ix].back())
         };
         if let Some(back) = back {
