@@ -40,7 +40,7 @@ pub struct Arm(AtomicU64);
 
 /// What a sender owes a receiver that sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owed {
+pub enum Due {
     /// It looks by itself, or was told.
     Nothing,
     /// A bell on its descriptor.
@@ -98,16 +98,16 @@ impl Arm {
 
     /// The sender's side, after it published and fenced. Remembered as rung.
     #[inline(always)]
-    pub fn owes(&self, rung: &mut Rung) -> Owed {
+    pub fn owes(&self, rung: &mut Rung) -> Due {
         let n = self.0.load(Ordering::Relaxed);
         if n & ARMED == 0 || n == rung.0 {
-            return Owed::Nothing;
+            return Due::Nothing;
         }
         rung.0 = n;
         if n & DOZES == 0 {
-            Owed::Bell
+            Due::Bell
         } else {
-            Owed::Knock
+            Due::Knock
         }
     }
 

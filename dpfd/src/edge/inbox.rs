@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::arm::{Arm, Owed, Rung};
+use super::arm::{Arm, Due, Rung};
 use super::segment::{map_flat, map_to_read, memory, sealed_len};
 
 /// Bytes of the page.
@@ -98,7 +98,7 @@ impl Doorbell {
 
     /// After a message was published and fenced: what the caller is to do, now.
     #[inline(always)]
-    pub fn owed(&mut self) -> Owed {
+    pub fn owed(&mut self) -> Due {
         self.page.arm().owes(&mut self.rung)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::nap::Naps;
 use super::note::FarPacket;
 use crate::addr::Addr;
-use crate::edge::arm::Owed;
+use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
 use crate::edge::message;
 use crate::edge::ring::{Pos, Tail};
@@ -154,6 +154,11 @@ impl Link {
         self.plain_since = 0;
     }
 
+    /// Whether there is an edge, whose receiver tells of room in it.
+    pub fn has_edge(&self) -> bool {
+        matches!(self.way, Way::Pool { edge: Some(_), .. })
+    }
+
     /// The destination's descriptor's other end.
     pub fn back(&self) -> Option<Arc<OwnedFd>> {
         match &self.way {
@@ -182,7 +187,7 @@ impl Link {
         if delivery == Delivery::Done {
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
             let owed = bell.owed();
-            if owed != Owed::Nothing {
+            if owed != Due::Nothing {
                 edge.tell(owed, back, bell);
             }
         }
@@ -299,12 +304,12 @@ impl OutEdge {
 
     /// The receiver sleeps, and is told of what it was sent.
     #[cold]
-    fn tell(&self, owed: Owed, back: &OwnedFd, bell: &mut Doorbell) {
+    fn tell(&self, owed: Due, back: &OwnedFd, bell: &mut Doorbell) {
         match owed {
-            Owed::Nothing => return,
-            Owed::Knock => self.segment.knock().rouse(),
-            Owed::Bell if !ring(back) => bell.not_rung(),
-            Owed::Bell => {}
+            Due::Nothing => return,
+            Due::Knock => self.segment.knock().rouse(),
+            Due::Bell if !ring(back) => bell.not_rung(),
+            Due::Bell => {}
         }
         self.here();
     }

@@ -19,6 +19,8 @@ const REST: Duration = Duration::from_micros(20);
 const REST_BYTES: usize = 8 << 10;
 /// Rests for one message, at most.
 const RESTS: usize = 128;
+/// How often a future's message that is as long waits for its turn on the direct way, before it goes by the pair.
+const TURNS: u8 = 16;
 /// How long a message that only a pool can take waits for its receiver to get one, ns.
 const POOL_WAIT: u64 = 1_000_000_000;
 
@@ -30,11 +32,17 @@ pub(super) struct Load<'a> {
     /// How often its sender rested, and whether it is about to.
     rests: usize,
     rests_now: bool,
+    /// How often it may wait for a turn, where that takes no thread.
+    turns: u8,
 }
 
 impl<'a> Load<'a> {
     pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
-        Load { msg, far: None, rests: 0, rests_now: false }
+        Load { msg, far: None, rests: 0, rests_now: false, turns: 0 }
+    }
+
+    pub(super) fn of_a_future(msg: &'a [u8]) -> Load<'a> {
+        Load { turns: TURNS, ..Load::new(msg) }
     }
 
     /// Its bytes, unless they were copied already.
@@ -76,6 +84,13 @@ impl<'a> Load<'a> {
         self.rests_now = self.rests < worth && waits() && self.msg.len() > pair();
         self.rests += usize::from(self.rests_now);
         self.rests_now
+    }
+
+    /// Whether it waits for its turn on the direct way: if it is too long for the pair, and may.
+    pub(super) fn waits_for_a_turn(&mut self, pair: impl FnOnce() -> usize) -> bool {
+        let waits = self.turns > 0 && self.msg.len() > pair();
+        self.turns -= u8::from(waits);
+        waits
     }
 
     /// How long to rest before the next attempt, if that is what the last one was for.

@@ -24,6 +24,8 @@ pub enum Until {
     Drained,
     /// The same, or that its link is direct: a pair full of messages for others is not in its way then.
     Room,
+    /// That its link is direct, or ends: a long message waits for its turn there, and the pair has nothing to do with it.
+    Direct,
     /// What nobody tells: that the destination gets a pool, or the kernel memory or descriptors.
     Later,
 }
@@ -35,7 +37,13 @@ impl Until {
     }
 
     fn is_over(self, link: &Link) -> bool {
-        link.denied || self == Until::Room && link.path == Path::Direct
+        let direct = link.path == Path::Direct;
+        link.denied
+            || match self {
+                Until::Room => direct,
+                Until::Direct => direct || !link.has_edge(),
+                Until::Drained | Until::Later => false,
+            }
     }
 }
 
@@ -81,7 +89,7 @@ pub struct Sending<'a> {
 impl<'a> Sending<'a> {
     /// A message to `to`, or to the target of the moment in which it is first tried.
     pub fn new(inner: &'a Inner, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
-        Sending { inner, to, load: Load::new(msg), link: None, nap: None }
+        Sending { inner, to, load: Load::of_a_future(msg), link: None, nap: None }
     }
 
     /// Tries, and waits for nothing. None: it is sent, and this must not be called again.

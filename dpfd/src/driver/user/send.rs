@@ -239,6 +239,15 @@ impl Inner {
             if direct.is_none() && has_pool && load.rests(&waits, pair) {
                 return Ok(Some(Until::Later));
             }
+            // Of a future: it is told when there is room, or nobody is in front of it any more.
+            let in_front = direct.is_none() && !behind;
+            if (in_front || direct == Some(Delivery::Full)) && link.has_edge() && load.waits_for_a_turn(pair)
+            {
+                if !in_front && link.want_room() {
+                    continue;
+                }
+                return Ok(Some(Until::Direct));
+            }
             match (self.enqueue(link, fd, load)?, direct) {
                 // A direct link would not help: what is in the pair goes first.
                 (Some(Until::Room), _) if behind => return Ok(Some(Until::Drained)),

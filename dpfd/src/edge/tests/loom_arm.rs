@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::loom_bell::{edge, Edge, Kernel};
 use super::loom_ring::explore;
-use crate::edge::arm::{Arm, Owed, Rung};
+use crate::edge::arm::{Arm, Due, Rung};
 use crate::edge::bell;
 use crate::edge::ring::Tail;
 
@@ -101,7 +101,7 @@ enum How {
 
 fn send(e: &Endpoint, edge: usize, tail: &mut Tail, rung: &mut Rung, i: u64, fence: bool) {
     e.edges[edge].publish(tail, i, fence, &[]);
-    if e.arm.owes(rung) == Owed::Bell {
+    if e.arm.owes(rung) == Due::Bell {
         e.kernel.ring(0);
     }
 }

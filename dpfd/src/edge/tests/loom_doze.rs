@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::loom_bell::{edge, Edge, Kernel};
 use super::loom_ring::explore;
-use crate::edge::arm::{Arm, Owed, Rung};
+use crate::edge::arm::{Arm, Due, Rung};
 use crate::edge::bell;
 use crate::edge::knock::Knock;
 use crate::edge::ring::Tail;
@@ -56,9 +56,9 @@ impl Endpoint {
     fn send(&self, tail: &mut Tail, rung: &mut Rung, i: u64, fence: bool) {
         self.edge.publish(tail, i, fence, &[]);
         match self.arm.owes(rung) {
-            Owed::Nothing => {}
-            Owed::Bell => self.kernel.ring(0),
-            Owed::Knock => self.rouse(),
+            Due::Nothing => {}
+            Due::Bell => self.kernel.ring(0),
+            Due::Knock => self.rouse(),
         }
     }
 

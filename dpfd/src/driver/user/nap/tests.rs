@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::{Sending, Until};
+use super::{Link, Sending, Until};
 use crate::addr::Addr;
 use crate::driver::user::inner::Inner;
 use crate::driver::user::testing;
+use crate::sys::unix;
 
 /// Larger than a plain receiver can take: it waits for a pool.
 const LARGE: usize = 1 << 20;
@@ -118,6 +119,71 @@ fn who_waits_for_room_is_not_woken_without_any() {
     nap(&mut sending, until, &counter);
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(counter.count(), 0);
+}
+
+/// Sends it as a future does whose executor waits for the descriptor where the future does.
+fn drive(from: &Open, to: Addr, message: &[u8]) {
+    let mut sending = Sending::new(&from.inner, Some(to), message);
+    while let Some(until) = from.attempt(&mut sending) {
+        let counter = Arc::new(Counter::default());
+        let waker = Waker::from(counter.clone());
+        if sending.poll_news(until, &mut Context::from_waker(&waker)).is_ready() {
+            continue;
+        }
+        if until.is_polled() {
+            unix::wait(from.fd.as_raw_fd(), libc::POLLOUT, 10).expect("poll");
+        } else {
+            assert!(counter.counts(), "nobody tells of {until:?}");
+        }
+    }
+}
+
+/// Else whatever is sent joins those that are queued already, each with memory of its own.
+#[test]
+fn a_future_that_floods_with_long_messages_comes_to_the_direct_way() {
+    const COUNT: u64 = 200;
+    let (from, address) = (open(0), Addr::local(7106));
+    let sender = std::thread::spawn(move || {
+        let message = vec![0; LARGE];
+        (0..COUNT).for_each(|_| drive(&from, address, &message));
+        from
+    });
+    // Until as many are queued as can be.
+    std::thread::sleep(Duration::from_millis(50));
+    let to = open(address.dpid);
+    to.inner.start_pool(Some(8 << 20)).expect("a pool");
+    for _ in 0..COUNT {
+        let got = to.inner.recv(to.fd.as_raw_fd()).expect("a message");
+        assert_eq!(got.size(), LARGE);
+        to.inner.release(got.number);
+    }
+    let from = sender.join().expect("the sender");
+    let far: u64 = from.inner.tx().links.iter().map(Link::far).sum();
+    assert!(far < COUNT / 3, "{far} of {COUNT} messages had memory of their own");
+}
+
+#[test]
+fn who_waits_for_a_turn_is_woken_when_the_receiver_goes() {
+    let ((from, to), message) = (pair(7107), vec![0; LARGE]);
+    to.inner.start_pool(Some(8 << 20)).expect("a pool");
+    let end = Instant::now() + SOON;
+    let (mut sending, until) = loop {
+        assert!(Instant::now() < end, "there is room without end");
+        let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
+        match from.attempt(&mut sending) {
+            None => {}
+            // It does not know of the pool yet.
+            Some(Until::Later) => std::thread::sleep(Duration::from_millis(1)),
+            Some(until) => break (sending, until),
+        }
+    };
+    assert_eq!(until, Until::Direct);
+    let counter = Arc::new(Counter::default());
+    nap(&mut sending, until, &counter);
+    drop(to.fd);
+    assert!(counter.counts());
+    // The next one by that name may want it.
+    assert_eq!(from.attempt(&mut sending), None);
 }
 
 #[test]
