@@ -138,28 +138,28 @@ fn drive(from: &Open, to: Addr, message: &[u8]) {
     }
 }
 
-/// Else whatever is sent joins those that are queued already, each with memory of its own.
+/// Else it has memory of its own, and all that are sent behind it.
 #[test]
-fn a_future_that_floods_with_long_messages_comes_to_the_direct_way() {
-    const COUNT: u64 = 200;
-    let (from, address) = (open(0), Addr::local(7106));
+fn a_future_waits_for_room_on_the_direct_way() {
+    const COUNT: u64 = 100;
+    let (from, to) = pair(7106);
+    to.inner.start_pool(Some(8 << 20)).expect("a pool");
+    let address = to.inner.addr();
     let sender = std::thread::spawn(move || {
         let message = vec![0; LARGE];
         (0..COUNT).for_each(|_| drive(&from, address, &message));
         from
     });
-    // Until as many are queued as can be.
-    std::thread::sleep(Duration::from_millis(50));
-    let to = open(address.dpid);
-    to.inner.start_pool(Some(8 << 20)).expect("a pool");
     for _ in 0..COUNT {
+        // The sender is faster: it finds its edge full nearly every time.
+        std::thread::sleep(Duration::from_millis(2));
         let got = to.inner.recv(to.fd.as_raw_fd()).expect("a message");
         assert_eq!(got.size(), LARGE);
         to.inner.release(got.number);
     }
     let from = sender.join().expect("the sender");
     let far: u64 = from.inner.tx().links.iter().map(Link::far).sum();
-    assert!(far < COUNT / 3, "{far} of {COUNT} messages had memory of their own");
+    assert!(far < COUNT / 10, "{far} of {COUNT} messages had memory of their own");
 }
 
 #[test]
