@@ -1,7 +1,7 @@
 //! A lock that one thread takes and leaves without a locked instruction: biased locking, with membarrier(2).
 //!
 //! Each side of an endpoint belongs to one thread nearly always, and every send and receive takes and leaves its lock:
-//! two locked instructions of 5 to 6 ns, on a path that has 40 ns in all. So who has had it [`ENOUGH`] times in a row
+//! two locked instructions of 5 to 6 ns, on a path that has 40 ns in all. So who has had it `ENOUGH` times in a row
 //! becomes its *owner*, and says by a plain store that it is inside; everybody else has to be careful instead.
 //!
 //! ```text
@@ -19,11 +19,11 @@
 //!
 //! An owner that finds itself put out at its second look leaves as it would from inside, and takes a turn. One of the two
 //! sees the other, at the owner's coming and at its going. The turn is a mutex; where there is no owner, it is all there
-//! is. An owner that was put out less than [`ENOUGH`] uses after the last time loses its right: a lock that changes hands
+//! is. An owner that was put out less than `ENOUGH` uses after the last time loses its right: a lock that changes hands
 //! is an ordinary mutex again.
 //!
 //! A former owner that was stopped between its look at `owner` and its store to `held` stores whenever it goes on, and
-//! takes it back. So each owner has a `held` of its own, for the lock's life; the first [`OWNERS`] threads get one, and
+//! takes it back. So each owner has a `held` of its own, for the lock's life; the first `OWNERS` threads get one, and
 //! all others take turns always.
 //!
 //! As with a mutex, whoever asks for what it has itself (from a signal handler) waits for ever, and a child of a fork
