@@ -46,12 +46,14 @@ pub mod model {
 #[cfg(not(loom))]
 mod real {
     use core::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
+    use std::time::Duration;
 
-    use crate::sys::raw;
+    use crate::sys::{process, raw};
 
-    /// Where the call has failed, this is waited instead, so often 1 ms, or 1000 turns of a loop where not even that is
-    /// to be had: a store leaves its CPU's buffer within a microsecond, and a CPU has been interrupted since, too.
+    /// Where the call has failed, this is waited instead, so often: a store leaves its CPU's buffer within a microsecond,
+    /// and a CPU has been interrupted since, too.
     const MOMENTS: u32 = 20;
+    const MOMENT: Duration = Duration::from_millis(1);
 
     static READY: AtomicBool = AtomicBool::new(false);
 
@@ -86,18 +88,9 @@ mod real {
         READY.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for _ in 0..MOMENTS {
-            moment();
+            process::rest(MOMENT);
         }
         fence(Ordering::SeqCst);
-    }
-
-    /// Nothing of the standard library, which takes it for a fault of the program that it may not sleep.
-    fn moment() {
-        let ms = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        // SAFETY: reads a timespec, and writes nothing.
-        if unsafe { raw::call(libc::SYS_nanosleep, [&raw const ms as usize, 0, 0, 0, 0, 0]) }.is_err() {
-            (0..1000).for_each(|_| core::hint::spin_loop());
-        }
     }
 
     fn register() -> bool {

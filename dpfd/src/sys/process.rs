@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Once;
+use std::time::Duration;
+
+use super::raw;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
@@ -60,6 +63,20 @@ pub fn now() -> u64 {
     // SAFETY: fills the struct it is given.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Sleeps for so long, or less: until a signal comes; and where a program has forbidden itself to sleep (seccomp), for the
+/// turns of a loop, of which the standard library's sleep makes a panic.
+pub fn rest(time: Duration) {
+    let time = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: reads a timespec, and writes nothing.
+    let slept = unsafe { raw::call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
+    if slept.is_err_and(|errno| errno != libc::EINTR) {
+        (0..1000).for_each(|_| crate::sync::relax());
+    }
 }
 
 /// Looks for `ns` whether `f`, and says so. The looks are counted, too: a program's clock may stand still

@@ -230,7 +230,7 @@ impl Process {
             if Instant::now() >= end {
                 return false;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            process::rest(Duration::from_millis(1));
         }
         true
     }
@@ -256,7 +256,7 @@ impl Process {
                 return false;
             }
             self.nudge();
-            std::thread::sleep(Duration::from_millis(1));
+            process::rest(Duration::from_millis(1));
         }
     }
 }

@@ -292,7 +292,7 @@ impl Registry {
                 Ok(lock) => return Some(lock),
                 Err((back, _)) => folder = back,
             }
-            std::thread::sleep(Duration::from_millis(1));
+            process::rest(Duration::from_millis(1));
         }
         None
     }

@@ -17,7 +17,7 @@ use super::service::Command;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
 use crate::sys::biased::Guard;
-use crate::sys::{raw, unix};
+use crate::sys::{process, raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
 const ALONE: u32 = 64;
@@ -165,7 +165,7 @@ impl Inner {
             // Outside of the lock, or the service could not make room.
             drop(tx);
             if let Some(rest) = load.rest() {
-                std::thread::sleep(rest);
+                process::rest(rest);
             } else {
                 let room = unix::wait(fd, libc::POLLOUT, 10).map_err(Error::system("poll"))?;
                 if self.is_closed() {
@@ -173,7 +173,7 @@ impl Inner {
                 }
                 if room & libc::POLLOUT != 0 {
                     // It waits for its receiver's pool, not for room.
-                    std::thread::sleep(POOL_LOOK);
+                    process::rest(POOL_LOOK);
                 }
             }
             if begun.get_or_insert_with(Instant::now).elapsed() >= patience {
