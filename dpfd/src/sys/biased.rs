@@ -82,11 +82,10 @@ impl<T> RefUnwindSafe for Biased<T> {}
 /// What those who come one by one leave each other.
 #[derive(Debug, Default)]
 struct Turn {
-    /// Who could become the owner, and how often it came in a row.
+    /// Who came last, but for visits; nobody, if that was a guest. How often in a row.
     last: u64,
     streak: u32,
-    /// Who is inside; nobody for a guest. Whom it put out: as in `owner`. Whether it is there for a visit.
-    by: u64,
+    /// Whom the one that is inside put out: as in `owner`. Whether it is there for a visit.
     evicted: u64,
     visit: bool,
     /// Whose `held` is which, and what it was when its owner was put out last, or began.
@@ -206,7 +205,7 @@ impl<T> Biased<T> {
         }
         let again = turn.last == me && owner == NOBODY;
         turn.streak = if again { turn.streak.saturating_add(1) } else { 1 };
-        (turn.last, turn.by, turn.evicted, turn.visit) = (me, me, owner, false);
+        (turn.last, turn.evicted, turn.visit) = (me, owner, false);
         self.keep(turn)
     }
 
@@ -226,7 +225,7 @@ impl<T> Biased<T> {
                 return None;
             }
         }
-        (turn.by, turn.evicted, turn.visit) = (NOBODY, owner, true);
+        (turn.evicted, turn.visit) = (owner, true);
         Some(self.keep(turn))
     }
 
@@ -252,14 +251,14 @@ impl<T> Biased<T> {
     fn end_turn(&self) {
         // SAFETY: the guard that ends is its who has the turn, and put it there; nobody reads it again before the next does.
         let mut turn = unsafe { (*self.taken.get()).assume_init_read() };
-        let evicted = core::mem::replace(&mut turn.evicted, NOBODY);
+        let evicted = turn.evicted;
         let owner = if !barrier::is_ready() {
             NOBODY // nobody could put it out
         } else if turn.visit {
             evicted
         } else if evicted == NOBODY {
             turn.deserved()
-        } else if is(evicted, turn.by) || self.uses(&mut turn, evicted) >= ENOUGH {
+        } else if is(evicted, turn.last) || self.uses(&mut turn, evicted) >= ENOUGH {
             evicted
         } else {
             NOBODY
@@ -361,26 +360,19 @@ fn is_odd(held: u32) -> bool {
 }
 
 /// What no two threads of a process have in common as long as both are there: an address, of a word.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn this_thread() -> u64 {
     let me: u64;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the first word of a thread's control block is its own address (ELF handling for TLS, 3.4.6).
     unsafe {
-        core::arch::asm!("mov {}, fs:0", out(reg) me, options(nostack, preserves_flags, pure, readonly))
-    };
-    me
-}
-
-/// What no two threads of a process have in common as long as both are there: an address, of a word.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-fn this_thread() -> u64 {
-    let me: u64;
+        core::arch::asm!("mov {}, fs:0", out(reg) me, options(nostack, preserves_flags, pure, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
     // SAFETY: reads a register.
     unsafe {
-        core::arch::asm!("mrs {}, tpidr_el0", out(reg) me, options(nostack, preserves_flags, pure, nomem))
-    };
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) me, options(nostack, preserves_flags, pure, nomem));
+    }
     me
 }
 

@@ -1,4 +1,4 @@
-//! Sleeping on a word, futex(2), between processes: the word is in memory that they share.
+//! Sleeping on a word, futex(2), that another thread or process changes: in memory that they share.
 
 use super::raw;
 
