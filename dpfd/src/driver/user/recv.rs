@@ -106,13 +106,9 @@ impl Inner {
         }
         rx.others.0 -= 1;
         self.count_visit();
-        // One copy of what takes a message, whether it was there or came.
-        let mut looked = false;
-        let got = loop {
-            match rx.tokens.look_first() {
-                None if !looked && self.look_at_once(&rx) => looked = true,
-                got => break got,
-            }
+        let got = match rx.tokens.look_first() {
+            None if self.look_at_once(&rx) => rx.tokens.look_first(),
+            got => got,
         }?;
         rx.peer = got.from();
         if !rx.hot {

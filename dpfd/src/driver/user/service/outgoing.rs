@@ -154,11 +154,8 @@ impl Service {
                 return self.denied(serial, to);
             }
             Note::Gone { .. } => {
-                l.unlink();
-                let woken = l.woken();
                 drop(tx);
-                woken.into_iter().for_each(Waker::wake);
-                return self.attach_later(serial, to);
+                return self.lost(serial, to);
             }
             _ => {}
         }
