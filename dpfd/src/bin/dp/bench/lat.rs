@@ -31,14 +31,14 @@ pub struct Turn {
     pub unawaited: Option<f64>,
 }
 
-/// Measures round trips for `time`, `least` of them or more before the first that counts.
+/// Measures round trips for `time`, after `least` of them or more, but no more than [`WARM_UP`], that do not count.
 pub fn measure(
     time: Duration,
     least: u32,
     mut round_trip: impl FnMut() -> io::Result<()>,
 ) -> io::Result<Turn> {
     let begin = Instant::now();
-    for done in 0..WARM_UP.max(least) {
+    for done in 0..WARM_UP {
         // Of long messages few are enough: their time is in copying.
         if done >= least && begin.elapsed() > time / 10 {
             break;
@@ -78,9 +78,9 @@ pub fn over_link(link: &mut impl Link, size: usize, time: Duration) -> io::Resul
         // An eventfd's count grows by what is written, and 0 wakes nobody.
         there[0] = 1;
     }
-    // Until every line of a ring was used: the first use of a page is the kernel's work, which has to find and clear it.
+    // Long messages until every page of a ring was used: for the first time the kernel has to find and clear it.
     let least = ring_for(size).div_ceil(size) as u32;
-    let turn = measure(time, least.min(WARM_UP), || {
+    let turn = measure(time, least, || {
         link.send(&there)?;
         link.recv_all(&mut back)
     })?;
@@ -153,6 +153,21 @@ mod tests {
         assert_eq!(percentile(&mut thousand, 999), 1998.0);
         assert_eq!(percentile(&mut [7.0], 990), 7.0);
         assert!(percentile(&mut [], 990).is_nan());
+    }
+
+    #[test]
+    fn as_many_round_trips_as_asked_for_do_not_count() {
+        let trips = |least| {
+            let mut trips = 0;
+            let count = || {
+                trips += 1;
+                Ok(())
+            };
+            measure(Duration::ZERO, least, count).unwrap();
+            trips
+        };
+        assert_eq!(trips(5), trips(1) + 4);
+        assert_eq!(trips(1000), trips(1) + WARM_UP - 1);
     }
 
     #[test]
