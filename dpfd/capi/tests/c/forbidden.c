@@ -1,8 +1,7 @@
-/* A program that forbids itself, after a while, the calls that the library's locks are taken from a thread by: membarrier,
- * and those that sleep. Others get in nevertheless, one at a time, and every message arrives. */
+/* A program that forbids itself, after a while, the call by which a thread's locks are taken from it, membarrier, and those
+ * that sleep. Others get in nevertheless, one at a time, and every message arrives. */
 #define _GNU_SOURCE
 #include "check.h"
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -55,8 +54,8 @@ static void both(void *(*elsewhere)(void *), void *(*mine)(void *)) {
 int main(void) {
     there = endpoint(0);
     here = endpoint(stat_of(there).dpid);
-    /* Until this thread owns the one lock, and another the other one. */
     both(receive_all, send_all);
+    /* Until this thread owns the locks of both sides. */
     for (int i = 0; i < MESSAGES; i++) {
         CHECK(dp_write(here, "mine", 4) == 4);
         expect(there, "mine");
