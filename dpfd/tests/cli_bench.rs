@@ -89,18 +89,33 @@ fn one_is_measured_beside_many() {
 
 #[test]
 fn a_way_without_a_number_of_ends_has_no_crowd() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    let out = command.args("bench crowd --ways pipe".split(' ')).output().unwrap();
-    assert_eq!(out.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("pipe: its number cannot be measured"), "{out:?}");
+    told("crowd --ways pipe", 1, &["pipe: its number cannot be measured"]);
+}
+
+#[track_caller]
+fn told(line: &str, code: i32, words: &[&str]) {
+    let out = Command::new(env!("CARGO_BIN_EXE_dp")).arg("bench").args(line.split(' ')).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "{line}: {text}");
+    assert!(words.iter().all(|word| text.contains(word)), "{line}: {text}");
+    assert!(out.stdout.is_empty(), "{line}");
 }
 
 #[test]
 fn a_length_that_no_way_takes_is_an_error() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    let out = command.args("bench lat --ways eventfd,futex --size 9".split(' ')).output().unwrap();
-    assert_eq!(out.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("eventfd, futex: not for"), "{out:?}");
+    told("lat --ways eventfd,futex --size 9", 1, &["eventfd, futex: not for"]);
+}
+
+#[test]
+fn what_a_way_lacks_is_told() {
+    told("lat --ways ethernet", 2, &["ethernet: its other end is on another node", "--netns"]);
+    told("lat --ways edge --netns node2", 2, &["--netns is for ethernet"]);
+    told("crowd --netns node2", 2, &["--netns is for ethernet"]);
+    told("lat --ways ethernet --netns no-such-node", 2, &["/run/netns/no-such-node", "ip netns"]);
+    if !std::path::Path::new("/dev/dp").exists() {
+        told("lat --ways kernel", 1, &["kernel: the kernel driver cannot be used", "modprobe dp"]);
+        told("lat --ways ethernet --netns /proc/self/ns/net", 2, &["no kernel driver", "modprobe dp"]);
+    }
 }
 
 #[test]

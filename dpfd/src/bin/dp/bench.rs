@@ -11,6 +11,7 @@
 //! | [`queues`], [`futex`] | more of the kernel's |
 //! | [`edges`] | the way of sending this is about |
 //! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
+//! | [`nodes`] | the other node, for what goes over Ethernet |
 //! | [`idle`] | what endpoints cost that nobody uses |
 //! | [`crowd`] | one that is used beside many that are not |
 //! | [`floor`] | the word no protocol can beat |
@@ -29,20 +30,20 @@ mod futex;
 mod idle;
 pub mod lat;
 pub mod link;
+pub mod nodes;
 pub mod peer;
 mod queues;
 mod report;
 mod waiting;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::CommandFactory;
-
 use cores::Cores;
 use link::Way;
+use nodes::Nodes;
 use peer::Peer;
 
 /// What goes wrong here is the machine's or a way's; where, is told in words.
@@ -72,6 +73,9 @@ pub struct Args {
     /// Endpoints that nobody uses, for idle; for crowd all of them, or connections.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     endpoints: u32,
+    /// Network namespace of the other node, for ethernet: as `ip netns` lists it, or a file.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<PathBuf>,
     /// Print JSON, as dp-bench(1) describes it.
     #[arg(long)]
     json: bool,
@@ -113,15 +117,14 @@ pub fn main(args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
     }
-    let cores = match args.cores.map_or_else(Cores::first, Cores::allowed) {
-        Ok(cores) => cores,
-        Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
-    };
+    let cores = crate::asked(args.cores.map_or_else(Cores::first, Cores::allowed));
+    let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
+    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &ways));
     let _folder = endpoints::Folder::new();
     let text = match args.what {
         What::Idle => idle::run(&args, cores),
         What::Crowd => crowd::run(&args, cores),
-        _ => run(&args, cores),
+        _ => run(&args, cores, &ways, nodes.as_ref()),
     };
     match text {
         Ok(text) => {
@@ -135,20 +138,19 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
-fn run(args: &Args, cores: Cores) -> Result<String> {
+fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Result<String> {
     let sizes: Vec<usize> = match (&args.size[..], args.what) {
         ([], What::Bw) => vec![65_536, 1_048_576],
         ([], _) => vec![8],
         (given, _) => given.iter().map(|&n| n as usize).collect(),
     };
     let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
-    let wanted = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
     let mut peer = Peer::start(cores)?;
     cores::stay(cores.a)?;
     let mut results = Vec::new();
     for size in sizes {
         let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size));
-        let mut series = ways.map(|&way| peer.open(way, size)).collect::<Result<Vec<_>>>()?;
+        let mut series = ways.map(|&way| peer.open(way, size, nodes)).collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {

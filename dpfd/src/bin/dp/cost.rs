@@ -24,8 +24,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::error::ErrorKind;
-use clap::CommandFactory;
 use dpfd::cost::fit::{Border, Model};
 use dpfd::cost::probe::{Plan, Survey};
 use dpfd::cost::report::{self, Report};
@@ -78,11 +76,13 @@ pub struct Args {
 }
 
 /// What can be measured: ways whose two directions are one descriptor.
-const WAYS: [Way; 3] = [Way::Endpoint, Way::UnixStream, Way::Tcp];
+const WAYS: [Way; 4] = [Way::Endpoint, Way::Kernel, Way::UnixStream, Way::Tcp];
 /// The longest message of an endpoint.
 const MAX_SIZE: i64 = 16 << 20;
 /// The pool of each endpoint, bytes; its only sender gets half of it.
 const POOL: usize = 2 << 20;
+/// Bytes that a message which fills a pool of the kernel driver leaves for tokens.
+const KERNEL_TOKENS: usize = 80;
 /// A packet with its token in one line of a cache, bytes.
 const ONE_LINE: usize = 56;
 /// Of the time, for the tests of bandwidth.
@@ -105,10 +105,7 @@ pub fn main(args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
     }
-    let cores = match usable(&args) {
-        Ok(cores) => cores,
-        Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
-    };
+    let cores = crate::asked(usable(&args));
     let _folder = Folder::new();
     match run(&args, cores) {
         Ok(text) => {
@@ -192,10 +189,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
     let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
         .and_then(|()| carry(&mut series, &mut bench, second, time));
-    if let Err(error) = measured {
-        let words = bench.helper.last_words().map_or(String::new(), |words| format!(": {words}"));
-        return Err(format!("{error}{words}").into());
-    }
+    bench.helper.explained(measured)?;
 
     let mut report = Report {
         version: 1,
@@ -243,17 +237,20 @@ fn borders(way: Way, caches: [usize; 3]) -> Vec<Border> {
         Border { name: "L2", upto: caches[1] / 2 },
         Border { name: "L3", upto: caches[2] / 2 },
     ];
-    if way == Way::Endpoint {
-        // Longer messages have memory of their own, whatever the caches hold.
-        let edge = max_payload((POOL / 2 / LINE) as u64);
-        borders.retain(|border| border.upto < edge);
-        borders.push(Border { name: "edge", upto: edge });
+    // Longer messages have memory of their own, whatever the caches hold.
+    let queue = match way {
+        Way::Endpoint => Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) }),
+        Way::Kernel => Some(Border { name: "pool", upto: POOL - KERNEL_TOKENS }),
+        _ => None,
+    };
+    if let Some(queue) = queue {
+        let upto = queue.upto;
+        borders.retain(|border| border.upto < upto);
+        borders.push(queue);
         // The programs' buffers, and the message's memory, which is new each time while the last one is still warm.
-        borders.push(Border { name: "far", upto: (caches[2] / 8).max(2 * edge) });
-        borders.push(Border { name: "memory", upto: usize::MAX });
-    } else {
-        borders.push(Border { name: "memory", upto: usize::MAX });
+        borders.push(Border { name: "far", upto: (caches[2] / 8).max(2 * upto) });
     }
+    borders.push(Border { name: "memory", upto: usize::MAX });
     borders
 }
 
@@ -272,7 +269,7 @@ fn open(ways: &[Way], plan: &Plan, quick: bool, helper: &Helper) -> Result<Vec<S
     for (index, &way) in ways.iter().enumerate() {
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(1)?;
+            let [ours, theirs] = way.make(1, None)?;
             helper.tell(&Job::Open { way, pair, pool: POOL }, &theirs)?;
             let end = End::new(way, ours, pair, true, POOL)?;
             helper.answer::<Answer>()?;
@@ -280,7 +277,7 @@ fn open(ways: &[Way], plan: &Plan, quick: bool, helper: &Helper) -> Result<Vec<S
         };
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
         let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
-        let longest = if way == Way::Endpoint { usize::MAX } else { KERNEL_PACKET };
+        let longest = if way.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
         let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
         series.push(Series { way, end, survey: Survey::new(plan.clone()), turns });
     }

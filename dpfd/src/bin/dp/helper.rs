@@ -49,8 +49,16 @@ impl Helper {
         Ok(answer?)
     }
 
-    /// Why it gave up, if it did and said so: for whoever finds it gone without having asked.
-    pub fn last_words(&self) -> Option<String> {
+    /// What came of something, and if it is an error, why this process gave up, if it did and said so: who finds it gone has
+    /// not asked it.
+    pub fn explained<T>(&self, done: Result<T>) -> Result<T> {
+        done.map_err(|error| match self.last_words() {
+            Some(words) if error.to_string() != words => format!("{error}: {words}").into(),
+            _ => error,
+        })
+    }
+
+    fn last_words(&self) -> Option<String> {
         loop {
             let said = receive_now::<std::result::Result<serde_json::Value, String>>(&self.control);
             if let Err(words) = said.ok()??.0 {

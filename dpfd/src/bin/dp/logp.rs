@@ -20,8 +20,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::error::ErrorKind;
-use clap::CommandFactory;
 use dpfd::logp::fit::fit;
 use dpfd::logp::probe::{Plan, Survey};
 use dpfd::logp::report::{self, Report};
@@ -29,6 +27,7 @@ use dpfd::logp::report::{self, Report};
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
 use crate::bench::link::Way;
+use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::{progress, Result};
 use crate::helper::Helper;
@@ -63,6 +62,9 @@ pub struct Args {
     /// Draw signatures, bandwidth, and one-way times into a file that ends in .svg or .png.
     #[arg(long, value_name = "FILE", value_parser = picture)]
     plot: Option<PathBuf>,
+    /// Network namespace of the replying process's node, for ethernet: as `ip netns` lists it, or a file.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<PathBuf>,
     /// Print JSON, as dp-logp(1) describes it.
     #[arg(long)]
     json: bool,
@@ -73,15 +75,23 @@ pub struct Args {
 
 const DEFAULT_WAYS: [Way; 5] = [Way::Edge, Way::Endpoint, Way::UnixStream, Way::Tcp, Way::Pipe];
 /// What can be measured: ways whose replies cannot stop requests.
-const WAYS: [Way; 7] =
-    [Way::Edge, Way::Endpoint, Way::Plain, Way::UnixSeqpacket, Way::UnixStream, Way::Tcp, Way::Pipe];
+const WAYS: [Way; 10] = [
+    Way::Edge,
+    Way::Endpoint,
+    Way::Plain,
+    Way::Kernel,
+    Way::KernelPlain,
+    Way::Ethernet,
+    Way::UnixSeqpacket,
+    Way::UnixStream,
+    Way::Tcp,
+    Way::Pipe,
+];
 /// An edge takes more; measuring it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// The longest small message: a window of replies fits into every pipe, or requester and replier would wait for each
 /// other.
 const MAX_SMALL: u32 = 512;
-/// What a single packet can be on the ways that have packets.
-const MAX_PACKET: usize = 128 * 1024;
 /// Of the time, for several senders.
 const CROWD: f64 = 0.2;
 /// Of the rest, for the first pass: what it leaves goes to the points that turn out wide.
@@ -119,16 +129,11 @@ pub fn main(args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
     }
-    let cores = match two_cores(&args) {
-        Ok(cores) => cores,
-        Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
-    };
-    let plan = match plan(&args) {
-        Ok(plan) => plan,
-        Err(message) => crate::Cli::command().error(ErrorKind::ValueValidation, message).exit(),
-    };
+    let cores = crate::asked(two_cores(&args));
+    let plan = crate::asked(plan(&args));
+    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &args.ways));
     let _folder = Folder::new();
-    match run(&args, plan, cores) {
+    match run(&args, plan, cores, nodes) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -192,7 +197,7 @@ impl Series {
     }
 }
 
-fn run(args: &Args, plan: Plan, cores: Cores) -> Result<String> {
+fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<String> {
     if let Some(path) = &args.plot {
         writable(path)?;
     }
@@ -201,10 +206,10 @@ fn run(args: &Args, plan: Plan, cores: Cores) -> Result<String> {
     let others: Vec<usize> = cores::may_use()?.into_iter().filter(|&core| core != cores.b).collect();
     let helper = peer::start(cores.b)?;
     cores::stay(cores.a)?;
-    let mut series = open(&args.ways, &plan, &helper)?;
-    survey(&mut series, &helper, start, time * (1.0 - CROWD))?;
+    let mut series = open(&args.ways, &plan, &helper, nodes.as_ref())?;
+    helper.explained(survey(&mut series, &helper, start, time * (1.0 - CROWD)))?;
     drop(helper);
-    let contended = contend(args, &series, cores, &others, time)?;
+    let contended = contend(args, &series, cores, &others, nodes, time)?;
 
     let mut report = Report::new([cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
     for (one, contended) in series.iter().zip(contended) {
@@ -235,17 +240,15 @@ pub fn writable(path: &PathBuf) -> Result<()> {
     Ok(())
 }
 
-fn open(ways: &[Way], plan: &Plan, helper: &Helper) -> Result<Vec<Series>> {
+fn open(ways: &[Way], plan: &Plan, helper: &Helper, nodes: Option<&Nodes>) -> Result<Vec<Series>> {
     let mut series = Vec::new();
     for (index, &way) in ways.iter().enumerate() {
         let mut plan = plan.clone();
-        if matches!(way, Way::Plain | Way::UnixSeqpacket) {
-            plan.sizes.retain(|&size| size <= MAX_PACKET);
-        }
+        plan.sizes.retain(|&size| way.carries(size));
         let size = plan.sizes.last().copied().unwrap_or(1);
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(size)?;
+            let [ours, theirs] = way.make(size, nodes)?;
             helper.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
             Ok(End::new(way, ours, size, pair, true)?)
         };
@@ -328,6 +331,7 @@ fn contend(
     series: &[Series],
     cores: Cores,
     others: &[usize],
+    nodes: Option<Nodes>,
     time: f64,
 ) -> Result<Vec<Vec<report::Contended>>> {
     let mut counts: Vec<u32> = match (&args.senders[..], args.quick) {
@@ -340,7 +344,7 @@ fn contend(
     let most = counts.last().copied().unwrap_or(1);
     let turns = (series.len() * counts.len() * many::ROUNDS as usize) as f64;
     let turn = (CROWD * time / turns).clamp(0.02, 0.5);
-    let mut crowd = Crowd::start(cores.b, others, most, series.len() as u16)?;
+    let mut crowd = Crowd::start(cores.b, others, most, series.len() as u16, nodes)?;
     let mut all = Vec::new();
     for (i, one) in series.iter().enumerate() {
         let name = one.way.name();

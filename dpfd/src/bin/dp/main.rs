@@ -17,7 +17,8 @@ mod signals;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(
@@ -61,6 +62,11 @@ fn main() -> ExitCode {
         Verb::Logp(args) => logp::main(args),
         Verb::Cost(args) => cost::main(args),
     }
+}
+
+/// What the command line asks for; if it cannot be had, the program says why and ends, as for an unknown option.
+fn asked<T>(what: Result<T, String>) -> T {
+    what.unwrap_or_else(|why| Cli::command().error(ErrorKind::ValueValidation, why).exit())
 }
 
 /// A time on the command line.

@@ -1,26 +1,29 @@
-//! Endpoints of the two processes, in a folder of their own: used in the library's way, plainly, or not at all. All of
-//! the user-space driver: what is measured here is the library.
+//! Endpoints of the two processes: used in the library's way, plainly, or not at all. Those of the user-space driver are in
+//! a folder of their own.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dpfd::driver::user::process::Process;
 use dpfd::driver::Driver;
 use dpfd::edge::segment::MAX_RING;
-use dpfd::{Addr, Dpid, Endpoint, Error, Message};
+use dpfd::{Addr, Dpid, Endpoint, Error, Message, Nid};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::link::{ring_for, Fds, Link, Way};
-use super::{peer, Result};
+use super::{nodes, peer, Result};
+use crate::signals;
 
 /// The first number; each pair takes two.
 const FIRST: u16 = 2000;
 /// How long a receiver looks before it sleeps, ns: it is to look all the time.
 const LOOK: u32 = 100_000_000;
+/// Seconds in which nothing comes, though the other process is there and at it.
+const SILENCE: u32 = 30;
 /// How long endpoints may take to be gone after they were closed.
 const GONE: Duration = Duration::from_secs(20);
 
@@ -42,16 +45,43 @@ impl Drop for Folder {
     }
 }
 
-fn pair_of(pair: u16, first: bool) -> Result<Endpoint> {
+/// The numbers of a pair: the own one first.
+fn numbers(pair: u16, first: bool) -> [Dpid; 2] {
     let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
-    let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
-    targeted(mine, theirs)
+    if first {
+        numbers
+    } else {
+        [numbers[1], numbers[0]]
+    }
 }
 
-fn targeted(mine: Dpid, theirs: Dpid) -> Result<Endpoint> {
-    let endpoint = Endpoint::open_on(Driver::User, mine)?;
-    endpoint.target(Addr::local(theirs))?;
+/// Opens an endpoint, on the driver and the node that are this way's, and tells which node the other end is on.
+fn open(way: Way, fds: &[OwnedFd], mine: Dpid) -> Result<(Endpoint, Nid)> {
+    if let [own, other] = fds {
+        let theirs = nodes::node(other)?;
+        return Ok((nodes::inside(own, || Endpoint::open_on(Driver::Kernel, mine))??, theirs));
+    }
+    let driver = match way {
+        Way::Kernel | Way::KernelPlain => Driver::Kernel,
+        _ => Driver::User,
+    };
+    Ok((Endpoint::open_on(driver, mine)?, 0))
+}
+
+fn targeted(way: Way, fds: &[OwnedFd], [mine, theirs]: [Dpid; 2]) -> Result<Endpoint> {
+    let (endpoint, nid) = open(way, fds, mine)?;
+    endpoint.target(Addr { nid, dpid: theirs })?;
     Ok(endpoint)
+}
+
+/// Receives look every second whether the other process is still there.
+pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
+    match endpoint.driver() {
+        Driver::User => setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?,
+        // No sockets, and they take no time-out.
+        Driver::Kernel => signals::tick(Duration::from_secs(1)),
+    }
+    Ok(())
 }
 
 /// An endpoint that is read and written by the library's calls.
@@ -61,9 +91,9 @@ pub struct OneEnd {
 }
 
 impl OneEnd {
-    pub fn new(way: Way, pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
+    pub fn new(way: Way, fds: &[OwnedFd], pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
         let make = || {
-            let mut end = OneEnd::spinning(pair_of(pair, first)?, size, 1)?;
+            let mut end = OneEnd::spinning(targeted(way, fds, numbers(pair, first))?, size, 1)?;
             end.in_place = way == Way::EndpointInPlace;
             if way == Way::EndpointAsleep {
                 end.endpoint.set_spin(0);
@@ -74,56 +104,86 @@ impl OneEnd {
     }
 
     /// Of several that send to one.
-    pub fn spoke(mine: Dpid, hub: Dpid, size: usize) -> Result<OneEnd> {
-        OneEnd::spinning(targeted(mine, hub)?, size, 1)
+    pub fn spoke(way: Way, fds: &[OwnedFd], mine: Dpid, hub: Dpid, size: usize) -> Result<OneEnd> {
+        OneEnd::spinning(targeted(way, fds, [mine, hub])?, size, 1)
     }
 
     /// The one that so many send to.
-    pub fn hub(number: Dpid, size: usize, senders: usize) -> Result<OneEnd> {
-        OneEnd::spinning(Endpoint::open_on(Driver::User, number)?, size, senders)
+    pub fn hub(way: Way, fds: &[OwnedFd], number: Dpid, size: usize, senders: usize) -> Result<OneEnd> {
+        OneEnd::spinning(open(way, fds, number)?.0, size, senders)
     }
 
     fn spinning(endpoint: Endpoint, size: usize, senders: usize) -> Result<OneEnd> {
-        // Half of it is for one sender, half of the rest for the next.
-        endpoint.pool((ring_for(size) << senders.min(20)).min(MAX_RING))?;
+        let pool = match endpoint.driver() {
+            // Half of it is for one sender, half of the rest for the next.
+            Driver::User => ring_for(size) << senders.min(20),
+            // All share it.
+            Driver::Kernel => ring_for(size) * senders,
+        };
+        endpoint.pool(pool.min(MAX_RING))?;
         endpoint.set_spin(LOOK);
-        setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
+        look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })
     }
 
     /// Receives a message and who sent it.
     pub fn recv_from(&mut self, into: &mut [u8]) -> io::Result<(usize, Addr)> {
-        loop {
-            match self.endpoint.recv() {
-                Ok(message) => return Ok((message.copy_to(into), message.from())),
-                Err(Error::WouldBlock) => peer::alive()?, // a second without a message
-                Err(e) => return Err(e.into()),
-            }
-        }
+        recv(&self.endpoint, |message| (message.copy_to(into), message.from()))
     }
 
     pub fn send_to(&mut self, message: &[u8], to: Addr) -> io::Result<()> {
-        Ok(self.endpoint.send_to(message, to)?)
+        patiently(|| self.endpoint.send_to(message, to))
     }
 }
 
 impl Link for OneEnd {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        Ok(self.endpoint.send(message)?)
+        patiently(|| self.endpoint.send(message))
     }
 
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.endpoint.recv() {
-                Ok(message) if self.in_place => return Ok(look_at(&message, into)),
-                Ok(message) => return Ok(message.copy_to(into)),
-                Err(Error::WouldBlock) => peer::alive()?, // a second without a message
-                Err(e) => return Err(e.into()),
-            }
+        let in_place = self.in_place;
+        recv(&self.endpoint, |message| match in_place {
+            true => look_at(message, into),
+            false => message.copy_to(into),
+        })
+    }
+}
+
+/// What is made of the next message.
+#[inline(always)]
+pub fn recv<T>(endpoint: &Endpoint, mut take: impl FnMut(&Message<'_>) -> T) -> io::Result<T> {
+    patiently(|| endpoint.recv().map(|message| take(&message)))
+}
+
+/// What a call makes of it that can wait: it does so again, as long as the other process is there.
+#[inline(always)]
+pub fn patiently<T>(mut call: impl FnMut() -> dpfd::Result<T>) -> io::Result<T> {
+    let mut silence = 0;
+    loop {
+        match call() {
+            Ok(done) => return Ok(done),
+            Err(error) => in_vain(error, &mut silence)?,
         }
     }
+}
+
+/// It waited for a second, or there is an error.
+#[cold]
+fn in_vain(error: Error, silence: &mut u32) -> io::Result<()> {
+    if !matches!(error, Error::WouldBlock | Error::Interrupted) {
+        return Err(error.into());
+    }
+    peer::alive()?;
+    *silence += 1;
+    if *silence < SILENCE {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "nothing came or went for half a minute: a message must have been lost; `dp device ls` counts those between nodes",
+    ))
 }
 
 /// Adds up every word of the message where it lies, and tells the sum and the message's end instead of copying it.
@@ -144,8 +204,8 @@ fn look_at(message: &Message<'_>, into: &mut [u8]) -> usize {
 }
 
 /// An endpoint that is read and written as a descriptor.
-pub fn plain(pair: u16, first: bool) -> io::Result<Fds> {
-    let endpoint = pair_of(pair, first).map_err(|e| io::Error::other(e.to_string()))?;
+pub fn plain(way: Way, pair: u16, first: bool) -> io::Result<Fds> {
+    let endpoint = targeted(way, &[], numbers(pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
     let copy = || endpoint.as_fd().try_clone_to_owned();
     Ok(Fds::new([copy()?, copy()?]))
 }

@@ -60,7 +60,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut peer = Peer::start(cores)?;
     let bytes_per_pool_endpoint = memory(&mut peer, count, true)?;
     peer.idle(0, false)?;
-    let mut series = peer.open(Way::Endpoint, SIZE)?;
+    let mut series = peer.open(Way::Endpoint, SIZE, None)?;
     let mut mine = Vec::new();
     let turn = seconds / args.rounds;
     for round in 0..args.rounds {

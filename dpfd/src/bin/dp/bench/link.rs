@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
+use dp_abi::frame::REMOTE_MAX;
+use dpfd::driver::kernel;
 use dpfd::edge::segment::{Segment, MIN_RING};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -14,6 +16,7 @@ use nix::unistd::{pipe2, read, write};
 use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
+use super::nodes::{self, Nodes};
 use super::{queues, What};
 
 /// A way of sending.
@@ -34,6 +37,12 @@ pub enum Way {
     EndpointAsleep,
     /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
     Plain,
+    /// Two endpoints of the kernel driver, by the library's calls; their receivers look by themselves, and copy.
+    Kernel,
+    /// The same, by write(2) and read(2) on their descriptors; their receivers sleep.
+    KernelPlain,
+    /// As [`Way::Kernel`], on two nodes: network namespaces with Ethernet between them.
+    Ethernet,
     UnixDgram,
     UnixSeqpacket,
     UnixStream,
@@ -54,7 +63,7 @@ const LONGEST_DGRAM: usize = 128 * 1024;
 
 impl Way {
     /// All that there are.
-    pub const ALL: [Way; 16] = [
+    pub const ALL: [Way; 19] = [
         Way::Floor,
         Way::Edge,
         Way::EdgeAsleep,
@@ -62,6 +71,9 @@ impl Way {
         Way::EndpointInPlace,
         Way::EndpointAsleep,
         Way::Plain,
+        Way::Kernel,
+        Way::KernelPlain,
+        Way::Ethernet,
         Way::UnixDgram,
         Way::UnixSeqpacket,
         Way::UnixStream,
@@ -73,20 +85,15 @@ impl Way {
         Way::Futex,
     ];
 
-    /// What is measured between these cores unless ways are named.
+    /// What is measured between these cores unless ways are named; of the kernel driver, where this process may use it.
     pub fn usual(cores: Cores) -> Vec<Way> {
         let edge = if cores.shared() { Way::EdgeAsleep } else { Way::Edge };
-        vec![
-            Way::Floor,
-            edge,
-            Way::Endpoint,
-            Way::Plain,
-            Way::UnixDgram,
-            Way::UnixSeqpacket,
-            Way::UnixStream,
-            Way::Tcp,
-            Way::Pipe,
-        ]
+        let mut ways = vec![Way::Floor, edge, Way::Endpoint, Way::Plain];
+        if matches!(kernel::device(), Ok(Some(_))) {
+            ways.extend([Way::Kernel, Way::KernelPlain]);
+        }
+        ways.extend([Way::UnixDgram, Way::UnixSeqpacket, Way::UnixStream, Way::Tcp, Way::Pipe]);
+        ways
     }
 
     /// Whether this can be measured of it, between these cores, with messages of this length.
@@ -94,10 +101,26 @@ impl Way {
         match self {
             Way::Floor => what == What::Lat && !cores.shared(),
             Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
+            // More at a time than fits is lost there, and counted.
+            Way::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
+            _ => self.carries(size),
+        }
+    }
+
+    /// Whether a message can be so long.
+    pub fn carries(self, size: usize) -> bool {
+        match self {
             Way::UnixDgram | Way::UnixSeqpacket | Way::Plain => size <= LONGEST_DGRAM,
             Way::Mqueue => size <= queues::longest(),
+            Way::Ethernet => size <= REMOTE_MAX as usize,
             _ => true,
         }
+    }
+
+    /// Two endpoints, by the library's calls.
+    pub fn is_endpoint(self) -> bool {
+        use Way::{Endpoint, EndpointAsleep, EndpointInPlace, Ethernet, Kernel};
+        matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | Kernel | Ethernet)
     }
 
     pub fn is_edge(self) -> bool {
@@ -113,6 +136,9 @@ impl Way {
             Way::EndpointInPlace => "endpoint-in-place",
             Way::EndpointAsleep => "endpoint-asleep",
             Way::Plain => "plain",
+            Way::Kernel => "kernel",
+            Way::KernelPlain => "kernel-plain",
+            Way::Ethernet => "ethernet",
             Way::UnixDgram => "unix-dgram",
             Way::UnixSeqpacket => "unix-seqpacket",
             Way::UnixStream => "unix-stream",
@@ -126,7 +152,7 @@ impl Way {
     }
 
     /// Makes both ends, as descriptors for `End::new`: those to send to first.
-    pub fn make(self, size: usize) -> io::Result<[Vec<OwnedFd>; 2]> {
+    pub fn make(self, size: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
             Way::Floor | Way::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
@@ -143,9 +169,11 @@ impl Way {
                 both(a.into(), b.into())
             }
             // Each process opens its own.
+            Way::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
             Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep | Way::Plain => {
                 Ok([Vec::new(), Vec::new()])
             }
+            Way::Kernel | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
             Way::UnixSeqpacket => {
                 let kind = SockType::SeqPacket;
                 let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
@@ -228,6 +256,17 @@ impl Link for Box<dyn Link> {
     }
 }
 
+/// What the call makes of it when no signal comes: a process that was stopped and goes on is interrupted, too.
+#[inline(always)]
+pub fn again<T>(mut call: impl FnMut() -> nix::Result<T>) -> nix::Result<T> {
+    loop {
+        match call() {
+            Err(nix::Error::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
 /// An end of a socket or of two pipes.
 pub struct Fds {
     to: OwnedFd,
@@ -248,13 +287,13 @@ impl Fds {
 impl Link for Fds {
     fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
         while !message.is_empty() {
-            message = &message[write(&self.to, message)?..];
+            message = &message[again(|| write(&self.to, message))?..];
         }
         Ok(())
     }
 
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match read(&self.from, into)? {
+        match again(|| read(&self.from, into))? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             n => Ok(n),
         }

@@ -16,6 +16,7 @@ use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
 use super::futex::Futex;
 use super::link::{Fds, Link, Spinning, Way};
+use super::nodes::Nodes;
 use super::queues::Queues;
 use super::{flood, lat, waiting, Result, What};
 use crate::helper::{self, Control, Helper};
@@ -78,9 +79,9 @@ impl Peer {
     }
 
     /// Makes a way of sending between the two.
-    pub fn open(&mut self, way: Way, size: usize) -> Result<Series> {
+    pub fn open(&mut self, way: Way, size: usize, nodes: Option<&Nodes>) -> Result<Series> {
         let make = || {
-            let [ours, theirs] = way.make(size)?;
+            let [ours, theirs] = way.make(size, nodes)?;
             self.helper.tell(&Job::Open { way, size, pair: self.pairs }, &theirs)?;
             Ok(End::new(way, ours, size, self.pairs, true)?)
         };
@@ -159,10 +160,10 @@ impl End {
             Way::Edge | Way::EdgeAsleep => {
                 End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
             }
-            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep => {
-                End::Endpoint(OneEnd::new(way, pair, size, first)?)
+            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep | Way::Kernel | Way::Ethernet => {
+                End::Endpoint(OneEnd::new(way, &fds, pair, size, first)?)
             }
-            Way::Plain => End::Fds(endpoints::plain(pair, first)?),
+            Way::Plain | Way::KernelPlain => End::Fds(endpoints::plain(way, pair, first)?),
             Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
             Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
             Way::Futex => End::Other(Box::new(Futex::new(these(fds)?, first)?)),
@@ -230,7 +231,8 @@ impl Series {
 
     /// One more turn.
     pub fn turn(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<()> {
-        let done = self.run(peer, what, time).map_err(|e| format!("{}: {e}", self.way.name()))?;
+        let done = self.run(peer, what, time);
+        let done = peer.helper.explained(done).map_err(|e| format!("{}: {e}", self.way.name()))?;
         self.turns.push(done);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::mqueue::{mq_open, mq_receive, mq_send, mq_unlink, MQ_OFlag, MqAttr, MqdT};
 use nix::sys::stat::Mode;
 
-use super::link::Link;
+use super::link::{again, Link};
 
 /// Messages a queue holds, where the machine allows no more: what `msg_max` is unless somebody changed it.
 const DEPTH: i64 = 10;
@@ -53,12 +53,12 @@ impl Queues {
 
 impl Link for Queues {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        Ok(mq_send(&self.to, message, 0)?)
+        Ok(again(|| mq_send(&self.to, message, 0))?)
     }
 
     /// Only into a buffer that would hold the longest message.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(mq_receive(&self.from, into, &mut 0)?)
+        Ok(again(|| mq_receive(&self.from, into, &mut 0))?)
     }
 }
 

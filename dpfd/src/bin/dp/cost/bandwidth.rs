@@ -15,7 +15,8 @@ use super::ends::{self, each, End, Walk, LOOK};
 use super::pair::{Pair, KERNEL_BESIDE, KERNEL_PORTION};
 use super::peer::Task;
 use crate::bench::cores;
-use crate::bench::link::Link;
+use crate::bench::endpoints::patiently;
+use crate::bench::link::{again, Link};
 use crate::bench::Result;
 
 /// How long a receiver looks that shares its core with the sender, ns: the library's default.
@@ -111,7 +112,7 @@ fn send_or_poll(endpoint: &Endpoint, message: &[u8]) -> Result<()> {
             Err(Error::WouldBlock) => {}
             Err(e) => return Err(e.into()),
         }
-        poll(&mut [PollFd::new(endpoint.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(100u8))?;
+        again(|| poll(&mut [PollFd::new(endpoint.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(100u8)))?;
     }
 }
 
@@ -132,7 +133,7 @@ pub fn by_turns<L: Link>(link: &mut L, mut walk: Walk<'_>, packets: usize, ahead
 
 /// The same with a thread that sends and one that receives, on `core` if there is one for it.
 pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<usize>) -> Result<f64> {
-    endpoint.send(&[0; ACK])?;
+    patiently(|| endpoint.send(&[0; ACK]))?;
     ends::recv(endpoint, &mut [0; ACK])?;
     if core.is_none() {
         endpoint.set_spin(SHARED_LOOK);
@@ -150,7 +151,7 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
             Ok::<(), io::Error>(())
         });
         let from = vec![1; packet];
-        let sent = (0..packets).try_for_each(|_| endpoint.send(&from));
+        let sent = (0..packets).try_for_each(|_| patiently(|| endpoint.send(&from)));
         receiver.join().map_err(|_| "the receiving thread panicked")??;
         Ok::<(), Box<dyn std::error::Error>>(sent?)
     });

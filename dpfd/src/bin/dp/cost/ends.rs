@@ -1,17 +1,16 @@
 //! One end of a way of sending: packets out of one buffer of the program, into another.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use dpfd::cost::probe::Load;
+use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Endpoint, Error};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
-use nix::sys::socket::{setsockopt, sockopt};
-use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::write;
 
 use crate::bench::link::{Fds, Link, Way};
-use crate::bench::{peer, Result};
+use crate::bench::{endpoints, Result};
 
 /// The first number; each pair takes two.
 const FIRST: Dpid = 3000;
@@ -40,8 +39,13 @@ pub(crate) use each;
 impl End {
     /// From its descriptors, or the number of the pair of endpoints to open.
     pub fn new(way: Way, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
-        if way == Way::Endpoint {
-            return Ok(End::Endpoint(Port::new(pair, first, pool)?));
+        let driver = match way {
+            Way::Endpoint => Some(Driver::User),
+            Way::Kernel => Some(Driver::Kernel),
+            _ => None,
+        };
+        if let Some(driver) = driver {
+            return Ok(End::Endpoint(Port::new(driver, pair, first, pool)?));
         }
         let fds = fds.try_into().map_err(|_| "another number of descriptors than that way has")?;
         Ok(End::Fds(Fds::new(fds)))
@@ -83,20 +87,18 @@ impl End {
     }
 }
 
-/// An endpoint with its target, on the driver that `DP_DRIVER` says.
+/// An endpoint with its target.
 pub struct Port(pub Endpoint);
 
 impl Port {
-    fn new(pair: Dpid, first: bool, pool: usize) -> Result<Port> {
+    fn new(driver: Driver, pair: Dpid, first: bool, pool: usize) -> Result<Port> {
         let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
         let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
-        let endpoint = Endpoint::open(mine)?;
+        let endpoint = Endpoint::open_on(driver, mine)?;
         endpoint.pool(pool)?;
         endpoint.set_spin(LOOK);
         endpoint.target(Addr::local(theirs))?;
-        // So that a receive looks now and then whether the other process is still there. The kernel driver's endpoints are no
-        // sockets, and take no time-out.
-        let _ = setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1));
+        endpoints::look_up_now_and_then(&endpoint)?;
         Ok(Port(endpoint))
     }
 }
@@ -104,7 +106,7 @@ impl Port {
 impl Link for Port {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        Ok(self.0.send(message)?)
+        endpoints::patiently(|| self.0.send(message))
     }
 
     #[inline(always)]
@@ -116,13 +118,7 @@ impl Link for Port {
 /// The next message, copied.
 #[inline(always)]
 pub fn recv(endpoint: &Endpoint, into: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match endpoint.recv() {
-            Ok(message) => return Ok(message.copy_to(into)),
-            Err(Error::WouldBlock) => peer::alive()?, // a second without a message
-            Err(e) => return Err(e.into()),
-        }
-    }
+    endpoints::recv(endpoint, |message| message.copy_to(into))
 }
 
 /// The memory that packets come from and go to: the same all the time, and touched before it counts.

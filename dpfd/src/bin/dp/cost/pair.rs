@@ -56,7 +56,7 @@ impl Pair<'_> {
     /// Packets that are surely taken in while nobody receives.
     fn portion(&self, packet: usize) -> usize {
         match self.way {
-            Way::Endpoint => PORTION / (packet + BESIDE),
+            Way::Endpoint | Way::Kernel => PORTION / (packet + BESIDE),
             _ => KERNEL_PORTION / (packet + KERNEL_BESIDE),
         }
     }
@@ -137,7 +137,7 @@ impl System for Pair<'_> {
     fn overheads(&mut self, load: Load) -> Result<[f64; 2]> {
         let packets = self.portion(load.packet).min(BURST);
         // Longer ones are not taken in while nobody receives, or only one.
-        let later = packets > 0 || self.way == Way::Endpoint;
+        let later = packets > 0 || self.way.is_endpoint();
         let packets = packets.max(1);
         self.ready(Task::Take { load, packets, later, steady: false })?;
         let o_s = self.sent(load, packets, Timing::Chunks)?;

@@ -10,7 +10,8 @@ use super::peer::{self, Answer, Job};
 use crate::bench::edges::Edges;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
-use crate::bench::link::{Fds, Link, Way};
+use crate::bench::link::{again, Fds, Link, Way};
+use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::Result;
 use crate::helper::Helper;
@@ -27,14 +28,21 @@ pub struct Crowd {
     /// How many the senders have.
     cores: usize,
     pairs: u16,
+    nodes: Option<Nodes>,
 }
 
 impl Crowd {
     /// A receiver on its core, senders on the others in turns.
-    pub fn start(receiver: usize, others: &[usize], most: u32, pairs: u16) -> Result<Crowd> {
+    pub fn start(
+        receiver: usize,
+        others: &[usize],
+        most: u32,
+        pairs: u16,
+        nodes: Option<Nodes>,
+    ) -> Result<Crowd> {
         let senders =
             (0..most as usize).map(|i| peer::start(others[i % others.len()])).collect::<Result<_>>()?;
-        Ok(Crowd { receiver: peer::start(receiver)?, senders, cores: others.len(), pairs })
+        Ok(Crowd { receiver: peer::start(receiver)?, senders, cores: others.len(), pairs, nodes })
     }
 
     /// For each number of senders, and each round, the gap seen by each of them, in ns.
@@ -82,13 +90,13 @@ impl Crowd {
     /// The way between one sender, of so many, and the receiver.
     fn open(&mut self, way: Way, size: usize, i: usize, senders: usize) -> Result<()> {
         let sender = &self.senders[i];
-        if way == Way::Endpoint {
+        let [ours, theirs] = way.make(size, self.nodes.as_ref())?;
+        if way.is_endpoint() {
             if i == 0 {
-                self.receiver.tell(&Job::Hub { number: HUB, size, senders }, &[])?;
+                self.receiver.tell(&Job::Hub { way, number: HUB, size, senders }, &theirs)?;
             }
-            return sender.tell(&Job::Spoke { mine: HUB + 1 + i as Dpid, hub: HUB, size }, &[]);
+            return sender.tell(&Job::Spoke { way, mine: HUB + 1 + i as Dpid, hub: HUB, size }, &ours);
         }
-        let [ours, theirs] = way.make(size)?;
         let pair = self.pairs;
         self.pairs += 1;
         self.receiver.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
@@ -148,7 +156,7 @@ fn by_polling(mut fds: Vec<&mut Fds>, size: usize, reply: usize) -> io::Result<(
     let (mut request, reply) = (vec![0; size], vec![0; reply]);
     while !fds.is_empty() {
         let mut asked: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(fd.from(), PollFlags::POLLIN)).collect();
-        poll(&mut asked, PollTimeout::NONE)?;
+        again(|| poll(&mut asked, PollTimeout::NONE))?;
         let ready: Vec<bool> = asked.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         let mut ended = Vec::new();
         for (i, fd) in fds.iter_mut().enumerate().filter(|(i, _)| ready[*i]) {
