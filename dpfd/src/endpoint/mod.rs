@@ -330,6 +330,8 @@ impl Endpoint {
     /// first [`Endpoint::recv`] makes one of 262144 bytes.
     ///
     /// Memory is taken as senders come: each gets half of what is left, and a page is taken when it is first written.
+    /// Many messages in a row are carried several times as fast where that half is larger than a processor's second-level
+    /// cache, with 8 MiB for instance.
     ///
     /// # Errors
     ///
