@@ -103,7 +103,11 @@ fn told(line: &str, code: i32, words: &[&str]) {
 
 #[test]
 fn a_length_that_no_way_takes_is_an_error() {
-    told("lat --ways eventfd,futex --size 9", 1, &["eventfd, futex: not for"]);
+    told(
+        "lat --ways eventfd,futex --size 9",
+        1,
+        &["eventfd, futex: not for this, for messages of this length"],
+    );
 }
 
 #[test]

@@ -119,7 +119,8 @@ pub fn main(args: Args) -> ExitCode {
     }
     let cores = crate::asked(args.cores.map_or_else(Cores::first, Cores::allowed));
     let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
-    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &ways));
+    let sends = !matches!(args.what, What::Idle | What::Crowd);
+    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));
     let _folder = endpoints::Folder::new();
     let text = match args.what {
         What::Idle => idle::run(&args, cores),
@@ -163,9 +164,11 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     progress("");
     if results.iter().all(report::Size::is_empty) {
         let ways: Vec<_> = wanted.iter().map(|way| way.name()).collect();
-        return Err(
-            format!("{}: not for messages of this length, or not on these cores", ways.join(", ")).into()
-        );
+        return Err(format!(
+            "{}: not for this, for messages of this length, or on these cores",
+            ways.join(", ")
+        )
+        .into());
     }
     let report = report::Report::new(args, cores, results);
     Ok(if args.json { report.json() } else { report.text() })

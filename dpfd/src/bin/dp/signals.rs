@@ -1,6 +1,6 @@
 //! Signals that end a verb which has something to say, or to put away, before it ends.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dpfd::driver::user::process::Process;
@@ -8,9 +8,39 @@ use nix::sys::signal::{raise, sigaction, SaFlags, SigAction, SigHandler, SigSet,
 
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 
+/// A thread that is to hear of ticks as well; 0: none.
+static ALSO: AtomicU64 = AtomicU64::new(0);
+
 extern "C" fn note(signal: libc::c_int) {
     if signal != libc::SIGALRM {
         CAUGHT.store(signal, Ordering::Relaxed);
+        return;
+    }
+    let also = ALSO.load(Ordering::SeqCst);
+    // SAFETY: async-signal-safe, both; the thread is not joined as long as it is named here ([`Also`]) by the thread that
+    // joins it, which is the one that is interrupted, or runs itself.
+    unsafe {
+        if also != 0 && libc::pthread_self() != also {
+            libc::pthread_kill(also, signal);
+        }
+    }
+}
+
+/// Calls of this thread are interrupted by ticks as well, until this is dropped: signals come to the main thread only. For
+/// one thread at a time, which the main thread joins.
+pub struct Also(());
+
+impl Also {
+    pub fn this_thread() -> Also {
+        // SAFETY: no preconditions.
+        ALSO.store(unsafe { libc::pthread_self() }, Ordering::SeqCst);
+        Also(())
+    }
+}
+
+impl Drop for Also {
+    fn drop(&mut self) {
+        ALSO.store(0, Ordering::SeqCst);
     }
 }
 

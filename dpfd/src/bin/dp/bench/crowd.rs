@@ -18,7 +18,7 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use serde::Serialize;
 
 use super::cores::{self, Cores};
-use super::link::{Fds, Link, Way};
+use super::link::{again, Fds, Link, Way};
 use super::peer::Peer;
 use super::{progress, Args, Result, What};
 
@@ -285,7 +285,7 @@ impl Link for Watched {
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // Nobody sends on the others, so the first that is ready is this one.
         let mut events = [EpollEvent::empty()];
-        while self.epoll.wait(&mut events, EpollTimeout::NONE)? == 0 {}
+        while again(|| self.epoll.wait(&mut events, EpollTimeout::NONE))? == 0 {}
         match events[0].data() {
             0 => self.link.recv(into),
             _ => Err(io::Error::other("something came where nobody sends")),

@@ -12,7 +12,7 @@ use dpfd::edge::Error;
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
 
-use super::link::Link;
+use super::link::{again, Link};
 use super::peer;
 
 /// Looks that find nothing, until the question whether the other process still lives: about 50 ms.
@@ -79,7 +79,7 @@ impl Edges {
     fn sleep(&mut self) -> io::Result<()> {
         self.from.word().sleep();
         if self.head.look(&self.from_ring) == Err(Error::Empty) {
-            read(&self.rung, &mut [0; 8])?;
+            again(|| read(&self.rung, &mut [0; 8]))?;
         }
         self.from.word().awake();
         Ok(())

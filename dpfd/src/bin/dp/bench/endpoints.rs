@@ -20,6 +20,13 @@ use crate::signals;
 
 /// The first number; each pair takes two.
 const FIRST: u16 = 2000;
+/// Bytes of the pool of one of several senders, who get replies only, and for each of them at their receiver. Their requests
+/// are short.
+const POOL_OF_MANY: usize = 1 << 20;
+/// Of the receiver, where each sender gets half of what is left.
+const LONGEST_POOL_OF_MANY: usize = 256 << 20;
+/// Of an endpoint of the kernel driver: a user's may have 64 MiB together.
+const LONGEST_POOL: usize = 8 << 20;
 /// How long a receiver looks before it sleeps, ns: it is to look all the time.
 const LOOK: u32 = 100_000_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
@@ -93,7 +100,14 @@ pub struct OneEnd {
 impl OneEnd {
     pub fn new(way: Way, fds: &[OwnedFd], pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
         let make = || {
-            let mut end = OneEnd::spinning(targeted(way, fds, numbers(pair, first))?, size, 1)?;
+            let endpoint = targeted(way, fds, numbers(pair, first))?;
+            let pool = match endpoint.driver() {
+                // Its only sender gets half.
+                Driver::User => 2 * ring_for(size),
+                // Memory from the start; what is longer has memory of its own.
+                Driver::Kernel => ring_for(size).min(LONGEST_POOL),
+            };
+            let mut end = OneEnd::spinning(endpoint, pool)?;
             end.in_place = way == Way::EndpointInPlace;
             if way == Way::EndpointAsleep {
                 end.endpoint.set_spin(0);
@@ -104,23 +118,24 @@ impl OneEnd {
     }
 
     /// Of several that send to one.
-    pub fn spoke(way: Way, fds: &[OwnedFd], mine: Dpid, hub: Dpid, size: usize) -> Result<OneEnd> {
-        OneEnd::spinning(targeted(way, fds, [mine, hub])?, size, 1)
+    pub fn spoke(way: Way, fds: &[OwnedFd], mine: Dpid, hub: Dpid) -> Result<OneEnd> {
+        OneEnd::spinning(targeted(way, fds, [mine, hub])?, POOL_OF_MANY)
     }
 
     /// The one that so many send to.
-    pub fn hub(way: Way, fds: &[OwnedFd], number: Dpid, size: usize, senders: usize) -> Result<OneEnd> {
-        OneEnd::spinning(open(way, fds, number)?.0, size, senders)
-    }
-
-    fn spinning(endpoint: Endpoint, size: usize, senders: usize) -> Result<OneEnd> {
+    pub fn hub(way: Way, fds: &[OwnedFd], number: Dpid, senders: usize) -> Result<OneEnd> {
+        let endpoint = open(way, fds, number)?.0;
         let pool = match endpoint.driver() {
             // Half of it is for one sender, half of the rest for the next.
-            Driver::User => ring_for(size) << senders.min(20),
+            Driver::User => (POOL_OF_MANY << senders.min(20)).min(LONGEST_POOL_OF_MANY),
             // All share it.
-            Driver::Kernel => ring_for(size) * senders,
+            Driver::Kernel => POOL_OF_MANY * senders,
         };
-        endpoint.pool(pool.min(MAX_RING))?;
+        OneEnd::spinning(endpoint, pool)
+    }
+
+    fn spinning(endpoint: Endpoint, pool: usize) -> Result<OneEnd> {
+        patiently(|| endpoint.pool(pool.min(MAX_RING)))?;
         endpoint.set_spin(LOOK);
         look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })
@@ -213,6 +228,8 @@ fn look_at(message: &Message<'_>, into: &mut [u8]) -> usize {
 /// An endpoint that is read and written as a descriptor.
 pub fn plain(way: Way, pair: u16, first: bool) -> io::Result<Fds> {
     let endpoint = targeted(way, &[], numbers(pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
+    // No end of file tells that the other process is gone.
+    signals::tick(Duration::from_secs(1));
     let copy = || endpoint.as_fd().try_clone_to_owned();
     Ok(Fds::new([copy()?, copy()?]))
 }

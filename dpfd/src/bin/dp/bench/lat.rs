@@ -13,7 +13,7 @@ use super::link::{ring_for, Link};
 
 const BATCH: u32 = 16;
 /// Round trips before a turn counts: caches, branch predictors and the core's clock get used to it.
-const WARM_UP: u32 = 2 * BATCH;
+const WARM_UP: u32 = 4 * BATCH;
 /// Round trips that take longer on average are not timed in batches: the clock is nothing to them.
 const LONG: Duration = Duration::from_millis(1);
 /// Single round trips kept of one turn, at most.

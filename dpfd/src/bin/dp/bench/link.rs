@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dp_abi::frame::REMOTE_MAX;
-use dpfd::driver::kernel;
 use dpfd::edge::segment::{Segment, MIN_RING};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
 use super::nodes::{self, Nodes};
-use super::{queues, What};
+use super::{peer, queues, What};
 
 /// A way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,15 +86,20 @@ impl Way {
         Way::Futex,
     ];
 
-    /// What is measured between these cores unless ways are named; of the kernel driver, where this process may use it.
+    /// What is measured between these cores unless ways are named.
     pub fn usual(cores: Cores) -> Vec<Way> {
         let edge = if cores.shared() { Way::EdgeAsleep } else { Way::Edge };
-        let mut ways = vec![Way::Floor, edge, Way::Endpoint, Way::Plain];
-        if matches!(kernel::device(), Ok(Some(_))) {
-            ways.extend([Way::Kernel, Way::KernelPlain]);
-        }
-        ways.extend([Way::UnixDgram, Way::UnixSeqpacket, Way::UnixStream, Way::Tcp, Way::Pipe]);
-        ways
+        vec![
+            Way::Floor,
+            edge,
+            Way::Endpoint,
+            Way::Plain,
+            Way::UnixDgram,
+            Way::UnixSeqpacket,
+            Way::UnixStream,
+            Way::Tcp,
+            Way::Pipe,
+        ]
     }
 
     /// Whether this can be measured of it, between these cores, with messages of this length.
@@ -260,13 +264,14 @@ impl Link for Box<dyn Link> {
     }
 }
 
-/// What the call makes of it when no signal comes: a process that was stopped and goes on is interrupted, too.
+/// What a call makes of it that a signal can end, that of the clock or of a process that was stopped and goes on: it does so
+/// again, as long as the other process is there.
 #[inline(always)]
-pub fn again<T>(mut call: impl FnMut() -> nix::Result<T>) -> nix::Result<T> {
+pub fn again<T>(mut call: impl FnMut() -> nix::Result<T>) -> io::Result<T> {
     loop {
         match call() {
-            Err(nix::Error::EINTR) => {}
-            other => return other,
+            Err(nix::Error::EINTR) => peer::alive()?,
+            other => return Ok(other?),
         }
     }
 }

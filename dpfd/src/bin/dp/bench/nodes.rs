@@ -33,14 +33,12 @@ impl Nodes {
         };
         let there = if name.components().count() > 1 { name.into() } else { Path::new(NAMES).join(name) };
         let nodes = Nodes { here: open(Path::new("/proc/thread-self/ns/net"))?, there: open(&there)? };
-        let number = |namespace, of: &str| node(namespace).map_err(|e| format!("{of}: {e}"));
-        let numbers =
-            [number(&nodes.here, "this node")?, number(&nodes.there, &there.display().to_string())?];
-        if numbers[0] == numbers[1] {
+        let here = number(Network::read()).map_err(|e| format!("this node: {e}"))?;
+        let theirs = node(&nodes.there).map_err(|e| format!("{}: {e}", there.display()))?;
+        if here == theirs {
             return Err(format!(
-                "{}: node {} as this one is; `dp device node` gives it another number",
-                there.display(),
-                numbers[0]
+                "{}: node {here} as this one is; `dp device node` gives it another number",
+                there.display()
             ));
         }
         Ok(nodes)
@@ -70,9 +68,11 @@ impl Nodes {
 
 /// Does something in this namespace.
 pub fn inside<T: Send>(namespace: &OwnedFd, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let there = || {
-        setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
-        Ok(work())
+    let there = || match setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET) {
+        Err(nix::Error::EPERM) => {
+            Err(io::Error::other("only who may administer namespaces goes there (CAP_SYS_ADMIN); be root"))
+        }
+        entered => Ok(entered.map(|()| work())?),
     };
     std::thread::scope(|scope| scope.spawn(there).join())
         .map_err(|_| io::Error::other("a thread in another network namespace panicked"))?
@@ -80,7 +80,10 @@ pub fn inside<T: Send>(namespace: &OwnedFd, work: impl FnOnce() -> T + Send) -> 
 
 /// The number of the node that this namespace is.
 pub fn node(namespace: &OwnedFd) -> io::Result<Nid> {
-    let told = inside(namespace, Network::read)?;
+    number(inside(namespace, Network::read)?)
+}
+
+fn number(told: io::Result<Network>) -> io::Result<Nid> {
     told.map(|network| network.nid).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             io::Error::other("no kernel driver, which alone reaches other nodes: load it (modprobe dp)")

@@ -83,7 +83,10 @@ impl Peer {
         let make = || {
             let [ours, theirs] = way.make(size, nodes)?;
             self.helper.tell(&Job::Open { way, size, pair: self.pairs }, &theirs)?;
-            Ok(End::new(way, ours, size, self.pairs, true)?)
+            let end = End::new(way, ours, size, self.pairs, true)?;
+            // Some ways lose what is sent to nobody.
+            self.helper.answer::<Answer>()?;
+            Ok(end)
         };
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
         self.open += 1;
@@ -331,7 +334,10 @@ fn obey(
 ) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open { way, size, pair } => ends.push(End::new(way, fds, size, pair, false)?),
+        Job::Open { way, size, pair } => {
+            ends.push(End::new(way, fds, size, pair, false)?);
+            control.say(Answer::Ready)?;
+        }
         Job::Close => ends.clear(),
         Job::Crowd { way, kind, count, first } => {
             let (door, port) = Door::open(kind, first)?;

@@ -18,6 +18,7 @@ use crate::bench::cores;
 use crate::bench::endpoints::patiently;
 use crate::bench::link::{again, Link};
 use crate::bench::Result;
+use crate::signals::Also;
 
 /// How long a receiver looks that shares its core with the sender, ns: the library's default.
 const SHARED_LOOK: u32 = 50_000;
@@ -141,6 +142,7 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
     let start = Instant::now();
     let received = std::thread::scope(|scope| {
         let receiver = scope.spawn(move || {
+            let _ticks = Also::this_thread();
             if let Some(core) = core {
                 cores::stay(core)?;
             }

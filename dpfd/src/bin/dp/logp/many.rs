@@ -93,9 +93,9 @@ impl Crowd {
         let [ours, theirs] = way.make(size, self.nodes.as_ref())?;
         if way.is_endpoint() {
             if i == 0 {
-                self.receiver.tell(&Job::Hub { way, number: HUB, size, senders }, &theirs)?;
+                self.receiver.tell(&Job::Hub { way, number: HUB, senders }, &theirs)?;
             }
-            return sender.tell(&Job::Spoke { way, mine: HUB + 1 + i as Dpid, hub: HUB, size }, &ours);
+            return sender.tell(&Job::Spoke { way, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
         }
         let pair = self.pairs;
         self.pairs += 1;

@@ -24,9 +24,9 @@ pub enum Job {
     /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
     Open { way: Way, size: usize, pair: u16, first: bool },
     /// Take your end of several endpoints that send to one.
-    Spoke { way: Way, mine: Dpid, hub: Dpid, size: usize },
+    Spoke { way: Way, mine: Dpid, hub: Dpid },
     /// Be the one that they send to.
-    Hub { way: Way, number: Dpid, size: usize, senders: usize },
+    Hub { way: Way, number: Dpid, senders: usize },
     /// Reply to requests of `size` bytes with so many, on this end, until one says stop.
     Reply { end: usize, size: usize, reply: usize },
     /// The same on the first ends at once, one for each sender, or on the hub with so many.
@@ -69,12 +69,10 @@ fn obey(
     match job {
         Job::Stay(core) => cores::stay(core)?,
         Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, size, pair, first)?),
-        Job::Spoke { way, mine, hub, size } => {
-            ends.push(End::Endpoint(OneEnd::spoke(way, &fds, mine, hub, size)?));
+        Job::Spoke { way, mine, hub } => {
+            ends.push(End::Endpoint(OneEnd::spoke(way, &fds, mine, hub)?));
         }
-        Job::Hub { way, number, size, senders } => {
-            *hub = Some(OneEnd::hub(way, &fds, number, size, senders)?)
-        }
+        Job::Hub { way, number, senders } => *hub = Some(OneEnd::hub(way, &fds, number, senders)?),
         Job::Close => {
             ends.clear();
             *hub = None;
