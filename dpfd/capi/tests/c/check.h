@@ -39,11 +39,17 @@ static inline int endpoint(int to) {
     return fd;
 }
 
-/* Makes the number another file's. It may be a lower one that is free: the service closes its own in its own time. */
+/* The same file under a number that nobody gets who takes the lowest free one. */
+static inline int out_of_the_way(int fd) {
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 500);
+    CHECK(copy >= 500 && close(fd) == 0);
+    return copy;
+}
+
+/* Makes an open number another file's, in one go: one that is free for a moment can come to be a file of the library's. */
 static inline void make_null(int fd) {
     int null = open("/dev/null", O_RDWR);
-    CHECK(null >= 0 && dup2(null, fd) == fd);
-    CHECK(null == fd || close(null) == 0);
+    CHECK(null >= 0 && dup2(null, fd) == fd && close(null) == 0);
 }
 
 /* The next message is this one; it is released. */
