@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use dpfd::driver::user::process::Process;
 use dpfd::driver::Driver;
-use dpfd::edge::segment::MAX_RING;
 use dpfd::{Addr, Dpid, Endpoint, Error, Message, Nid};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -52,9 +51,9 @@ impl Drop for Folder {
     }
 }
 
-/// The numbers of a pair: the own one first.
-fn numbers(pair: u16, first: bool) -> [Dpid; 2] {
-    let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
+/// The numbers of a pair, counted from `begin`: the own one first.
+pub fn numbers(begin: Dpid, pair: u16, first: bool) -> [Dpid; 2] {
+    let numbers = [begin + 2 * pair, begin + 2 * pair + 1];
     if first {
         numbers
     } else {
@@ -68,10 +67,7 @@ fn open(way: Way, fds: &[OwnedFd], mine: Dpid) -> Result<(Endpoint, Nid)> {
         let theirs = nodes::node(other)?;
         return Ok((nodes::inside(own, || Endpoint::open_on(Driver::Kernel, mine))??, theirs));
     }
-    let driver = match way {
-        Way::Kernel | Way::KernelPlain => Driver::Kernel,
-        _ => Driver::User,
-    };
+    let driver = way.driver().ok_or("not a way between endpoints")?;
     Ok((Endpoint::open_on(driver, mine)?, 0))
 }
 
@@ -100,7 +96,7 @@ pub struct OneEnd {
 impl OneEnd {
     pub fn new(way: Way, fds: &[OwnedFd], pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
         let make = || {
-            let endpoint = targeted(way, fds, numbers(pair, first))?;
+            let endpoint = targeted(way, fds, numbers(FIRST, pair, first))?;
             let pool = match endpoint.driver() {
                 // Its only sender gets half.
                 Driver::User => 2 * ring_for(size),
@@ -135,7 +131,7 @@ impl OneEnd {
     }
 
     fn spinning(endpoint: Endpoint, pool: usize) -> Result<OneEnd> {
-        patiently(|| endpoint.pool(pool.min(MAX_RING)))?;
+        patiently(|| endpoint.pool(pool))?;
         endpoint.set_spin(LOOK);
         look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })
@@ -160,10 +156,7 @@ impl Link for OneEnd {
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let in_place = self.in_place;
-        recv(&self.endpoint, |message| match in_place {
-            true => look_at(message, into),
-            false => message.copy_to(into),
-        })
+        recv(&self.endpoint, |message| if in_place { look_at(message, into) } else { message.copy_to(into) })
     }
 }
 
@@ -227,7 +220,8 @@ fn look_at(message: &Message<'_>, into: &mut [u8]) -> usize {
 
 /// An endpoint that is read and written as a descriptor.
 pub fn plain(way: Way, pair: u16, first: bool) -> io::Result<Fds> {
-    let endpoint = targeted(way, &[], numbers(pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
+    let endpoint =
+        targeted(way, &[], numbers(FIRST, pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
     // No end of file tells that the other process is gone.
     signals::tick(Duration::from_secs(1));
     let copy = || endpoint.as_fd().try_clone_to_owned();

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dp_abi::frame::REMOTE_MAX;
+use dpfd::driver::Driver;
 use dpfd::edge::segment::{Segment, MIN_RING};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -129,6 +130,15 @@ impl Way {
         matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | Kernel | Ethernet)
     }
 
+    /// Who serves its endpoints, if it has some.
+    pub fn driver(self) -> Option<Driver> {
+        match self {
+            Way::Kernel | Way::KernelPlain | Way::Ethernet => Some(Driver::Kernel),
+            Way::Plain => Some(Driver::User),
+            way => way.is_endpoint().then_some(Driver::User),
+        }
+    }
+
     pub fn is_edge(self) -> bool {
         matches!(self, Way::Edge | Way::EdgeAsleep)
     }
@@ -174,12 +184,14 @@ impl Way {
                 let (a, b) = UnixDatagram::pair()?;
                 both(a.into(), b.into())
             }
-            // Each process opens its own.
+            // Each process opens its own, here or there.
             Way::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
-            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep | Way::Plain => {
-                Ok([Vec::new(), Vec::new()])
-            }
-            Way::Kernel | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
+            Way::Endpoint
+            | Way::EndpointInPlace
+            | Way::EndpointAsleep
+            | Way::Plain
+            | Way::Kernel
+            | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
             Way::UnixSeqpacket => {
                 let kind = SockType::SeqPacket;
                 let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;

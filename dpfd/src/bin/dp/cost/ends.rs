@@ -39,12 +39,7 @@ pub(crate) use each;
 impl End {
     /// From its descriptors, or the number of the pair of endpoints to open.
     pub fn new(way: Way, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
-        let driver = match way {
-            Way::Endpoint => Some(Driver::User),
-            Way::Kernel => Some(Driver::Kernel),
-            _ => None,
-        };
-        if let Some(driver) = driver {
+        if let Some(driver) = way.driver() {
             return Ok(End::Endpoint(Port::new(driver, pair, first, pool)?));
         }
         let fds = fds.try_into().map_err(|_| "another number of descriptors than that way has")?;
@@ -92,8 +87,7 @@ pub struct Port(pub Endpoint);
 
 impl Port {
     fn new(driver: Driver, pair: Dpid, first: bool, pool: usize) -> Result<Port> {
-        let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
-        let [mine, theirs] = if first { numbers } else { [numbers[1], numbers[0]] };
+        let [mine, theirs] = endpoints::numbers(FIRST, pair, first);
         let endpoint = Endpoint::open_on(driver, mine)?;
         endpoint.pool(pool)?;
         endpoint.set_spin(LOOK);
