@@ -163,12 +163,13 @@ const fn system(key: &'static str, name: &'static str, family: Family, kind: Kin
 }
 
 /// All of them, as tables list them.
-pub const SYSTEMS: [System; 25] = [
+pub const SYSTEMS: [System; 26] = [
     system("floor", "cache line there and back", Family::Floor, Kind::Ours("floor")),
     system("memcpy", "memcpy on one core", Family::Floor, Kind::Copying),
     system("dp-edge", "DP edge", Family::Dp, Kind::Ours("edge")),
     system("dp", "DP dp_write/dp_read, copied", Family::Dp, Kind::Ours("endpoint")),
     system("dp-in-place", "DP dp_write/dp_read, read in place", Family::Dp, Kind::Ours("endpoint-in-place")),
+    system("dp-default", "DP dp_write/dp_read, pool of no size", Family::Dp, Kind::Ours("endpoint-default")),
     system("dp-asleep", "DP dp_write/dp_read, asleep", Family::Dp, Kind::Ours("endpoint-asleep")),
     system("dp-plain", "DP plain write/read", Family::Dp, Kind::Ours("plain")),
     system("ucx-tag", "UCX tag", Family::Library, Kind::Ucx(ucx::Protocol::Tag)),

@@ -52,7 +52,7 @@ fn endpoints_are_measured_beside_the_kernels_ways() {
 
 #[test]
 fn every_way_carries_messages() {
-    let all = "endpoint,endpoint-in-place,endpoint-asleep,edge,edge-asleep,plain,unix-dgram,unix-seqpacket,\
+    let all = "endpoint,endpoint-in-place,endpoint-asleep,endpoint-default,edge,edge-asleep,plain,unix-dgram,unix-seqpacket,\
                unix-stream,tcp,tcp-spin,pipe,mqueue,eventfd,futex";
     let lat = bench(&format!("lat --seconds 0.04 --rounds 2 --ways {all}"));
     documented(&lat);

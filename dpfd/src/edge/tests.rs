@@ -25,6 +25,8 @@ mod loom_group;
 #[cfg(loom)]
 mod loom_leave;
 #[cfg(loom)]
+mod loom_longer;
+#[cfg(loom)]
 mod loom_receive;
 #[cfg(loom)]
 mod loom_ring;

@@ -327,7 +327,8 @@ impl Endpoint {
     }
 
     /// Gives the endpoint a pool of `bytes`, 4096 to 1073741824: a budget for all its senders. Without this call the
-    /// first [`Endpoint::recv`] makes one of 262144 bytes.
+    /// first [`Endpoint::recv`] makes one of 262144 bytes, which grows by up to 8388608 for senders that need it; one that
+    /// was given a size keeps it.
     ///
     /// Memory is taken as senders come: each gets half of what is left, and a page is taken when it is first written.
     /// Many messages in a row are carried several times as fast where that half is larger than a processor's second-level

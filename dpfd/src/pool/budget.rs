@@ -3,6 +3,9 @@
 //! One sender alone so has half the pool or more, and there is always something for the next, down to edges of
 //! [`MIN_RING`] bytes; whoever comes after these sends through the descriptor's own buffer. An edge comes back
 //! when its sender has gone and its last message was released.
+//!
+//! A pool that nobody gave a size *grows*: a sender whose edge is too short for what it sends gets a longer one beside
+//! it, once, out of [`MOST_GROWN`] bytes that nobody takes before that.
 
 use crate::edge::segment::{MAX_RING, MIN_RING};
 
@@ -13,21 +16,60 @@ pub const MAX_POOL: usize = MAX_RING;
 /// The pool of an endpoint that never asked for one, bytes.
 pub const DEFAULT_POOL: usize = 256 * 1024;
 
+/// By how much such a pool grows at most, bytes.
+pub const MOST_GROWN: usize = 8 << 20;
+/// The longest edge that it grows by, bytes: longer than what a core's own caches hold, and shorter than what all cores
+/// share. In a shorter ring each line has to be fetched from the other core's cache, twice for each message.
+pub const LONGER: usize = 4 << 20;
+
 /// A pool's bytes, and how many are out.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     size: usize,
     left: usize,
+    grown: usize,
+    most_grown: usize,
+}
+
+/// Bytes that come back: shares, and longer edges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// Of the pool as it was made.
+    pub shares: usize,
+    /// Of what it grew by.
+    pub grown: usize,
+}
+
+impl Returned {
+    /// Nothing.
+    pub fn is_nothing(&self) -> bool {
+        *self == Returned::default()
+    }
+
+    /// More.
+    pub fn add(&mut self, bytes: usize, grown: bool) {
+        *(if grown { &mut self.grown } else { &mut self.shares }) += bytes;
+    }
 }
 
 impl Budget {
     /// A pool of `size` bytes; `None` outside of [`MIN_POOL`]..=[`MAX_POOL`].
     pub fn new(size: usize) -> Option<Budget> {
-        (MIN_POOL..=MAX_POOL).contains(&size).then_some(Budget { size, left: size })
+        (MIN_POOL..=MAX_POOL).contains(&size).then_some(Budget { size, left: size, grown: 0, most_grown: 0 })
+    }
+
+    /// The pool of an endpoint that never asked for one.
+    pub fn usual() -> Budget {
+        Budget { size: DEFAULT_POOL, left: DEFAULT_POOL, grown: 0, most_grown: MOST_GROWN }
     }
 
     /// All of it, bytes.
     pub fn size(&self) -> usize {
+        self.size + self.grown
+    }
+
+    /// The size it was made with, bytes.
+    pub fn made(&self) -> usize {
         self.size
     }
 
@@ -47,9 +89,22 @@ impl Budget {
         Some(share)
     }
 
-    /// An edge's share comes back.
-    pub fn give(&mut self, share: usize) {
-        self.left = (self.left + share).min(self.size);
+    /// A longer edge for one of `len` bytes, at least twice as long, and that for all time: a power of two. Half of what is
+    /// left to grow by, but [`LONGER`] at most.
+    pub fn take_longer(&mut self, len: usize) -> Option<usize> {
+        let half = ((self.most_grown - self.grown) / 2).min(LONGER);
+        let longer = 1 << half.checked_ilog2()?;
+        if longer < 2 * len {
+            return None;
+        }
+        self.grown += longer;
+        Some(longer)
+    }
+
+    /// What ended edges had comes back.
+    pub fn give(&mut self, returned: Returned) {
+        self.left = (self.left + returned.shares).min(self.size);
+        self.grown = self.grown.saturating_sub(returned.grown);
     }
 }
 
@@ -64,7 +119,7 @@ mod tests {
         let shares: Vec<_> = std::iter::from_fn(|| b.take()).collect();
         assert_eq!(shares, [32768, 16384, 8192, 4096, 4096]);
         assert_eq!(b.take(), None);
-        b.give(8192);
+        b.give(Returned { shares: 8192, grown: 0 });
         assert_eq!(b.take(), Some(4096));
     }
 
@@ -82,6 +137,20 @@ mod tests {
         assert!(Budget::new(MAX_POOL).is_some());
     }
 
+    #[test]
+    fn the_usual_pool_grows_and_no_other() {
+        let mut b = Budget::usual();
+        let share = b.take().unwrap();
+        assert_eq!((share, b.made()), (DEFAULT_POOL / 2, DEFAULT_POOL));
+        let longer: Vec<_> = std::iter::from_fn(|| b.take_longer(share)).collect();
+        assert_eq!(longer, [4 << 20, 2 << 20, 1 << 20, 1 << 19, 1 << 18]);
+        assert_eq!((b.size(), b.left()), (DEFAULT_POOL + longer.iter().sum::<usize>(), DEFAULT_POOL / 2));
+        assert!(b.size() <= DEFAULT_POOL + MOST_GROWN);
+        b.give(Returned { shares: share, grown: longer[0] });
+        assert_eq!((b.left(), b.take_longer(share)), (DEFAULT_POOL, Some(2 << 20)));
+        assert_eq!(Budget::new(DEFAULT_POOL).unwrap().take_longer(4096), None);
+    }
+
     proptest! {
         #[test]
         fn shares_never_exceed_the_pool(size in MIN_POOL..(8 << 20), ops in prop::collection::vec(any::<bool>(), 1..80)) {
@@ -94,7 +163,7 @@ mod tests {
                         out.push(share);
                     }
                 } else if let Some(share) = out.pop() {
-                    b.give(share);
+                    b.give(Returned { shares: share, grown: 0 });
                 }
                 prop_assert_eq!(out.iter().sum::<usize>() + b.left(), size);
             }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use super::budget::Returned;
 use super::elsewhere::Elsewhere;
 use super::lent::Queue;
 use crate::addr::Addr;
+use crate::edge::longer;
 use crate::edge::ring::{self, Cursor, Kind, Pos, Token};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
+use crate::sync::Ordering;
 use crate::sys::lent::Got;
 
 /// Who must hear that an edge has room again.
@@ -16,6 +19,26 @@ pub trait Sender: Send + Sync + core::fmt::Debug {
     fn room(&self);
     /// Whether it has gone: no message comes any more.
     fn gone(&self) -> bool;
+}
+
+/// A longer edge for a sender that has one. It sends over this one from some message on, and over the other never again.
+#[derive(Debug)]
+pub struct Longer {
+    segment: Segment,
+    key: u64,
+    far: Option<(u64, Elsewhere)>,
+}
+
+impl Longer {
+    /// The receiver's side of a new, empty edge.
+    pub fn new(segment: Segment) -> Longer {
+        Longer { key: segment.key(), segment, far: None }
+    }
+
+    /// Bytes of the ring.
+    pub fn ring_len(&self) -> usize {
+        self.segment.ring_len()
+    }
 }
 
 /// An edge, its receiver's side.
@@ -39,11 +62,15 @@ pub struct InEdge {
     /// Messages and bytes read from it.
     pub taken: (u64, u64),
     /// What its sender says beside a message that lies elsewhere; the number in its token, and the message.
-    pub key: u64,
+    key: u64,
     /// As above.
     pub far: Option<(u64, Elsewhere)>,
     /// The descriptor was emptied after the token here was seen.
     pub emptied: Option<Pos>,
+    /// What its sender goes over to, some time.
+    next: Option<Box<Longer>>,
+    /// It is one that its sender went over to.
+    grown: bool,
 }
 
 impl InEdge {
@@ -62,7 +89,39 @@ impl InEdge {
             taken: (0, 0),
             far: None,
             emptied: None,
+            next: None,
+            grown: false,
         }
+    }
+
+    /// Its sender is about to be told of a longer one. Once: a second one comes back.
+    pub fn grow(&mut self, longer: Longer) -> Result<(), Longer> {
+        if self.next.is_some() || self.grown || self.broken {
+            return Err(longer);
+        }
+        self.next = Some(Box::new(longer));
+        Ok(())
+    }
+
+    /// Whether its sender may go over to a longer one any moment.
+    #[inline]
+    pub fn is_growing(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Whether it is the one with this key.
+    pub fn has_key(&self, key: u64) -> bool {
+        self.key == key
+    }
+
+    /// A message that lies elsewhere, if it is one of this edge.
+    pub fn take_far(&mut self, key: u64, number: u64, message: Elsewhere) -> Result<(), Elsewhere> {
+        match &mut self.next {
+            _ if self.key == key => self.far = Some((number, message)),
+            Some(next) if next.key == key => next.far = Some((number, message)),
+            _ => return Err(message),
+        }
+        Ok(())
     }
 
     /// Who sends.
@@ -79,16 +138,54 @@ impl InEdge {
     /// Whether there is something to be looked at.
     #[inline(always)]
     pub fn waiting(&self) -> bool {
-        !self.broken && self.look() != Err(Error::Empty)
+        !self.broken && (self.look() != Err(Error::Empty) || self.waits_in_next())
+    }
+
+    #[inline(always)]
+    fn waits_in_next(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| longer::waits(&next.segment.lines()))
+    }
+
+    fn went_over(&self) -> bool {
+        let lines = self.segment.lines();
+        self.next.as_ref().is_some_and(|next| longer::went_over(&lines, self.at, &next.segment.lines()))
     }
 
     /// Length of the next message, if one is there and its length is known.
     pub fn next_len(&self) -> Option<usize> {
-        let token = self.look().ok().filter(|_| !self.broken)?;
+        let (token, far) = match &self.next {
+            _ if self.broken => return None,
+            Some(next) if self.went_over() => {
+                (ring::look(&next.segment.lines(), Pos::default()).ok()?, &next.far)
+            }
+            _ => (self.look().ok()?, &self.far),
+        };
         match token.kind {
             Kind::Data => Some(token.len),
-            Kind::Far => self.far.as_ref().map(|(_, message)| message.size()),
+            Kind::Far => far.as_ref().map(|(_, message)| message.size()),
             Kind::Void => None,
+        }
+    }
+
+    /// Goes over to the longer edge, if its sender has and nothing is left here: this one's ring, for as long as messages
+    /// in it are lent. They are nobody's to count any more.
+    pub fn go_over(&mut self) -> Option<Segment> {
+        if self.broken || !self.went_over() {
+            return None;
+        }
+        let Longer { segment, key, far } = *self.next.take()?;
+        // Its sender asks where we run as soon as it is full, and we may not wait until then.
+        segment.rx().cpu.store(self.segment.rx().cpu.load(Ordering::Relaxed), Ordering::Relaxed);
+        (self.key, self.far, self.at, self.emptied) = (key, far, Pos::default(), None);
+        (self.lent, self.grown) = (0, true);
+        Some(core::mem::replace(&mut self.segment, segment))
+    }
+
+    /// What its end gives back.
+    pub fn returns(&self, to: &mut Returned) {
+        to.add(self.segment.ring_len(), self.grown);
+        if let Some(next) = &self.next {
+            to.add(next.ring_len(), true);
         }
     }
 

@@ -1,7 +1,10 @@
 //! The messages the program has: numbered in the order they were read, released in any.
 
+use std::sync::Arc;
+
 use crate::edge::far::Far;
 use crate::edge::ring::Pos;
+use crate::edge::segment::Segment;
 
 /// The edge of messages that lie in memory of their own.
 pub const NO_EDGE: u32 = u32::MAX;
@@ -26,14 +29,17 @@ pub enum Kept {
     Bytes(Box<[u8]>),
     /// The sender's, sealed.
     Far(Far),
+    /// In a ring that nobody sends over any more.
+    Ring(Arc<Segment>),
 }
 
 impl Kept {
-    /// The message.
+    /// The message; of one in a ring, nothing.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Kept::Bytes(bytes) => bytes,
             Kept::Far(far) => far,
+            Kept::Ring(_) => &[],
         }
     }
 }
@@ -96,6 +102,27 @@ impl Queue {
             self.kept.push((number, memory));
         }
         at
+    }
+
+    /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are lent, until the last
+    /// of them is released.
+    pub fn keep_ring(&mut self, ix: u32, ring: Segment) {
+        let ring = Arc::new(ring);
+        for number in self.first..self.next {
+            let slot = self.slot(number);
+            let lent = &mut self.slots[slot];
+            if lent.edge != ix {
+                continue;
+            }
+            // No lines to give back, also of those that were released before another one.
+            lent.edge = NO_EDGE;
+            if !lent.done {
+                // One that lies elsewhere has its token there only.
+                if !core::mem::replace(&mut lent.kept, true) {
+                    self.kept.push((number, Kept::Ring(ring.clone())));
+                }
+            }
+        }
     }
 
     /// Releases and forgets message `number` if that is all there is to do: it is the oldest, it lies in an edge, and

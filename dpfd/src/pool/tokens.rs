@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
+use super::budget::Returned;
 use super::elsewhere::{Elsewhere, Own};
-use super::in_edge::InEdge;
+use super::in_edge::{InEdge, Longer};
 use super::lent::{Kept, Lent, Queue, NO_EDGE};
 use crate::addr::Addr;
 use crate::edge::far::Far;
@@ -45,7 +46,7 @@ pub struct Tokens {
     /// Edges that were given up because their senders wrote nonsense.
     pub corrupt: u64,
     /// Bytes of edges that ended, to go back to the budget.
-    pub returned: usize,
+    pub returned: Returned,
     /// Messages and bytes that came through the descriptor, or from edges that ended.
     past: (u64, u64),
 }
@@ -59,6 +60,18 @@ impl Tokens {
         }
     }
 
+    /// A longer edge for the sender of the one with this key.
+    pub fn add_longer(&mut self, key: u64, longer: Longer) {
+        let edge = self.edges.iter_mut().flatten().find(|e| e.has_key(key));
+        let refused = match edge {
+            Some(edge) => edge.grow(longer).err(),
+            None => Some(longer),
+        };
+        if let Some(longer) = refused {
+            self.returned.add(longer.ring_len(), true);
+        }
+    }
+
     /// A message that came through the descriptor.
     pub fn add_own(&mut self, from: Addr, message: Own) {
         self.own.push_back((from, message));
@@ -67,8 +80,12 @@ impl Tokens {
     /// A message that lies elsewhere, for the token `number` of the edge with this key. An honest sender has one at a
     /// time.
     pub fn add_far(&mut self, key: u64, number: u64, message: Elsewhere) {
-        if let Some(edge) = self.edges.iter_mut().flatten().find(|e| e.key == key) {
-            edge.far = Some((number, message));
+        let mut message = message;
+        for edge in self.edges.iter_mut().flatten() {
+            match edge.take_far(key, number, message) {
+                Ok(()) => return,
+                Err(back) => message = back,
+            }
         }
     }
 
@@ -100,9 +117,9 @@ impl Tokens {
         self.edges.len() == 1
     }
 
-    /// That one.
+    /// That one, and its sender does not go over to another.
     pub fn only_edge(&self) -> Option<&InEdge> {
-        self.first_edge().filter(|_| self.has_one_edge())
+        self.first_edge().filter(|edge| self.has_one_edge() && !edge.is_growing())
     }
 
     /// The oldest, whether or not others came since.
@@ -142,6 +159,9 @@ impl Tokens {
             if ix >= n {
                 ix -= n;
             }
+            if self.edges[ix].as_ref().is_some_and(InEdge::is_growing) {
+                self.go_over(ix);
+            }
             let Some(edge) = &mut self.edges[ix] else { continue };
             match edge.look() {
                 Ok(token) if token.kind == Kind::Data && !edge.broken => {
@@ -166,6 +186,19 @@ impl Tokens {
             }
         }
         Look::Nothing
+    }
+
+    /// To the longer edge of a sender that has one, if it is its turn.
+    #[cold]
+    fn go_over(&mut self, ix: usize) {
+        let Some(edge) = &mut self.edges[ix] else { return };
+        let any_lent = edge.lent > 0;
+        if let Some(shorter) = edge.go_over() {
+            self.returned.add(shorter.ring_len(), false);
+            if any_lent {
+                self.lent.keep_ring(ix as u32, shorter);
+            }
+        }
     }
 
     /// A message was taken from edge `ix`: whose turn is the next.
@@ -250,8 +283,8 @@ impl Tokens {
     #[cold]
     fn drop_if_over(&mut self, ix: usize) {
         let Some(edge) = &self.edges[ix] else { return };
-        if edge.lent == 0 && (edge.broken || edge.look() == Err(Error::Empty)) {
-            self.returned += edge.segment.ring_len();
+        if edge.lent == 0 && !edge.waiting() {
+            edge.returns(&mut self.returned);
             self.past = (self.past.0 + edge.taken.0, self.past.1 + edge.taken.1);
             self.edges[ix] = None;
         }
@@ -344,6 +377,8 @@ impl Tokens {
     }
 }
 
+#[cfg(test)]
+mod growing;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub use crate::edge::far::MAX_MESSAGE;
 use crate::edge::inbox::Inbox;
 use crate::edge::segment::sealed_memory;
 use crate::error::{Error, Result};
-use crate::pool::budget::{Budget, DEFAULT_POOL};
-use crate::pool::in_edge::InEdge;
+use crate::pool::budget::Budget;
+use crate::pool::in_edge::{InEdge, Longer};
 use crate::pool::tokens::Tokens;
 use crate::sys::biased::{Biased, Guard};
 use crate::sys::{process, unix};
@@ -106,6 +106,8 @@ pub struct Rx {
 pub struct Arrivals {
     /// New edges.
     pub edges: Vec<InEdge>,
+    /// Longer ones, for the senders of those with these keys.
+    pub longer: Vec<(u64, Longer)>,
     /// What of the pool no edge has.
     pub budget: Option<Budget>,
 }
@@ -236,18 +238,20 @@ impl Inner {
         let mut arrivals = self.arrivals();
         if let Some(budget) = &arrivals.budget {
             return match size {
-                Some(n) if n != budget.size() => Err(Error::HasPool(budget.size())),
-                _ => Ok(budget.size()),
+                Some(n) if n != budget.made() => Err(Error::HasPool(budget.made())),
+                _ => Ok(budget.made()),
             };
         }
-        let want = size.unwrap_or(DEFAULT_POOL);
-        let budget = Budget::new(want).ok_or(Error::BadPool(want))?;
+        let budget = match size {
+            Some(bytes) => Budget::new(bytes).ok_or(Error::BadPool(bytes))?,
+            None => Budget::usual(),
+        };
         let inbox = Inbox::create().map_err(Error::io("memfd_create"))?;
         arrivals.budget = Some(budget);
         let _ = self.inbox.set(inbox);
         drop(arrivals);
         self.process.command(Command::Pool(self.entry.serial));
-        Ok(want)
+        Ok(budget.made())
     }
 
     /// Takes what the service brought.
@@ -257,6 +261,9 @@ impl Inner {
         let mut arrivals = self.arrivals();
         for edge in arrivals.edges.drain(..) {
             rx.tokens.add(edge);
+        }
+        for (key, longer) in arrivals.longer.drain(..) {
+            rx.tokens.add_longer(key, longer);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::edge::message;
 use crate::edge::ring::{Pos, Tail};
 use crate::edge::segment::Segment;
 use crate::edge::{self};
+use crate::pool::budget::LONGER;
 use crate::sync::Ordering;
 use crate::sys::{process, unix};
 
@@ -32,7 +33,15 @@ pub struct OutEdge {
     key: u64,
     /// The number of the last far message, and the position behind it.
     far: (u64, Pos),
+    /// How often it was too short for a receiver that keeps up; [`u32::MAX`]: that was said.
+    short: u32,
+    /// Bytes that had been sent when it began.
+    begun: u64,
 }
+
+/// How often an edge is too short before its sender says so, and what must have been sent over it by then: as much as is
+/// in a longer one, so that whoever sends little never has one.
+const OFTEN: u32 = 16;
 
 /// Where the messages of a link go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,8 +182,11 @@ impl Link {
             key: segment.key(),
             segment,
             tail: Tail::default(),
-            turn: 0,
+            // The first message says where we run.
+            turn: u8::MAX,
             far: (0, Pos::default()),
+            short: 0,
+            begun: self.sent.1,
         });
         self.way = Way::Pool { back, bell, edge };
     }
@@ -232,6 +244,9 @@ impl Link {
                 return Delivery::Gone;
             }
             edge.far = (packet.number, edge.tail.pos);
+            if (meta.st_size as usize) < LONGER {
+                edge.is_short();
+            }
             edge.tell(bell.owed(), back, bell);
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
@@ -255,6 +270,24 @@ impl Link {
         edge.segment.space().want();
         let before = edge.tail.seen;
         edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
+    }
+
+    /// The edge was too short for a receiver that keeps up.
+    pub fn is_short(&mut self) {
+        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+            edge.is_short();
+        }
+    }
+
+    /// Whether it is time to say so: once for each edge.
+    pub fn has_outgrown(&mut self) -> bool {
+        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let sent = self.sent.1 - edge.begun;
+        let outgrown = (OFTEN..u32::MAX).contains(&edge.short) && sent >= LONGER as u64;
+        if outgrown {
+            edge.short = u32::MAX;
+        }
+        outgrown
     }
 
     /// Messages that went there as memory of their own.
@@ -312,6 +345,11 @@ impl OutEdge {
             Due::Bell => {}
         }
         self.here();
+    }
+
+    fn is_short(&mut self) {
+        // Not up to what says that it was told.
+        self.short += u32::from(self.short < OFTEN);
     }
 
     fn count(&self) -> u64 {

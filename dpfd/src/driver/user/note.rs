@@ -13,7 +13,7 @@ use crate::addr::{Addr, Dpid};
 
 /// Bytes of a note.
 pub const LEN: usize = 16;
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub enum Note {
         /// The link.
         link: u32,
     },
-    /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left.
+    /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left. Once more: beside it
+    /// an edge in place of the one the sender has.
     Pool {
         /// The link.
         link: u32,
@@ -49,6 +50,11 @@ pub enum Note {
     },
     /// `<-` The edge has room again.
     Room {
+        /// The link.
+        link: u32,
+    },
+    /// `->` The edge is too short for what goes over it. No answer, unless the pool grows.
+    Longer {
         /// The link.
         link: u32,
     },
@@ -91,6 +97,7 @@ impl Note {
             Note::Answer { open } => (9, 0, u32::from(open), 0),
             Note::List => (10, 0, 0, 0),
             Note::Listed => (11, 0, 0, 0),
+            Note::Longer { link } => (12, link, 0, 0),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -124,6 +131,7 @@ impl Note {
             9 => Note::Answer { open: a != 0 },
             10 => Note::List,
             11 => Note::Listed,
+            12 => Note::Longer { link },
             _ => return None,
         })
     }
@@ -242,6 +250,7 @@ mod tests {
             Note::Answer { open: false },
             Note::List,
             Note::Listed,
+            Note::Longer { link: 6 },
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }

@@ -213,7 +213,7 @@ impl Inner {
             self.start_pool(None)?;
             return Ok(Some(self.rx()));
         }
-        if rx.tokens.returned > 0 {
+        if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
         }
         let looks = self.look_budget(&mut rx);
@@ -380,7 +380,7 @@ impl Inner {
             self.adopt(&mut rx);
         }
         rx.tokens.drop_ended();
-        if rx.tokens.returned > 0 {
+        if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
         }
         // A sender that is killed before it rings leaves a message that nobody was told of.

@@ -213,6 +213,9 @@ impl Inner {
             if !behind && link.try_direct() {
                 let delivery = load.deliver(link, self.tag()?)?;
                 direct = Some(delivery);
+                if link.has_outgrown() {
+                    self.process.command(Command::Outgrown(self.entry.serial, link.to));
+                }
                 match delivery {
                     Delivery::Done => return Ok(None),
                     Delivery::Gone => {
@@ -222,8 +225,12 @@ impl Inner {
                     Delivery::TooLong(limit) => load.too_long(link, limit)?,
                     Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay => {
                         self.full.fetch_add(1, Ordering::Relaxed);
-                        if delivery == Delivery::Full && waits() {
+                        let full = delivery == Delivery::Full;
+                        if full && !waits() {
+                            link.is_short();
+                        } else if full {
                             if link.look_for_room(load.room_wait()) {
+                                link.is_short();
                                 continue;
                             }
                             if load.rests(|| true, pair) {

@@ -11,9 +11,9 @@ use crate::pool::in_edge::Sender;
 use crate::sync::Ordering;
 
 #[derive(Debug, Default)]
-struct Told {
+pub(super) struct Told {
     rooms: AtomicU32,
-    gone: AtomicBool,
+    pub(super) gone: AtomicBool,
 }
 
 impl Sender for Told {
@@ -26,26 +26,26 @@ impl Sender for Told {
 }
 
 /// A sender and its edge into `tokens`.
-struct Edge {
-    segment: Segment,
-    tail: Tail,
-    told: Arc<Told>,
+pub(super) struct Edge {
+    pub(super) segment: Segment,
+    pub(super) tail: Tail,
+    pub(super) told: Arc<Told>,
 }
 
 impl Edge {
-    fn into(tokens: &mut Tokens, from: u16) -> Edge {
+    pub(super) fn into(tokens: &mut Tokens, from: u16) -> Edge {
         let (ours, fd) = Segment::create_for_receiver(4096).unwrap();
         let segment = Segment::open(fd).unwrap();
         let told = Arc::new(Told::default());
         tokens.add(InEdge::new(ours, Addr::local(from), told.clone()));
         Edge { segment, tail: Tail::default(), told }
     }
-    fn send(&mut self, text: &[u8]) -> Result<(), Error> {
+    pub(super) fn send(&mut self, text: &[u8]) -> Result<(), Error> {
         message::send_bytes(&self.segment.lines(), &mut self.tail, &self.segment.rx().cursor, text)
     }
 }
 
-fn next(tokens: &mut Tokens) -> Option<Got> {
+pub(super) fn next(tokens: &mut Tokens) -> Option<Got> {
     loop {
         match tokens.look() {
             Look::Got(got) => return Some(got),
@@ -57,7 +57,7 @@ fn next(tokens: &mut Tokens) -> Option<Got> {
 }
 
 #[allow(unsafe_code, clippy::allow_attributes)]
-fn text(got: &Got) -> Vec<u8> {
+pub(super) fn text(got: &Got) -> Vec<u8> {
     let mut to = vec![0; got.size()];
     // SAFETY: it is lent, and the pool lives.
     unsafe { got.copy_to(&mut to) };
@@ -126,10 +126,10 @@ fn nonsense_ends_its_edge_and_no_other() {
     assert!(next(&mut tokens).is_none());
     assert_eq!(tokens.corrupt, 1);
     // What is lent stays readable; the share comes back after it.
-    assert_eq!((text(&held), tokens.returned), (b"good".to_vec(), 0));
+    assert_eq!((text(&held), tokens.returned.shares), (b"good".to_vec(), 0));
     tokens.release(held.number);
     assert!(next(&mut tokens).is_none());
-    assert_eq!(tokens.returned, 4096);
+    assert_eq!(tokens.returned, Returned { shares: 4096, grown: 0 });
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_ended_sender_is_read_to_its_end() {
     assert_eq!(text(&got), b"last words");
     tokens.release(got.number);
     assert!(next(&mut tokens).is_none());
-    assert_eq!((tokens.returned, tokens.edges().count()), (4096, 0));
+    assert_eq!((tokens.returned.shares, tokens.edges().count()), (4096, 0));
     assert!(!tokens.release_oldest(1));
 }
 

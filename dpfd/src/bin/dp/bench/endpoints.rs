@@ -98,10 +98,11 @@ impl OneEnd {
         let make = || {
             let endpoint = targeted(way, fds, numbers(FIRST, pair, first))?;
             let pool = match endpoint.driver() {
+                Driver::User if way == Way::EndpointDefault => None,
                 // Its only sender gets half.
-                Driver::User => 2 * ring_for(size),
+                Driver::User => Some(2 * ring_for(size)),
                 // Memory from the start; what is longer has memory of its own.
-                Driver::Kernel => ring_for(size).min(LONGEST_POOL),
+                Driver::Kernel => Some(ring_for(size).min(LONGEST_POOL)),
             };
             let mut end = OneEnd::spinning(endpoint, pool)?;
             end.in_place = way == Way::EndpointInPlace;
@@ -115,7 +116,7 @@ impl OneEnd {
 
     /// Of several that send to one.
     pub fn spoke(way: Way, fds: &[OwnedFd], mine: Dpid, hub: Dpid) -> Result<OneEnd> {
-        OneEnd::spinning(targeted(way, fds, [mine, hub])?, POOL_OF_MANY)
+        OneEnd::spinning(targeted(way, fds, [mine, hub])?, Some(POOL_OF_MANY))
     }
 
     /// The one that so many send to.
@@ -127,11 +128,13 @@ impl OneEnd {
             // All share it.
             Driver::Kernel => POOL_OF_MANY * senders,
         };
-        OneEnd::spinning(endpoint, pool)
+        OneEnd::spinning(endpoint, Some(pool))
     }
 
-    fn spinning(endpoint: Endpoint, pool: usize) -> Result<OneEnd> {
-        patiently(|| endpoint.pool(pool))?;
+    fn spinning(endpoint: Endpoint, pool: Option<usize>) -> Result<OneEnd> {
+        if let Some(bytes) = pool {
+            patiently(|| endpoint.pool(bytes))?;
+        }
         endpoint.set_spin(LOOK);
         look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })

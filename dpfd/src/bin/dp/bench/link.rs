@@ -35,6 +35,8 @@ pub enum Way {
     EndpointInPlace,
     /// The same as [`Way::Endpoint`], but the receivers sleep.
     EndpointAsleep,
+    /// Endpoints whose pools nobody gave a size.
+    EndpointDefault,
     /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
     Plain,
     /// Two endpoints of the kernel driver, by the library's calls; their receivers look by themselves, and copy.
@@ -65,13 +67,14 @@ const LONGEST_DGRAM: usize = 128 * 1024;
 
 impl Way {
     /// All that there are.
-    pub const ALL: [Way; 19] = [
+    pub const ALL: [Way; 20] = [
         Way::Floor,
         Way::Edge,
         Way::EdgeAsleep,
         Way::Endpoint,
         Way::EndpointInPlace,
         Way::EndpointAsleep,
+        Way::EndpointDefault,
         Way::Plain,
         Way::Kernel,
         Way::KernelPlain,
@@ -126,8 +129,8 @@ impl Way {
 
     /// Two endpoints, by the library's calls.
     pub fn is_endpoint(self) -> bool {
-        use Way::{Endpoint, EndpointAsleep, EndpointInPlace, Ethernet, Kernel};
-        matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | Kernel | Ethernet)
+        use Way::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
+        matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet)
     }
 
     /// Who serves its endpoints, if it has some.
@@ -151,6 +154,7 @@ impl Way {
             Way::Endpoint => "endpoint",
             Way::EndpointInPlace => "endpoint-in-place",
             Way::EndpointAsleep => "endpoint-asleep",
+            Way::EndpointDefault => "endpoint-default",
             Way::Plain => "plain",
             Way::Kernel => "kernel",
             Way::KernelPlain => "kernel-plain",
@@ -189,6 +193,7 @@ impl Way {
             Way::Endpoint
             | Way::EndpointInPlace
             | Way::EndpointAsleep
+            | Way::EndpointDefault
             | Way::Plain
             | Way::Kernel
             | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),

@@ -163,9 +163,12 @@ impl End {
             Way::Edge | Way::EdgeAsleep => {
                 End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
             }
-            Way::Endpoint | Way::EndpointInPlace | Way::EndpointAsleep | Way::Kernel | Way::Ethernet => {
-                End::Endpoint(OneEnd::new(way, &fds, pair, size, first)?)
-            }
+            Way::Endpoint
+            | Way::EndpointInPlace
+            | Way::EndpointAsleep
+            | Way::EndpointDefault
+            | Way::Kernel
+            | Way::Ethernet => End::Endpoint(OneEnd::new(way, &fds, pair, size, first)?),
             Way::Plain | Way::KernelPlain => End::Fds(endpoints::plain(way, pair, first)?),
             Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
             Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),

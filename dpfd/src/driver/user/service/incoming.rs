@@ -12,7 +12,8 @@ use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
 use crate::edge::segment::Segment;
-use crate::pool::in_edge::{InEdge, Sender};
+use crate::pool::budget::Returned;
+use crate::pool::in_edge::{InEdge, Longer, Sender};
 
 /// Links that one process may have into this one.
 const MOST_LINKS: usize = 1 << 16;
@@ -42,8 +43,10 @@ enum Given {
     Nothing,
     /// It knows of the pool, and gets an edge once there is one left, or descriptors and memory for one.
     Promise,
-    /// An edge.
-    Edge,
+    /// An edge, the one with this key, of so many bytes.
+    Edge(u64, usize),
+    /// A longer one in its place.
+    Longer,
 }
 
 /// What the receiver's edge knows of its sender.
@@ -97,6 +100,7 @@ impl Service {
     pub fn hear(&mut self, number: u32, note: Note) {
         match note {
             Note::Attach { link, from, to } => self.attach_from(number, link, from, to),
+            Note::Longer { link } => self.give_longer(number, link),
             Note::Detach { link } => self.unlink_from(number, link),
             Note::Ask { dpid, serial } => {
                 let open = self.is_open(dpid, serial);
@@ -194,7 +198,8 @@ impl Service {
         let mut all = Vec::new();
         for (number, conn) in &self.conns {
             if let Role::In(incoming) = &conn.role {
-                let mine = |p: &Peer| p.serial == serial && p.given != Given::Edge;
+                let mine =
+                    |p: &Peer| p.serial == serial && matches!(p.given, Given::Nothing | Given::Promise);
                 all.extend(incoming.links.iter().filter(|(_, p)| mine(p)).map(|(link, _)| (*number, *link)));
             }
         }
@@ -212,15 +217,16 @@ impl Service {
         let made = share.map(Segment::create_for_receiver);
         let (given, told) = match made {
             Some(Ok((segment, fd))) => {
+                let given = Given::Edge(segment.key(), segment.ring_len());
                 arrivals.edges.push(InEdge::new(segment, from, end));
                 inner.news.store(true, Ordering::Release);
                 drop(arrivals);
                 inner.rouse_if_free();
-                (Given::Edge, self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]))
+                (given, self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]))
             }
             short_or_none => {
                 if let (Some(b), Some(share)) = (arrivals.budget.as_mut(), share) {
-                    b.give(share);
+                    b.give(Returned { shares: share, grown: 0 });
                 }
                 drop(arrivals);
                 inner.edgeless.store(true, Ordering::Relaxed);
@@ -234,6 +240,10 @@ impl Service {
                 (Given::Promise, told)
             }
         };
+        self.given(number, link, given, told);
+    }
+
+    fn given(&mut self, number: u32, link: u32, given: Given, told: bool) {
         if !told {
             // Not even kept: the edge, if one was made, ends, and the sender asks again.
             self.unlink_from(number, link);
@@ -243,6 +253,28 @@ impl Service {
         if let Some(peer) = self.peer(number, link) {
             peer.given = given;
         }
+    }
+
+    /// A sender whose edge is too short: a longer one in its place, if the pool grows, and there is what it takes. The
+    /// receiver knows before the sender does.
+    fn give_longer(&mut self, number: u32, link: u32) {
+        let Some(&mut Peer { serial, given: Given::Edge(key, len), .. }) = self.peer(number, link) else {
+            return;
+        };
+        let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
+        let Some(inbox) = inner.inbox.get() else { return };
+        let mut arrivals = inner.arrivals();
+        let Some(budget) = &mut arrivals.budget else { return };
+        let Some(longer) = budget.take_longer(len) else { return };
+        let Ok((segment, fd)) = Segment::create_for_receiver(longer) else {
+            return budget.give(Returned { shares: 0, grown: longer });
+        };
+        arrivals.longer.push((key, Longer::new(segment)));
+        inner.news.store(true, Ordering::Release);
+        drop(arrivals);
+        inner.rouse_if_free();
+        let told = self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]);
+        self.given(number, link, Given::Longer, told);
     }
 
     fn peer(&mut self, number: u32, link: u32) -> Option<&mut Peer> {

@@ -271,6 +271,7 @@ impl Service {
                 self.naps.insert(serial);
                 self.retry_soon();
             }
+            Command::Outgrown(serial, to) => self.outgrown(serial, to),
             Command::Room(conn, link) => {
                 self.tell(conn, Note::Room { link }, &[]);
             }

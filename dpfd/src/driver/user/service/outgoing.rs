@@ -145,7 +145,8 @@ impl Service {
                 let back = l.back();
                 let bell = first.and_then(|fd| Doorbell::open(&fd).ok());
                 let edge = second.and_then(|fd| Segment::open(fd).ok());
-                if let (Some(back), Some(bell)) = (back, bell) {
+                // One in place of another that cannot be had: the other stays.
+                if let (Some(back), Some(bell), true) = (back, bell, edge.is_some() || !l.has_edge()) {
                     l.pooled(back, bell, edge);
                 }
             }
@@ -192,6 +193,13 @@ impl Service {
         }
         for (_, (serial, to)) in out.links {
             self.lost(serial, to);
+        }
+    }
+
+    /// A destination may have a longer edge for us.
+    pub fn outgrown(&mut self, serial: u32, to: Addr) {
+        if let Some((number, link)) = self.asked.get(&(serial, to)).copied() {
+            self.tell(number, Note::Longer { link }, &[]);
         }
     }
 

@@ -37,8 +37,11 @@ impl Service {
         if stopped != Some(Delivery::Gone) {
             link.try_direct();
         }
-        let (back, woken) = (link.back(), link.woken());
+        let (back, woken, outgrown) = (link.back(), link.woken(), link.has_outgrown());
         drop(tx);
+        if outgrown {
+            self.outgrown(serial, to);
+        }
         woken.into_iter().for_each(Waker::wake);
         match (stopped, back) {
             (Some(Delivery::Gone), _) => self.lost(serial, to),

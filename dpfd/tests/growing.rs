@@ -1,0 +1,190 @@
+//! A pool that nobody gave a size grows for a sender that fills its part again and again; nothing is lost or overtaken.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use dpfd::driver::Driver;
+use dpfd::{Endpoint, Error, Message};
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+/// What the usual pool has before it grows, bytes.
+const USUAL: usize = 262_144;
+/// How long anything may take that happens at all.
+const SOON: Duration = Duration::from_secs(60);
+
+fn open(dpid: u16) -> Endpoint {
+    static FOLDER: Once = Once::new();
+    FOLDER.call_once(|| {
+        let dir = std::env::temp_dir().join(format!("dp-growing-{}", std::process::id()));
+        std::env::set_var("DP_RUNTIME_DIR", dir);
+    });
+    // The kernel driver has one ring for all, and it does not grow.
+    Endpoint::open_on(Driver::User, dpid).expect("a free number")
+}
+
+/// The content of message `number`: it says so at its beginning and at its end.
+fn content(number: u64, len: usize) -> Vec<u8> {
+    let mut message = vec![number as u8; len];
+    message[..8].copy_from_slice(&number.to_ne_bytes());
+    message[len - 8..].copy_from_slice(&number.to_ne_bytes());
+    message
+}
+
+/// Sends messages until `enough` are sent, and never waits in a call: so what is found full depends on nobody's
+/// processor. The sender, and how many it sent.
+fn flood(
+    to: &Endpoint,
+    len: usize,
+    enough: impl Fn(u64) -> bool + Send + 'static,
+) -> JoinHandle<(Endpoint, u64)> {
+    let to = to.addr();
+    thread::spawn(move || {
+        let from = open(0);
+        from.set_nonblocking(true).expect("a descriptor");
+        let (end, mut number) = (Instant::now() + SOON, 0);
+        while !enough(number) {
+            let message = content(number, len);
+            while let Err(error) = from.send_to(&message, to) {
+                assert!(matches!(error, Error::WouldBlock) && Instant::now() < end, "{number}: {error}");
+                thread::yield_now();
+            }
+            number += 1;
+        }
+        (from, number)
+    })
+}
+
+/// Receives messages with so many in hand all the time, and looks at each twice.
+struct Receiver<'a> {
+    to: &'a Endpoint,
+    len: usize,
+    hold: usize,
+    next: u64,
+    held: VecDeque<(u64, Message<'a>)>,
+}
+
+impl<'a> Receiver<'a> {
+    fn new(to: &'a Endpoint, len: usize, hold: usize) -> Receiver<'a> {
+        Receiver { to, len, hold, next: 0, held: VecDeque::new() }
+    }
+
+    fn receive(&mut self) {
+        let message = self.to.recv().expect("a message");
+        assert!(message.to_vec() == content(self.next, self.len), "message {}", self.next);
+        self.held.push_back((self.next, message));
+        self.next += 1;
+        if self.held.len() > self.hold {
+            // Not the oldest, most of the time.
+            let (number, message) =
+                self.held.remove(self.next as usize % (1 + self.hold / 2)).expect("one more");
+            assert!(message.to_vec() == content(number, self.len), "message {number}, later");
+        }
+    }
+
+    /// If there is one.
+    fn receive_now(&mut self) {
+        self.to.set_nonblocking(true).expect("a descriptor");
+        if self.to.stat().next_len.is_some() {
+            self.receive();
+        } else {
+            thread::sleep(Duration::from_micros(100));
+        }
+        self.to.set_nonblocking(false).expect("a descriptor");
+    }
+
+    fn all(mut self, count: u64) {
+        while self.next < count {
+            self.receive();
+        }
+    }
+}
+
+/// A new sender floods it until its pool is so large, and everything is received; the sender.
+fn grow(to: &Endpoint, pool: usize, len: usize, hold: usize) -> Endpoint {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let sender = flood(to, len, move |_| stopped.load(Ordering::Relaxed));
+    let (mut receiver, end) = (Receiver::new(to, len, hold), Instant::now() + SOON);
+    while to.stat().pool != pool {
+        assert!(Instant::now() < end, "it does not grow: {:?}", to.stat());
+        receiver.receive();
+    }
+    // Over the longer part, too.
+    (0..20_000_000 / len).for_each(|_| receiver.receive());
+    stop.store(true, Ordering::Relaxed);
+    // The last it sends may have to wait for those in front of it.
+    while !sender.is_finished() {
+        receiver.receive_now();
+    }
+    let (from, sent) = sender.join().expect("the sender");
+    receiver.all(sent);
+    from
+}
+
+fn readable(endpoint: &Endpoint, timeout: PollTimeout) -> bool {
+    poll(&mut [PollFd::new(endpoint.as_fd(), PollFlags::POLLIN)], timeout).expect("poll") > 0
+}
+
+#[test]
+fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
+    let to = open(7301);
+    let from = grow(&to, USUAL + (4 << 20), 4000, 3);
+    let stat = to.stat();
+    assert_eq!((stat.edges, stat.corrupt, stat.lent), (1, 0, 0));
+    to.pool(USUAL).expect("the one it has");
+    // Whoever polls hears of what comes from then on, and of nothing else.
+    from.set_nonblocking(false).expect("a descriptor");
+    to.set_nonblocking(true).expect("a descriptor");
+    // A bell of the flood's that came late is taken by the call after it.
+    assert!(matches!(to.recv(), Err(Error::WouldBlock)));
+    for number in 0..20 {
+        thread::sleep(Duration::from_millis(5));
+        assert!(!readable(&to, PollTimeout::ZERO), "a bell for nothing, {number}");
+        from.send_to(&content(number, 64), to.addr()).expect("room");
+        assert!(readable(&to, PollTimeout::from(10_000u16)), "no bell, {number}");
+        assert_eq!(to.recv().expect("a message").to_vec(), content(number, 64));
+    }
+    // What it grew by goes back with its sender.
+    drop(from);
+    let end = Instant::now() + SOON;
+    while to.stat().pool != USUAL {
+        assert!(Instant::now() < end, "it does not shrink: {:?}", to.stat());
+        assert!(matches!(to.recv(), Err(Error::WouldBlock)));
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(to.stat().pool_left, USUAL);
+}
+
+#[test]
+fn long_messages_and_several_senders_have_their_turns() {
+    let to = open(7302);
+    // Each is too long for the first part, so that it lies elsewhere, one at a time; and none too long for the second.
+    let first = grow(&to, USUAL + (4 << 20), 200_000, 0);
+    let second = grow(&to, USUAL + (4 << 20) + (2 << 20), 4000, 3);
+    assert_eq!(to.stat().edges, 2);
+    drop((first, second));
+}
+
+#[test]
+fn a_pool_that_was_given_a_size_keeps_it() {
+    let to = open(7303);
+    to.pool(USUAL).expect("a pool");
+    let sender = flood(&to, 4000, |sent| sent == 10_000);
+    Receiver::new(&to, 4000, 3).all(10_000);
+    assert_eq!(to.stat().pool, USUAL);
+    drop(sender.join().expect("the sender"));
+}
+
+#[test]
+fn who_sends_little_has_what_it_had() {
+    let to = open(7304);
+    // Full all the time, but less than is in a longer part.
+    let sender = flood(&to, 4000, |sent| sent == 900);
+    Receiver::new(&to, 4000, 3).all(900);
+    assert_eq!(to.stat().pool, USUAL);
+    drop(sender.join().expect("the sender"));
+}
