@@ -34,17 +34,24 @@ fn content(number: u64, len: usize) -> Vec<u8> {
     message
 }
 
-/// Sends messages until `enough` are sent, and never waits in a call: so what is found full depends on nobody's
-/// processor. The sender, and how many it sent.
+/// Whether a sender waits in its calls. If not, what is found full depends on nobody's processor.
+#[derive(Clone, Copy, PartialEq)]
+enum Waits {
+    Yes,
+    No,
+}
+
+/// Sends messages until `enough` are sent. The sender, and how many it sent.
 fn flood(
     to: &Endpoint,
     len: usize,
+    waits: Waits,
     enough: impl Fn(u64) -> bool + Send + 'static,
 ) -> JoinHandle<(Endpoint, u64)> {
     let to = to.addr();
     thread::spawn(move || {
         let from = open(0);
-        from.set_nonblocking(true).expect("a descriptor");
+        from.set_nonblocking(waits == Waits::No).expect("a descriptor");
         let (end, mut number) = (Instant::now() + SOON, 0);
         while !enough(number) {
             let message = content(number, len);
@@ -104,10 +111,10 @@ impl<'a> Receiver<'a> {
 }
 
 /// A new sender floods it until its pool is so large, and everything is received; the sender.
-fn grow(to: &Endpoint, pool: usize, len: usize, hold: usize) -> Endpoint {
+fn grow(to: &Endpoint, pool: usize, len: usize, hold: usize, waits: Waits) -> Endpoint {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
-    let sender = flood(to, len, move |_| stopped.load(Ordering::Relaxed));
+    let sender = flood(to, len, waits, move |_| stopped.load(Ordering::Relaxed));
     let (mut receiver, end) = (Receiver::new(to, len, hold), Instant::now() + SOON);
     while to.stat().pool != pool {
         assert!(Instant::now() < end, "it does not grow: {:?}", to.stat());
@@ -122,6 +129,11 @@ fn grow(to: &Endpoint, pool: usize, len: usize, hold: usize) -> Endpoint {
     }
     let (from, sent) = sender.join().expect("the sender");
     receiver.all(sent);
+    // The part it had comes back once it is known to be empty, so the sender went over; a late bell is taken, too.
+    to.set_nonblocking(true).expect("a descriptor");
+    assert!(matches!(to.recv(), Err(Error::WouldBlock)));
+    to.set_nonblocking(false).expect("a descriptor");
+    assert_eq!(to.stat().pool_left, USUAL, "it did not go over");
     from
 }
 
@@ -132,15 +144,12 @@ fn readable(endpoint: &Endpoint, timeout: PollTimeout) -> bool {
 #[test]
 fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     let to = open(7301);
-    let from = grow(&to, USUAL + (4 << 20), 4000, 3);
+    let from = grow(&to, USUAL + (4 << 20), 4000, 3, Waits::No);
     let stat = to.stat();
     assert_eq!((stat.edges, stat.corrupt, stat.lent), (1, 0, 0));
     to.pool(USUAL).expect("the one it has");
     // Whoever polls hears of what comes from then on, and of nothing else.
     from.set_nonblocking(false).expect("a descriptor");
-    to.set_nonblocking(true).expect("a descriptor");
-    // A bell of the flood's that came late is taken by the call after it.
-    assert!(matches!(to.recv(), Err(Error::WouldBlock)));
     for number in 0..20 {
         thread::sleep(Duration::from_millis(5));
         assert!(!readable(&to, PollTimeout::ZERO), "a bell for nothing, {number}");
@@ -151,6 +160,7 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     // What it grew by goes back with its sender.
     drop(from);
     let end = Instant::now() + SOON;
+    to.set_nonblocking(true).expect("a descriptor");
     while to.stat().pool != USUAL {
         assert!(Instant::now() < end, "it does not shrink: {:?}", to.stat());
         assert!(matches!(to.recv(), Err(Error::WouldBlock)));
@@ -163,17 +173,26 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
 fn long_messages_and_several_senders_have_their_turns() {
     let to = open(7302);
     // Each is too long for the first part, so that it lies elsewhere, one at a time; and none too long for the second.
-    let first = grow(&to, USUAL + (4 << 20), 200_000, 0);
-    let second = grow(&to, USUAL + (4 << 20) + (2 << 20), 4000, 3);
+    let first = grow(&to, USUAL + (4 << 20), 200_000, 0, Waits::No);
+    let second = grow(&to, USUAL + (4 << 20) + (2 << 20), 4000, 3, Waits::No);
     assert_eq!(to.stat().edges, 2);
     drop((first, second));
+}
+
+/// One that waits counts only while its receiver is at it on another processor.
+#[test]
+fn a_sender_that_waits_gets_a_longer_part_too() {
+    if thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+        let to = open(7305);
+        drop(grow(&to, USUAL + (4 << 20), 4000, 3, Waits::Yes));
+    }
 }
 
 #[test]
 fn a_pool_that_was_given_a_size_keeps_it() {
     let to = open(7303);
     to.pool(USUAL).expect("a pool");
-    let sender = flood(&to, 4000, |sent| sent == 10_000);
+    let sender = flood(&to, 4000, Waits::No, |sent| sent == 10_000);
     Receiver::new(&to, 4000, 3).all(10_000);
     assert_eq!(to.stat().pool, USUAL);
     drop(sender.join().expect("the sender"));
@@ -183,7 +202,7 @@ fn a_pool_that_was_given_a_size_keeps_it() {
 fn who_sends_little_has_what_it_had() {
     let to = open(7304);
     // Full all the time, but less than is in a longer part.
-    let sender = flood(&to, 4000, |sent| sent == 900);
+    let sender = flood(&to, 4000, Waits::No, |sent| sent == 900);
     Receiver::new(&to, 4000, 3).all(900);
     assert_eq!(to.stat().pool, USUAL);
     drop(sender.join().expect("the sender"));

@@ -14,7 +14,7 @@
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
 //! | [`knock`] | a receiver of one edge that sleeps for a moment | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
-//! | [`longer`] | a sender that goes over to a longer edge | |
+//! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
 //! | [`far`] | a message no edge can hold | R5 |

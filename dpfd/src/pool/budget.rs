@@ -4,8 +4,8 @@
 //! [`MIN_RING`] bytes; whoever comes after these sends through the descriptor's own buffer. An edge comes back
 //! when its sender has gone and its last message was released.
 //!
-//! A pool that nobody gave a size *grows*: a sender whose edge is too short for what it sends gets a longer one beside
-//! it, once, out of [`MOST_GROWN`] bytes that nobody takes before that.
+//! A pool that nobody gave a size *grows*: a sender whose edge is too short for what it sends gets a longer one in
+//! its place, once, out of [`MOST_GROWN`] bytes that nobody takes before that.
 
 use crate::edge::segment::{MAX_RING, MIN_RING};
 
@@ -44,11 +44,6 @@ impl Returned {
     /// Nothing.
     pub fn is_nothing(&self) -> bool {
         *self == Returned::default()
-    }
-
-    /// More.
-    pub fn add(&mut self, bytes: usize, grown: bool) {
-        *(if grown { &mut self.grown } else { &mut self.shares }) += bytes;
     }
 }
 

@@ -182,11 +182,10 @@ impl InEdge {
     }
 
     /// What its end gives back.
-    pub fn returns(&self, to: &mut Returned) {
-        to.add(self.segment.ring_len(), self.grown);
-        if let Some(next) = &self.next {
-            to.add(next.ring_len(), true);
-        }
+    pub fn add_to(&self, returned: &mut Returned) {
+        let part = if self.grown { &mut returned.grown } else { &mut returned.shares };
+        *part += self.segment.ring_len();
+        returned.grown += self.next.as_ref().map_or(0, |next| next.ring_len());
     }
 
     /// Lends the message of `len` bytes that is the next; `me`: which edge this is.

@@ -44,6 +44,11 @@ impl Kept {
     }
 }
 
+/// Bytes of a ring that nobody else keeps.
+fn bytes_of_last(ring: Arc<Segment>) -> usize {
+    Arc::into_inner(ring).map_or(0, |ring| ring.ring_len())
+}
+
 /// All of them. Message `n` is in slot `n` modulo their count, which is a power of two.
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -105,8 +110,8 @@ impl Queue {
     }
 
     /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are lent, until the last
-    /// of them is released.
-    pub fn keep_ring(&mut self, ix: u32, ring: Segment) {
+    /// of them is released. Its bytes, if none is.
+    pub fn keep_ring(&mut self, ix: u32, ring: Segment) -> usize {
         let ring = Arc::new(ring);
         for number in self.first..self.next {
             let slot = self.slot(number);
@@ -123,6 +128,7 @@ impl Queue {
                 }
             }
         }
+        bytes_of_last(ring)
     }
 
     /// Releases and forgets message `number` if that is all there is to do: it is the oldest, it lies in an edge, and
@@ -152,16 +158,17 @@ impl Queue {
         (self.first..self.next).contains(&number).then(|| &mut self.slots[slot])
     }
 
-    /// Marks message `number` released, and lets go of its own memory. None: there is none, or it was before.
-    pub fn mark(&mut self, number: u64) -> Option<Lent> {
+    /// Marks message `number` released, and lets go of its own memory; the bytes of a ring of which it was the last. None:
+    /// there is none, or it was before.
+    pub fn mark(&mut self, number: u64) -> Option<(Lent, usize)> {
         let lent = self.get_mut(number).filter(|lent| !lent.done)?;
         lent.done = true;
         let (kept, copy) = (core::mem::take(&mut lent.kept), *lent);
         self.early += 1;
-        if kept {
-            self.kept.retain(|(of, _)| *of != number);
-        }
-        Some(copy)
+        let its = self.kept.iter().position(|(of, _)| kept && *of == number);
+        let memory = its.map(|at| self.kept.swap_remove(at).1);
+        let ring = if let Some(Kept::Ring(ring)) = memory { bytes_of_last(ring) } else { 0 };
+        Some((copy, ring))
     }
 
     /// Gives back those of edge `ix` from message `number` on, as far as they are released, one after the other: where

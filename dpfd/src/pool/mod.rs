@@ -3,7 +3,7 @@
 //! Directed Point (section 4.2) gives every endpoint a pool of variable-length token buffers, mapped into the
 //! program, so that a message is read where it arrived. Here the pool is a *budget*: each sender gets an edge of
 //! its own out of it, a power of two of bytes, so senders never meet on a lock or a line, and memory is touched
-//! only as far as messages have filled it.
+//! only as far as messages have filled it. A pool that nobody gave a size grows for senders whose edge is too short.
 //!
 //! | file | holds |
 //! |---|---|

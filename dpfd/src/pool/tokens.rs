@@ -47,6 +47,9 @@ pub struct Tokens {
     pub corrupt: u64,
     /// Bytes of edges that ended, to go back to the budget.
     pub returned: Returned,
+    /// A sender is gone and its edge empty: whoever knows that no longer edge of it is on its way lets go of it
+    /// ([`Tokens::drop_ended`]).
+    pub ended: bool,
     /// Messages and bytes that came through the descriptor, or from edges that ended.
     past: (u64, u64),
 }
@@ -67,9 +70,7 @@ impl Tokens {
             Some(edge) => edge.grow(longer).err(),
             None => Some(longer),
         };
-        if let Some(longer) = refused {
-            self.returned.add(longer.ring_len(), true);
-        }
+        self.returned.grown += refused.map_or(0, |longer| longer.ring_len());
     }
 
     /// A message that came through the descriptor.
@@ -176,8 +177,7 @@ impl Tokens {
                     Some(look) => return look,
                     None => continue,
                 },
-                Err(Error::Empty) if !edge.sender.gone() => {}
-                Err(Error::Empty) => self.drop_if_over(ix),
+                Err(Error::Empty) => self.ended |= edge.sender.gone(),
                 _ if edge.broken => self.drop_if_over(ix),
                 _ => {
                     self.corrupt += 1;
@@ -192,12 +192,8 @@ impl Tokens {
     #[cold]
     fn go_over(&mut self, ix: usize) {
         let Some(edge) = &mut self.edges[ix] else { return };
-        let any_lent = edge.lent > 0;
         if let Some(shorter) = edge.go_over() {
-            self.returned.add(shorter.ring_len(), false);
-            if any_lent {
-                self.lent.keep_ring(ix as u32, shorter);
-            }
+            self.returned.shares += self.lent.keep_ring(ix as u32, shorter);
         }
     }
 
@@ -271,6 +267,7 @@ impl Tokens {
 
     /// Lets go of the edges that are over, so that their shares go back without a look that finds nothing.
     pub fn drop_ended(&mut self) {
+        self.ended = false;
         for ix in 0..self.edges.len() {
             if self.edges[ix].as_ref().is_some_and(|e| e.broken || e.sender.gone()) {
                 self.drop_if_over(ix);
@@ -284,7 +281,7 @@ impl Tokens {
     fn drop_if_over(&mut self, ix: usize) {
         let Some(edge) = &self.edges[ix] else { return };
         if edge.lent == 0 && !edge.waiting() {
-            edge.returns(&mut self.returned);
+            edge.add_to(&mut self.returned);
             self.past = (self.past.0 + edge.taken.0, self.past.1 + edge.taken.1);
             self.edges[ix] = None;
         }
@@ -341,7 +338,8 @@ impl Tokens {
 
     #[inline(never)]
     fn release_any(&mut self, number: u64) {
-        let Some(lent) = self.lent.mark(number) else { return };
+        let Some((lent, ring)) = self.lent.mark(number) else { return };
+        self.returned.shares += ring;
         self.advance(lent.edge);
         self.lent.forget_done();
     }

@@ -251,7 +251,9 @@ impl Inner {
         if !core::mem::take(&mut rx.doze.now) {
             return;
         }
-        // It sleeps on this edge: that was the only one then, and goes only after this.
+        // It sleeps on this edge: that was the only one then, and goes only after this. (One that was roused before, and did
+        // not come back since, may have slept on the shorter one, whose word is another now: only its sender, who runs as
+        // the same user, could put the old one back.)
         if let Some(edge) = rx.tokens.first_edge() {
             edge.segment.knock().rouse();
         }

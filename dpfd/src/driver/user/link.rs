@@ -33,14 +33,15 @@ pub struct OutEdge {
     key: u64,
     /// The number of the last far message, and the position behind it.
     far: (u64, Pos),
-    /// How often it was too short for a receiver that keeps up; [`u32::MAX`]: that was said.
+    /// How often it was too short for a receiver that keeps up, since that was said.
     short: u32,
-    /// Bytes that had been sent when it began.
-    begun: u64,
+    /// When everything sent to the destination comes to so many bytes, that may be said, and how many more it is the next
+    /// time: nobody answers who has no longer one.
+    say_at: (u64, u64),
 }
 
-/// How often an edge is too short before its sender says so, and what must have been sent over it by then: as much as is
-/// in a longer one, so that whoever sends little never has one.
+/// How often an edge is too short before its sender says so. It must have sent as much, too, as is in a longer one: whoever
+/// sends little never has one.
 const OFTEN: u32 = 16;
 
 /// Where the messages of a link go now.
@@ -186,8 +187,13 @@ impl Link {
             turn: u8::MAX,
             far: (0, Pos::default()),
             short: 0,
-            begun: self.sent.1,
+            say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
         });
+        // The same page, whichever edge: for what it rang once it must not ring again.
+        let bell = match core::mem::replace(&mut self.way, Way::Unknown) {
+            Way::Pool { bell, .. } => bell,
+            _ => bell,
+        };
         self.way = Way::Pool { back, bell, edge };
     }
 
@@ -244,9 +250,7 @@ impl Link {
                 return Delivery::Gone;
             }
             edge.far = (packet.number, edge.tail.pos);
-            if (meta.st_size as usize) < LONGER {
-                edge.is_short();
-            }
+            edge.short = edge.short.saturating_add(u32::from((meta.st_size as usize) < LONGER));
             edge.tell(bell.owed(), back, bell);
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
@@ -273,21 +277,21 @@ impl Link {
     }
 
     /// The edge was too short for a receiver that keeps up.
-    pub fn is_short(&mut self) {
+    pub fn count_short(&mut self) {
         if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
-            edge.is_short();
+            edge.short = edge.short.saturating_add(1);
         }
     }
 
-    /// Whether it is time to say so: once for each edge.
-    pub fn has_outgrown(&mut self) -> bool {
+    /// Whether it is time to ask for a longer one; then not again for long.
+    pub fn asks_for_longer(&mut self) -> bool {
         let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
-        let sent = self.sent.1 - edge.begun;
-        let outgrown = (OFTEN..u32::MAX).contains(&edge.short) && sent >= LONGER as u64;
-        if outgrown {
-            edge.short = u32::MAX;
+        let (at, more) = edge.say_at;
+        let asks = edge.short >= OFTEN && self.sent.1 >= at;
+        if asks {
+            (edge.short, edge.say_at) = (0, (self.sent.1.saturating_add(more), more.saturating_mul(2)));
         }
-        outgrown
+        asks
     }
 
     /// Messages that went there as memory of their own.
@@ -347,11 +351,6 @@ impl OutEdge {
         self.here();
     }
 
-    fn is_short(&mut self) {
-        // Not up to what says that it was told.
-        self.short += u32::from(self.short < OFTEN);
-    }
-
     fn count(&self) -> u64 {
         (self.segment.ring_len() / edge::ring::LINE) as u64
     }
@@ -381,3 +380,6 @@ pub fn plain_limit(fd: &OwnedFd) -> usize {
     // unix(7) keeps 32 bytes of it for itself.
     (size.max(32) - 32) as usize
 }
+
+#[cfg(test)]
+mod tests;

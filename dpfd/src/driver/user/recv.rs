@@ -173,6 +173,7 @@ impl Inner {
         if self.news.load(Ordering::Acquire) {
             self.adopt(rx);
         }
+        let mut dropped = false;
         loop {
             match rx.tokens.look() {
                 Look::Got(got) => return Ok(Some(got)),
@@ -181,9 +182,23 @@ impl Inner {
                     rx.tokens.emptied(ix);
                 }
                 Look::Failed(errno) => return Err(Error::system("mmap")(errno)),
+                Look::Nothing if rx.tokens.ended && !dropped => {
+                    dropped = true;
+                    self.drop_ended(rx);
+                }
                 Look::Nothing => return Ok(None),
             }
         }
+    }
+
+    /// Lets go of the edges of senders that are gone. The service says that one is behind all else it had to say of it, so
+    /// a longer edge that it went over to is among what is adopted here.
+    #[cold]
+    fn drop_ended(&self, rx: &mut Rx) {
+        if self.news.load(Ordering::Acquire) {
+            self.adopt(rx);
+        }
+        rx.tokens.drop_ended();
     }
 
     /// Edges without end must not keep those from being heard who have none.
@@ -376,10 +391,7 @@ impl Inner {
     pub fn sender_ended(&self) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
         self.rouse(&mut rx);
-        if self.news.load(Ordering::Acquire) {
-            self.adopt(&mut rx);
-        }
-        rx.tokens.drop_ended();
+        self.drop_ended(&mut rx);
         if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
         }

@@ -213,7 +213,7 @@ impl Inner {
             if !behind && link.try_direct() {
                 let delivery = load.deliver(link, self.tag()?)?;
                 direct = Some(delivery);
-                if link.has_outgrown() {
+                if link.asks_for_longer() {
                     self.process.command(Command::Outgrown(self.entry.serial, link.to));
                 }
                 match delivery {
@@ -227,10 +227,10 @@ impl Inner {
                         self.full.fetch_add(1, Ordering::Relaxed);
                         let full = delivery == Delivery::Full;
                         if full && !waits() {
-                            link.is_short();
+                            link.count_short();
                         } else if full {
                             if link.look_for_room(load.room_wait()) {
-                                link.is_short();
+                                link.count_short();
                                 continue;
                             }
                             if load.rests(|| true, pair) {

@@ -75,6 +75,7 @@ fn what_is_lent_stays_where_it_is_when_its_sender_goes_over() {
     // The lines of the longer one go back when its own messages are released, in whatever order.
     for (i, back) in [(5, 0), (3, 0), (4, 4), (0, 4), (2, 4), (6, 6)] {
         assert_eq!(text(&lent[i]), [i as u8; 100]);
+        assert_eq!(tokens.returned.shares, if i < 6 { 0 } else { 4096 }, "before message {i}");
         tokens.release(lent[i].number);
         assert_eq!(a.given_back(), back, "after message {i}");
     }
@@ -149,6 +150,26 @@ fn a_sender_that_ends_as_it_goes_over_is_read_to_its_end() {
     b.told.gone.store(true, Ordering::Relaxed);
     assert!(next(&mut tokens).is_none());
     assert_eq!(tokens.returned, Returned { shares: 8192, grown: 2 * LONG });
+}
+
+#[test]
+fn a_longer_edge_that_is_on_its_way_is_not_missed() {
+    let mut tokens = Tokens::default();
+    let mut a = Edge::into(&mut tokens, 7);
+    a.send(b"here").unwrap();
+    let got = next(&mut tokens).unwrap();
+    tokens.release(got.number);
+    // The receiver has not heard of the longer one yet, and the sender is through with it.
+    let (ours, fd) = Segment::create_for_receiver(LONG).unwrap();
+    let key = a.segment.key();
+    a.goes_over(Segment::open(fd).unwrap());
+    a.send(b"last words").unwrap();
+    a.told.gone.store(true, Ordering::Relaxed);
+    assert!(matches!(tokens.look(), Look::Nothing) && tokens.ended);
+    assert_eq!(tokens.edges().count(), 1, "what may be on its way was not asked for");
+    tokens.add_longer(key, Longer::new(ours));
+    tokens.drop_ended();
+    assert_eq!(next(&mut tokens).map(|got| text(&got)), Some(b"last words".to_vec()));
 }
 
 #[test]

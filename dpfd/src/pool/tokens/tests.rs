@@ -51,6 +51,8 @@ pub(super) fn next(tokens: &mut Tokens) -> Option<Got> {
             Look::Got(got) => return Some(got),
             Look::Fresh(ix) => tokens.emptied(ix),
             Look::Failed(errno) => panic!("errno {errno}"),
+            // As the driver does.
+            Look::Nothing if core::mem::take(&mut tokens.ended) => tokens.drop_ended(),
             Look::Nothing => return None,
         }
     }

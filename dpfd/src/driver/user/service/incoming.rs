@@ -43,8 +43,8 @@ enum Given {
     Nothing,
     /// It knows of the pool, and gets an edge once there is one left, or descriptors and memory for one.
     Promise,
-    /// An edge, the one with this key, of so many bytes.
-    Edge(u64, usize),
+    /// An edge.
+    Edge { key: u64, len: usize },
     /// A longer one in its place.
     Longer,
 }
@@ -217,7 +217,7 @@ impl Service {
         let made = share.map(Segment::create_for_receiver);
         let (given, told) = match made {
             Some(Ok((segment, fd))) => {
-                let given = Given::Edge(segment.key(), segment.ring_len());
+                let given = Given::Edge { key: segment.key(), len: segment.ring_len() };
                 arrivals.edges.push(InEdge::new(segment, from, end));
                 inner.news.store(true, Ordering::Release);
                 drop(arrivals);
@@ -240,10 +240,6 @@ impl Service {
                 (Given::Promise, told)
             }
         };
-        self.given(number, link, given, told);
-    }
-
-    fn given(&mut self, number: u32, link: u32, given: Given, told: bool) {
         if !told {
             // Not even kept: the edge, if one was made, ends, and the sender asks again.
             self.unlink_from(number, link);
@@ -258,7 +254,7 @@ impl Service {
     /// A sender whose edge is too short: a longer one in its place, if the pool grows, and there is what it takes. The
     /// receiver knows before the sender does.
     fn give_longer(&mut self, number: u32, link: u32) {
-        let Some(&mut Peer { serial, given: Given::Edge(key, len), .. }) = self.peer(number, link) else {
+        let Some(&mut Peer { serial, given: Given::Edge { key, len }, .. }) = self.peer(number, link) else {
             return;
         };
         let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
@@ -273,8 +269,12 @@ impl Service {
         inner.news.store(true, Ordering::Release);
         drop(arrivals);
         inner.rouse_if_free();
-        let told = self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]);
-        self.given(number, link, Given::Longer, told);
+        // One that cannot be told, or has no descriptor for it, stays where it is: its edge is as good as it was, and the
+        // longer one comes back with it. Until then nobody dozes there.
+        self.tell(number, Note::Pool { link }, &[inbox.fd(), fd.as_fd()]);
+        if let Some(peer) = self.peer(number, link) {
+            peer.given = Given::Longer;
+        }
     }
 
     fn peer(&mut self, number: u32, link: u32) -> Option<&mut Peer> {

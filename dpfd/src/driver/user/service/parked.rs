@@ -37,7 +37,7 @@ impl Service {
         if stopped != Some(Delivery::Gone) {
             link.try_direct();
         }
-        let (back, woken, outgrown) = (link.back(), link.woken(), link.has_outgrown());
+        let (back, woken, outgrown) = (link.back(), link.woken(), link.asks_for_longer());
         drop(tx);
         if outgrown {
             self.outgrown(serial, to);
