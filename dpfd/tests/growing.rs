@@ -15,6 +15,8 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 const USUAL: usize = 262_144;
 /// How long anything may take that happens at all.
 const SOON: Duration = Duration::from_secs(60);
+/// How long services may take to tell each other of a longer part.
+const HEARD: Duration = Duration::from_millis(500);
 
 fn open(dpid: u16) -> Endpoint {
     static FOLDER: Once = Once::new();
@@ -81,26 +83,30 @@ impl<'a> Receiver<'a> {
 
     fn receive(&mut self) {
         let message = self.to.recv().expect("a message");
+        self.received(message);
+    }
+
+    fn received(&mut self, message: Message<'a>) {
         assert!(message.to_vec() == content(self.next, self.len), "message {}", self.next);
         self.held.push_back((self.next, message));
         self.next += 1;
         if self.held.len() > self.hold {
-            // Not the oldest, most of the time.
+            // The oldest, and one that is not, by turns.
             let (number, message) =
                 self.held.remove(self.next as usize % (1 + self.hold / 2)).expect("one more");
             assert!(message.to_vec() == content(number, self.len), "message {number}, later");
         }
     }
 
-    /// If there is one.
+    /// If there is one: the descriptor does not wait.
     fn receive_now(&mut self) {
-        self.to.set_nonblocking(true).expect("a descriptor");
-        if self.to.stat().next_len.is_some() {
-            self.receive();
-        } else {
-            thread::sleep(Duration::from_micros(100));
+        match self.to.recv() {
+            Ok(message) => self.received(message),
+            Err(error) => {
+                assert!(matches!(error, Error::WouldBlock), "{error}");
+                thread::sleep(Duration::from_micros(100));
+            }
         }
-        self.to.set_nonblocking(false).expect("a descriptor");
     }
 
     fn all(mut self, count: u64) {
@@ -120,16 +126,23 @@ fn grow(to: &Endpoint, pool: usize, len: usize, hold: usize, waits: Waits) -> En
         assert!(Instant::now() < end, "it does not grow: {:?}", to.stat());
         receiver.receive();
     }
-    // Over the longer part, too.
-    (0..20_000_000 / len).for_each(|_| receiver.receive());
+    // Over the longer part, too, once the sender has heard of it.
+    let (since, all) = (Instant::now(), receiver.next + 20_000_000 / len as u64);
+    while receiver.next < all || since.elapsed() < HEARD {
+        receiver.receive();
+    }
     stop.store(true, Ordering::Relaxed);
     // The last it sends may have to wait for those in front of it.
+    to.set_nonblocking(true).expect("a descriptor");
     while !sender.is_finished() {
         receiver.receive_now();
     }
+    to.set_nonblocking(false).expect("a descriptor");
     let (from, sent) = sender.join().expect("the sender");
     receiver.all(sent);
-    // The part it had comes back once it is known to be empty, so the sender went over; a late bell is taken, too.
+    // The part it had comes back once it is known to be empty, so the sender went over. A bell that the service rings for
+    // the last of them is taken, too.
+    thread::sleep(Duration::from_millis(20));
     to.set_nonblocking(true).expect("a descriptor");
     assert!(matches!(to.recv(), Err(Error::WouldBlock)));
     to.set_nonblocking(false).expect("a descriptor");

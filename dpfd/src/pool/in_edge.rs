@@ -55,6 +55,8 @@ pub struct InEdge {
     pub fresh: bool,
     /// Its sender wrote nonsense: nothing more is read from it.
     pub broken: bool,
+    /// Its sender was gone before anything was last asked for that could be on its way.
+    pub over: bool,
     /// Messages of it that are lent.
     pub lent: u32,
     /// The number of the first of them.
@@ -84,6 +86,7 @@ impl InEdge {
             at: Pos::default(),
             fresh: true,
             broken: false,
+            over: false,
             lent: 0,
             oldest: 0,
             taken: (0, 0),

@@ -165,7 +165,7 @@ impl Queue {
         lent.done = true;
         let (kept, copy) = (core::mem::take(&mut lent.kept), *lent);
         self.early += 1;
-        let its = self.kept.iter().position(|(of, _)| kept && *of == number);
+        let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };
         let memory = its.map(|at| self.kept.swap_remove(at).1);
         let ring = if let Some(Kept::Ring(ring)) = memory { bytes_of_last(ring) } else { 0 };
         Some((copy, ring))

@@ -47,8 +47,7 @@ pub struct Tokens {
     pub corrupt: u64,
     /// Bytes of edges that ended, to go back to the budget.
     pub returned: Returned,
-    /// A sender is gone and its edge empty: whoever knows that no longer edge of it is on its way lets go of it
-    /// ([`Tokens::drop_ended`]).
+    /// A sender is gone and its edge empty: [`Tokens::mark_ended`] and what follows lets go of it.
     pub ended: bool,
     /// Messages and bytes that came through the descriptor, or from edges that ended.
     past: (u64, u64),
@@ -265,11 +264,18 @@ impl Tokens {
         Got::new(in_edge.number, self.lent.keep(Kept::Far(far)), len, in_edge.from())
     }
 
-    /// Lets go of the edges that are over, so that their shares go back without a look that finds nothing.
-    pub fn drop_ended(&mut self) {
+    /// Notes which senders are gone. What came for them until then must be added next.
+    pub fn mark_ended(&mut self) {
         self.ended = false;
+        for edge in self.edges.iter_mut().flatten() {
+            edge.over |= edge.sender.gone();
+        }
+    }
+
+    /// Lets go of the edges of those who were gone, where nothing is left, so that their shares go back.
+    pub fn drop_ended(&mut self) {
         for ix in 0..self.edges.len() {
-            if self.edges[ix].as_ref().is_some_and(|e| e.broken || e.sender.gone()) {
+            if self.edges[ix].as_ref().is_some_and(|e| e.broken || e.over) {
                 self.drop_if_over(ix);
             }
         }

@@ -33,7 +33,7 @@ pub struct OutEdge {
     key: u64,
     /// The number of the last far message, and the position behind it.
     far: (u64, Pos),
-    /// How often it was too short for a receiver that keeps up, since that was said.
+    /// How often it was too short since that was said.
     short: u32,
     /// When everything sent to the destination comes to so many bytes, that may be said, and how many more it is the next
     /// time: nobody answers who has no longer one.
@@ -276,7 +276,7 @@ impl Link {
         edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
     }
 
-    /// The edge was too short for a receiver that keeps up.
+    /// The edge was full, for a sender that does not wait, or whose receiver keeps up.
     pub fn count_short(&mut self) {
         if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
             edge.short = edge.short.saturating_add(1);

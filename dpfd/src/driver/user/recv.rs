@@ -192,9 +192,10 @@ impl Inner {
     }
 
     /// Lets go of the edges of senders that are gone. The service says that one is behind all else it had to say of it, so
-    /// a longer edge that it went over to is among what is adopted here.
+    /// a longer edge of one that is marked is among what is adopted here, and not later.
     #[cold]
     fn drop_ended(&self, rx: &mut Rx) {
+        rx.tokens.mark_ended();
         if self.news.load(Ordering::Acquire) {
             self.adopt(rx);
         }

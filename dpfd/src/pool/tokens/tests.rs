@@ -45,14 +45,19 @@ impl Edge {
     }
 }
 
+/// As the driver does.
 pub(super) fn next(tokens: &mut Tokens) -> Option<Got> {
+    let mut dropped = false;
     loop {
         match tokens.look() {
             Look::Got(got) => return Some(got),
             Look::Fresh(ix) => tokens.emptied(ix),
             Look::Failed(errno) => panic!("errno {errno}"),
-            // As the driver does.
-            Look::Nothing if core::mem::take(&mut tokens.ended) => tokens.drop_ended(),
+            Look::Nothing if tokens.ended && !dropped => {
+                dropped = true;
+                tokens.mark_ended();
+                tokens.drop_ended();
+            }
             Look::Nothing => return None,
         }
     }
@@ -146,6 +151,21 @@ fn an_ended_sender_is_read_to_its_end() {
     assert!(next(&mut tokens).is_none());
     assert_eq!((tokens.returned.shares, tokens.edges().count()), (4096, 0));
     assert!(!tokens.release_oldest(1));
+}
+
+#[test]
+fn an_ended_sender_has_its_share_until_its_last_message_is_released() {
+    let mut tokens = Tokens::default();
+    let mut a = Edge::into(&mut tokens, 1);
+    a.send(b"last words").unwrap();
+    let got = next(&mut tokens).unwrap();
+    a.told.gone.store(true, Ordering::Relaxed);
+    assert!(next(&mut tokens).is_none());
+    assert_eq!((tokens.returned.shares, tokens.edges().count()), (0, 1));
+    assert_eq!(text(&got), b"last words");
+    tokens.release(got.number);
+    assert!(next(&mut tokens).is_none());
+    assert_eq!((tokens.returned.shares, tokens.edges().count()), (4096, 0));
 }
 
 #[test]
