@@ -84,7 +84,7 @@ impl Budget {
         Some(share)
     }
 
-    /// A longer edge for one of `len` bytes, at least twice as long, and that for all time: a power of two. Half of what is
+    /// A longer edge than one of `len` bytes, at least twice as long, a power of two: half of what is
     /// left to grow by, but [`LONGER`] at most.
     pub fn take_longer(&mut self, len: usize) -> Option<usize> {
         let half = ((self.most_grown - self.grown) / 2).min(LONGER);
