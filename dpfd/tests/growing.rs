@@ -192,12 +192,17 @@ fn long_messages_and_several_senders_have_their_turns() {
     drop((first, second));
 }
 
-/// One that waits counts only while its receiver is at it on another processor.
+/// One that waits counts only while its receiver is at it on another processor: where there is none, never.
 #[test]
 fn a_sender_that_waits_gets_a_longer_part_too() {
-    if thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-        let to = open(7305);
+    let to = open(7305);
+    if thread::available_parallelism().expect("a number").get() > 1 {
         drop(grow(&to, USUAL + (4 << 20), 4000, 3, Waits::Yes));
+    } else {
+        let sender = flood(&to, 4000, Waits::Yes, |sent| sent == 10_000);
+        Receiver::new(&to, 4000, 3).all(10_000);
+        assert_eq!(to.stat().pool, USUAL);
+        drop(sender.join().expect("the sender"));
     }
 }
 

@@ -57,7 +57,7 @@ int dp_fsync(int fd, int n);
 
 /* A pool for dp_mmap(). */
 typedef struct dpmmap {
-    size_t size;   /* in: bytes, 4096 to 1073741824, 0: as it is, or 262144; out: bytes */
+    size_t size;   /* in: bytes, 4096 to 1073741824, 0: as it is, or 262144 that grow; out: bytes */
     void *address; /* out: NULL where the pool has no one address, as with the user-space driver */
 } dpmmap_t;
 
