@@ -24,11 +24,10 @@ static void echo(void) {
     int fd = dp_open(ECHO), nid, dpid;
     if (fd < 0) die("dp_open");
     for (int i = 0; i < MESSAGES; i++) {
-        char *message;
-        ssize_t n = dp_read(fd, &message);
-        if (n < 0 || dp_peer(fd, &nid, &dpid) < 0) die("dp_read");
+        char message[sizeof i];
+        ssize_t n = dp_recvfrom(fd, message, sizeof message, &nid, &dpid);
+        if (n != sizeof message) die("dp_recvfrom");
         if (dp_sendto(fd, message, n, nid, dpid) < 0) die("dp_sendto");
-        if (dp_fsync(fd, 1) < 0) die("dp_fsync");
     }
     dp_close(fd);
 }

@@ -49,7 +49,12 @@ ssize_t dp_sendto(int fd, const void *msg, size_t len, int nid, int dpid);
  * The first call, or dp_mmap(), moves the endpoint to its pool for good: use dp_read(), no longer read(2). */
 ssize_t dp_read(int fd, char **address);
 
-/* Who sent the message that dp_read() returned last. `*nid` 0: this node. `*dpid` 0: nobody can tell. */
+/* The next message, copied to `buf` as far as `len` bytes; its whole length: if that is more, the rest is gone. Who sent
+ * it in `*nid` and `*dpid`, as dp_peer() does, where these are not NULL. Nothing stays to be released: for short messages
+ * this is the quickest. Waits, and moves the endpoint to its pool, as dp_read() does. */
+ssize_t dp_recvfrom(int fd, void *buf, size_t len, int *nid, int *dpid);
+
+/* Who sent the message that dp_read() or dp_recvfrom() returned last. `*nid` 0: this node. `*dpid` 0: nobody can tell. */
 int dp_peer(int fd, int *nid, int *dpid);
 
 /* Releases the `n` oldest messages that dp_read() returned; EINVAL if there are not so many. */
@@ -88,7 +93,7 @@ typedef struct dpstat {
     uint32_t target_dpid;    /* the target; 0: none */
     uint64_t sent;           /* messages handed to their receivers */
     uint64_t sent_bytes;
-    uint64_t received;       /* messages that dp_read() returned */
+    uint64_t received;       /* messages that dp_read() or dp_recvfrom() returned */
     uint64_t received_bytes;
     uint64_t lent;           /* messages that dp_read() returned and dp_fsync() did not release */
     int64_t next_len;        /* bytes of the next message in the pool; -1: none is there */

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 use std::slice;
 use std::time::Duration;
 
 use dpfd::driver;
+use dpfd::driver::user::inner::MAX_MESSAGE;
 use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
@@ -97,8 +99,7 @@ unsafe fn send(fd: c_int, to: Option<(c_int, c_int)>, msg: *const c_void, len: u
     } else if msg.is_null() {
         return fail(Fault::Null("the message")) as ssize_t;
     } else if len > ssize_t::MAX as usize {
-        let limit = driver::user::inner::MAX_MESSAGE;
-        return fail(Error::TooLong { len, to: Addr::default(), limit }.into()) as ssize_t;
+        return fail(Error::TooLong { len, to: Addr::default(), limit: MAX_MESSAGE }.into()) as ssize_t;
     } else {
         // SAFETY: the caller's promise, for every function of the interface: `len` readable bytes.
         unsafe { slice::from_raw_parts(msg.cast(), len) }
@@ -146,20 +147,19 @@ pub unsafe extern "C-unwind" fn dp_sendto(
     unsafe { send(fd, Some((nid, dpid)), msg, len) }
 }
 
-/// A message, where it is and how long; or what to sleep in.
-type Looked = std::result::Result<(*const u8, usize), Bed>;
+/// What a step of receiving found; or what to sleep in.
+type Looked<T> = std::result::Result<T, Bed>;
 
+/// A message of ours, or where to sleep for one.
 #[inline(always)]
-fn recv_step(fd: c_int) -> Res<Looked> {
-    let ours = |own: &Use| match own.recv_or_sleep(fd)? {
-        Some(got) => Ok(Ok((got.address(), got.size()))),
+fn looked<T>(fd: c_int, own: &Use, found: Option<T>) -> Result<Looked<T>, Error> {
+    match found {
+        Some(found) => Ok(Ok(found)),
         None if own.is_behind(fd).is_ok_and(|same| same) => {
             Ok(Err(own.sleep().map_or(Bed::On(Descriptor::Device), Bed::Own)))
         }
         None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
-    };
-    let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(Bed::On(foreign.descriptor)));
-    table::on(fd, Way::In, ours, theirs)
+    }
 }
 
 /// The sleep is over.
@@ -173,6 +173,24 @@ fn slept(fd: c_int, bed: Bed, woken: bool) {
     let _ = thread::guarded(|| table::on(fd, Way::In, ours, |_| Ok(())));
 }
 
+/// Makes steps until one finds a message, and sleeps between them. None: it failed, and errno is set.
+#[inline(always)]
+fn receive<T>(fd: c_int, step: impl Fn() -> Res<Looked<T>>) -> Option<T> {
+    loop {
+        match thread::guarded(&step).ok()? {
+            Ok(found) => return Some(found),
+            Err(bed) => {
+                let woken = thread::sleep_for_message(fd, bed);
+                slept(fd, bed, woken.is_ok());
+                if let Err(fault) = woken {
+                    fail(fault);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
 /// See dp_read(3).
 ///
 /// # Safety
@@ -180,23 +198,68 @@ fn slept(fd: c_int, bed: Bed, woken: bool) {
 /// `message` is NULL, or a pointer can be written there.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) -> ssize_t {
-    loop {
-        match thread::guarded(|| recv_step(fd)) {
-            Ok(Ok((address, len))) => {
-                if !message.is_null() {
-                    // SAFETY: the caller's promise.
-                    unsafe { *message = address.cast_mut().cast() };
-                }
-                return len as ssize_t;
-            }
-            Ok(Err(bed)) => {
-                let woken = thread::sleep_for_message(fd, bed);
-                slept(fd, bed, woken.is_ok());
-                if let Err(fault) = woken {
-                    return fail(fault) as ssize_t;
-                }
-            }
-            Err(_) => return -1,
+    let step = || {
+        let ours = |own: &Use| {
+            let got = own.recv_or_sleep(fd)?;
+            looked(fd, own, got.map(|got| (got.address(), got.size())))
+        };
+        let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(Bed::On(foreign.descriptor)));
+        table::on(fd, Way::In, ours, theirs)
+    };
+    let Some((address, len)) = receive(fd, step) else { return -1 };
+    if !message.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { *message = address.cast_mut().cast() };
+    }
+    len as ssize_t
+}
+
+/// See dp_recvfrom(3).
+///
+/// # Safety
+///
+/// `buf` is writable for `len` bytes; `nid` and `dpid` are NULL, or an int can be written there.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    len: usize,
+    nid: *mut c_int,
+    dpid: *mut c_int,
+) -> ssize_t {
+    if buf.is_null() && len > 0 {
+        return fail(Fault::Null("the buffer")) as ssize_t;
+    }
+    let step = || {
+        let into = || {
+            // What is longer than any message stays as it is.
+            let (at, room) = (buf.cast::<u8>(), len.min(MAX_MESSAGE));
+            let at = if room == 0 { NonNull::dangling().as_ptr() } else { at };
+            // SAFETY: the caller's promise; one such slice is there at a time, for a call that copies into it.
+            unsafe { slice::from_raw_parts_mut(at, room) }
+        };
+        let ours = |own: &Use| looked(fd, own, own.recv_from_or_sleep(fd, into())?);
+        let theirs =
+            |foreign: &Foreign| Ok(foreign.recv_from(fd, into())?.ok_or(Bed::On(foreign.descriptor)));
+        table::on(fd, Way::In, ours, theirs)
+    };
+    let Some(copied) = receive(fd, step) else { return -1 };
+    // SAFETY: the caller's promise.
+    unsafe { tell(copied.from(), nid, dpid) };
+    copied.size() as ssize_t
+}
+
+/// # Safety
+///
+/// Both are NULL, or an int can be written there.
+unsafe fn tell(from: Addr, nid: *mut c_int, dpid: *mut c_int) {
+    // SAFETY: the caller's promise; NULL is left alone.
+    unsafe {
+        if let Some(nid) = nid.as_mut() {
+            *nid = from.nid.into();
+        }
+        if let Some(dpid) = dpid.as_mut() {
+            *dpid = from.dpid.into();
         }
     }
 }
@@ -210,15 +273,8 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
 pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -> c_int {
     let peer = || table::on(fd, Way::In, |own| Ok(own.peer()), |foreign| Ok(foreign.peer()));
     let Ok(from) = thread::guarded(peer) else { return -1 };
-    // SAFETY: the caller's promise; NULL is left alone.
-    unsafe {
-        if let Some(nid) = nid.as_mut() {
-            *nid = from.nid.into();
-        }
-        if let Some(dpid) = dpid.as_mut() {
-            *dpid = from.dpid.into();
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { tell(from, nid, dpid) };
     0
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Their pools are the opener's; here they are what their descriptors are: one packet is one message.
 //! `dp_write` sends plainly, and the opener's service, or the kernel, takes it to the target; `dp_read` copies the next
-//! message into memory of its own, which lasts until `dp_fsync`.
+//! message into memory of its own, which lasts until `dp_fsync`, and `dp_recvfrom` to the program.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dpfd::driver::user::inner::{Tag, MAX_MESSAGE};
+use dpfd::sys::lent::Copied;
 use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};
 
@@ -49,13 +50,28 @@ impl Foreign {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message: its first byte, and its length. None: there is none, and the caller may sleep.
+    /// The next message, lent: its first byte, and its length. None: there is none, and the caller may sleep.
     pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
+        self.next(fd, |message, from| self.lend(message, from))
+    }
+
+    /// The next message, as far as `into` has room: its length. None: as above.
+    pub fn recv_from(&self, fd: c_int, into: &mut [u8]) -> Res<Option<Copied>> {
+        self.next(fd, |message, from| {
+            let n = message.len().min(into.len());
+            into[..n].copy_from_slice(&message[..n]);
+            self.read().peer = from;
+            Copied::new(message.len(), from)
+        })
+    }
+
+    /// What is made of the next message, and of who sent it.
+    fn next<T>(&self, fd: c_int, take: impl FnOnce(&[u8], Addr) -> T) -> Res<Option<T>> {
         let mut moment = Vec::new();
         let mut shared = SCRATCH.try_lock();
         let buf: &mut Vec<u8> = shared.as_deref_mut().unwrap_or(&mut moment);
         if self.descriptor == Descriptor::Device {
-            return self.recv_from_device(fd, buf);
+            return self.next_of_device(fd, buf, take);
         }
         loop {
             let there = raw::queued(fd).map_err(|e| Fault::system("ioctl", e))?.max(longest_packet(fd));
@@ -78,11 +94,16 @@ impl Foreign {
                 continue; // a bell
             }
             let len = got.len.min(buf.len());
-            return Ok(Some(self.lend(&buf[..len], tag.map_or(Addr::default(), |t| t.from))));
+            return Ok(Some(take(&buf[..len], tag.map_or(Addr::default(), |t| t.from))));
         }
     }
 
-    fn recv_from_device(&self, fd: c_int, buf: &mut Vec<u8>) -> Res<Option<(*const u8, usize)>> {
+    fn next_of_device<T>(
+        &self,
+        fd: c_int,
+        buf: &mut Vec<u8>,
+        take: impl FnOnce(&[u8], Addr) -> T,
+    ) -> Res<Option<T>> {
         if buf.len() < MAX_MESSAGE {
             // Untouched memory is not there yet.
             *buf = vec![0; MAX_MESSAGE];
@@ -91,7 +112,7 @@ impl Foreign {
             Ok(0) if device::stat(fd).is_ok_and(|stat| stat.in_place != 0) => Err(Fault::OnlyOpener(fd)),
             Ok(len) => {
                 let (nid, dpid) = device::peer(fd).unwrap_or_default();
-                Ok(Some(self.lend(&buf[..len], Addr { nid, dpid })))
+                Ok(Some(take(&buf[..len], Addr { nid, dpid })))
             }
             Err(libc::EAGAIN) if raw::is_nonblocking(fd) => Err(Error::WouldBlock.into()),
             Err(libc::EAGAIN) => Ok(None),

@@ -9,7 +9,7 @@ use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::Result;
-use crate::sys::lent::Got;
+use crate::sys::lent::{Copied, Got};
 
 /// An endpoint, without its descriptor: that is named in every call.
 #[derive(Debug, Clone)]
@@ -80,6 +80,50 @@ impl Served {
         match self {
             User(inner) => inner.recv_soon(fd),
             Kernel(_) => None,
+        }
+    }
+
+    /// The next message as far as `into` has room, if it is short and as good as here. Else [`Served::recv`] finds it, and
+    /// [`Served::copy_out`] copies it.
+    #[inline(always)]
+    pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
+        match self {
+            User(inner) => inner.recv_from_soon(fd, into),
+            Kernel(inner) => inner.recv_from_soon(fd, into),
+        }
+    }
+
+    /// [`Served::recv_or_sleep`], copied as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    #[inline(always)]
+    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        match self {
+            User(inner) => inner.recv_from_or_sleep(fd, into),
+            Kernel(inner) => Ok(inner.recv_or_sleep(fd)?.map(|got| inner.copy_out(fd, &got, into))),
+        }
+    }
+
+    /// [`Served::recv_now`], copied as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    #[inline(always)]
+    pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        match self {
+            User(inner) => inner.recv_from_now(fd, into),
+            Kernel(inner) => Ok(inner.recv_now(fd)?.map(|got| inner.copy_out(fd, &got, into))),
+        }
+    }
+
+    /// Copies and releases a message of this endpoint.
+    pub fn copy_out(&self, fd: i32, got: &Got, into: &mut [u8]) -> Copied {
+        match self {
+            User(inner) => inner.copy_out(got, into),
+            Kernel(inner) => inner.copy_out(fd, got, into),
         }
     }
 

@@ -358,6 +358,15 @@ impl Segment {
         unsafe { Mapped::new(self.base.add(CONTROL), (self.ring / LINE) as u64) }
     }
 
+    /// Copies a payload of `len` bytes at `pos`, as far as `into` has room.
+    #[inline(always)]
+    pub fn copy(&self, pos: Pos, len: usize, into: &mut [u8]) {
+        let n = len.min(into.len()).min(self.ring);
+        // SAFETY: it begins in the first of the two mappings, from any place in which the second goes on for a ring's length,
+        // and `n` is no more. `into` is the caller's alone.
+        unsafe { copy(self.lines().payload(pos), into.as_mut_ptr(), n) };
+    }
+
     fn control<T>(&self, line: usize) -> &T {
         debug_assert!(line * LINE + size_of::<T>() <= CONTROL);
         // SAFETY: inside the control page, line-aligned; T is made of atomics, any bits are a value.

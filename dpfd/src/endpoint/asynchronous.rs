@@ -364,6 +364,37 @@ impl AsyncEndpoint {
         .await
     }
 
+    /// The next message, copied as far as `into` has room, and who sent it; for short messages the quickest. The length is
+    /// the whole message's: if it is more than there was room, the rest is gone. Costs and waits as
+    /// [`AsyncEndpoint::recv`], and moves the endpoint to pool mode.
+    ///
+    /// Dropped before it is ready, no message was taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncEndpoint::recv`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> dpfd::Result<()> {
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, AsyncEndpoint, Endpoint, Error};
+    /// # let (a, b) = (AsyncEndpoint::open(0).await?, AsyncEndpoint::open(0).await?);
+    /// a.send_to(b"hello", b.addr()).await?;
+    /// let mut buf = [0; 8];
+    /// let (len, from) = b.recv_from(&mut buf).await?;
+    /// assert_eq!((&buf[..len], from), (&b"hello"[..], a.addr()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn recv_from(&self, into: &mut [u8]) -> Result<(usize, Addr)> {
+        self.receive(|endpoint| {
+            let copied = endpoint.served.recv_from_now(endpoint.own_fd()?, into)?;
+            Ok(copied.map(|copied| (copied.size(), copied.from())))
+        })
+        .await
+    }
+
     /// The next message, copied, as read(2) does: its bytes as far as `into` has room, the rest is discarded. How
     /// many those were; 0 for an empty message. The endpoint stays in the mode it is in. One system call and one copy, and
     /// in pool mode what [`AsyncEndpoint::recv`] costs.

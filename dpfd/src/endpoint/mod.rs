@@ -33,6 +33,7 @@ pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::{self, Driver, Served};
 use crate::error::{Error, Result};
+use crate::sys::lent::Copied;
 use crate::sys::process;
 
 /// An open endpoint; closed when dropped, and with it its pool.
@@ -292,6 +293,41 @@ impl Endpoint {
             Some(got) => Ok(Message::new(self, got)),
             None => self.recv_late(fd),
         }
+    }
+
+    /// The next message, copied as far as `into` has room, and who sent it. The length is the whole message's: if it is more
+    /// than there was room, the rest is gone.
+    ///
+    /// For short messages that are not to stay in the pool this is the quickest; its sender has the room back at once. It
+    /// waits, and makes a pool, as [`Endpoint::recv`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// a.send_to(b"hello", b.addr())?;
+    /// let mut room = [0; 4];
+    /// let (len, from) = b.recv_from(&mut room)?;
+    /// assert_eq!((len, from, &room), (5, a.addr(), b"hell")); // one byte is gone
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, Addr)> {
+        let fd = self.fd_of(self.served.generation())?;
+        let copied = match self.served.recv_from_soon(fd, into) {
+            Some(copied) => copied,
+            None => self.recv_from_late(fd, into)?,
+        };
+        Ok((copied.size(), copied.from()))
+    }
+
+    #[cold]
+    fn recv_from_late(&self, fd: RawFd, into: &mut [u8]) -> Result<Copied> {
+        Ok(self.served.copy_out(fd, &self.served.recv(fd)?, into))
     }
 
     #[inline(always)]

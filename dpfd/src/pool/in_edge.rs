@@ -11,7 +11,7 @@ use crate::edge::ring::{self, Cursor, Kind, Pos, Token};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
 use crate::sync::Ordering;
-use crate::sys::lent::Got;
+use crate::sys::lent::{Copied, Got};
 
 /// Who must hear that an edge has room again.
 pub trait Sender: Send + Sync + core::fmt::Debug {
@@ -138,6 +138,15 @@ impl InEdge {
         ring::look(&self.segment.lines(), self.at)
     }
 
+    /// Length of the next message, if it is there and nothing has to be asked first.
+    #[inline(always)]
+    pub fn look_first(&self) -> Option<usize> {
+        match self.look() {
+            Ok(token) if token.kind == Kind::Data && !self.broken && !self.fresh => Some(token.len),
+            _ => None,
+        }
+    }
+
     /// Whether there is something to be looked at.
     #[inline(always)]
     pub fn waiting(&self) -> bool {
@@ -203,6 +212,17 @@ impl InEdge {
         self.lent += 1;
         self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
         Got::new(number, address, len, self.from)
+    }
+
+    /// Copies the message of `len` bytes that is the next, as far as `into` has room, and gives its lines back. Not behind
+    /// one that is lent.
+    #[inline(always)]
+    pub fn copy(&mut self, len: usize, into: &mut [u8]) -> Copied {
+        self.segment.copy(self.at, len, into);
+        self.at = self.at.add(ring::lines_for(len));
+        self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
+        self.give_back(0, self.at);
+        Copied::new(len, self.from)
     }
 
     /// `count` messages are over, and the lines up to `to` are the sender's again.

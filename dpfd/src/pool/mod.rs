@@ -18,3 +18,7 @@ pub mod elsewhere;
 pub mod in_edge;
 pub mod lent;
 pub mod tokens;
+
+/// Bytes of a message that is copied while others wait for the receiver's side. Of a longer one the copy takes so much longer
+/// than lending it that it may be lent first.
+pub const SHORT: usize = 16 << 10;

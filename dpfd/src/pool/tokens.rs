@@ -10,12 +10,13 @@ use super::budget::Returned;
 use super::elsewhere::{Elsewhere, Own};
 use super::in_edge::{InEdge, Longer};
 use super::lent::{Kept, Lent, Queue, NO_EDGE};
+use super::SHORT;
 use crate::addr::Addr;
 use crate::edge::far::Far;
 use crate::edge::message::far_number;
 use crate::edge::ring::{Kind, Pos};
 use crate::edge::Error;
-use crate::sys::lent::Got;
+use crate::sys::lent::{Copied, Got};
 
 /// Messages taken from one edge in a row while others wait.
 const STREAK: u32 = 32;
@@ -135,17 +136,27 @@ impl Tokens {
     /// The next message, if it is where it usually is: the next of the edge whose turn it is.
     #[inline(always)]
     pub fn look_first(&mut self) -> Option<Got> {
-        let edge = self.edges.get_mut(self.turn)?.as_mut()?;
-        match edge.look() {
-            Ok(token) if token.kind == Kind::Data && !edge.broken && !edge.fresh && self.own.is_empty() => {
-                let got = edge.take(self.turn, token.len, &mut self.lent);
-                if self.edges.len() > 1 {
-                    self.took(self.turn);
-                }
-                Some(got)
-            }
-            _ => None,
+        let me = self.turn;
+        let edge = self.edges.get_mut(me)?.as_mut()?;
+        let len = edge.look_first().filter(|_| self.own.is_empty())?;
+        let got = edge.take(me, len, &mut self.lent);
+        if self.edges.len() > 1 {
+            self.took(me);
         }
+        Some(got)
+    }
+
+    /// The same, copied as far as `into` has room. Not one that is long, or behind others of its edge that are lent.
+    #[inline(always)]
+    pub fn copy_first(&mut self, into: &mut [u8]) -> Option<Copied> {
+        let edge = self.edges.get_mut(self.turn)?.as_mut()?;
+        let short = |len: &usize| *len <= SHORT && self.own.is_empty();
+        let len = edge.look_first().filter(short).filter(|_| edge.lent == 0)?;
+        let copied = edge.copy(len, into);
+        if self.edges.len() > 1 {
+            self.took(self.turn);
+        }
+        Some(copied)
     }
 
     /// The next message, if one is there.
@@ -381,6 +392,8 @@ impl Tokens {
     }
 }
 
+#[cfg(test)]
+mod copied;
 #[cfg(test)]
 mod growing;
 #[cfg(test)]

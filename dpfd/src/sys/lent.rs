@@ -1,4 +1,4 @@
-//! A message where it lies, lent to the program until it is released.
+//! A message where it lies, lent to the program until it is released; and what is told of one that was copied.
 
 use crate::addr::Addr;
 
@@ -24,8 +24,7 @@ impl Got {
     /// The message `number`, of `len` bytes, 16 MiB at most, in one piece at `at`.
     #[inline(always)]
     pub fn new(number: u64, at: *const u8, len: usize, from: Addr) -> Got {
-        let from = u32::from(from.nid) << 16 | u32::from(from.dpid);
-        Got { number, at, len: len as u32, from }
+        Got { number, at, len: len as u32, from: packed(from) }
     }
 
     /// Bytes.
@@ -37,13 +36,19 @@ impl Got {
     /// Who sent it; 0 where nobody can tell.
     #[inline(always)]
     pub fn from(&self) -> Addr {
-        Addr { nid: (self.from >> 16) as u16, dpid: self.from as u16 }
+        unpacked(self.from)
     }
 
     /// Its first byte, valid until it is released.
     #[inline(always)]
     pub fn address(&self) -> *const u8 {
         self.at
+    }
+
+    /// What is told of it once it was copied.
+    #[inline(always)]
+    pub fn copied(&self) -> Copied {
+        Copied { len: self.len, from: self.from }
     }
 
     /// Copies it, as far as `to` has room; how much that was. What another process may write meanwhile is copied as it
@@ -59,4 +64,41 @@ impl Got {
         unsafe { crate::edge::segment::copy(self.at, to.as_mut_ptr(), n) };
         n
     }
+}
+
+/// A message that was copied: one word, so that it stays in a register on its way to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    len: u32,
+    from: u32,
+}
+
+impl Copied {
+    /// Of `len` bytes, 16 MiB at most, however many were copied.
+    #[inline(always)]
+    pub fn new(len: usize, from: Addr) -> Copied {
+        Copied { len: len as u32, from: packed(from) }
+    }
+
+    /// Bytes of the whole message.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Who sent it; 0 where nobody can tell.
+    #[inline(always)]
+    pub fn from(&self) -> Addr {
+        unpacked(self.from)
+    }
+}
+
+#[inline(always)]
+fn packed(from: Addr) -> u32 {
+    u32::from(from.nid) << 16 | u32::from(from.dpid)
+}
+
+#[inline(always)]
+fn unpacked(from: u32) -> Addr {
+    Addr { nid: (from >> 16) as u16, dpid: from as u16 }
 }

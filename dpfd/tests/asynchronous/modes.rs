@@ -37,6 +37,21 @@ async fn a_short_buffer_cuts_the_message_in_either_mode() {
 }
 
 #[tokio::test]
+async fn copies_tell_their_length_and_their_sender() {
+    let (a, b) = pooled(64 << 10).await;
+    for i in 0..300 {
+        a.send(&message(1, i, 100)).await.expect("room");
+        let (mut buf, len) = ([0; 100], if i % 3 == 0 { 60 } else { 100 });
+        let got = soon("a message", b.recv_from(&mut buf[..len])).await.expect("a message");
+        assert_eq!(got, (100, a.addr()));
+        assert_eq!(buf[..len], message(1, i, 100)[..len]);
+    }
+    assert!(waits(b.recv_from(&mut [0; 4])).await);
+    a.send(b"kept").await.expect("room");
+    assert_eq!(soon("a message", b.recv_from(&mut [0; 4])).await.expect("a message"), (4, a.addr()));
+}
+
+#[tokio::test]
 async fn messages_are_read_in_place_and_released_when_dropped() {
     let (a, b) = pooled(64 << 10).await;
     for i in 0..200 {

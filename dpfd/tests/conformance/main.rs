@@ -6,6 +6,7 @@
 mod blocking;
 #[cfg(feature = "kernel-tests")]
 mod calls;
+mod copied;
 mod death;
 mod errors;
 mod kit;
@@ -63,6 +64,9 @@ macro_rules! all_of_it {
             modes: messages_from_before_the_pool_keep_their_sender, plain_after_in_place,
                 messages_are_released_in_any_order, fsync_releases_the_oldest, the_pool_is_bounded,
                 a_pool_has_one_size, more_senders_than_the_pool_has_edges;
+            copied: a_copy_is_the_message_and_its_sender, a_copy_tells_what_had_no_room, copies_of_every_size,
+                copies_and_lent_messages_in_turn, threads_that_copy_share_the_messages,
+                a_sender_that_waits_for_room_goes_on_behind_a_copy;
             errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users;
             death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
         ]);

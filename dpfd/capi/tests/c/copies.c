@@ -91,9 +91,14 @@ static void fork_is_plain(void) {
         int nid = -1, dpid = -1;
         CHECK(dp_peer(fd, &nid, &dpid) == 0 && nid == 0 && dpid > 0);
         CHECK(stat_of(fd).lent == 1 && dp_fsync(fd, 1) == 0);
+        char into[8] = "????";
+        nid = dpid = -1;
+        CHECK(dp_recvfrom(fd, into, 3, &nid, &dpid) == 6 && memcmp(into, "cop?", 4) == 0);
+        CHECK(nid == 0 && dpid > 0 && stat_of(fd).lent == 0);
         FAILS(dp_fsync(fd, 1), EINVAL, "only 0");
         CHECK(dp_option(fd, DP_OPT_NONBLOCK, 1) == 0);
         FAILS(dp_read(fd, &at), EAGAIN, "at the moment");
+        FAILS(dp_recvfrom(fd, into, 3, NULL, NULL), EAGAIN, "at the moment");
         /* Endpoints of its own, with a number that the parent used, too. */
         CHECK(dp_close(fd) == 0);
         int a = endpoint(0), b = endpoint(number_of(a));
@@ -104,6 +109,7 @@ static void fork_is_plain(void) {
     expect(to, "from the child");
     expect(to, "");
     CHECK(dp_sendto(to, "pong", 4, 0, number_of(fd)) == 4);
+    CHECK(dp_sendto(to, "copied", 6, 0, number_of(fd)) == 6);
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(dp_close(fd) == 0 && dp_close(to) == 0);

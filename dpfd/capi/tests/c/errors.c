@@ -31,6 +31,7 @@ static void descriptors(void) {
     FAILS(dp_write(-1, "x", 1), EBADF, "descriptor -1");
     FAILS(dp_write(900, "x", 1), EBADF, "900 is not open");
     FAILS(dp_read(900, &at), EBADF, "not open");
+    FAILS(dp_recvfrom(900, message, 1, NULL, NULL), EBADF, "not open");
     FAILS(dp_target(900, 0, 2000), EBADF, "not open");
     FAILS(dp_fsync(900, 0), EBADF, "not open");
     FAILS(dp_mmap(900, &pool), EBADF, "not open");
@@ -52,6 +53,7 @@ static void descriptors(void) {
     make_null(fd);
     FAILS(dp_write(fd, "x", 1), ENOTSOCK, "no endpoint");
     FAILS(dp_read(fd, &at), ENOTSOCK, "no endpoint");
+    FAILS(dp_recvfrom(fd, message, 1, NULL, NULL), ENOTSOCK, "no endpoint");
     CHECK(close(fd) == 0);
 }
 
@@ -78,6 +80,8 @@ static void receiving(void) {
     CHECK(dp_option(fd, DP_OPT_NONBLOCK, 1) == 0);
     CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
     FAILS(dp_read(fd, &at), EAGAIN, "at the moment");
+    FAILS(dp_recvfrom(fd, message, 8, NULL, NULL), EAGAIN, "at the moment");
+    FAILS(dp_recvfrom(fd, NULL, 8, NULL, NULL), EFAULT, "the buffer is NULL");
     FAILS(dp_fsync(fd, 1), EINVAL, "1 messages released, but only 0");
     FAILS(dp_fsync(fd, -1), EINVAL, "-1 messages");
     CHECK(dp_fsync(fd, 0) == 0);

@@ -1,10 +1,10 @@
-/* Two processes: ping-pong, in place, all sizes. Its argument: how many round trips. */
+/* Two processes: ping-pong, in place and copied, all sizes. Its argument: how many round trips. */
 #include "check.h"
 #include <sys/wait.h>
 
 enum { SERVER = 2101, CLIENT = 2102 };
 static const size_t sizes[] = {0, 1, 8, 56, 57, 1000, 4096, 70000, 200000, 1 << 20, DP_MESSAGE_MAX};
-static char out[DP_MESSAGE_MAX];
+static char out[DP_MESSAGE_MAX], back[DP_MESSAGE_MAX];
 
 static void fill(size_t n, unsigned seed) {
     for (size_t i = 0; i < n; i++) out[i] = (char)(i * 31 + seed);
@@ -15,6 +15,13 @@ static int server(int rounds) {
     CHECK(fd >= 0);
     for (int i = 0; i < rounds; i++) {
         char *at;
+        if (i % 3 == 0) {
+            nid = dpid = -1;
+            ssize_t n = dp_recvfrom(fd, out, sizeof out, &nid, &dpid);
+            CHECK(n >= 0 && nid == 0 && dpid == CLIENT && stat_of(fd).lent == 0);
+            CHECK(dp_sendto(fd, out, n, nid, dpid) == n);
+            continue;
+        }
         ssize_t n = dp_read(fd, &at);
         CHECK(n >= 0 && at != NULL);
         CHECK(dp_peer(fd, &nid, &dpid) == 0 && nid == 0 && dpid == CLIENT);
@@ -28,7 +35,7 @@ static int server(int rounds) {
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1000, of_each = sizeof sizes / sizeof *sizes;
     pid_t child = fork(); /* before the first call: each has its own library */
-    if (child == 0) return server(rounds + of_each);
+    if (child == 0) return server(rounds + 2 * of_each);
     int fd = dp_open(CLIENT);
     CHECK(fd >= 0 && dp_target(fd, 0, SERVER) == 0); /* which may not be there yet */
     char *at;
@@ -43,8 +50,16 @@ int main(int argc, char **argv) {
         CHECK(dp_read(fd, &at) == (ssize_t)sizes[i] && at != NULL && memcmp(at, out, sizes[i]) == 0);
         CHECK(dp_fsync(fd, 1) == 0);
     }
+    for (int i = 0; i < of_each; i++) {
+        fill(sizes[i], i);
+        CHECK(dp_write(fd, out, sizes[i]) == (ssize_t)sizes[i]);
+        size_t room = sizes[i] / 2; /* the rest is gone, and said to be */
+        memset(back, '?', sizeof back);
+        CHECK(dp_recvfrom(fd, back, room, NULL, NULL) == (ssize_t)sizes[i]);
+        CHECK(memcmp(back, out, room) == 0 && back[room] == '?');
+    }
     dpstat_t st = stat_of(fd);
-    CHECK(st.sent == (uint64_t)rounds + of_each && st.lent == 0 && st.next_len == -1);
+    CHECK(st.sent == (uint64_t)rounds + 2 * of_each && st.lent == 0 && st.next_len == -1);
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     puts("ok");

@@ -10,7 +10,8 @@ use super::lent::Pool;
 use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::budget::DEFAULT_POOL;
-use crate::sys::lent::Got;
+use crate::pool::SHORT;
+use crate::sys::lent::{Copied, Got};
 use crate::sys::mapped::Ring;
 use crate::sys::{device, process, raw};
 
@@ -142,16 +143,12 @@ impl Inner {
     /// # Errors
     ///
     /// [`Error::NotAnEndpoint`]; those of read(2).
-    #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
         // Held meanwhile: the endpoint cannot go over to reading in place between the look and the read.
-        let mut rx = self.rx();
+        let rx = self.rx();
         if rx.pool.is_some() {
-            let Some(got) = rx.take(fd)? else { return Ok(None) };
-            // SAFETY: this pool's, and released by nobody but below: the pool is locked.
-            let n = unsafe { got.copy_to(into) };
-            self.release_under(&mut rx, fd, got.number);
-            return Ok(Some(n));
+            let room = into.len();
+            return Ok(self.take_copy(rx, fd, into)?.map(|copied| copied.size().min(room)));
         }
         // Whoever has no room wants no byte, but one message less.
         let mut nothing = [0];
@@ -161,6 +158,36 @@ impl Inner {
             Err(libc::EAGAIN) => Ok(None),
             Err(errno) => Err(failed(fd, "read", errno)),
         }
+    }
+
+    /// The next message as far as `into` has room, if one is there. None: [`Inner::recv`] finds it, and
+    /// [`Inner::copy_out`] copies it.
+    #[inline(never)]
+    pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
+        // An error comes again there.
+        self.take_copy(self.rx(), fd, into).unwrap_or_default()
+    }
+
+    #[allow(unsafe_code, clippy::allow_attributes)]
+    fn take_copy(&self, mut rx: MutexGuard<'_, Rx>, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        let Some(got) = rx.take(fd)? else { return Ok(None) };
+        if got.size() > SHORT {
+            drop(rx);
+            return Ok(Some(self.copy_out(fd, &got, into)));
+        }
+        // SAFETY: this pool's, and released by nobody but below: the pool is locked.
+        unsafe { got.copy_to(into) };
+        self.release_under(&mut rx, fd, got.number);
+        Ok(Some(got.copied()))
+    }
+
+    /// Copies and releases a message.
+    #[allow(unsafe_code, clippy::allow_attributes)]
+    pub fn copy_out(&self, fd: i32, got: &Got, into: &mut [u8]) -> Copied {
+        // SAFETY: this pool's, and released by nobody but below.
+        unsafe { got.copy_to(into) };
+        self.release(fd, got.number);
+        got.copied()
     }
 
     /// Releases one message.

@@ -22,13 +22,14 @@
 //! | `load` | a message on its way, and how patient its sender is |
 //! | `drain` | what comes by the descriptor in pool mode |
 //! | [`doze`] | sleeping for a moment, without bells |
-//! | [`plain`] | receiving as read(2) does |
+//! | [`copied`] | receiving a copy, also as read(2) does |
 //! | [`nap`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
 //! | [`list`] | what `dp ls` is told |
 //! | `stat` | counters and limits |
 
+pub mod copied;
 pub mod doze;
 mod drain;
 pub mod inner;
@@ -37,7 +38,6 @@ pub mod list;
 mod load;
 pub mod nap;
 pub mod note;
-pub mod plain;
 pub mod process;
 pub mod recv;
 pub mod registry;

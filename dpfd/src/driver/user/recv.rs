@@ -42,7 +42,7 @@ struct Waited {
 
 /// What a call does that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InVain {
+pub(super) enum InVain {
     /// It sleeps in the kernel, if the descriptor waits.
     Sleep,
     /// It returns, and the next message must be seen as one that comes.
@@ -100,12 +100,7 @@ impl Inner {
     /// of its own, so that what it found stays in registers.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
-        let mut rx = self.rx();
-        if rx.others.0 == 0 || self.news.load(Ordering::Relaxed) {
-            return None;
-        }
-        rx.others.0 -= 1;
-        self.count_visit();
+        let mut rx = self.begin_soon()?;
         let got = match rx.tokens.look_first() {
             None if self.look_at_once(&rx) => rx.tokens.look_first(),
             got => got,
@@ -117,8 +112,20 @@ impl Inner {
         Some(got)
     }
 
+    /// The receiver's side, if nothing but the edges has to be looked at.
+    #[inline(always)]
+    pub(super) fn begin_soon(&self) -> Option<Guard<'_, Rx>> {
+        let mut rx = self.rx();
+        if rx.others.0 == 0 || self.news.load(Ordering::Relaxed) {
+            return None;
+        }
+        rx.others.0 -= 1;
+        self.count_visit();
+        Some(rx)
+    }
+
     #[inline(never)]
-    fn look_longer(&self, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
+    pub(super) fn look_longer(&self, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
         let mut rx = self.rx();
         self.rouse_another(&mut rx);
         self.count_visit();
@@ -158,7 +165,7 @@ impl Inner {
 
     /// For a message that is as good as here.
     #[inline(never)]
-    fn look_at_once(&self, rx: &Rx) -> bool {
+    pub(super) fn look_at_once(&self, rx: &Rx) -> bool {
         let pays = rx.spin > 0 && !rx.in_vain;
         let came = |_| {
             crate::sync::relax();
@@ -333,7 +340,7 @@ impl Inner {
 
     /// After a message was taken: the descriptor is readable if and only if there is another.
     #[inline]
-    fn make_truthful(&self, rx: &mut Rx, fd: i32) {
+    pub(super) fn make_truthful(&self, rx: &mut Rx, fd: i32) {
         let Some(inbox) = self.inbox.get() else { return };
         self.rouse_another(rx);
         if self.trust(rx, fd) {

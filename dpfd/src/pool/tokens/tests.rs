@@ -34,7 +34,10 @@ pub(super) struct Edge {
 
 impl Edge {
     pub(super) fn into(tokens: &mut Tokens, from: u16) -> Edge {
-        let (ours, fd) = Segment::create_for_receiver(4096).unwrap();
+        Edge::with_ring(tokens, from, 4096)
+    }
+    pub(super) fn with_ring(tokens: &mut Tokens, from: u16, bytes: usize) -> Edge {
+        let (ours, fd) = Segment::create_for_receiver(bytes).unwrap();
         let segment = Segment::open(fd).unwrap();
         let told = Arc::new(Told::default());
         tokens.add(InEdge::new(ours, Addr::local(from), told.clone()));

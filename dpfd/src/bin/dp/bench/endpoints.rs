@@ -141,8 +141,27 @@ impl OneEnd {
     }
 
     /// Receives a message and who sent it.
+    #[inline(always)]
     pub fn recv_from(&mut self, into: &mut [u8]) -> io::Result<(usize, Addr)> {
-        recv(&self.endpoint, |message| (message.copy_to(into), message.from()))
+        let (len, from) = match self.endpoint.recv_from(into) {
+            Ok(got) => got,
+            Err(error) => self.recv_late(error, into)?,
+        };
+        Ok((len.min(into.len()), from))
+    }
+
+    #[cold]
+    fn recv_late(&self, error: Error, into: &mut [u8]) -> io::Result<(usize, Addr)> {
+        let mut silence = 0;
+        in_vain(error, &mut silence)?;
+        patiently(|| self.endpoint.recv_from(into))
+    }
+
+    #[cold]
+    fn send_late(&self, error: Error, message: &[u8]) -> io::Result<()> {
+        let mut silence = 0;
+        in_vain(error, &mut silence)?;
+        patiently(|| self.endpoint.send(message))
     }
 
     pub fn send_to(&mut self, message: &[u8], to: Addr) -> io::Result<()> {
@@ -153,13 +172,19 @@ impl OneEnd {
 impl Link for OneEnd {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        patiently(|| self.endpoint.send(message))
+        // Not by `patiently`: what is called through it is no part of its caller.
+        match self.endpoint.send(message) {
+            Ok(()) => Ok(()),
+            Err(error) => self.send_late(error, message),
+        }
     }
 
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let in_place = self.in_place;
-        recv(&self.endpoint, |message| if in_place { look_at(message, into) } else { message.copy_to(into) })
+        if self.in_place {
+            return recv(&self.endpoint, |message| look_at(message, into));
+        }
+        self.recv_from(into).map(|(len, _)| len)
     }
 }
 

@@ -1,0 +1,93 @@
+//! Receiving a copy: what is not to stay in the pool need not be lent first.
+//!
+//! A short message that is the oldest of its edge is copied with the receiver's side held, and its lines go back at once:
+//! no number, no entry among those that are lent, no second lock to release it. Others are lent and released like any,
+//! and copied with nothing held.
+
+use super::inner::Inner;
+use super::recv::InVain;
+use crate::error::{Error, Result};
+use crate::sys::lent::{Copied, Got};
+use crate::sys::unix;
+
+impl Inner {
+    /// The next message as far as `into` has room, if it is short and where it usually is, or comes there in a moment. None:
+    /// [`Inner::recv`] finds it, and [`Inner::copy_out`] copies it.
+    #[inline(always)]
+    pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
+        let mut rx = self.begin_soon()?;
+        let copied = match rx.tokens.copy_first(into) {
+            None if self.look_at_once(&rx) => rx.tokens.copy_first(into),
+            copied => copied,
+        }?;
+        rx.peer = copied.from();
+        if !rx.hot {
+            self.make_truthful(&mut rx, fd);
+        }
+        Some(copied)
+    }
+
+    /// The next message as far as `into` has room, up to where the call would sleep, as [`Inner::recv_or_sleep`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(always)]
+    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        match self.recv_from_soon(fd, into) {
+            None => self.copy_later(fd, InVain::Sleep, into),
+            copied => Ok(copied),
+        }
+    }
+
+    /// The next message as far as `into` has room, if one is there: the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(always)]
+    pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        match self.recv_from_soon(fd, into) {
+            None => self.copy_later(fd, InVain::Return, into),
+            copied => Ok(copied),
+        }
+    }
+
+    #[cold]
+    fn copy_later(&self, fd: i32, in_vain: InVain, into: &mut [u8]) -> Result<Option<Copied>> {
+        Ok(self.look_longer(fd, in_vain)?.map(|got| self.copy_out(&got, into)))
+    }
+
+    /// The next message, copied as far as `into` has room; the rest is discarded. None: there is none.
+    ///
+    /// In pool mode it comes from the pool, so that no bell is taken for an empty message.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`], [`Error::NotAnEndpoint`]; those of recv(2).
+    pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
+        // Held meanwhile: the endpoint cannot go over to pool mode between the look and the read.
+        let rx = self.rx();
+        if self.inbox.get().is_none() {
+            return match unix::recv_bytes(fd, into) {
+                Ok(len) => Ok(Some(len.min(into.len()))),
+                Err(libc::EAGAIN) => Ok(None),
+                Err(libc::EBADF | libc::ENOTSOCK) => Err(Error::NotAnEndpoint(fd)),
+                Err(e) => Err(Error::system("recv")(e)),
+            };
+        }
+        drop(rx);
+        let room = into.len();
+        Ok(self.recv_from_now(fd, into)?.map(|copied| copied.size().min(room)))
+    }
+
+    /// Copies and releases a message.
+    #[inline]
+    #[allow(unsafe_code, clippy::allow_attributes)]
+    pub fn copy_out(&self, got: &Got, into: &mut [u8]) -> Copied {
+        // SAFETY: this endpoint's, and released by nobody but below.
+        unsafe { got.copy_to(into) };
+        self.release(got.number);
+        got.copied()
+    }
+}
