@@ -143,25 +143,7 @@ impl OneEnd {
     /// Receives a message and who sent it.
     #[inline(always)]
     pub fn recv_from(&mut self, into: &mut [u8]) -> io::Result<(usize, Addr)> {
-        let (len, from) = match self.endpoint.recv_from(into) {
-            Ok(got) => got,
-            Err(error) => self.recv_late(error, into)?,
-        };
-        Ok((len.min(into.len()), from))
-    }
-
-    #[cold]
-    fn recv_late(&self, error: Error, into: &mut [u8]) -> io::Result<(usize, Addr)> {
-        let mut silence = 0;
-        in_vain(error, &mut silence)?;
-        patiently(|| self.endpoint.recv_from(into))
-    }
-
-    #[cold]
-    fn send_late(&self, error: Error, message: &[u8]) -> io::Result<()> {
-        let mut silence = 0;
-        in_vain(error, &mut silence)?;
-        patiently(|| self.endpoint.send(message))
+        recv_from(&self.endpoint, into)
     }
 
     pub fn send_to(&mut self, message: &[u8], to: Addr) -> io::Result<()> {
@@ -172,11 +154,7 @@ impl OneEnd {
 impl Link for OneEnd {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        // Not by `patiently`: what is called through it is no part of its caller.
-        match self.endpoint.send(message) {
-            Ok(()) => Ok(()),
-            Err(error) => self.send_late(error, message),
-        }
+        send(&self.endpoint, message)
     }
 
     #[inline(always)]
@@ -188,12 +166,40 @@ impl Link for OneEnd {
     }
 }
 
+// The calls are made here and not through `patiently`: what is called by a closure is no part of its caller, and what it
+// hands on costs as much as a short message does.
+
+/// Sends a message.
+#[inline(always)]
+pub fn send(endpoint: &Endpoint, message: &[u8]) -> io::Result<()> {
+    match endpoint.send(message) {
+        Ok(()) => Ok(()),
+        Err(error) => again(error, || endpoint.send(message)),
+    }
+}
+
+/// Copies the next message, as far as `into` has room; how much that was, and who sent it.
+#[inline(always)]
+pub fn recv_from(endpoint: &Endpoint, into: &mut [u8]) -> io::Result<(usize, Addr)> {
+    let (len, from) = match endpoint.recv_from(into) {
+        Ok(copied) => copied,
+        Err(error) => again(error, || endpoint.recv_from(into))?,
+    };
+    Ok((len.min(into.len()), from))
+}
+
+/// A call that was in vain once.
+#[cold]
+fn again<T>(error: Error, call: impl FnMut() -> dpfd::Result<T>) -> io::Result<T> {
+    in_vain(error, &mut 0)?;
+    patiently(call)
+}
+
 /// What is made of the next message.
 #[inline(always)]
 pub fn recv<T>(endpoint: &Endpoint, mut take: impl FnMut(&Message<'_>) -> T) -> io::Result<T> {
     let mut silence = 0;
     loop {
-        // Not by `patiently`: a message that is handed through it costs what one in place does.
         match endpoint.recv() {
             Ok(message) => return Ok(take(&message)),
             Err(error) => in_vain(error, &mut silence)?,

@@ -100,7 +100,7 @@ impl Port {
 impl Link for Port {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        endpoints::patiently(|| self.0.send(message))
+        endpoints::send(&self.0, message)
     }
 
     #[inline(always)]
@@ -112,7 +112,7 @@ impl Link for Port {
 /// The next message, copied.
 #[inline(always)]
 pub fn recv(endpoint: &Endpoint, into: &mut [u8]) -> io::Result<usize> {
-    endpoints::recv(endpoint, |message| message.copy_to(into))
+    endpoints::recv_from(endpoint, into).map(|(len, _)| len)
 }
 
 /// The memory that packets come from and go to: the same all the time, and touched before it counts.
