@@ -182,6 +182,27 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     assert_eq!(to.stat().pool_left, USUAL);
 }
 
+/// Never more than one is under way, so its part is never full.
+#[test]
+fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not() {
+    for (dpid, len, grown) in [(7306, 16_000, true), (7307, 4_000, false)] {
+        let to = open(dpid);
+        let from = open(0);
+        let (end, mut number) = (Instant::now() + SOON, 0);
+        // Enough for 4 MiB and for a turn of messages, and then for it to be heard.
+        while number < 4_000 || (grown && to.stat().pool == USUAL) {
+            assert!(Instant::now() < end, "it does not grow: {:?}", to.stat());
+            from.send_to(&content(number, len), to.addr()).expect("room");
+            let mut into = vec![0; len];
+            assert_eq!(to.recv_from(&mut into).expect("a message"), (len, from.addr()));
+            assert!(into == content(number, len), "message {number}");
+            number += 1;
+        }
+        assert_eq!(to.stat().pool != USUAL, grown, "{len} bytes: {:?}", to.stat());
+        assert_eq!(from.stat().full, 0);
+    }
+}
+
 #[test]
 fn long_messages_and_several_senders_have_their_turns() {
     let to = open(7302);

@@ -28,7 +28,9 @@ use crate::sys::{process, unix};
 pub struct OutEdge {
     segment: Segment,
     tail: Tail,
+    /// Messages since it was looked around, and where the tail was then.
     turn: u8,
+    lap: Pos,
     /// What the receiver knows this edge by, on its descriptor.
     key: u64,
     /// The number of the last far message, and the position behind it.
@@ -43,6 +45,10 @@ pub struct OutEdge {
 /// How often an edge is too short before its sender says so. It must have sent as much, too, as is in a longer one: whoever
 /// sends little never has one.
 const OFTEN: u32 = 16;
+
+/// How often a turn of 256 messages goes through an edge that is too short, though it may never be full: they have an average
+/// of a 16th of its length or more, and come back into a cache that is too small for them.
+const LAPS: u64 = 16;
 
 /// Where the messages of a link go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,6 +191,7 @@ impl Link {
             tail: Tail::default(),
             // The first message says where we run.
             turn: u8::MAX,
+            lap: Pos::default(),
             far: (0, Pos::default()),
             short: 0,
             say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
@@ -197,9 +204,16 @@ impl Link {
         self.way = Way::Pool { back, bell, edge };
     }
 
-    /// Hands one message to the receiver over the edge, if there is one: the light-weight call.
+    /// Hands one message to the receiver over the edge: the light-weight call. False where there is none, or no room, or
+    /// now and then something else to be done, by whoever takes the long way.
     #[inline(always)]
-    pub fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
+    pub fn deliver_soon(&mut self, msg: &[u8]) -> bool {
+        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        !edge.outgrown() && self.deliver_edge(msg) == Some(Delivery::Done)
+    }
+
+    #[inline(always)]
+    fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
         let Way::Pool { back, bell, edge: Some(edge) } = &mut self.way else { return None };
         let delivery = edge.send(msg);
         if delivery == Delivery::Done {
@@ -214,6 +228,9 @@ impl Link {
 
     /// Hands one message to the receiver, without waiting. `tag` says who sends, where no edge does.
     pub fn deliver(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
+        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+            edge.outgrown();
+        }
         self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
     }
 
@@ -316,12 +333,26 @@ impl Link {
 }
 
 impl OutEdge {
+    /// One more message is sent. Whether it is seen just now that the edge is too short for such.
+    #[inline(always)]
+    fn outgrown(&mut self) -> bool {
+        self.turn = self.turn.wrapping_add(1);
+        self.turn == 0 && self.look_around()
+    }
+
+    #[cold]
+    fn look_around(&mut self) -> bool {
+        self.here();
+        let lines = self.tail.pos.since(core::mem::replace(&mut self.lap, self.tail.pos));
+        let short = lines >= LAPS * self.count();
+        if short {
+            self.short = self.short.max(OFTEN);
+        }
+        short
+    }
+
     #[inline(always)]
     fn send(&mut self, msg: &[u8]) -> Delivery {
-        self.turn = self.turn.wrapping_add(1);
-        if self.turn == 0 {
-            self.here();
-        }
         let rx = self.segment.rx();
         match message::send_bytes(&self.segment.lines(), &mut self.tail, &rx.cursor, msg) {
             Ok(()) => Delivery::Done,
