@@ -185,10 +185,22 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
 /// Never more than one is under way, so its part is never full.
 #[test]
 fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not() {
-    for (dpid, len, grown) in [(7306, 16_000, true), (7307, 4_000, false)] {
+    for (dpid, len, others, grown) in
+        [(7306, 16_000, 0, true), (7307, 4_000, 0, false), (7308, 4_000, 3, false)]
+    {
         let to = open(dpid);
+        // Others have what is longer, and leave this one 16 KiB.
+        let others: Vec<Endpoint> = (0..others).map(|_| open(0)).collect();
+        let end = Instant::now() + SOON;
+        for (before, other) in others.iter().enumerate() {
+            while to.stat().edges == before {
+                assert!(Instant::now() < end, "no edge: {:?}", to.stat());
+                other.send_to(&content(0, 64), to.addr()).expect("room");
+                assert_eq!(to.recv().expect("a message").len(), 64);
+            }
+        }
         let from = open(0);
-        let (end, mut number) = (Instant::now() + SOON, 0);
+        let mut number = 0;
         // Enough for 4 MiB and for a turn of messages, and then for it to be heard.
         while number < 4_000 || (grown && to.stat().pool == USUAL) {
             assert!(Instant::now() < end, "it does not grow: {:?}", to.stat());

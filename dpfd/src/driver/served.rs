@@ -83,13 +83,24 @@ impl Served {
         }
     }
 
-    /// The next message as far as `into` has room, if it is short and as good as here. Else [`Served::recv`] finds it, and
-    /// [`Served::copy_out`] copies it.
+    /// The next message as far as `into` has room, if it is short and as good as here. Else [`Served::recv_from`] finds it.
     #[inline(always)]
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         match self {
             User(inner) => inner.recv_from_soon(fd, into),
-            Kernel(inner) => inner.recv_from_soon(fd, into),
+            Kernel(_) => None,
+        }
+    }
+
+    /// The next message as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
+        match self {
+            User(inner) => inner.recv_from(fd, into),
+            Kernel(inner) => inner.recv_from(fd, into),
         }
     }
 
@@ -102,7 +113,7 @@ impl Served {
     pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         match self {
             User(inner) => inner.recv_from_or_sleep(fd, into),
-            Kernel(inner) => Ok(inner.recv_or_sleep(fd)?.map(|got| inner.copy_out(fd, &got, into))),
+            Kernel(inner) => inner.recv_from_or_sleep(fd, into),
         }
     }
 
@@ -115,15 +126,7 @@ impl Served {
     pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         match self {
             User(inner) => inner.recv_from_now(fd, into),
-            Kernel(inner) => Ok(inner.recv_now(fd)?.map(|got| inner.copy_out(fd, &got, into))),
-        }
-    }
-
-    /// Copies and releases a message of this endpoint.
-    pub fn copy_out(&self, fd: i32, got: &Got, into: &mut [u8]) -> Copied {
-        match self {
-            User(inner) => inner.copy_out(got, into),
-            Kernel(inner) => inner.copy_out(fd, got, into),
+            Kernel(inner) => inner.recv_from_now(fd, into),
         }
     }
 

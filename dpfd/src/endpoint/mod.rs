@@ -33,7 +33,6 @@ pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::{self, Driver, Served};
 use crate::error::{Error, Result};
-use crate::sys::lent::Copied;
 use crate::sys::process;
 
 /// An open endpoint; closed when dropped, and with it its pool.
@@ -298,8 +297,8 @@ impl Endpoint {
     /// The next message, copied as far as `into` has room, and who sent it. The length is the whole message's: if it is more
     /// than there was room, the rest is gone.
     ///
-    /// For short messages that are not to stay in the pool this is the quickest; its sender has the room back at once. It
-    /// waits, and makes a pool, as [`Endpoint::recv`] does.
+    /// For short messages that are not to stay in the pool this is the quickest. Its sender has the room back at once, or
+    /// with the messages before it that are lent. It waits, and makes a pool, as [`Endpoint::recv`] does.
     ///
     /// # Errors
     ///
@@ -320,14 +319,9 @@ impl Endpoint {
         let fd = self.fd_of(self.served.generation())?;
         let copied = match self.served.recv_from_soon(fd, into) {
             Some(copied) => copied,
-            None => self.recv_from_late(fd, into)?,
+            None => self.served.recv_from(fd, into)?,
         };
         Ok((copied.size(), copied.from()))
-    }
-
-    #[cold]
-    fn recv_from_late(&self, fd: RawFd, into: &mut [u8]) -> Result<Copied> {
-        Ok(self.served.copy_out(fd, &self.served.recv(fd)?, into))
     }
 
     #[inline(always)]
@@ -363,8 +357,8 @@ impl Endpoint {
     }
 
     /// Gives the endpoint a pool of `bytes`, 4096 to 1073741824: a budget for all its senders. Without this call the
-    /// first [`Endpoint::recv`] makes one of 262144 bytes, which grows by up to 8388608 for senders that need it; one that
-    /// was given a size keeps it.
+    /// first [`Endpoint::recv`] or [`Endpoint::recv_from`] makes one of 262144 bytes, which grows by up to 8388608 for
+    /// senders that need it; one that was given a size keeps it.
     ///
     /// Memory is taken as senders come: each gets half of what is left, and a page is taken when it is first written.
     /// Many messages in a row are carried several times as fast where that half is larger than a processor's second-level

@@ -18,8 +18,17 @@ pub struct Lent {
     pub edge: u32,
     /// There is memory of its own.
     kept: bool,
+    /// The library copies it, and releases it then: to the program it is not lent.
+    copied: bool,
     /// It was released.
     pub done: bool,
+}
+
+impl Lent {
+    /// Whether the program may release it.
+    pub fn is_open(&self) -> bool {
+        !self.done && !self.copied
+    }
 }
 
 /// Memory of a message that is no edge's.
@@ -58,13 +67,15 @@ pub struct Queue {
     next: u64,
     /// How many of them are released: there is one before them that is not.
     early: usize,
+    /// How many are being copied.
+    copies: usize,
     kept: Vec<(u64, Kept)>,
 }
 
 impl Queue {
-    /// Messages that are not released.
+    /// Messages that the program has and did not release.
     pub fn open(&self) -> usize {
-        (self.next - self.first) as usize - self.early
+        (self.next - self.first) as usize - self.early - self.copies
     }
 
     /// The number of the oldest that is not forgotten.
@@ -84,7 +95,7 @@ impl Queue {
             self.grow();
         }
         let number = self.next;
-        self.slots[self.slot(number)] = Lent { end, edge, kept: false, done: false };
+        self.slots[self.slot(number)] = Lent { end, edge, kept: false, copied: false, done: false };
         self.next += 1;
         number
     }
@@ -92,7 +103,7 @@ impl Queue {
     #[cold]
     fn grow(&mut self) {
         let old = core::mem::take(&mut self.slots);
-        let nobody = Lent { end: Pos::default(), edge: NO_EDGE, kept: false, done: true };
+        let nobody = Lent { end: Pos::default(), edge: NO_EDGE, kept: false, copied: false, done: true };
         self.slots = vec![nobody; (old.len() * 2).max(16)].into();
         for number in self.first..self.next {
             self.slots[self.slot(number)] = old[number as usize & (old.len() - 1)];
@@ -141,6 +152,7 @@ impl Queue {
             || self.early != 0
             || oldest.edge == NO_EDGE
             || oldest.kept
+            || oldest.copied
         {
             return None;
         }
@@ -158,12 +170,21 @@ impl Queue {
         (self.first..self.next).contains(&number).then(|| &mut self.slots[slot])
     }
 
+    /// The youngest, message `number`, is not the program's, but is being copied until it is released.
+    pub fn copy(&mut self, number: u64) {
+        if let Some(lent) = self.get_mut(number) {
+            lent.copied = true;
+            self.copies += 1;
+        }
+    }
+
     /// Marks message `number` released, and lets go of its own memory; the bytes of a ring of which it was the last. None:
     /// there is none, or it was before.
     pub fn mark(&mut self, number: u64) -> Option<(Lent, usize)> {
         let lent = self.get_mut(number).filter(|lent| !lent.done)?;
         lent.done = true;
         let (kept, copy) = (core::mem::take(&mut lent.kept), *lent);
+        self.copies -= usize::from(copy.copied);
         self.early += 1;
         let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };
         let memory = its.map(|at| self.kept.swap_remove(at).1);

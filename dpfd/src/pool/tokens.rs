@@ -340,6 +340,11 @@ impl Tokens {
         any
     }
 
+    /// Message `number`, just lent, is to be copied, and released by whoever does.
+    pub fn copy(&mut self, number: u64) {
+        self.lent.copy(number);
+    }
+
     /// Releases message `number`; twice is once.
     #[inline(always)]
     pub fn release(&mut self, number: u64) {
@@ -372,7 +377,7 @@ impl Tokens {
             // Those in front of the first are gone, and released in another order some may be behind it.
             number = number.max(self.lent.first());
             let Some(lent) = self.lent.get(number) else { return true };
-            if !lent.done {
+            if lent.is_open() {
                 left -= 1;
                 self.release(number);
             }

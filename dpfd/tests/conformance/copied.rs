@@ -38,6 +38,7 @@ pub fn a_copy_tells_what_had_no_room(d: Driver) {
         let mut into = *b"......";
         assert_eq!(b.recv_from(&mut into[..5]).expect("a message"), (9, a.addr()));
         assert_eq!(&into, b"a mes.");
+        assert!(becomes_readable(&b));
         assert_eq!(b.recv_from(&mut []).expect("a message"), (8, a.addr()));
     }
     a.send(b"").expect("room");
@@ -61,8 +62,8 @@ pub fn copies_of_every_size(d: Driver) {
 }
 
 pub fn copies_and_lent_messages_in_turn(d: Driver) {
-    // By chance: some are kept for a while and released in any order, some are copied. Three times the pool in all, so
-    // that room which does not come back shows.
+    // By chance: some are kept for a while and released in any order, some are copied. Many times the pool in all, so that
+    // room which does not come back shows.
     let (a, b) = pooled(d, 32 << 10);
     const COUNT: u64 = 4_000;
     let len = |i: u64| 8 + (i * 37 % 500) as usize;

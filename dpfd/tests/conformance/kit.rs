@@ -114,6 +114,17 @@ pub fn readable(e: &Endpoint) -> bool {
     events(e.as_fd(), PollFlags::POLLIN, Duration::ZERO).contains(PollFlags::POLLIN)
 }
 
+/// Whether it tells of nothing, all messages being read. One that was taken before its sender rang for it may have left a
+/// bell, which goes with the next call.
+pub fn is_quiet(e: &Endpoint) -> bool {
+    if readable(e) {
+        e.set_nonblocking(true).expect("a flag");
+        assert!(e.recv().is_err_and(|error| error.errno() == libc::EAGAIN), "a message is left");
+        e.set_nonblocking(false).expect("a flag");
+    }
+    !readable(e)
+}
+
 pub fn becomes_readable(e: &Endpoint) -> bool {
     events(e.as_fd(), PollFlags::POLLIN, SOON).contains(PollFlags::POLLIN)
 }

@@ -33,6 +33,60 @@ static void two_share_one(void) {
     CHECK(dp_close(shared_fd) == 0);
 }
 
+enum { LONGEST = 300000, MANY = 1500 };
+
+/* Of one byte all over; of the last, one. */
+static int is_whole(const char *message, ssize_t n) {
+    return n == 1 || (n > 1 && memcmp(message, message + 1, n - 1) == 0);
+}
+
+static void *copy_all(void *sum) {
+    char *into = malloc(LONGEST);
+    CHECK(into != NULL);
+    ssize_t n;
+    while ((n = dp_recvfrom(shared_fd, into, LONGEST, NULL, NULL)) != 1) {
+        CHECK(is_whole(into, n));
+        *(long *)sum += n;
+    }
+    free(into);
+    return NULL;
+}
+
+static void *read_all(void *sum) {
+    char *at;
+    ssize_t n;
+    while ((n = dp_read(shared_fd, &at)) != 1) {
+        CHECK(is_whole(at, n));
+        *(long *)sum += n;
+        CHECK(dp_fsync(shared_fd, 1) == 0); /* this one, and never what the other thread copies */
+        CHECK(stat_of(shared_fd).lent == 0);
+    }
+    CHECK(dp_fsync(shared_fd, 1) == 0);
+    return NULL;
+}
+
+/* Short ones, long ones, and ones that lie elsewhere. */
+static void one_copies_and_one_reads(void) {
+    static const size_t sizes[] = {100, 5000, 40000, LONGEST};
+    static char message[LONGEST];
+    shared_fd = endpoint(0);
+    CHECK(dp_target(shared_fd, 0, stat_of(shared_fd).dpid) == 0);
+    long sums[2] = {0, 0}, sum = 0;
+    pthread_t t[2];
+    CHECK(pthread_create(&t[0], NULL, copy_all, &sums[0]) == 0);
+    CHECK(pthread_create(&t[1], NULL, read_all, &sums[1]) == 0);
+    for (int i = 0; i < MANY; i++) {
+        size_t n = sizes[i % 4];
+        memset(message, i, n);
+        CHECK(dp_write(shared_fd, message, n) == (ssize_t)n);
+        sum += (long)n;
+    }
+    for (int i = 0; i < 2; i++) CHECK(dp_write(shared_fd, "e", 1) == 1);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(t[i], NULL) == 0);
+    CHECK(sums[0] + sums[1] == sum && sums[0] > 0 && sums[1] > 0);
+    CHECK(dp_close(shared_fd) == 0);
+}
+
 static atomic_int cleaned;
 static void clean(void *arg) {
     (void)arg;
@@ -166,6 +220,7 @@ static void closing_under_calls(void) {
 
 int main(void) {
     two_share_one();
+    one_copies_and_one_reads();
     cancelling();
     cancelling_between_messages();
     signals();

@@ -20,7 +20,8 @@ pub struct Pool {
     lent: VecDeque<Lent>,
     /// The number of the first of them.
     first: u64,
-    /// How many of them are not released: all but those behind one that is not.
+    /// How many of them the program has: all but those that are released, and wait for one in front of them, and those that
+    /// are being copied.
     open: usize,
     /// Messages taken, and their bytes.
     pub taken: (u64, u64),
@@ -34,6 +35,8 @@ struct Lent {
     end: u64,
     /// It lies apart: mapped until it is released, whoever looks at it by then.
     apart: Option<Box<Mapping>>,
+    /// The library copies it, and releases it then: to the program it is not lent.
+    copied: bool,
     done: bool,
 }
 
@@ -92,7 +95,7 @@ impl Pool {
                 Token::Nonsense => return Err(self.nonsense()),
             };
             let number = self.first + self.lent.len() as u64;
-            self.lent.push_back(Lent { end, apart, done: false });
+            self.lent.push_back(Lent { end, apart, copied: false, done: false });
             self.open += 1;
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
@@ -129,13 +132,21 @@ impl Pool {
         }
     }
 
+    /// Message `number`, just taken, is not the program's, but is being copied until it is released.
+    pub fn copy(&mut self, number: u64) {
+        if let Some(lent) = self.lent.get_mut(number.wrapping_sub(self.first) as usize) {
+            lent.copied = true;
+            self.open -= 1;
+        }
+    }
+
     /// Releases one message.
     #[inline(always)]
     pub fn release(&mut self, fd: i32, number: u64) {
         let at = number.wrapping_sub(self.first) as usize;
         let Some(lent) = self.lent.get_mut(at).filter(|lent| !lent.done) else { return };
         lent.done = true;
-        self.open -= 1;
+        self.open -= usize::from(!lent.copied);
         if at == 0 {
             self.advance(fd);
         }
@@ -146,7 +157,11 @@ impl Pool {
         if n > self.open {
             return false;
         }
-        self.lent.iter_mut().filter(|lent| !lent.done).take(n).for_each(|lent| lent.done = true);
+        self.lent
+            .iter_mut()
+            .filter(|lent| !lent.done && !lent.copied)
+            .take(n)
+            .for_each(|lent| lent.done = true);
         self.open -= n;
         self.advance(fd);
         true

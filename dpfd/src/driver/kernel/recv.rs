@@ -24,10 +24,24 @@ impl Inner {
     /// message stays.
     #[inline(never)] // the library's own path stays short
     pub fn recv(&self, fd: i32) -> Result<Got> {
+        self.wait_for(fd, || self.recv_or_sleep(fd))
+    }
+
+    /// The next message as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(never)]
+    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
+        self.wait_for(fd, || self.recv_from_or_sleep(fd, into))
+    }
+
+    fn wait_for<T>(&self, fd: i32, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let mut told = false;
         loop {
-            if let Some(got) = self.recv_or_sleep(fd)? {
-                return Ok(got);
+            if let Some(found) = look()? {
+                return Ok(found);
             }
             // Told for nothing: another thread was quicker, or the number has come to mean something else.
             if told && !self.is_behind(fd) {
@@ -38,7 +52,7 @@ impl Inner {
         }
     }
 
-    /// The same up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
+    /// [`Inner::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
     /// waits until the descriptor is readable; nothing is held meanwhile.
     ///
     /// # Errors
@@ -46,11 +60,19 @@ impl Inner {
     /// As [`Inner::recv`].
     #[inline(never)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
+        self.find(&mut self.rx(), fd)
+    }
+
+    /// [`Inner::recv_from`], as above.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[inline(never)]
+    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         let mut rx = self.rx();
-        match rx.take(fd)? {
-            None => self.look_longer(rx, fd),
-            got => Ok(got),
-        }
+        let found = self.find(&mut rx, fd)?;
+        Ok(found.map(|got| self.copy_out(rx, fd, &got, into)))
     }
 
     /// The next message, if one is there: the descriptor does not wait.
@@ -59,16 +81,30 @@ impl Inner {
     ///
     /// As [`Inner::recv`].
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
-        match self.recv_or_sleep(fd) {
-            Err(Error::WouldBlock) => Ok(None),
-            got => got,
+        none_there(self.recv_or_sleep(fd))
+    }
+
+    /// The same, copied as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        none_there(self.recv_from_or_sleep(fd, into))
+    }
+
+    #[inline(always)]
+    fn find(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
+        match rx.take(fd)? {
+            None => self.look_longer(rx, fd),
+            got => Ok(got),
         }
     }
 
     #[cold]
-    fn look_longer(&self, mut rx: MutexGuard<'_, Rx>, fd: i32) -> Result<Option<Got>> {
+    fn look_longer(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
         if rx.pool.is_none() {
-            self.start_pool_under(&mut rx, fd, None)?;
+            self.start_pool_under(rx, fd, None)?;
         }
         if raw::is_nonblocking(fd) {
             // Looked at again for what came before there was a pool.
@@ -78,7 +114,7 @@ impl Inner {
                 got => Ok(got),
             };
         }
-        self.look_a_while(&mut rx);
+        self.look_a_while(rx);
         let got = rx.take(fd)?;
         if got.is_none() {
             self.sleeps.fetch_add(1, Ordering::Relaxed);
@@ -145,10 +181,11 @@ impl Inner {
     /// [`Error::NotAnEndpoint`]; those of read(2).
     pub fn read_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<usize>> {
         // Held meanwhile: the endpoint cannot go over to reading in place between the look and the read.
-        let rx = self.rx();
+        let mut rx = self.rx();
         if rx.pool.is_some() {
             let room = into.len();
-            return Ok(self.take_copy(rx, fd, into)?.map(|copied| copied.size().min(room)));
+            let taken = rx.take(fd)?;
+            return Ok(taken.map(|got| self.copy_out(rx, fd, &got, into).size().min(room)));
         }
         // Whoever has no room wants no byte, but one message less.
         let mut nothing = [0];
@@ -160,33 +197,23 @@ impl Inner {
         }
     }
 
-    /// The next message as far as `into` has room, if one is there. None: [`Inner::recv`] finds it, and
-    /// [`Inner::copy_out`] copies it.
-    #[inline(never)]
-    pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
-        // An error comes again there.
-        self.take_copy(self.rx(), fd, into).unwrap_or_default()
-    }
-
+    /// Copies and releases a message that was just taken: a long one with nothing held, so that threads can do so side by
+    /// side.
     #[allow(unsafe_code, clippy::allow_attributes)]
-    fn take_copy(&self, mut rx: MutexGuard<'_, Rx>, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
-        let Some(got) = rx.take(fd)? else { return Ok(None) };
+    fn copy_out(&self, mut rx: MutexGuard<'_, Rx>, fd: i32, got: &Got, into: &mut [u8]) -> Copied {
         if got.size() > SHORT {
+            if let Some(pool) = &mut rx.pool {
+                pool.copy(got.number);
+            }
             drop(rx);
-            return Ok(Some(self.copy_out(fd, &got, into)));
+            // SAFETY: this pool's; nobody else can release it, as it is not lent to the program ([`super::lent::Pool::copy`]).
+            unsafe { got.copy_to(into) };
+            self.release(fd, got.number);
+        } else {
+            // SAFETY: this pool's, and released by nobody but below: the pool is locked.
+            unsafe { got.copy_to(into) };
+            self.release_under(&mut rx, fd, got.number);
         }
-        // SAFETY: this pool's, and released by nobody but below: the pool is locked.
-        unsafe { got.copy_to(into) };
-        self.release_under(&mut rx, fd, got.number);
-        Ok(Some(got.copied()))
-    }
-
-    /// Copies and releases a message.
-    #[allow(unsafe_code, clippy::allow_attributes)]
-    pub fn copy_out(&self, fd: i32, got: &Got, into: &mut [u8]) -> Copied {
-        // SAFETY: this pool's, and released by nobody but below.
-        unsafe { got.copy_to(into) };
-        self.release(fd, got.number);
         got.copied()
     }
 
@@ -231,6 +258,13 @@ impl Rx {
             self.peer = got.from();
         }
         Ok(got)
+    }
+}
+
+fn none_there<T>(found: Result<Option<T>>) -> Result<Option<T>> {
+    match found {
+        Err(Error::WouldBlock) => Ok(None),
+        found => found,
     }
 }
 

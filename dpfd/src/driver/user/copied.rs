@@ -1,23 +1,23 @@
 //! Receiving a copy: what is not to stay in the pool need not be lent first.
 //!
 //! A short message that is the oldest of its edge is copied with the receiver's side held, and its lines go back at once:
-//! no number, no entry among those that are lent, no second lock to release it. Others are lent and released like any,
-//! and copied with nothing held.
+//! no number, no entry among those that are lent, no second lock to release it. Others are copied with nothing held, so
+//! that threads can do so side by side: they are lent, but to the library, and nobody else can release them.
 
 use super::inner::Inner;
-use super::recv::InVain;
+use super::recv::{For, InVain};
 use crate::error::{Error, Result};
 use crate::sys::lent::{Copied, Got};
 use crate::sys::unix;
 
 impl Inner {
     /// The next message as far as `into` has room, if it is short and where it usually is, or comes there in a moment. None:
-    /// [`Inner::recv`] finds it, and [`Inner::copy_out`] copies it.
+    /// [`Inner::recv_from`] finds it.
     #[inline(always)]
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         let mut rx = self.begin_soon()?;
         let copied = match rx.tokens.copy_first(into) {
-            None if self.look_at_once(&rx) => rx.tokens.copy_first(into),
+            None if !rx.tokens.waiting() && self.look_at_once(&rx) => rx.tokens.copy_first(into),
             copied => copied,
         }?;
         rx.peer = copied.from();
@@ -25,6 +25,16 @@ impl Inner {
             self.make_truthful(&mut rx, fd);
         }
         Some(copied)
+    }
+
+    /// The next message as far as `into` has room; where [`Inner::recv_from_soon`] found none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inner::recv`].
+    #[cold]
+    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
+        Ok(self.copy_out(&self.recv_for(For::Copy, fd)?, into))
     }
 
     /// The next message as far as `into` has room, up to where the call would sleep, as [`Inner::recv_or_sleep`].
@@ -55,7 +65,7 @@ impl Inner {
 
     #[cold]
     fn copy_later(&self, fd: i32, in_vain: InVain, into: &mut [u8]) -> Result<Option<Copied>> {
-        Ok(self.look_longer(fd, in_vain)?.map(|got| self.copy_out(&got, into)))
+        Ok(self.look_longer(For::Copy, fd, in_vain)?.map(|got| self.copy_out(&got, into)))
     }
 
     /// The next message, copied as far as `into` has room; the rest is discarded. None: there is none.
@@ -81,11 +91,11 @@ impl Inner {
         Ok(self.recv_from_now(fd, into)?.map(|copied| copied.size().min(room)))
     }
 
-    /// Copies and releases a message.
+    /// Copies and releases a message that was taken to be copied.
     #[inline]
     #[allow(unsafe_code, clippy::allow_attributes)]
-    pub fn copy_out(&self, got: &Got, into: &mut [u8]) -> Copied {
-        // SAFETY: this endpoint's, and released by nobody but below.
+    fn copy_out(&self, got: &Got, into: &mut [u8]) -> Copied {
+        // SAFETY: this endpoint's, and released by nobody but below ([`For::Copy`]).
         unsafe { got.copy_to(into) };
         self.release(got.number);
         got.copied()

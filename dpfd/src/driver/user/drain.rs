@@ -57,6 +57,9 @@ impl Inner {
                 if self.is_retired() || (belled && self.is_closed()) {
                     return Err(Error::Closed);
                 }
+                // It may be for the number that the word has now, and for a message that was taken before: its sender would
+                // not ring again for that number, so there must be another before the receiver sleeps.
+                rx.settled = false;
                 if how == Drain::Bell {
                     return Ok(());
                 }

@@ -83,7 +83,7 @@ pub struct Rx {
     pub tokens: Tokens,
     /// The descriptor is readable: seen or made so, and not emptied since.
     pub belled: bool,
-    /// Since the inbox was armed for the last time nothing was seen or taken.
+    /// Since the inbox was armed for the last time nothing was seen or taken, and no bell.
     pub settled: bool,
     /// The descriptor was emptied, and no bell was there: one for what came by then may still come.
     pub late: bool,

@@ -46,8 +46,9 @@ pub struct OutEdge {
 /// sends little never has one.
 const OFTEN: u32 = 16;
 
-/// How often a turn of 256 messages goes through an edge that is too short, though it may never be full: they have an average
-/// of a 16th of its length or more, and come back into a cache that is too small for them.
+/// Lines in a turn of 256 messages of 8 KiB on average, and how often they go through an edge that is too short for them,
+/// though it may never be full: they come back into a cache that is too small for them.
+const LONG: u64 = (256 * 8192 / edge::ring::LINE) as u64;
 const LAPS: u64 = 16;
 
 /// Where the messages of a link go now.
@@ -333,7 +334,7 @@ impl Link {
 }
 
 impl OutEdge {
-    /// One more message is sent. Whether it is seen just now that the edge is too short for such.
+    /// One more message is tried. Whether it is seen just now that the edge is too short for such.
     #[inline(always)]
     fn outgrown(&mut self) -> bool {
         self.turn = self.turn.wrapping_add(1);
@@ -344,7 +345,7 @@ impl OutEdge {
     fn look_around(&mut self) -> bool {
         self.here();
         let lines = self.tail.pos.since(core::mem::replace(&mut self.lap, self.tail.pos));
-        let short = lines >= LAPS * self.count();
+        let short = lines >= LONG.max(LAPS * self.count());
         if short {
             self.short = self.short.max(OFTEN);
         }

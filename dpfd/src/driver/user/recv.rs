@@ -40,6 +40,15 @@ struct Waited {
     spun: bool,
 }
 
+/// Whose a message is that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum For {
+    /// The program's, until it releases it.
+    Program,
+    /// The library's, which copies and releases it: no other thread of the program may.
+    Copy,
+}
+
 /// What a call does that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InVain {
@@ -57,8 +66,12 @@ impl Inner {
     /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM: the message stays.
     #[cold]
     pub fn recv(&self, fd: i32) -> Result<Got> {
+        self.recv_for(For::Program, fd)
+    }
+
+    pub(super) fn recv_for(&self, whose: For, fd: i32) -> Result<Got> {
         loop {
-            if let Some(got) = self.look_longer(fd, InVain::Sleep)? {
+            if let Some(got) = self.look_longer(whose, fd, InVain::Sleep)? {
                 return Ok(got);
             }
             let sleep = self.sleep();
@@ -78,7 +91,7 @@ impl Inner {
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.look_longer(fd, InVain::Sleep),
+            None => self.look_longer(For::Program, fd, InVain::Sleep),
             got => Ok(got),
         }
     }
@@ -91,7 +104,7 @@ impl Inner {
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.look_longer(fd, InVain::Return),
+            None => self.look_longer(For::Program, fd, InVain::Return),
             got => Ok(got),
         }
     }
@@ -125,7 +138,7 @@ impl Inner {
     }
 
     #[inline(never)]
-    pub(super) fn look_longer(&self, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
+    pub(super) fn look_longer(&self, whose: For, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
         let mut rx = self.rx();
         self.rouse_another(&mut rx);
         self.count_visit();
@@ -141,6 +154,9 @@ impl Inner {
             }
             if let Some(got) = next? {
                 rx.peer = got.from();
+                if whose == For::Copy {
+                    rx.tokens.copy(got.number);
+                }
                 if waited.spun {
                     self.heat(&mut rx, fd);
                 }
@@ -435,3 +451,6 @@ impl Inner {
 fn is_readable(fd: i32) -> bool {
     unix::wait(fd, libc::POLLIN, 0).is_ok_and(|events| events != 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,3 +91,34 @@ fn senders_have_their_turns() {
     assert!(first.iter().filter(|from| **from == 7).count() >= STREAK as usize - 1, "{first:?}");
     assert!(first.iter().filter(|from| **from == 8).count() >= STREAK as usize - 1, "{first:?}");
 }
+
+#[test]
+fn what_is_being_copied_is_not_released_by_others() {
+    let mut tokens = Tokens::default();
+    let mut a = edge(&mut tokens, 7);
+    for i in 0..3u8 {
+        a.send(&[i; 10]).unwrap();
+    }
+    let before = given_back(&a);
+    let mut take = || tokens.look_first().unwrap();
+    let (first, second, third) = (take(), take(), take());
+    tokens.copy(third.number);
+    tokens.release(second.number);
+    assert_eq!(tokens.lent(), 1);
+    assert!(!tokens.release_oldest(2), "the third is not the program's");
+    assert!(tokens.release_oldest(1) && !tokens.release_oldest(1));
+    assert_eq!((tokens.lent(), given_back(&a), text(&third)), (0, before + 2, vec![2; 10]));
+    tokens.release(first.number);
+    assert_eq!(given_back(&a), before + 2);
+    tokens.release(third.number);
+    tokens.release(third.number);
+    assert_eq!((tokens.lent(), given_back(&a)), (0, a.tail.pos.raw()));
+    // Of one in memory of its own, too.
+    tokens.add_own(Addr::local(9), Own::Bytes((*b"its own").into()));
+    let own = next(&mut tokens).unwrap();
+    tokens.copy(own.number);
+    assert!(!tokens.release_oldest(1));
+    assert_eq!(text(&own), b"its own");
+    tokens.release(own.number);
+    assert!(tokens.release_oldest(0) && tokens.lent() == 0);
+}
