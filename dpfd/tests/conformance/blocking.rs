@@ -123,6 +123,47 @@ pub fn a_missing_target_does_not_hold_up_others(d: Driver) {
     }
 }
 
+pub fn a_few_messages_for_nobody_do_not_hold_up_others_either(d: Driver) {
+    // More than the service takes, and less than the descriptor has room for: others would fit behind them.
+    for pool in [None, Some(4096)] {
+        let (a, b) = pair(d);
+        if let Some(pool) = pool {
+            b.pool(pool).expect("a pool");
+        }
+        // As above, and until its sender has heard of it.
+        for i in 0..100 {
+            a.send(&numbered(i, 16)).expect("room");
+            let got = if pool.is_some() { recv(&b) } else { read(&b) };
+            assert_eq!(number_of(&got), i);
+        }
+        if pool.is_some() {
+            until("an edge", || is_direct(d, &a, &b));
+        } else {
+            thread::sleep(SHORT);
+        }
+        a.set_nonblocking(true).expect("a flag");
+        let nobody = local(numbers(1));
+        for i in 0..100 {
+            if let Err(error) = a.send_to(&numbered(i, 100), nobody) {
+                // The kernel keeps none for who is not there.
+                assert!(is_would_block(&error) && d == Driver::Kernel, "{error}");
+            }
+        }
+        a.set_nonblocking(false).expect("a flag");
+        let sender = thread::spawn(move || {
+            (0..2000).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
+            a
+        });
+        thread::sleep(SHORT);
+        for i in 0..2000 {
+            assert!(becomes_readable(&b), "message {i}");
+            let got = if pool.is_some() { recv(&b) } else { read(&b) };
+            assert_eq!(number_of(&got), i);
+        }
+        drop(sender.join());
+    }
+}
+
 pub fn a_sender_waits_for_its_target(d: Driver) {
     let first = numbers(2);
     let a = open(d, first);

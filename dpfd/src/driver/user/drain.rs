@@ -47,6 +47,10 @@ impl Inner {
                 Err(libc::EBADF | libc::ENOTSOCK) => return Err(Error::NotAnEndpoint(fd)),
                 Err(e) => return Err(Error::system("recvmsg")(e)),
             };
+            // A bell, or what stood for one where there was no room for it, may be for the number that the word has now, and for
+            // a message that was taken before: its sender would not ring again for that number, so there must be another before
+            // the receiver sleeps.
+            rx.settled = false;
             let [tag, memory] = got.fds;
             let tag = tag.and_then(Tag::read);
             let text = &buf[..got.len.min(buf.len())];
@@ -57,9 +61,6 @@ impl Inner {
                 if self.is_retired() || (belled && self.is_closed()) {
                     return Err(Error::Closed);
                 }
-                // It may be for the number that the word has now, and for a message that was taken before: its sender would
-                // not ring again for that number, so there must be another before the receiver sleeps.
-                rx.settled = false;
                 if how == Drain::Bell {
                     return Ok(());
                 }

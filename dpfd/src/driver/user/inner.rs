@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::doze::Doze;
-use super::link::{Link, Path};
+use super::link::{Link, Parked, Path, Way};
 use super::registry::Entry;
 use super::service::{Command, Process};
 use crate::addr::{Addr, Dpid};
@@ -24,6 +24,11 @@ use crate::pool::in_edge::{InEdge, Longer};
 use crate::pool::tokens::Tokens;
 use crate::sys::biased::{Biased, Guard};
 use crate::sys::{process, unix};
+
+/// Messages of an endpoint that the service holds until their receivers have room, or are there; and bytes of them.
+pub const MOST_PARKED: usize = 64;
+/// As above.
+pub const MOST_BYTES: usize = 256 * 1024;
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 pub const DEFAULT_SPIN: u32 = 50_000;
@@ -68,6 +73,13 @@ impl Tx {
         let ix = self.links.len() - 1;
         self.by_addr.insert(to, ix);
         (ix, true)
+    }
+    /// Whether so much is on its way to destinations that are not there that the service will not take all of it: what is
+    /// behind it in the pair stays there.
+    pub fn is_jammed(&self) -> bool {
+        let absent = || self.links.iter().filter(|link| link.queued > 0 && matches!(link.way, Way::Unknown));
+        let bytes = || absent().flat_map(|link| &link.parked).map(Parked::bytes).sum::<usize>();
+        absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_PARKED || bytes() >= MOST_BYTES
     }
     /// Messages that the service holds, and bytes of them; a few dozen at most, so they are counted when need be.
     pub fn parked(&self) -> (usize, usize) {

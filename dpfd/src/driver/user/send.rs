@@ -202,7 +202,7 @@ impl Inner {
                 tx.calls = tx.calls.saturating_add(1);
                 tx.alone = tx.calls >= ALONE;
             }
-            let Some(link) = tx.links.get_mut(ix) else { return Err(Error::Closed) };
+            let Some(mut link) = tx.links.get_mut(ix) else { return Err(Error::Closed) };
             if load.msg.len() > MAX_MESSAGE {
                 return Err(Error::TooLong { len: load.msg.len(), to: link.to, limit: MAX_MESSAGE });
             }
@@ -240,6 +240,15 @@ impl Inner {
                         link.path = Path::Queued;
                     }
                 }
+            }
+            // What is in front of it in the pair may never be taken: of those whose destinations are not there the service keeps
+            // a few only. Who waits does so for room where it goes, or for those of its own that are in front of them.
+            let may_wait = !behind && matches!(direct, None | Some(Delivery::Full | Delivery::Busy));
+            if may_wait && !matches!(link.way, Way::Unknown) {
+                if tx.is_jammed() && waits() {
+                    return Ok(Some(Until::Room));
+                }
+                link = &mut tx.links[ix];
             }
             // While others are in front of it the direct way is not to be had, and would never be if each went there.
             let has_pool = matches!(link.way, Way::Pool { .. });

@@ -10,17 +10,13 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::{Inner, Tx};
+use super::super::inner::{Inner, Tx, MOST_BYTES, MOST_PARKED};
 use super::super::link::{Link, Parked, Path};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::sys::unix;
 
-/// Messages an endpoint may have parked.
-const MOST_PARKED: usize = 64;
-/// Bytes of them.
-const MOST_BYTES: usize = 256 * 1024;
 /// Messages taken from one endpoint before others have their turn.
 const TURN: usize = 64;
 
