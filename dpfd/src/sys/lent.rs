@@ -9,9 +9,7 @@ pub struct Got {
     /// Which of all messages lent by this pool.
     pub number: u64,
     at: *const u8,
-    len: u32,
-    /// One word: two that are stored one by one and loaded together cost more than all the rest.
-    from: u32,
+    told: Copied,
 }
 
 // SAFETY: an address and some numbers; what lies there is read by whoever upholds the contract of `copy_to`, and from
@@ -24,19 +22,19 @@ impl Got {
     /// The message `number`, of `len` bytes, 16 MiB at most, in one piece at `at`.
     #[inline(always)]
     pub fn new(number: u64, at: *const u8, len: usize, from: Addr) -> Got {
-        Got { number, at, len: len as u32, from: packed(from) }
+        Got { number, at, told: Copied::new(len, from) }
     }
 
     /// Bytes.
     #[inline(always)]
     pub fn size(&self) -> usize {
-        self.len as usize
+        self.told.size()
     }
 
     /// Who sent it; 0 where nobody can tell.
     #[inline(always)]
     pub fn from(&self) -> Addr {
-        unpacked(self.from)
+        self.told.from()
     }
 
     /// Its first byte, valid until it is released.
@@ -48,7 +46,7 @@ impl Got {
     /// What is told of it once it was copied.
     #[inline(always)]
     pub fn copied(&self) -> Copied {
-        Copied { len: self.len, from: self.from }
+        self.told
     }
 
     /// Copies it, as far as `to` has room; how much that was. What another process may write meanwhile is copied as it
@@ -70,6 +68,7 @@ impl Got {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     len: u32,
+    /// One word: two that are stored one by one and loaded together cost more than all the rest.
     from: u32,
 }
 
@@ -77,7 +76,7 @@ impl Copied {
     /// Of `len` bytes, 16 MiB at most, however many were copied.
     #[inline(always)]
     pub fn new(len: usize, from: Addr) -> Copied {
-        Copied { len: len as u32, from: packed(from) }
+        Copied { len: len as u32, from: u32::from(from.nid) << 16 | u32::from(from.dpid) }
     }
 
     /// Bytes of the whole message.
@@ -89,16 +88,6 @@ impl Copied {
     /// Who sent it; 0 where nobody can tell.
     #[inline(always)]
     pub fn from(&self) -> Addr {
-        unpacked(self.from)
+        Addr { nid: (self.from >> 16) as u16, dpid: self.from as u16 }
     }
-}
-
-#[inline(always)]
-fn packed(from: Addr) -> u32 {
-    u32::from(from.nid) << 16 | u32::from(from.dpid)
-}
-
-#[inline(always)]
-fn unpacked(from: u32) -> Addr {
-    Addr { nid: (from >> 16) as u16, dpid: from as u16 }
 }
