@@ -128,7 +128,7 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
         format!("{} to {}", shown(middle(ours), metric, size), shown(middle(theirs), metric, size))
     };
     let mut goals = Vec::new();
-    for (name, ours) in [("dp_write/dp_read", "dp"), ("edge", "dp-edge")] {
+    for (name, ours) in [("dp_write/dp_recvfrom", "dp"), ("edge", "dp-edge")] {
         let goal = Goal::at_most(format!("8 B one way, p50, {name}: over the floor"), 40.0, "ns");
         goals.push(goal.with(over(ours), both(ours, "floor", lat)));
     }
@@ -138,7 +138,7 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
     for (name, theirs) in others.into_iter().chain([("iceoryx2, copied", Some("iceoryx2"))]) {
         let ratio =
             theirs.and_then(|theirs| survey.compare(lat, ["dp", theirs], |ours, theirs| ours / theirs));
-        let goal = Goal::at_most(format!("8 B one way, p50, dp_write/dp_read: of {name}"), 1.0, "x");
+        let goal = Goal::at_most(format!("8 B one way, p50, dp_write/dp_recvfrom: of {name}"), 1.0, "x");
         goals.push(goal.with(ratio, theirs.map(|theirs| both("dp", theirs, lat)).unwrap_or_default()));
     }
     let floods = [

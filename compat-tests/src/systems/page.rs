@@ -193,7 +193,7 @@ impl Report {
                 page,
                 "One that is used beside many that are not",
                 "8 bytes one way, p50, by the number of endpoints or connections that both processes have. The second \
-                 process waits with epoll for all of them, except by dp_read, where it looks at the one. Memory is for each of \
+                 process waits with epoll for all of them, except by dp_recvfrom, where it looks at the one. Memory is for each of \
                  the others: resident in the waiting process, and of the kernel for both ends.",
             );
             let counts: BTreeSet<usize> = crowds.iter().map(|row| row.endpoints).collect();

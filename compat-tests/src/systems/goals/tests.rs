@@ -25,7 +25,7 @@ fn latency_is_judged_over_the_floor_of_the_same_round() {
         (What::Latency, 8, "dp", 101.0),
         (What::Latency, 8, "dp-edge", 99.5),
     ]);
-    let missed = goal(&survey, "dp_write/dp_read: over the floor");
+    let missed = goal(&survey, "dp_write/dp_recvfrom: over the floor");
     assert_eq!((missed.met, missed.value.unwrap().median), (Some(false), 41.0));
     assert_eq!(missed.verdict(), "MISSED, 1.02 times off");
     assert_eq!(missed.limit_text(), "<= 40 ns");
@@ -42,7 +42,7 @@ fn the_better_of_the_ucx_protocols_is_the_measure() {
         (What::Flood, 8, "ucx-tag", 10e6),
         (What::Flood, 8, "ucx-am", 25e6),
     ]);
-    let latency = goal(&survey, "dp_write/dp_read: of the better UCX");
+    let latency = goal(&survey, "dp_write/dp_recvfrom: of the better UCX");
     assert_eq!(latency.met, Some(false));
     let rate = goal(&survey, "8 B messages, one edge");
     assert_eq!((rate.met, rate.value.unwrap().median), (Some(false), 1.2));
