@@ -123,6 +123,29 @@ fn what_a_way_lacks_is_told() {
 }
 
 #[test]
+fn a_ring_is_as_long_as_it_was_asked_for() {
+    let of = |ring: usize| {
+        let report = bench(&format!(
+            "bw --size 1000,3000,65536 --ring {ring} --ways edge,endpoint --seconds 0.05 --rounds 2"
+        ));
+        documented(&report);
+        assert_eq!(report["ring"], ring);
+        let all = report["results"].as_array().unwrap();
+        let sizes = |way| -> Vec<u64> {
+            all.iter().filter(|r| r["way"] == way).map(|r| r["size"].as_u64().unwrap()).collect()
+        };
+        assert_eq!(sizes("endpoint"), [1000, 3000, 65_536], "what is longer has memory of its own");
+        sizes("edge")
+    };
+    assert_eq!(of(4096), [1000], "two are longer than the ring");
+    assert_eq!(of(8192), [1000, 3000]);
+    assert_eq!(of(1 << 18), [1000, 3000, 65_536]);
+    told("bw --ring 5000", 2, &["--ring", "a power of two from 4096 to 67108864"]);
+    told("idle --ring 4096", 2, &["--ring is for lat, bw, rate and waiting"]);
+    told("crowd --size 64", 2, &["--size is for lat, bw, rate and waiting"]);
+}
+
+#[test]
 fn idle_endpoints_cost_little_memory_and_no_time() {
     let idle = bench("idle --endpoints 300 --seconds 0.4 --rounds 2");
     documented(&idle);

@@ -42,6 +42,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cores::Cores;
+use dpfd::edge::segment::MIN_RING;
 use link::Way;
 use nodes::Nodes;
 use peer::Peer;
@@ -61,6 +62,10 @@ pub struct Args {
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     size: Vec<u32>,
+    /// Length of an edge's ring and half of an endpoint's pool, a power of two [default: room for two messages, 4 MiB at
+    /// least].
+    #[arg(long, value_name = "BYTES", value_parser = ring)]
+    ring: Option<usize>,
     /// Ways of sending, measured side by side [default: those of each kind that are used most].
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
     ways: Vec<Way>,
@@ -98,12 +103,21 @@ pub enum What {
 
 /// An edge takes more; a benchmark of it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
+/// Room for two of the longest messages.
+const LONGEST_RING: usize = 64 << 20;
 
 fn way(text: &str) -> std::result::Result<Way, String> {
     Way::ALL
         .into_iter()
         .find(|way| way.name() == text)
         .ok_or_else(|| format!("not a way of sending; these are: {}", Way::ALL.map(Way::name).join(", ")))
+}
+
+fn ring(text: &str) -> std::result::Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(n) if n.is_power_of_two() && (MIN_RING..=LONGEST_RING).contains(&n) => Ok(n),
+        _ => Err(format!("a power of two from {MIN_RING} to {LONGEST_RING}")),
+    }
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
@@ -121,6 +135,7 @@ pub fn main(args: Args) -> ExitCode {
     let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
     let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));
+    crate::asked(if sends { Ok(()) } else { without_lengths(&args) });
     let _folder = endpoints::Folder::new();
     let text = match args.what {
         What::Idle => idle::run(&args, cores),
@@ -139,6 +154,15 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
+/// Endpoints that nobody uses, and the one beside them, have lengths of their own.
+fn without_lengths(args: &Args) -> std::result::Result<(), String> {
+    match (&args.size[..], args.ring) {
+        ([], None) => Ok(()),
+        (_, Some(_)) => Err("--ring is for lat, bw, rate and waiting".into()),
+        (_, None) => Err("--size is for lat, bw, rate and waiting".into()),
+    }
+}
+
 fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Result<String> {
     let sizes: Vec<usize> = match (&args.size[..], args.what) {
         ([], What::Bw) => vec![65_536, 1_048_576],
@@ -150,8 +174,9 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     cores::stay(cores.a)?;
     let mut results = Vec::new();
     for size in sizes {
-        let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size));
-        let mut series = ways.map(|&way| peer.open(way, size, nodes)).collect::<Result<Vec<_>>>()?;
+        let ring = args.ring.unwrap_or_else(|| link::ring_for(size));
+        let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size, ring));
+        let mut series = ways.map(|&way| peer.open(way, size, ring, nodes)).collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {

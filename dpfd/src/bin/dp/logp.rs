@@ -26,7 +26,7 @@ use dpfd::logp::report::{self, Report};
 
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
-use crate::bench::link::Way;
+use crate::bench::link::{ring_for, Way};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::{progress, Result};
@@ -248,9 +248,9 @@ fn open(ways: &[Way], plan: &Plan, helper: &Helper, nodes: Option<&Nodes>) -> Re
         let size = plan.sizes.last().copied().unwrap_or(1);
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(size, nodes)?;
+            let [ours, theirs] = way.make(size, ring_for(size), nodes)?;
             helper.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
-            Ok(End::new(way, ours, size, pair, true)?)
+            Ok(End::new(way, ours, ring_for(size), pair, true)?)
         };
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
         series.push(Series { way, index, end, survey: Survey::new(plan) });

@@ -5,15 +5,15 @@
 //! for room, not while it sleeps. Both are the program's nearly always, and of one of its threads: it takes them without
 //! a locked instruction ([`crate::sys::biased`]).
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::doze::Doze;
-use super::link::{Link, Parked, Path, Way};
+use super::link::Path;
 use super::registry::Entry;
 use super::service::{Command, Process};
+use super::tx::Tx;
 use crate::addr::{Addr, Dpid};
 pub use crate::edge::far::MAX_MESSAGE;
 use crate::edge::inbox::Inbox;
@@ -25,68 +25,8 @@ use crate::pool::tokens::Tokens;
 use crate::sys::biased::{Biased, Guard};
 use crate::sys::{process, unix};
 
-/// Messages of an endpoint that the service holds until their receivers have room, or are there; and bytes of them.
-pub const MOST_PARKED: usize = 64;
-/// As above.
-pub const MOST_BYTES: usize = 256 * 1024;
-
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 pub const DEFAULT_SPIN: u32 = 50_000;
-
-/// Sending.
-#[derive(Debug, Default)]
-pub struct Tx {
-    /// All links that were ever used.
-    pub links: Vec<Link>,
-    by_addr: HashMap<Addr, usize>,
-    /// The target's link.
-    pub target: Option<usize>,
-    /// Where plain writes go that the service reads now: those before a change of target go to the former.
-    pub plain: Option<Addr>,
-    /// A plain write that the service took and that waits for a target.
-    pub orphan: Option<Vec<u8>>,
-    /// Direct calls so far that found nobody's plain write.
-    pub calls: u32,
-    /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
-    pub alone: bool,
-    /// The endpoint is over: there are no links any more.
-    pub ended: bool,
-}
-
-impl Tx {
-    /// Ends all links: nobody sends any more, and a call that had found one finds none.
-    pub fn take_all(&mut self) -> Vec<Link> {
-        core::mem::replace(self, Tx { ended: true, ..Tx::default() }).links
-    }
-
-    /// The link to `to`, if there is one.
-    pub fn find(&self, to: Addr) -> Option<usize> {
-        self.by_addr.get(&to).copied()
-    }
-
-    /// The link to `to`, made if need be; whether it is new.
-    pub fn link(&mut self, to: Addr) -> (usize, bool) {
-        if let Some(ix) = self.find(to) {
-            return (ix, false);
-        }
-        self.links.push(Link::new(to));
-        let ix = self.links.len() - 1;
-        self.by_addr.insert(to, ix);
-        (ix, true)
-    }
-    /// Whether so much is on its way to destinations that are not there that the service will not take all of it: what is
-    /// behind it in the pair stays there.
-    pub fn is_jammed(&self) -> bool {
-        let absent = || self.links.iter().filter(|link| link.queued > 0 && matches!(link.way, Way::Unknown));
-        let bytes = || absent().flat_map(|link| &link.parked).map(Parked::bytes).sum::<usize>();
-        absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_PARKED || bytes() >= MOST_BYTES
-    }
-    /// Messages that the service holds, and bytes of them; a few dozen at most, so they are counted when need be.
-    pub fn parked(&self) -> (usize, usize) {
-        let all = self.links.iter().flat_map(|l| &l.parked);
-        all.fold((0, 0), |(n, b), load| (n + 1, b + load.bytes()))
-    }
-}
 
 /// Receiving.
 #[derive(Debug, Default)]

@@ -18,6 +18,7 @@
 //! | [`note`] | what two services say to each other |
 //! | [`inner`] | one endpoint |
 //! | [`link`] | its way to one destination |
+//! | [`tx`] | its links, and what waits on them |
 //! | [`send`], [`recv`] | the calls |
 //! | `load` | a message on its way, and how patient its sender is |
 //! | `drain` | what comes by the descriptor in pool mode |
@@ -46,3 +47,4 @@ pub mod service;
 mod stat;
 #[cfg(test)]
 mod testing;
+pub mod tx;

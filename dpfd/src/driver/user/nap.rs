@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::task::{Context, Poll, Waker};
 
-use super::inner::{Inner, Tx};
+use super::inner::Inner;
 use super::link::{Link, Path};
 use super::load::Load;
 use super::service::Command;
+use super::tx::Tx;
 use crate::addr::Addr;
 use crate::error::Result;
 

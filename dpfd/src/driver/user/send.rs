@@ -8,12 +8,13 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::inner::{Inner, Tx, MAX_MESSAGE};
+use super::inner::{Inner, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Link, Path, Way};
 use super::load::Load;
 use super::nap::Until;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::service::Command;
+use super::tx::Tx;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
 use crate::sys::biased::Guard;
@@ -264,17 +265,22 @@ impl Inner {
                 }
                 return Ok(Some(Until::Direct));
             }
-            match (self.enqueue(link, fd, load)?, direct) {
+            let Some(stuck) = self.enqueue(link, fd, load)? else {
+                tx.queued(ix);
+                return Ok(None);
+            };
+            let link = &mut tx.links[ix];
+            match (stuck, direct) {
                 // A direct link would not help: what is in the pair goes first.
-                (Some(Until::Room), _) if behind => return Ok(Some(Until::Drained)),
+                (Until::Room, _) if behind => return Ok(Some(Until::Drained)),
                 // The pair is full, perhaps of messages for others: whoever knows of room on the direct way tells.
-                (Some(Until::Room), Some(Delivery::Full)) if link.want_room() => {}
-                (Some(Until::Room), Some(Delivery::Short)) => return Ok(Some(Until::Later)),
-                (Some(Until::Room), Some(Delivery::Busy)) => {
+                (Until::Room, Some(Delivery::Full)) if link.want_room() => {}
+                (Until::Room, Some(Delivery::Short)) => return Ok(Some(Until::Later)),
+                (Until::Room, Some(Delivery::Busy)) => {
                     self.process.command(Command::Busy(self.entry.serial, link.to));
                     return Ok(Some(Until::Room));
                 }
-                (stuck, _) => return Ok(stuck),
+                _ => return Ok(Some(stuck)),
             }
         }
     }
@@ -297,10 +303,7 @@ impl Inner {
             unix::send(fd, &parts, &[load.far()?.as_fd()], libc::MSG_DONTWAIT)
         };
         match sent {
-            Ok(_) => {
-                link.queued += 1;
-                Ok(None)
-            }
+            Ok(_) => Ok(None),
             Err(libc::EAGAIN) => Ok(Some(Until::Room)),
             Err(libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS) => Ok(Some(Until::Later)),
             Err(libc::EINTR) => Err(Error::Interrupted),

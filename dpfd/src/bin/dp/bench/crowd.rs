@@ -18,7 +18,7 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use serde::Serialize;
 
 use super::cores::{self, Cores};
-use super::link::{again, Fds, Link, Way};
+use super::link::{again, ring_for, Fds, Link, Way};
 use super::peer::Peer;
 use super::{progress, Args, Result, What};
 
@@ -88,7 +88,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
 fn one(args: &Args, cores: Cores, way: Way) -> Result<Outcome> {
     let mut peer = Peer::start(cores)?;
     cores::stay(cores.a)?;
-    let mut series = peer.open(way, SIZE, None)?;
+    let mut series = peer.open(way, SIZE, ring_for(SIZE), None)?;
     let count = args.endpoints as usize - 1;
     let here = if matches!(way, Way::Plain | Way::Endpoint) { count.min(endpoints_here()?) } else { count };
     progress(&format!("{}, {} of them", way.name(), args.endpoints));

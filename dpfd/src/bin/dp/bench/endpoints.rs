@@ -13,7 +13,7 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::link::{ring_for, Fds, Link, Way};
+use super::link::{Fds, Link, Way};
 use super::{nodes, peer, Result};
 use crate::signals;
 
@@ -94,15 +94,16 @@ pub struct OneEnd {
 }
 
 impl OneEnd {
-    pub fn new(way: Way, fds: &[OwnedFd], pair: u16, size: usize, first: bool) -> io::Result<OneEnd> {
+    /// Of one of two, whose pool has room for a ring of so many bytes.
+    pub fn new(way: Way, fds: &[OwnedFd], pair: u16, ring: usize, first: bool) -> io::Result<OneEnd> {
         let make = || {
             let endpoint = targeted(way, fds, numbers(FIRST, pair, first))?;
             let pool = match endpoint.driver() {
                 Driver::User if way == Way::EndpointDefault => None,
                 // Its only sender gets half.
-                Driver::User => Some(2 * ring_for(size)),
+                Driver::User => Some(2 * ring),
                 // Memory from the start; what is longer has memory of its own.
-                Driver::Kernel => Some(ring_for(size).min(LONGEST_POOL)),
+                Driver::Kernel => Some(ring.min(LONGEST_POOL)),
             };
             let mut end = OneEnd::spinning(endpoint, pool)?;
             end.in_place = way == Way::EndpointInPlace;

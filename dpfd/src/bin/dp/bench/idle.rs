@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::cores::{self, Cores};
 use super::endpoints;
 use super::lat::median;
-use super::link::Way;
+use super::link::{ring_for, Way};
 use super::peer::{Peer, Turn};
 use super::{progress, Args, Result, What};
 
@@ -60,7 +60,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut peer = Peer::start(cores)?;
     let bytes_per_pool_endpoint = memory(&mut peer, count, true)?;
     peer.idle(0, false)?;
-    let mut series = peer.open(Way::Endpoint, SIZE, None)?;
+    let mut series = peer.open(Way::Endpoint, SIZE, ring_for(SIZE), None)?;
     let mut mine = Vec::new();
     let turn = seconds / args.rounds;
     for round in 0..args.rounds {

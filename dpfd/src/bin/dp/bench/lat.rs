@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::floor::Floor;
-use super::link::{ring_for, Link};
+use super::link::Link;
 
 const BATCH: u32 = 16;
 /// Round trips before a turn counts: caches, branch predictors and the core's clock get used to it.
@@ -71,15 +71,15 @@ pub fn measure(
     Ok(Turn { p50: median(&mut batches), singles, unawaited: None })
 }
 
-/// The whole turn of the end that measures, over a link.
-pub fn over_link(link: &mut impl Link, size: usize, time: Duration) -> io::Result<Turn> {
+/// The whole turn of the end that measures, over a link, whose rings have so many bytes if it has some.
+pub fn over_link(link: &mut impl Link, size: usize, ring: usize, time: Duration) -> io::Result<Turn> {
     let (mut there, mut back) = (vec![0; size], vec![0; size]);
     if size > 1 {
         // An eventfd's count grows by what is written, and 0 wakes nobody.
         there[0] = 1;
     }
     // Long messages until every page of a ring was used: for the first time the kernel has to find and clear it.
-    let least = ring_for(size).div_ceil(size) as u32;
+    let least = ring.div_ceil(size) as u32;
     let turn = measure(time, least, || {
         link.send(&there)?;
         link.recv_all(&mut back)

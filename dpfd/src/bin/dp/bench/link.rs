@@ -60,8 +60,10 @@ pub enum Way {
     Futex,
 }
 
-/// The smallest ring that is measured, bytes: four times a large second-level cache.
+/// The smallest ring that is measured unless one is asked for, bytes: four times a large second-level cache.
 const RING: usize = 4 << 20;
+/// What a message takes in a ring besides its own bytes, at most.
+const HEADER: usize = 64;
 /// The kernel takes longer datagrams only with larger buffers than it gives.
 const LONGEST_DGRAM: usize = 128 * 1024;
 
@@ -106,9 +108,10 @@ impl Way {
         ]
     }
 
-    /// Whether this can be measured of it, between these cores, with messages of this length.
-    pub fn fits(self, what: What, cores: Cores, size: usize) -> bool {
+    /// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
+    pub fn fits(self, what: What, cores: Cores, size: usize, ring: usize) -> bool {
         match self {
+            Way::Edge | Way::EdgeAsleep => room_for_two(size) <= ring,
             Way::Floor => what == What::Lat && !cores.shared(),
             Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
             // More at a time than fits is lost there, and counted.
@@ -171,16 +174,16 @@ impl Way {
         }
     }
 
-    /// Makes both ends, as descriptors for `End::new`: those to send to first.
-    pub fn make(self, size: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
+    /// Makes both ends, as descriptors for `End::new`: those to send to first. Of an edge with rings of so many bytes.
+    pub fn make(self, size: usize, ring: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
             Way::Floor | Way::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
             }
             Way::Edge | Way::EdgeAsleep => {
-                let ring = || Segment::create(ring_for(size)).map(|(_, fd)| fd);
-                let [ab, ba, bell_ab, bell_ba] = [ring()?, ring()?, bell()?, bell()?];
+                let segment = || Segment::create(ring).map(|(_, fd)| fd);
+                let [ab, ba, bell_ab, bell_ba] = [segment()?, segment()?, bell()?, bell()?];
                 let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];
                 Ok([a, vec![ba, bell_ba, ab, bell_ab]])
             }
@@ -237,12 +240,16 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
     Ok([vec![a.try_clone()?, a], vec![b.try_clone()?, b]])
 }
 
-/// Bytes of an edge's ring for messages of `size`: room for two, so that both sides work at once, and more than a core's own
+/// Bytes of an edge's ring for messages of `size`, unless another is asked for: room for two, so that both sides work at once, and more than a core's own
 /// caches hold. Lines of a smaller ring are still in the other core's cache when they are written again, and in the
 /// writer's when they are read, and each has to be asked for there: 8 to 12 GB/s, where lines that have gone on to the cache
 /// that both cores share make 30 to 40.
 pub fn ring_for(size: usize) -> usize {
-    (2 * (size + 64)).next_power_of_two().max(RING)
+    room_for_two(size).next_power_of_two().max(RING)
+}
+
+fn room_for_two(size: usize) -> usize {
+    2 * (size + HEADER)
 }
 
 impl fmt::Display for Way {

@@ -27,7 +27,7 @@ enum Job {
     /// Stay on this core.
     Stay(usize),
     /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
-    Open { way: Way, size: usize, pair: u16 },
+    Open { way: Way, ring: usize, pair: u16 },
     /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
     Turn { way: usize, what: What, size: usize },
     /// Wait for one message.
@@ -79,11 +79,11 @@ impl Peer {
     }
 
     /// Makes a way of sending between the two.
-    pub fn open(&mut self, way: Way, size: usize, nodes: Option<&Nodes>) -> Result<Series> {
+    pub fn open(&mut self, way: Way, size: usize, ring: usize, nodes: Option<&Nodes>) -> Result<Series> {
         let make = || {
-            let [ours, theirs] = way.make(size, nodes)?;
-            self.helper.tell(&Job::Open { way, size, pair: self.pairs }, &theirs)?;
-            let end = End::new(way, ours, size, self.pairs, true)?;
+            let [ours, theirs] = way.make(size, ring, nodes)?;
+            self.helper.tell(&Job::Open { way, ring, pair: self.pairs }, &theirs)?;
+            let end = End::new(way, ours, ring, self.pairs, true)?;
             // Some ways lose what is sent to nobody.
             self.helper.answer::<Answer>()?;
             Ok(end)
@@ -91,7 +91,7 @@ impl Peer {
         let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
         self.open += 1;
         self.pairs += 1;
-        Ok(Series { way, size, end, index: self.open - 1, turns: Vec::new() })
+        Ok(Series { way, size, ring, end, index: self.open - 1, turns: Vec::new() })
     }
 
     pub fn close_all(&mut self) -> Result<()> {
@@ -154,7 +154,7 @@ pub enum End {
 }
 
 impl End {
-    pub fn new(way: Way, fds: Vec<OwnedFd>, size: usize, pair: u16, first: bool) -> io::Result<End> {
+    pub fn new(way: Way, fds: Vec<OwnedFd>, ring: usize, pair: u16, first: bool) -> io::Result<End> {
         fn these<const N: usize>(fds: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
             fds.try_into().map_err(|_| io::Error::other("another number of descriptors than that way has"))
         }
@@ -168,7 +168,7 @@ impl End {
             | Way::EndpointAsleep
             | Way::EndpointDefault
             | Way::Kernel
-            | Way::Ethernet => End::Endpoint(OneEnd::new(way, &fds, pair, size, first)?),
+            | Way::Ethernet => End::Endpoint(OneEnd::new(way, &fds, pair, ring, first)?),
             Way::Plain | Way::KernelPlain => End::Fds(endpoints::plain(way, pair, first)?),
             Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
             Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
@@ -215,6 +215,7 @@ pub enum Turn {
 pub struct Series {
     pub way: Way,
     size: usize,
+    ring: usize,
     end: End,
     index: usize,
     /// With the CPU seconds of both processes.
@@ -244,7 +245,7 @@ impl Series {
     }
 
     fn run(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<(Turn, [f64; 2])> {
-        let size = self.size;
+        let (size, ring) = (self.size, self.ring);
         if what == What::Waiting {
             return self.wait(peer, time);
         }
@@ -254,8 +255,7 @@ impl Series {
         let start = Instant::now();
         let end = &mut self.end;
         let (sent, turn) = if what == What::Lat {
-            let turn =
-                each!(end, link => lat::over_link(link, size, time), floor => lat::over_floor(floor, time));
+            let turn = each!(end, link => lat::over_link(link, size, ring, time), floor => lat::over_floor(floor, time));
             (None, Some(turn?))
         } else {
             (Some(each!(end, link => flood::pour(link, size, time))?), None)
@@ -337,8 +337,8 @@ fn obey(
 ) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open { way, size, pair } => {
-            ends.push(End::new(way, fds, size, pair, false)?);
+        Job::Open { way, ring, pair } => {
+            ends.push(End::new(way, fds, ring, pair, false)?);
             control.say(Answer::Ready)?;
         }
         Job::Close => ends.clear(),

@@ -16,6 +16,8 @@ pub struct Report {
     cores: [usize; 2],
     seconds: f64,
     rounds: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ring: Option<usize>,
     /// The edge with the first length, in short.
     #[serde(flatten)]
     short: Short,
@@ -163,6 +165,7 @@ impl Report {
             cores: [cores.a, cores.b],
             seconds: args.seconds,
             rounds: args.rounds,
+            ring: args.ring,
             short,
             results: sizes.into_iter().flat_map(|size| size.outcomes).collect(),
         }

@@ -10,7 +10,7 @@ use super::peer::{self, Answer, Job};
 use crate::bench::edges::Edges;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
-use crate::bench::link::{again, Fds, Link, Way};
+use crate::bench::link::{again, ring_for, Fds, Link, Way};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::Result;
@@ -90,7 +90,7 @@ impl Crowd {
     /// The way between one sender, of so many, and the receiver.
     fn open(&mut self, way: Way, size: usize, i: usize, senders: usize) -> Result<()> {
         let sender = &self.senders[i];
-        let [ours, theirs] = way.make(size, self.nodes.as_ref())?;
+        let [ours, theirs] = way.make(size, ring_for(size), self.nodes.as_ref())?;
         if way.is_endpoint() {
             if i == 0 {
                 self.receiver.tell(&Job::Hub { way, number: HUB, senders }, &theirs)?;

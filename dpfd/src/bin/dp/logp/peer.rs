@@ -11,7 +11,7 @@ use super::many;
 use super::pair::{reply, Requester};
 use crate::bench::cores;
 use crate::bench::endpoints::OneEnd;
-use crate::bench::link::Way;
+use crate::bench::link::{ring_for, Way};
 use crate::bench::peer::{each, End};
 use crate::bench::Result;
 use crate::helper::{self, Control, Helper};
@@ -68,7 +68,7 @@ fn obey(
 ) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, size, pair, first)?),
+        Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, ring_for(size), pair, first)?),
         Job::Spoke { way, mine, hub } => {
             ends.push(End::Endpoint(OneEnd::spoke(way, &fds, mine, hub)?));
         }

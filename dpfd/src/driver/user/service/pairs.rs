@@ -1,8 +1,8 @@
 //! The pairs of our endpoints: read, and what was in them parked with its links.
 //!
 //! What the service reads from a pair it must keep: a message whose destination has no room, or does not exist
-//! yet, is *parked* with its link, so that messages for others go on. Once an endpoint has parked
-//! [`MOST_PARKED`] messages or [`MOST_BYTES`], its pair is left alone; it fills up, and the writer waits there.
+//! yet, is *parked* with its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
+//! pair is left alone; it fills up, and the writer waits there.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::{Inner, Tx, MOST_BYTES, MOST_PARKED};
-use super::super::link::{Link, Parked, Path};
+use super::super::inner::Inner;
+use super::super::link::{Parked, Path};
 use super::super::note::{Envelope, Inside, ENVELOPE};
+use super::super::tx::Tx;
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::sys::unix;
@@ -134,7 +135,7 @@ impl Service {
         // What could not be read while there was no room is read now.
         if more_to_read(local) {
             self.todo.push(serial);
-        } else if local.read_out && local.inner.guest_tx().parked().0 == 0 {
+        } else if local.read_out && !local.inner.guest_tx().has_parked() {
             self.over(serial);
         }
     }
@@ -142,13 +143,7 @@ impl Service {
 
 /// Whether the pair may hold something, and the service has room for it.
 fn more_to_read(local: &Local) -> bool {
-    !local.read_out && has_room(&local.inner.guest_tx())
-}
-
-/// Whether the service may take another message of the endpoint.
-fn has_room(tx: &Tx) -> bool {
-    let (count, bytes) = tx.parked();
-    count < MOST_PARKED && bytes < MOST_BYTES
+    !local.read_out && local.inner.guest_tx().may_park()
 }
 
 /// What was taken from a pair.
@@ -174,7 +169,7 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     if let Some(bytes) = tx.orphan.take() {
         return Ok(take_plain(&mut tx, bytes));
     }
-    if !has_room(&tx) {
+    if !tx.may_park() {
         return Ok(Taken::NoRoom);
     }
     let got = unix::take(inner.back.as_raw_fd(), buf)?;
@@ -193,14 +188,20 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let load = match (what, memory) {
         (Inside::Message, _) => Parked::Bytes(bytes[ENVELOPE..].to_vec()),
         (Inside::Far, Some(memory)) => Parked::Far(memory),
-        (Inside::Far, None) => return Ok(Taken::Other),
+        // Lost: its descriptor could not be had.
+        (Inside::Far, None) => {
+            if let Some(ix) = tx.find(to) {
+                tx.unqueued(ix);
+            }
+            return Ok(Taken::Other);
+        }
         (Inside::Target, _) => {
             tx.plain = Some(to);
             return Ok(Taken::Other);
         }
     };
     let (ix, new) = tx.link(to);
-    Ok(park(&mut tx.links[ix], load, new))
+    Ok(park(&mut tx, ix, load, new))
 }
 
 /// A plain write: to the target of the moment.
@@ -210,16 +211,14 @@ fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
         return Taken::Orphan;
     };
     let (ix, new) = tx.link(to);
-    let link = &mut tx.links[ix];
-    link.queued += 1;
-    park(link, Parked::Bytes(bytes), new)
+    tx.queued(ix);
+    park(tx, ix, Parked::Bytes(bytes), new)
 }
 
-fn park(link: &mut Link, load: Parked, new: bool) -> Taken {
-    link.path = Path::Queued;
-    link.parked.push_back(load);
-    match link.parked.len() {
-        1 => Taken::First { to: link.to, new },
+fn park(tx: &mut Tx, ix: usize, load: Parked, new: bool) -> Taken {
+    tx.links[ix].path = Path::Queued;
+    match tx.park(ix, load) {
+        1 => Taken::First { to: tx.links[ix].to, new },
         _ => Taken::Another,
     }
 }

@@ -19,21 +19,21 @@ impl Service {
         let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
         let mut tx = inner.guest_tx();
         let Some(ix) = tx.find(to) else { return };
-        let link = &mut tx.links[ix];
         let mut stopped = None;
-        while let Some(load) = link.parked.pop_front() {
-            let (delivery, load) = deliver(link, &inner, load);
+        while let Some(load) = tx.unpark(ix) {
+            let (delivery, load) = deliver(&mut tx.links[ix], &inner, load);
             if delivery == Delivery::Done {
-                link.queued = link.queued.saturating_sub(1);
+                tx.unqueued(ix);
                 continue;
             }
-            link.parked.push_front(load);
-            if delivery == Delivery::Full && link.want_room() {
+            tx.park_again(ix, load);
+            if delivery == Delivery::Full && tx.links[ix].want_room() {
                 continue; // some came meanwhile
             }
             stopped = Some(delivery);
             break;
         }
+        let link = &mut tx.links[ix];
         if stopped != Some(Delivery::Gone) {
             link.try_direct();
         }

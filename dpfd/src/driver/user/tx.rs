@@ -1,0 +1,123 @@
+//! The sending side of an endpoint: its links, and what the service has of their messages.
+
+use std::collections::HashMap;
+
+use super::link::{Link, Parked, Way};
+use crate::addr::Addr;
+
+/// Messages of an endpoint that the service holds until their receivers have room, or are there; and bytes of them.
+pub const MOST_PARKED: usize = 64;
+/// As above.
+pub const MOST_BYTES: usize = 256 * 1024;
+
+/// What the service has, or will have, of all links together: there may be thousands of them.
+#[derive(Debug, Default)]
+struct Held {
+    /// Messages in the pair, or parked.
+    queued: usize,
+    /// Parked ones.
+    parked: usize,
+    /// Bytes of these.
+    bytes: usize,
+}
+
+/// Sending.
+#[derive(Debug, Default)]
+pub struct Tx {
+    /// All links that were ever used.
+    pub links: Vec<Link>,
+    held: Held,
+    by_addr: HashMap<Addr, usize>,
+    /// The target's link.
+    pub target: Option<usize>,
+    /// Where plain writes go that the service reads now: those before a change of target go to the former.
+    pub plain: Option<Addr>,
+    /// A plain write that the service took and that waits for a target.
+    pub orphan: Option<Vec<u8>>,
+    /// Direct calls so far that found nobody's plain write.
+    pub calls: u32,
+    /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
+    pub alone: bool,
+    /// The endpoint is over: there are no links any more.
+    pub ended: bool,
+}
+
+impl Tx {
+    /// Ends all links: nobody sends any more, and a call that had found one finds none.
+    pub fn take_all(&mut self) -> Vec<Link> {
+        core::mem::replace(self, Tx { ended: true, ..Tx::default() }).links
+    }
+
+    /// The link to `to`, if there is one.
+    pub fn find(&self, to: Addr) -> Option<usize> {
+        self.by_addr.get(&to).copied()
+    }
+
+    /// The link to `to`, made if need be; whether it is new.
+    pub fn link(&mut self, to: Addr) -> (usize, bool) {
+        if let Some(ix) = self.find(to) {
+            return (ix, false);
+        }
+        self.links.push(Link::new(to));
+        let ix = self.links.len() - 1;
+        self.by_addr.insert(to, ix);
+        (ix, true)
+    }
+
+    /// Whether so much is on its way to destinations that are not there that the service will not take all of it: what is
+    /// behind it in the pair stays there.
+    pub fn is_jammed(&self) -> bool {
+        if self.held.queued < MOST_PARKED && self.held.bytes < MOST_BYTES {
+            return false;
+        }
+        let absent = || self.links.iter().filter(|link| link.queued > 0 && matches!(link.way, Way::Unknown));
+        let bytes = || absent().flat_map(|link| &link.parked).map(Parked::bytes).sum::<usize>();
+        absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_PARKED || bytes() >= MOST_BYTES
+    }
+
+    /// Whether the service may take another message.
+    pub fn may_park(&self) -> bool {
+        self.held.parked < MOST_PARKED && self.held.bytes < MOST_BYTES
+    }
+
+    /// Whether the service holds messages.
+    pub fn has_parked(&self) -> bool {
+        self.held.parked > 0
+    }
+
+    /// A message of this link is in the pair.
+    pub fn queued(&mut self, ix: usize) {
+        self.links[ix].queued += 1;
+        self.held.queued += 1;
+    }
+
+    /// It is delivered, or lost.
+    pub fn unqueued(&mut self, ix: usize) {
+        // A packet with the right key need not be one of ours: whoever has a copy of the descriptor can repeat it.
+        self.links[ix].queued = self.links[ix].queued.saturating_sub(1);
+        self.held.queued = self.held.queued.saturating_sub(1);
+    }
+
+    /// Keeps a message, behind the others of its link. How many there are then.
+    pub fn park(&mut self, ix: usize, load: Parked) -> usize {
+        self.held.parked += 1;
+        self.held.bytes += load.bytes();
+        self.links[ix].parked.push_back(load);
+        self.links[ix].parked.len()
+    }
+
+    /// Takes the first one of a link.
+    pub fn unpark(&mut self, ix: usize) -> Option<Parked> {
+        let load = self.links[ix].parked.pop_front()?;
+        self.held.parked -= 1;
+        self.held.bytes -= load.bytes();
+        Some(load)
+    }
+
+    /// Puts it back, as it was or in memory of its own.
+    pub fn park_again(&mut self, ix: usize, load: Parked) {
+        self.held.parked += 1;
+        self.held.bytes += load.bytes();
+        self.links[ix].parked.push_front(load);
+    }
+}
