@@ -4,13 +4,14 @@
 //! lives long enough to be worth it is offered by the client, taken by the server, confirmed by the
 //! client; each step happens inside a call the program makes anyway, none adds a round trip.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use dpfd::edge::arena::Edge;
 use dpfd::edge::bell::{Group, Word};
 use dpfd::edge::ring::Cursor;
 use dpfd::edge::segment::Mapped;
 use dpfd::edge::slot::{Side, Slot, State};
+use dpfd::edge::spare::Spares;
 use dpfd::edge::switch::{RxLine, TxLine};
 use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::{raw, tcp};
@@ -19,18 +20,39 @@ use crate::{client, door, fdtable, state};
 
 /// One direction of a live channel, in this process's mapping.
 #[derive(Clone, Copy)]
-pub struct End {
+pub struct End<'a> {
     /// The wake word.
     pub word: &'static Word,
     /// The receiver's line.
     pub rx: &'static RxLine,
     /// The sender's line.
     pub tx: &'static TxLine,
-    /// The ring.
-    pub ring: Mapped,
+    own: Mapped,
+    spares: &'a AtomicU64,
 }
 
-fn end(c: &Conn, at: usize) -> End {
+impl End<'_> {
+    /// The ring. Asked for at each look: a sender may go over to a spare one between two of its epochs in it.
+    #[inline(always)]
+    pub fn ring(&self) -> Mapped {
+        match self.tx.spare() {
+            0 => self.own,
+            n => self.spare_ring(n).unwrap_or(self.own),
+        }
+    }
+
+    fn spare_ring(&self, n: u32) -> Option<Mapped> {
+        self.spares().and_then(|spares| spares.ring(n))
+    }
+
+    /// The arena's spare rings, if it has some.
+    pub fn spares(&self) -> Option<Spares> {
+        // SAFETY: attach() put it there; as in end().
+        unsafe { Spares::unpack(self.spares.load(Ordering::Relaxed)) }
+    }
+}
+
+fn end(c: &Conn, at: usize) -> End<'_> {
     let p = |i: usize| c.edges[at + i].load(Ordering::Relaxed) as usize;
     // SAFETY: store_edges() put the addresses there before the stage said so; arenas stay mapped as long
     // as the family has a connection in them.
@@ -39,20 +61,21 @@ fn end(c: &Conn, at: usize) -> End {
             word: &*(p(0) as *const Word),
             rx: &*(p(1) as *const RxLine),
             tx: &*(p(2) as *const TxLine),
-            ring: Mapped::new(p(3) as *mut u8, u64::from(c.lines.load(Ordering::Relaxed))),
+            own: Mapped::new(p(3) as *mut u8, u64::from(c.lines.load(Ordering::Relaxed))),
+            spares: &c.spares,
         }
     }
 }
 
 /// The direction this side sends on.
 #[inline(always)]
-pub fn sending(c: &Conn) -> End {
+pub fn sending(c: &Conn) -> End<'_> {
     end(c, 0)
 }
 
 /// The direction this side receives on.
 #[inline(always)]
-pub fn receiving(c: &Conn) -> End {
+pub fn receiving(c: &Conn) -> End<'_> {
     end(c, 4)
 }
 
@@ -100,6 +123,7 @@ pub fn attach(c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, side: Side, ge
     let (tx, rx) = (arena.edge(n, side), arena.edge(n, other));
     store_edges(c, &tx, &rx, [arena.ring_address(n, side), arena.ring_address(n, other)]);
     c.lines.store(arena.geometry().lines, Ordering::Relaxed);
+    c.spares.store(arena.spares().map_or(0, Spares::pack), Ordering::Relaxed);
     c.slot.store(n, Ordering::Relaxed);
     c.generation.store(generation, Ordering::Relaxed);
     c.groups.store(arena.groups(other).as_ptr() as u64, Ordering::Relaxed);

@@ -82,6 +82,10 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         // Positions go on from the last connection, a lap further, over an empty header.
         let at = Cursor::unpack(e.rx.cursor.load(Ordering::Relaxed)).pos.add(e.ring.count());
         e.ring.header(at).store(0, Ordering::Relaxed);
+        // Of the connection before: both its ends are gone.
+        if let Some(spares) = arena.spares() {
+            spares.give_back(e.tx.spare());
+        }
         e.word.reset();
         e.tx.reset();
         e.rx.reset(at);
@@ -169,7 +173,8 @@ fn make_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
         let mut doors = Doors::new(server);
         let first = doors.next().ok_or(No::Never(Reason::NoDoor))?;
         let lines = state::RING_LINES.load(Ordering::Relaxed);
-        let made = Arena::create(Geometry { slots: SLOTS as u32, lines }).map_err(|_| memory);
+        let spare = Some(state::SPARE_LINES.load(Ordering::Relaxed)).filter(|&n| n > lines).unwrap_or(0);
+        let made = Arena::create(Geometry { slots: SLOTS as u32, lines, spare }).map_err(|_| memory);
         let (arena, memfd) = match made {
             Ok(x) => x,
             Err(e) => {

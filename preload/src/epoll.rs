@@ -169,7 +169,7 @@ fn tx_in_ring(c: &Conn) -> bool {
 
 fn waiting(c: &Conn) -> bool {
     let rx = channel::receiving(c);
-    stream::waiting(&rx.ring, &rx.rx.cursor)
+    stream::waiting(&rx.ring(), &rx.rx.cursor)
 }
 
 /// The program closes `fd`: what was noted of it goes. The kernel forgets it by itself, unless copies of

@@ -47,7 +47,7 @@ pub enum Step {
 #[inline(always)]
 pub fn hint(c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
-    (in_ring(r) && stream::waiting(&rx.ring, &rx.rx.cursor)) || rx.tx.moved(r)
+    (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor)) || rx.tx.moved(r)
 }
 
 /// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.
@@ -65,7 +65,7 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let rx = channel::receiving(c);
-    match stream::pull(&rx.ring, &rx.rx.cursor, w, false) {
+    match stream::pull(&rx.ring(), &rx.rx.cursor, w, false) {
         Ok(n) => {
             took(c, &rx, n);
             if bells_out(c, &rx) {

@@ -38,9 +38,11 @@ fn prepare() {
     if let Some(n) = number("DP_AFTER") {
         state::AFTER.store(n.min(1 << 20) as u32, Ordering::Relaxed);
     }
-    if let Some(n) = number("DP_RING") {
-        let bytes = (n as usize).clamp(4096, 1 << 26).next_power_of_two();
-        state::RING_LINES.store((bytes / dpfd::edge::ring::LINE) as u32, Ordering::Relaxed);
+    for (name, lines) in [("DP_RING", &state::RING_LINES), ("DP_RING_LONG", &state::SPARE_LINES)] {
+        if let Some(n) = number(name) {
+            let bytes = (n as usize).clamp(4096, 1 << 26).next_power_of_two();
+            lines.store((bytes / dpfd::edge::ring::LINE) as u32, Ordering::Relaxed);
+        }
     }
     if let Some(n) = number("DP_SPIN") {
         state::SPIN.store(n.min(1_000_000) as u32, Ordering::Relaxed);

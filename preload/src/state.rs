@@ -23,6 +23,8 @@ pub static CPUS: AtomicU32 = AtomicU32::new(1);
 pub static AFTER: AtomicU32 = AtomicU32::new(3);
 /// Lines per ring (`DP_RING` / 64).
 pub static RING_LINES: AtomicU32 = AtomicU32::new(2048);
+/// Lines of a ring that a stream goes over to (`DP_RING_LONG` / 64); not more than those: there is none.
+pub static SPARE_LINES: AtomicU32 = AtomicU32::new(65_536);
 /// Longest time a wait looks in user space before it sleeps, ns (`DP_SPIN`).
 pub static SPIN: AtomicU32 = AtomicU32::new(50_000);
 /// Seed of forced switches (`DP_CHAOS`), 0 off.

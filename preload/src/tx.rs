@@ -10,6 +10,7 @@ pub mod behind;
 use core::sync::atomic::{fence, Ordering};
 
 use dpfd::edge::bell::Owed;
+use dpfd::edge::ring::Lines;
 use dpfd::edge::switch::in_ring;
 use dpfd::edge::{stream, Error};
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
@@ -60,11 +61,9 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         let mut tail = c.tail();
         let want = w.left();
         let whole = dpfd::edge::ring::lines_for(want);
-        if tail.reserve(u64::from(c.lines.load(Ordering::Relaxed)), whole, &tx.rx.cursor).is_ok()
-            && want > 0
-            && !chaos(c)
-        {
-            if let Ok(n) = stream::push(&tx.ring, &mut tail, &tx.rx.cursor, w) {
+        let ring = tx.ring();
+        if tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok() && want > 0 && !chaos(c) {
+            if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                 c.set_tail(tail);
                 let sum = c.tx_bytes.load(Ordering::Relaxed);
                 c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
@@ -282,6 +281,10 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         return Ok(Then::Kernel(0));
     }
     if ring && chaos(c) {
+        // Now and then the way to a longer ring.
+        if c.back.load(Ordering::Relaxed) % 8 == 7 && tx.tx.spare() == 0 {
+            c.set(Conn::OUTGROWN);
+        }
         hand_back(fd, c, &tx);
         ring = false;
     } else if !ring {
@@ -299,7 +302,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     let mut sent = 0;
     let mut began = 0;
     while w.left() > 0 {
-        match stream::push(&tx.ring, &mut tail, &tx.rx.cursor, w) {
+        match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
             Ok(n) => {
                 sent += n;
                 c.set_tail(tail);
@@ -315,7 +318,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(Error::Full) => {
-                if !room(tx, &mut began, blocking) {
+                if outgrown(c, tx, sent) || !room(tx, &mut began, blocking) {
                     break;
                 }
             }
@@ -364,6 +367,58 @@ fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
     })
 }
 
+/// What is a stream: the ring full so often, ...
+const FULLS: u32 = 32;
+/// ... with so many bytes, ...
+const STREAM: u64 = 16 << 20;
+/// ... in so long, ns.
+const WINDOW: u64 = 100_000_000;
+
+/// The ring is full: whether it is too short for what goes through it, and there is a longer one. True: hand back, that is
+/// the way to it.
+#[cold]
+fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
+    if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.spare() != 0 {
+        return false;
+    }
+    let [since, bytes] = &c.full_since;
+    let now = state::now();
+    let all = c.tx_bytes.load(Ordering::Relaxed) + sent as u64;
+    if now.saturating_sub(since.load(Ordering::Relaxed)) > WINDOW {
+        since.store(now, Ordering::Relaxed);
+        bytes.store(all, Ordering::Relaxed);
+        c.fulls.store(0, Ordering::Relaxed);
+    }
+    let fulls = c.fulls.load(Ordering::Relaxed) + 1;
+    c.fulls.store(fulls, Ordering::Relaxed);
+    if fulls < FULLS || all - bytes.load(Ordering::Relaxed) < STREAM {
+        return false;
+    }
+    // Not again before the next window.
+    bytes.store(all, Ordering::Relaxed);
+    if !tx.spares().is_some_and(|spares| spares.any_free()) {
+        return false;
+    }
+    c.set(Conn::OUTGROWN);
+    true
+}
+
+/// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
+/// this one. Under the lock.
+#[cold]
+fn go_over(c: &Conn, tx: &End) {
+    c.clear(Conn::OUTGROWN);
+    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.take()?))) else {
+        c.set(Conn::SHORT);
+        return;
+    };
+    if let Some(ring) = spares.ring(n) {
+        ring.header(c.tail().pos).store(0, Ordering::Relaxed);
+        tx.tx.go_over(n);
+        c.set(Conn::LONG);
+    }
+}
+
 /// E7: the ring ends here; data is data again on TCP. Under the lock.
 pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
@@ -390,6 +445,9 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     if p.saturating_sub(taken) > NEARLY_READ {
         return false;
     }
+    if c.has(Conn::OUTGROWN) {
+        go_over(c, tx);
+    }
     c.tx_kernel.store(p, Ordering::Relaxed);
     let mine = state::cpu();
     tx.tx.cpu.store(mine, Ordering::Relaxed);
@@ -404,7 +462,7 @@ fn mend(fd: i32, c: &Conn) {
     let tx = channel::sending(c);
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();
-        stream::recover(&tx.ring, &mut tail);
+        stream::recover(&tx.ring(), &mut tail);
         c.set_tail(tail);
         let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
         if let Some(p) = tcp::written(fd, client) {

@@ -32,7 +32,7 @@ fn live(family: Family, p: &pollfd) -> Option<&'static Conn> {
 
 fn has_data(c: &Conn) -> bool {
     let rx = channel::receiving(c);
-    in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+    in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
 }
 
 /// poll(2): `timeout` in nanoseconds, negative for ever. `kernel(timeout)` is libc's ppoll on the same

@@ -9,6 +9,8 @@ same_everywhere! {
     echo_of_every_size_from_a_mapped_address => Pair::c("echo_sizes").env("COMPAT_CONNECT", "::ffff:127.0.0.1");
     many_small_exchanges => Pair::c("ping_pong").arg("plain").arg("5000");
     many_small_exchanges_over_ipv6 => Pair::c("ping_pong").over_ipv6();
+    a_long_stream => Pair::c("stream").arg("plain").arg("96");
+    a_long_stream_from_the_accepting_side => Pair::c("stream").arg("back").arg("96");
     short_connections_closed_by_the_client => Pair::c("short_connections").arg("client");
     short_connections_closed_by_the_server => Pair::c("short_connections").arg("server");
     server_speaks_first => Pair::c("first_words").arg("server_first");

@@ -50,6 +50,12 @@ pub struct Family {
     processes: Vec<Member>,
     pub channels: u64,
     pub on_tcp: BTreeMap<String, u64>,
+    pub connections: Vec<Connection>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Connection {
+    pub tx_ring_bytes: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -22,21 +22,49 @@ fn compare(what: &str, expected: &[Ended; 2], got: &[Ended; 2]) -> String {
 
 /// Channels of a well used connection's two ends with these settings; None where the shim has no memory at all.
 fn used_with(name: &str, value: &str) -> [Option<u64>; 2] {
-    let pair = Pair::c("ping_pong").arg("hold").arg("1000").env(name, value);
+    let ends = looked_at("ping_pong", "1000", &[(name, value)]);
+    ends.map(|family| family.map(|family| family.channels))
+}
+
+/// What `dp ls` says of both ends of a connection that was used, and is still open.
+fn looked_at(program: &str, how_much: &str, settings: &[(&str, &str)]) -> [Option<product::Family>; 2] {
+    let mut pair = Pair::c(program).arg("hold").arg(how_much);
+    for (name, value) in settings {
+        pair = pair.env(name, value);
+    }
     let running = pair.start(&Combo::shimmed());
     let marked = |name: &str| running.folder.file(&format!("port.{name}"));
     await_that("the exchanges", Duration::from_secs(20), || {
         marked("server-done").exists() && marked("client-done").exists()
     });
     let pids = [running.server.pid(), running.client.pid()];
-    let channels = pids.map(|pid| product::family(pid.as_raw()).map(|family| family.channels));
+    let families = pids.map(|pid| product::family(pid.as_raw()));
     // In one step: the program reads it as soon as it is there.
     fs::write(marked("new"), "1\n").expect("the mark");
     fs::rename(marked("new"), marked("looked")).expect("the mark");
     for side in running.finish() {
-        assert!(side.ok(), "{name}={value}: {}", side.text());
+        assert!(side.ok(), "{program}, {settings:?}: {}", side.text());
     }
-    channels
+    families
+}
+
+/// Bytes of the rings in which the connecting and the accepting end send.
+fn rings(program: &str, how_much: &str, settings: &[(&str, &str)]) -> [Option<u64>; 2] {
+    let [server, client] = looked_at(program, how_much, settings);
+    [client, server].map(|family| family?.connections.first()?.tx_ring_bytes)
+}
+
+#[test]
+fn a_stream_goes_over_to_a_longer_ring_and_nothing_else_does() {
+    let _turn = product::alone();
+    const SHORT: Option<u64> = Some(128 << 10);
+    assert_eq!(rings("stream", "512", &[]), [Some(4 << 20), SHORT]);
+    assert_eq!(rings("ping_pong", "20000", &[]), [SHORT, SHORT]);
+    let long = |bytes| ("DP_RING_LONG", bytes);
+    assert_eq!(rings("stream", "512", &[long("1048576")]), [Some(1 << 20), SHORT]);
+    // Not longer: none.
+    assert_eq!(rings("stream", "512", &[long("0")]), [SHORT, SHORT]);
+    assert_eq!(rings("stream", "512", &[("DP_RING", "8388608")]), [Some(8 << 20); 2]);
 }
 
 #[test]
@@ -66,6 +94,7 @@ fn odd_settings_change_no_output() {
         ("DP_RULES", &[";;;", "channel", "\u{1}\u{2}", "channel any [::1", "tcp any *"]),
         ("DP_CONFIG", &["/nonexistent", "/", "relative", "/dev/null"]),
         ("DP_RING", &["0", "1", "4095", "4097", "1048576", "67108864", "99999999999999999999", "-1", "x"]),
+        ("DP_RING_LONG", &["0", "1", "131072", "262145", "99999999999", "-1", "x"]),
         ("DP_AFTER", &["0", "1", "4294967296", "-1", "x"]),
         ("DP_SPIN", &["0", "1", "999999999", "-1", "x"]),
         ("DP_CHAOS", &["0", "4294967295", "99999999999", "x"]),

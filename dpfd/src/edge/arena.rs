@@ -1,7 +1,7 @@
 //! An arena: the slots of all channels between one client family and one server, in sealed memory.
 //!
 //! ```text
-//!   0        header: magic, version, slots, lines per ring
+//!   0        header: magic, version, slots, lines per ring, lines of a spare one
 //!   4 KiB    groups of the client's watchers (32 lines), then of the server's (32 lines)
 //!   8 KiB    index: 4 x slots words, hash of the tuple -> slot + 1
 //!   ...      slots, 512 bytes each:
@@ -10,6 +10,7 @@
 //!              | 128 B  | word 64 | rx 64 | tx 64  | word 64 | rx 64 | tx 64  |
 //!              +--------+--------------------------+--------------------------+
 //!   ...      rings, page-aligned: slot 0 c->s, slot 0 s->c, slot 1 c->s, ...
+//!   ...      spare rings, longer, for the directions that need one (super::spare)
 //! ```
 //!
 //! The geometry is read once, when the arena is mapped, checked against its sealed size, and kept in
@@ -22,13 +23,16 @@ use super::bell::{Group, Word};
 use super::ring::LINE;
 use super::segment::{map_flat, sealed_len, sealed_memory, Mapped};
 use super::slot::{Side, Slot};
+use super::spare::{self, Spares};
 use super::switch::{RxLine, TxLine};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
 /// Layout version; a peer of another one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Most lines of a ring.
+const MAX_LINES: u32 = 1 << 20;
 /// Watcher groups per side.
 pub const GROUPS: usize = 32;
 /// Most slots in an arena.
@@ -53,6 +57,7 @@ struct Header {
     version: AtomicU32,
     slots: AtomicU32,
     lines: AtomicU32,
+    spare: AtomicU32,
 }
 
 /// Sizes of an arena.
@@ -62,6 +67,8 @@ pub struct Geometry {
     pub slots: u32,
     /// Lines per ring: a power of two, 64..=2^20 (4 KiB..64 MiB).
     pub lines: u32,
+    /// Lines of a spare ring, a power of two as well, and more than `lines`; 0: there are none.
+    pub spare: u32,
 }
 
 impl Geometry {
@@ -69,7 +76,9 @@ impl Geometry {
         self.slots.is_power_of_two()
             && (16..=MAX_SLOTS).contains(&self.slots)
             && self.lines.is_power_of_two()
-            && (64..=1 << 20).contains(&self.lines)
+            && (64..=MAX_LINES).contains(&self.lines)
+            && (self.spare == 0
+                || self.spare.is_power_of_two() && self.spare > self.lines && self.spare <= MAX_LINES)
     }
     fn index_len(self) -> usize {
         self.slots as usize * 4
@@ -84,10 +93,13 @@ impl Geometry {
     pub fn ring_bytes(self) -> usize {
         self.lines as usize * LINE
     }
+    fn spares_at(self) -> usize {
+        self.rings_at() + self.slots as usize * 2 * self.ring_bytes()
+    }
     /// Bytes of the whole arena; sparse until slots are used.
     #[expect(clippy::len_without_is_empty, reason = "a size, not a collection")]
     pub fn len(self) -> usize {
-        self.rings_at() + self.slots as usize * 2 * self.ring_bytes()
+        self.spares_at() + spare::len(self.spare)
     }
 }
 
@@ -133,6 +145,7 @@ impl Arena {
         h.version.store(VERSION, Ordering::Relaxed);
         h.slots.store(geo.slots, Ordering::Relaxed);
         h.lines.store(geo.lines, Ordering::Relaxed);
+        h.spare.store(geo.spare, Ordering::Relaxed);
         h.magic.store(MAGIC, Ordering::Release);
         Ok((arena, fd))
     }
@@ -149,10 +162,14 @@ impl Arena {
             return Err(bad());
         }
         let base = map_flat(fd, len)?;
-        let probe = Arena { base, geo: Geometry { slots: 0, lines: 0 } };
+        let probe = Arena { base, geo: Geometry { slots: 0, lines: 0, spare: 0 } };
         let h = probe.header();
         // Each read once; the copies are what is checked and kept.
-        let geo = Geometry { slots: h.slots.load(Ordering::Relaxed), lines: h.lines.load(Ordering::Relaxed) };
+        let geo = Geometry {
+            slots: h.slots.load(Ordering::Relaxed),
+            lines: h.lines.load(Ordering::Relaxed),
+            spare: h.spare.load(Ordering::Relaxed),
+        };
         let error = if h.magic.load(Ordering::Acquire) != MAGIC {
             Some(bad())
         } else if h.version.load(Ordering::Relaxed) != VERSION {
@@ -243,6 +260,13 @@ impl Arena {
             // SAFETY: inside the mapping by the checked geometry; a power of two of lines.
             ring: unsafe { Mapped::new(self.base.add(ring), u64::from(self.geo.lines)) },
         }
+    }
+
+    /// Its spare rings, if it has some.
+    pub fn spares(&self) -> Option<Spares> {
+        // SAFETY: inside the mapping, which is never taken down, by the checked geometry.
+        (self.geo.spare > 0)
+            .then(|| unsafe { Spares::new(self.base.add(self.geo.spares_at()), self.geo.spare) })
     }
 
     /// Address of the ring on which `sender` sends, in this mapping.

@@ -20,6 +20,7 @@
 //! | [`far`] | a message no edge can hold | R5 |
 //! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
+//! | [`spare`] | longer rings, for the directions that need one | E5 |
 //! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read
@@ -42,6 +43,8 @@ pub mod ring;
 pub mod segment;
 pub mod slot;
 pub mod space;
+#[cfg(not(loom))]
+pub mod spare;
 pub mod stream;
 pub mod switch;
 

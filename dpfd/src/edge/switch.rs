@@ -35,6 +35,8 @@ pub struct TxLine {
     pub cpu: AtomicU32,
     /// Not 0: the sender is about to shut down or close, and puts nothing on TCP after that.
     ending: AtomicU32,
+    /// The ring that the ring epochs are in: 0 the slot's own, else a spare one ([`super::spare`]).
+    spare: AtomicU32,
 }
 
 /// The receiver's control line.
@@ -59,6 +61,7 @@ impl Default for TxLine {
             q: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             ending: AtomicU32::new(0),
+            spare: AtomicU32::new(0),
         }
     }
 }
@@ -104,6 +107,21 @@ impl TxLine {
         }
         self.cpu.store(0, Ordering::Relaxed);
         self.ending.store(0, Ordering::Relaxed);
+        self.spare.store(0, Ordering::Relaxed);
+    }
+
+    /// Sender, under its lock, in a TCP epoch that the receiver has acknowledged: the next ring epochs are in the spare ring
+    /// `n`. Its header at the tail is invalid by now.
+    pub fn go_over(&self, n: u32) {
+        // Release: that header before this; whoever looks there finds nothing old.
+        self.spare.store(n, Ordering::Release);
+    }
+
+    /// Which ring the sender fills: 0 the slot's own, else a spare one. To be asked at each look: when it changes, nothing
+    /// is in the former.
+    #[inline(always)]
+    pub fn spare(&self) -> u32 {
+        self.spare.load(Ordering::Acquire)
     }
 
     /// Sender: the end is near. It looks afterwards whether the receiver left, and the receiver, who leaves, then

@@ -125,7 +125,12 @@ pub struct Conn {
     pub since: AtomicU64,
     /// See [`Conn::PUSHED`].
     pub pusher: AtomicU32,
-    _pad5: [u32; 7],
+    /// Times the ring was full since `full_since`.
+    pub fulls: AtomicU32,
+    /// When the count of these began, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
+    pub full_since: [AtomicU64; 2],
+    /// The arena's spare rings ([`crate::edge::spare::Spares::pack`]), in this family's mapping; 0: none.
+    pub spares: AtomicU64,
 }
 
 impl Conn {
@@ -145,6 +150,12 @@ impl Conn {
     pub const CORK: u32 = 64;
     /// Member [`Conn::pusher`] puts on TCP what was taken back from the ring; nothing else may go there before.
     pub const PUSHED: u32 = 256;
+    /// Its ring was found too short: the next one is to be longer.
+    pub const OUTGROWN: u32 = 512;
+    /// It is one of the spare rings.
+    pub const LONG: u32 = 2048;
+    /// There was no memory for a longer one.
+    pub const SHORT: u32 = 1024;
 
     /// How far it has come.
     #[inline(always)]
@@ -171,6 +182,7 @@ impl Conn {
             &self.reason,
             &self.error,
             &self.pusher,
+            &self.fulls,
         ] {
             a.store(0, Ordering::Relaxed);
         }
@@ -186,6 +198,9 @@ impl Conn {
             &self.back,
             &self.offer,
             &self.since,
+            &self.full_since[0],
+            &self.full_since[1],
+            &self.spares,
         ] {
             a.store(0, Ordering::Relaxed);
         }
@@ -240,6 +255,14 @@ impl Conn {
     pub fn set_tail(&self, t: Tail) {
         self.tail.store(t.pos.raw(), Ordering::Relaxed);
         self.seen.store(t.seen.raw(), Ordering::Relaxed);
+    }
+
+    /// Lines of the ring that the sender fills.
+    pub fn tx_lines(&self) -> u64 {
+        match self.has(Conn::LONG) {
+            true => crate::edge::spare::lines(self.spares.load(Ordering::Relaxed)),
+            false => self.lines.load(Ordering::Relaxed).into(),
+        }
     }
 
     /// Whether a flag is set.

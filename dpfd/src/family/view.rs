@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use super::{Conn, Family, Member, Reason, Stage, CONNS, LEN, MAGIC, MEMBERS, NAME, VERSION};
+use crate::edge::ring::LINE;
 use crate::edge::slot::Side;
 use crate::edge::switch::in_ring;
 use crate::sync::Ordering;
@@ -47,6 +48,8 @@ pub struct Snapshot {
     pub back: u64,
     /// Whether the receive direction is in its ring now.
     pub rx_ring: bool,
+    /// Bytes of the ring into which this end sends, or sent; of a connection that never was a channel, anything.
+    pub tx_ring: u64,
     /// Why it is on TCP.
     pub reason: Reason,
 }
@@ -157,6 +160,7 @@ fn snapshot(c: &Conn) -> Snapshot {
         bells: c.bells.load(Ordering::Relaxed),
         back: c.back.load(Ordering::Relaxed),
         rx_ring: in_ring(c.rx_epoch.load(Ordering::Relaxed)),
+        tx_ring: LINE as u64 * c.tx_lines(),
         reason: Reason::from_number(c.reason.load(Ordering::Relaxed)).unwrap_or(Reason::None),
     }
 }

@@ -31,7 +31,7 @@ impl Set {
                 } else {
                     let rx = channel::receiving(c);
                     let from = reg.seen.unwrap_or_default();
-                    let front = stream::frontier(&rx.ring, &rx.rx.cursor, from);
+                    let front = stream::frontier(&rx.ring(), &rx.rx.cursor, from);
                     if reg.seen != Some(front) {
                         reg.seen = Some(front);
                         ev |= reg.want & IN;

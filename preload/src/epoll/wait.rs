@@ -166,7 +166,7 @@ impl Set {
                     && (reg.want & ET == 0
                         || reg
                             .seen
-                            .is_none_or(|seen| stream::frontier(&rx.ring, &rx.rx.cursor, seen) != seen));
+                            .is_none_or(|seen| stream::frontier(&rx.ring(), &rx.rx.cursor, seen) != seen));
                 if unseen || !rx.word.is_hot() {
                     return true;
                 }

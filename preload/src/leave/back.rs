@@ -15,7 +15,7 @@ use crate::{hooks, relay, state, tx};
 
 /// What was in the ring, on its way to TCP.
 struct Back<'a> {
-    out: &'a End,
+    out: &'a End<'a>,
     at: Cursor,
     end: Pos,
     buf: [u8; 4096],
@@ -49,11 +49,11 @@ impl Back<'_> {
             // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
             match self.end.since(self.at.pos) {
                 0 => return Ok(()),
-                lines if lines > self.out.ring.count() => return Err(libc::EBADMSG),
+                lines if lines > self.out.ring().count() => return Err(libc::EBADMSG),
                 _ => {}
             }
             let mut w = Walk::one(self.buf.as_mut_ptr(), self.buf.len());
-            match stream::retrieve(&self.out.ring, &mut self.at, &mut w) {
+            match stream::retrieve(&self.out.ring(), &mut self.at, &mut w) {
                 Ok(n) if n > 0 => self.rest = 0..n,
                 _ => return Err(libc::EBADMSG),
             }

@@ -50,7 +50,7 @@ pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
     if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
         locked(family, fd, c, || catch_up(fd, c, rx));
     }
-    in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+    in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
 }
 
 /// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
@@ -79,7 +79,7 @@ pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
                 let at = Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire));
                 if !at.frozen && at.pos != end {
                     // Tokens were published before the hand-back was: there must be one.
-                    return stream::waiting(&rx.ring, &rx.rx.cursor)
+                    return stream::waiting(&rx.ring(), &rx.rx.cursor)
                         || Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos == end;
                 }
                 c.rx_data.store(q, Ordering::Relaxed);
@@ -157,5 +157,5 @@ pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
     catch_up(fd, c, rx);
     let r = c.rx_epoch.load(Ordering::Relaxed);
     // Tokens behind a switch that was not reached yet count as well.
-    (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring, &rx.rx.cursor)
+    (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
 }

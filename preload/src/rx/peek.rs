@@ -71,7 +71,7 @@ impl Queue {
 
     /// All that can be read.
     fn readable(&self, rx: &End) -> usize {
-        let ring = if self.ring { stream::bytes_waiting(&rx.ring, &rx.rx.cursor, TOKENS) } else { 0 };
+        let ring = if self.ring { stream::bytes_waiting(&rx.ring(), &rx.rx.cursor, TOKENS) } else { 0 };
         self.before + ring + self.after
     }
 }
@@ -150,7 +150,7 @@ fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32) -> Result<usize, Erro
     let (mut ring, mut after) = (0, 0);
     if queue.ring && before == queue.before && at.left() > 0 {
         at.mark();
-        ring = match stream::pull(&rx.ring, &rx.rx.cursor, &mut at, true) {
+        ring = match stream::pull(&rx.ring(), &rx.rx.cursor, &mut at, true) {
             Ok(n) => n,
             Err(Error::Empty) => 0,
             Err(_) if before > 0 => 0,

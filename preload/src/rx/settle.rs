@@ -43,7 +43,8 @@ pub(super) fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool
 }
 
 fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
-    let ringing = || in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring, &rx.rx.cursor);
+    let ringing =
+        || in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring(), &rx.rx.cursor);
     for _ in 0..SWITCHES {
         if !catch_up(fd, c, rx) {
             break; // the next step finds out
@@ -113,7 +114,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
         if !rx.word.is_hot() {
             rx.word.arm();
         }
-        if stream::waiting(&rx.ring, &rx.rx.cursor) {
+        if stream::waiting(&rx.ring(), &rx.rx.cursor) {
             if there > 0 && !rx.word.is_hot() {
                 rx.word.unarm();
             }

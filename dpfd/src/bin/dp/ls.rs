@@ -66,6 +66,8 @@ struct Connection {
     rx_bytes: u64,
     doorbells: u64,
     hand_backs: u64,
+    /// Of a channel: bytes of the ring into which this end sends.
+    tx_ring_bytes: Option<u64>,
     reason: Option<&'static str>,
 }
 
@@ -147,6 +149,7 @@ impl Connection {
             rx_bytes: seen.rx_bytes,
             doorbells: seen.bells,
             hand_backs: seen.back,
+            tx_ring_bytes: (seen.stage == Stage::Live).then_some(seen.tx_ring),
             reason: Some(seen.reason).filter(|reason| *reason != Reason::None).map(Reason::word),
         }
     }

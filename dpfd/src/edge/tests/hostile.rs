@@ -14,6 +14,7 @@ use crate::edge::message::{self, Head};
 use crate::edge::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
 use crate::edge::segment::{Mapped, Segment};
 use crate::edge::slot::{Side, Slot, State, Tuple};
+use crate::edge::spare::SPARES;
 use crate::edge::stream;
 use crate::edge::switch::{RxLine, TxLine};
 use crate::edge::Error;
@@ -309,7 +310,7 @@ fn use_slot(random: &mut Random, arena: &Arena, i: u32, slot: &Slot) {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn hostile_arena_against_everything() {
-    let geo = Geometry { slots: 16, lines: LINES as u32 };
+    let geo = Geometry { slots: 16, lines: LINES as u32, spare: 2 * LINES as u32 };
     let (arena, _fd) = Arena::create(geo).unwrap();
     let slot = 5;
     let edge = arena.edge(slot, Side::Client);
@@ -321,10 +322,15 @@ fn hostile_arena_against_everything() {
     }
     let mut target = Target { words: Vec::new(), near: Plain::new(0) };
     let rings_at = arena.ring_address(0, Side::Client) - arena.id();
+    let spares = arena.spares().unwrap();
+    let spare_rings = spares.ring(1).unwrap().payload(Pos::default()) as usize - ring::HEADER;
     // SAFETY: the ring, then the header, groups, index and slots; the mapping stays for good.
     unsafe {
         target.add(arena.ring_address(slot, Side::Client) as *const u8, geo.ring_bytes());
         target.add(arena.id() as *const u8, rings_at);
+        // The word that says which are taken, and the rings to the end of the arena.
+        target.add((spare_rings - 4096) as *const u8, 64);
+        target.add(spare_rings as *const u8, SPARES as usize * 2 * geo.ring_bytes());
         // The slot's own lines again, so that they get their share.
         for _ in 0..8 {
             target.add(std::ptr::from_ref(arena.slot(slot)).cast(), 512);
@@ -336,11 +342,22 @@ fn hostile_arena_against_everything() {
     let mut moved = 0u64;
     under_attack(&target, 17, || {
         let n = random.below(bytes.len());
-        let put = stream::push(&edge.ring, &mut tail, &edge.rx.cursor, &mut Feed::one(&bytes[..n]));
+        match random.below(8) {
+            0 => {
+                if let Some(n) = spares.take() {
+                    edge.tx.go_over(n);
+                }
+            }
+            1 => spares.give_back(random.next() as u32 % (SPARES + 4)),
+            _ => {}
+        }
+        // As the shim asks for it at each look.
+        let ring = || spares.ring(edge.tx.spare()).unwrap_or(edge.ring);
+        let put = stream::push(&ring(), &mut tail, &edge.rx.cursor, &mut Feed::one(&bytes[..n]));
         check(put, n);
         moved += u64::from(put.is_ok());
         let mut room = Room::room(n, 1000);
-        check(stream::pull(&edge.ring, &edge.rx.cursor, &mut room, false), n);
+        check(stream::pull(&ring(), &edge.rx.cursor, &mut room, false), n);
         if put == Err(Error::Corrupt) {
             let at = Pos::new(random.next());
             tail = Tail { pos: at, seen: at };

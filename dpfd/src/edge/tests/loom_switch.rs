@@ -9,7 +9,7 @@ use loom::thread;
 use super::lines::{Feed, Heap, Room};
 use super::loom_ring::explore;
 use crate::edge::bell::{Owed, Word};
-use crate::edge::ring::{Cursor, Pos, Tail};
+use crate::edge::ring::{self, Cursor, Kind, Lines, Pos, Tail};
 use crate::edge::switch::{in_ring, RxLine, TxLine, View};
 use crate::edge::{stream, Error};
 use crate::sync::Ordering;
@@ -28,7 +28,9 @@ struct Queue {
 }
 
 struct Shared {
-    ring: Heap,
+    own: Heap,
+    /// A longer one, in which somebody else's tokens lie.
+    spare: Heap,
     tx: TxLine,
     rx: RxLine,
     word: Word,
@@ -37,6 +39,13 @@ struct Shared {
 }
 
 impl Shared {
+    /// Asked for at each look.
+    fn ring(&self) -> &Heap {
+        match self.tx.spare() {
+            0 => &self.own,
+            _ => &self.spare,
+        }
+    }
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.tcp.lock().unwrap()
     }
@@ -68,6 +77,10 @@ enum Without {
     CountedDrain,
     /// The sender switches again though the receiver has not followed.
     Acknowledgement,
+    /// The sender goes over to the spare ring as soon as it is back on TCP.
+    Following,
+    /// It does not make the header there invalid that comes next.
+    Invalidation,
 }
 
 /// When TCP refuses a bell (EAGAIN).
@@ -88,6 +101,8 @@ struct Sender<'a> {
     kernel: u64,
     refuses: Refuses,
     without: Without,
+    /// The next ring epoch is to be in the spare ring.
+    outgrown: bool,
 }
 
 impl Sender<'_> {
@@ -99,7 +114,7 @@ impl Sender<'_> {
         }
         let bytes = u64::from(i).to_le_bytes();
         while let Err(e) =
-            stream::push(&self.s.ring, &mut self.tail, &self.s.rx.cursor, &mut Feed::one(&bytes))
+            stream::push(self.s.ring(), &mut self.tail, &self.s.rx.cursor, &mut Feed::one(&bytes))
         {
             assert_eq!(e, Error::Full);
             thread::yield_now();
@@ -119,14 +134,28 @@ impl Sender<'_> {
         }
     }
 
+    fn go_over(&mut self) {
+        self.outgrown = false;
+        if self.without != Without::Invalidation {
+            self.s.spare.header(self.tail.pos).store(0, Ordering::Relaxed);
+        }
+        self.s.tx.go_over(1);
+    }
+
     fn switch(&mut self) {
         if in_ring(self.s.tx.epoch()) {
             assert!(self.s.tx.to_tcp(self.tail.pos, self.kernel));
+            if self.outgrown && self.without == Without::Following {
+                self.go_over();
+            }
         } else if self.without == Without::Acknowledgement {
             let anybody = RxLine::default();
             anybody.acknowledge(self.s.tx.epoch());
             assert!(self.s.tx.to_ring(&anybody, self.kernel));
         } else {
+            if self.outgrown && self.s.rx.caught_up(&self.s.tx) {
+                self.go_over();
+            }
             // Refused while the receiver is an epoch behind: the bytes go on over TCP.
             self.s.tx.to_ring(&self.s.rx, self.kernel);
         }
@@ -197,7 +226,7 @@ impl Receiver<'_> {
     fn on_ring(&mut self) -> bool {
         let s = self.s;
         let mut room = Room::room(8, 8);
-        match stream::pull(&s.ring, &s.rx.cursor, &mut room, false) {
+        match stream::pull(s.ring(), &s.rx.cursor, &mut room, false) {
             Ok(_) => {
                 self.got.push(room.got()[0]);
                 return true;
@@ -211,7 +240,7 @@ impl Receiver<'_> {
                     self.epoch += 1;
                     s.rx.acknowledge(self.epoch);
                 } else {
-                    assert!(stream::waiting(&s.ring, &s.rx.cursor), "the ring ends before its end");
+                    assert!(stream::waiting(s.ring(), &s.rx.cursor), "the ring ends before its end");
                 }
                 return true;
             }
@@ -219,7 +248,7 @@ impl Receiver<'_> {
         }
         let mut there = s.queued();
         s.word.arm();
-        if stream::waiting(&s.ring, &s.rx.cursor) || s.tx.moved(self.epoch) {
+        if stream::waiting(s.ring(), &s.rx.cursor) || s.tx.moved(self.epoch) {
             if there > 0 {
                 s.word.unarm();
             }
@@ -233,10 +262,11 @@ impl Receiver<'_> {
     }
 }
 
-/// Sends bytes (`b`) and switches (`s`) as `script` says; receives them all.
+/// Sends bytes (`b`), switches (`s`) and outgrows its ring (`l`) as `script` says; receives them all.
 fn converse(script: &'static str, refuses: Refuses, without: Without) {
     let s = Arc::new(Shared {
-        ring: Heap::new(4),
+        own: Heap::new(4),
+        spare: Heap::new(8),
         tx: TxLine::default(),
         rx: RxLine::default(),
         word: Word::default(),
@@ -244,17 +274,26 @@ fn converse(script: &'static str, refuses: Refuses, without: Without) {
         more: Condvar::new(),
     });
     s.rx.reset(Pos::default());
+    // Whoever had it before was at the same positions.
+    for at in (0..8).map(Pos::new) {
+        // SAFETY: 8 bytes, behind the header of a line.
+        unsafe { s.spare.put(at, ring::HEADER, [0xff; 8].as_ptr(), 8) };
+        ring::commit(&s.spare, at, 8, Kind::Data).unwrap();
+    }
     let sender = {
         let s = s.clone();
         thread::spawn(move || {
-            let mut sender = Sender { s: &s, tail: Tail::default(), kernel: 0, refuses, without };
+            let mut sender =
+                Sender { s: &s, tail: Tail::default(), kernel: 0, refuses, without, outgrown: false };
             let mut i = 0;
             for step in script.chars() {
-                if step == 's' {
-                    sender.switch();
-                } else {
-                    sender.byte(i);
-                    i += 1;
+                match step {
+                    's' => sender.switch(),
+                    'l' => sender.outgrown = true,
+                    _ => {
+                        sender.byte(i);
+                        i += 1;
+                    }
                 }
             }
             s.queue().over = true;
@@ -289,6 +328,11 @@ fn loom_several_epochs() {
 }
 
 #[test]
+fn loom_over_to_a_longer_ring() {
+    explore(Some(3), || converse("sblsbsbb", Refuses::Never, Without::Nothing));
+}
+
+#[test]
 fn loom_bells_that_tcp_has_no_room_for() {
     explore(Some(3), || converse("bbsbsb", Refuses::BehindData, Without::Nothing));
 }
@@ -315,4 +359,16 @@ fn loom_broken_switching_before_the_receiver_followed() {
 #[should_panic(expected = "lost wake-up")]
 fn loom_broken_bell_refused_behind_bells() {
     explore(Some(3), || converse("sbb", Refuses::BehindAnything, Without::Nothing));
+}
+
+#[test]
+#[should_panic]
+fn loom_broken_going_over_before_the_receiver_followed() {
+    explore(Some(3), || converse("sblssb", Refuses::Never, Without::Following));
+}
+
+#[test]
+#[should_panic]
+fn loom_broken_going_over_to_what_lies_there() {
+    explore(Some(3), || converse("slbssb", Refuses::Never, Without::Invalidation));
 }

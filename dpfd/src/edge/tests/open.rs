@@ -10,9 +10,10 @@ use libc::{EBADMSG, EINVAL, EPROTONOSUPPORT, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SH
 
 use crate::edge::arena::{Arena, Geometry, MAGIC, VERSION};
 use crate::edge::message::{self, Head};
-use crate::edge::ring::Tail;
+use crate::edge::ring::{Tail, LINE};
 use crate::edge::segment::{sealed_len, sealed_memory, Segment, CONTROL, MAX_RING, MIN_RING};
 use crate::edge::slot::Side;
+use crate::edge::spare::SPARES;
 
 const NAME: &CStr = c"dp-test";
 const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -129,13 +130,14 @@ fn segment_opened_twice_is_one_edge() {
 }
 
 /// A good arena's first bytes, with one of its fields changed.
-fn arena(change: impl Fn(&mut [u8; 20])) -> io::Result<Arena> {
-    let geo = Geometry { slots: 16, lines: 64 };
-    let mut header = [0u8; 20];
+fn arena(change: impl Fn(&mut [u8; 24])) -> io::Result<Arena> {
+    let geo = Geometry { slots: 16, lines: 64, spare: 256 };
+    let mut header = [0u8; 24];
     header[..8].copy_from_slice(&MAGIC.to_le_bytes());
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[12..16].copy_from_slice(&geo.slots.to_le_bytes());
-    header[16..].copy_from_slice(&geo.lines.to_le_bytes());
+    header[16..20].copy_from_slice(&geo.lines.to_le_bytes());
+    header[20..].copy_from_slice(&geo.spare.to_le_bytes());
     change(&mut header);
     let fd = memory(geo.len(), SEALS, 0).unwrap();
     let file = File::from(fd.try_clone().unwrap());
@@ -148,7 +150,7 @@ fn arena(change: impl Fn(&mut [u8; 20])) -> io::Result<Arena> {
 fn arenas_of_another_version_are_told_apart() {
     assert!(arena(|_| ()).is_ok());
     for version in [0, VERSION + 1, u32::MAX] {
-        let set = |h: &mut [u8; 20]| h[8..12].copy_from_slice(&version.to_le_bytes());
+        let set = |h: &mut [u8; 24]| h[8..12].copy_from_slice(&version.to_le_bytes());
         assert_eq!(errno(arena(set)), EPROTONOSUPPORT, "version {version}");
     }
 }
@@ -160,10 +162,12 @@ fn arenas_with_an_impossible_header_are_refused() {
         assert_eq!(errno(arena(|h| h[bit / 8] ^= 1 << (bit % 8))), EBADMSG, "magic, bit {bit}");
     }
     for n in [0u32, 1, 8, 15, 17, 32, 1 << 15, 1 << 31, u32::MAX] {
-        let set = |h: &mut [u8; 20]| h[12..16].copy_from_slice(&n.to_le_bytes());
+        let set = |h: &mut [u8; 24]| h[12..16].copy_from_slice(&n.to_le_bytes());
         assert_eq!(errno(arena(set)), EBADMSG, "{n} slots");
-        let set = |h: &mut [u8; 20]| h[16..].copy_from_slice(&n.to_le_bytes());
+        let set = |h: &mut [u8; 24]| h[16..20].copy_from_slice(&n.to_le_bytes());
         assert_eq!(errno(arena(set)), EBADMSG, "{n} lines");
+        let set = |h: &mut [u8; 24]| h[20..].copy_from_slice(&n.to_le_bytes());
+        assert_eq!(errno(arena(set)), EBADMSG, "spare rings of {n} lines");
     }
     for len in [0, 1, 4095, 4096, 8192, 1 << 40] {
         let fd = sealed_memory(NAME, len).unwrap();
@@ -177,7 +181,12 @@ fn arenas_of_impossible_geometry_are_not_made() {
     for (slots, lines) in
         [(0, 64), (8, 64), (17, 64), (1 << 15, 64), (16, 0), (16, 32), (16, 96), (16, 1 << 21)]
     {
-        assert_eq!(errno(Arena::create(Geometry { slots, lines })), EINVAL, "{slots} slots, {lines} lines");
+        let geo = Geometry { slots, lines, spare: 0 };
+        assert_eq!(errno(Arena::create(geo)), EINVAL, "{slots} slots, {lines} lines");
+    }
+    for spare in [1, 32, 64, 96, 127, (1 << 20) + 1, 1 << 21, u32::MAX] {
+        let geo = Geometry { slots: 16, lines: 64, spare };
+        assert_eq!(errno(Arena::create(geo)), EINVAL, "spare rings of {spare} lines");
     }
 }
 
@@ -185,7 +194,7 @@ fn arenas_of_impossible_geometry_are_not_made() {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn arena_parts_do_not_overlap() {
-    let geo = Geometry { slots: 16, lines: 64 };
+    let geo = Geometry { slots: 16, lines: 64, spare: 256 };
     let (a, fd) = Arena::create(geo).unwrap();
     let b = Arena::open(fd.as_fd()).unwrap();
     assert_eq!(b.geometry(), geo);
@@ -202,6 +211,10 @@ fn arena_parts_do_not_overlap() {
                     (e.ring.payload(Default::default()) as usize - 8, geo.ring_bytes()),
                 ]);
             }
+        }
+        let spares = arena.spares().unwrap();
+        for n in 1..=SPARES {
+            parts.push((spares.ring(n).unwrap().payload(Default::default()) as usize - 8, 256 * LINE));
         }
         for side in [Side::Client, Side::Server] {
             parts.extend(arena.groups(side).iter().map(|g| (g as *const _ as usize, 64)));

@@ -21,6 +21,7 @@ fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
         bells: 2,
         back: 1,
         rx_ring: true,
+        tx_ring: 131_072,
         reason,
     }
 }

@@ -1,0 +1,195 @@
+//! Spare rings of an arena, longer than those of its slots, for the directions that need one (PROTOCOLS E5).
+//!
+//! A ring that a core's own caches hold carries a stream at half the speed of one that they do not, or less: each line is
+//! fetched out of the other core's cache when it is written, and again when it is read. But few connections carry
+//! streams, and memory is each one's, so all begin with a short ring. A sender that fills that again and again takes one
+//! of these, with its next switch from TCP to the ring.
+//!
+//! ```text
+//!   0       word: bit n set, ring n is somebody's
+//!   4 KiB   ring 0 | ring 1 | ... | ring 15          no memory until taken
+//! ```
+//!
+//! At that switch the ring is empty: its receiver has acknowledged the TCP epoch before it, so it has taken all there was.
+//! The sender makes the header at its tail invalid in the longer ring, says so in its line ([`super::switch::TxLine`]),
+//! and goes on there: positions and stamps are the same, only the number of lines is another. A receiver asks for the
+//! ring each time it looks; it never finds one with something in it that is not the sender's.
+//!
+//! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
+//! holds rubbish, which each of them finds corrupt, and nothing outside of it is reached.
+
+use super::ring::LINE;
+use super::segment::Mapped;
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::raw;
+
+/// How many there are in an arena.
+pub const SPARES: u32 = 16;
+/// Bytes before the first one.
+const RINGS_AT: usize = 4096;
+/// Where they lie is page-aligned: the bits below hold the binary logarithm of their lines.
+const LOG: u64 = 0xfff;
+
+/// The spare rings of an arena, in this process's mapping.
+#[derive(Debug, Clone, Copy)]
+pub struct Spares {
+    base: *mut u8,
+    lines: u64,
+}
+
+/// Lines of each, from such a word as [`Spares::pack`] makes.
+pub fn lines(word: u64) -> u64 {
+    1 << (word & 63)
+}
+
+/// Bytes of all of them, with rings of `lines`; of none, 0.
+pub(super) fn len(lines: u32) -> usize {
+    match lines {
+        0 => 0,
+        lines => RINGS_AT + SPARES as usize * lines as usize * LINE,
+    }
+}
+
+impl Spares {
+    /// Those at `base`.
+    ///
+    /// # Safety
+    ///
+    /// `lines` is a power of two, at least 4; [`len`]`(lines)` bytes at `base`, page-aligned, are readable and writable as
+    /// long as the value is used.
+    pub(super) unsafe fn new(base: *mut u8, lines: u32) -> Spares {
+        Spares { base, lines: u64::from(lines) }
+    }
+
+    /// In one word, not 0.
+    pub fn pack(self) -> u64 {
+        self.base as u64 | u64::from(self.lines.trailing_zeros())
+    }
+
+    /// From such a word; of 0, none.
+    ///
+    /// # Safety
+    ///
+    /// `word` is 0 or comes from [`Spares::pack`], of a mapping that is still there.
+    #[inline(always)]
+    pub unsafe fn unpack(word: u64) -> Option<Spares> {
+        let base = (word & !LOG) as *mut u8;
+        (!base.is_null()).then_some(Spares { base, lines: lines(word) })
+    }
+
+    fn taken(&self) -> &AtomicU32 {
+        // SAFETY: the first word of the mapping; any bits are a value.
+        unsafe { &*self.base.cast::<AtomicU32>() }
+    }
+
+    /// Ring `n`, from 1 on: 0 is none of these, and neither is one beyond the last.
+    #[inline(always)]
+    pub fn ring(&self, n: u32) -> Option<Mapped> {
+        let bytes = self.lines as usize * LINE;
+        let i = n.checked_sub(1).filter(|&i| i < SPARES)?;
+        // SAFETY: inside the mapping; a power of two of lines.
+        Some(unsafe { Mapped::new(self.base.add(RINGS_AT + i as usize * bytes), self.lines) })
+    }
+
+    /// Whether one is free. A look only.
+    pub fn any_free(&self) -> bool {
+        self.taken().load(Ordering::Relaxed) & MASK != MASK
+    }
+
+    /// Takes one, and makes sure that it has memory, so that no access can fault for lack of it.
+    pub fn take(&self) -> Option<u32> {
+        // Every turn somebody else takes one; a hostile peer could go on for ever.
+        for _ in 0..2 * SPARES {
+            let taken = self.taken().load(Ordering::Relaxed);
+            let i = (!taken & MASK).trailing_zeros();
+            if i >= SPARES {
+                return None;
+            }
+            let mine = 1 << i;
+            // Acquire: its former owners are through with it.
+            if self.taken().fetch_or(mine, Ordering::Acquire) & mine == 0 {
+                if self.populate(i) {
+                    return Some(i + 1);
+                }
+                self.give_back(i + 1);
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Gives back ring `n`, of which nobody uses anything any more. Its memory stays, for the next one.
+    pub fn give_back(&self, n: u32) {
+        if (1..=SPARES).contains(&n) {
+            self.taken().fetch_and(!(1 << (n - 1)), Ordering::Release);
+        }
+    }
+
+    /// False where there is no memory, or no kernel that could tell (before Linux 5.14).
+    fn populate(&self, i: u32) -> bool {
+        let bytes = self.lines as usize * LINE;
+        let at = self.base as usize + RINGS_AT + i as usize * bytes;
+        let args = [at, bytes, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
+        // SAFETY: a range of the mapping; no contents change.
+        unsafe { raw::call(libc::SYS_madvise, args) }.is_ok()
+    }
+}
+
+const MASK: u32 = (1 << SPARES) - 1;
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::edge::arena::{Arena, Geometry};
+    use crate::edge::ring::{Lines, Pos};
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn each_is_taken_once_and_comes_back() {
+        let (arena, fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 256 }).unwrap();
+        let ours = arena.spares().unwrap();
+        let theirs = Arena::open(fd.as_fd()).unwrap().spares().unwrap();
+        let mut taken: Vec<u32> =
+            (0..SPARES).map(|i| [ours, theirs][i as usize % 2].take().unwrap()).collect();
+        assert!(!theirs.any_free());
+        assert_eq!((ours.take(), theirs.take()), (None, None));
+        // What is written here is read there, and in no other ring.
+        for &n in &taken {
+            ours.ring(n).unwrap().header(Pos::new(u64::from(n))).store(u64::from(n), Ordering::Relaxed);
+        }
+        for &n in &taken {
+            let ring = theirs.ring(n).unwrap();
+            assert_eq!(ring.count(), 256);
+            for i in 0..256 {
+                let want = if i == u64::from(n) { i } else { 0 };
+                assert_eq!(ring.header(Pos::new(i)).load(Ordering::Relaxed), want, "ring {n}, line {i}");
+            }
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, (1..=SPARES).collect::<Vec<_>>());
+        ours.give_back(7);
+        assert!(theirs.any_free());
+        assert_eq!((theirs.take(), ours.take()), (Some(7), None));
+        // Nothing that is none.
+        for n in [0, SPARES + 1, u32::MAX] {
+            ours.give_back(n);
+            assert!(ours.ring(n).is_none() && !ours.any_free());
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn one_word_tells_where_they_are() {
+        let (arena, _fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 1 << 16 }).unwrap();
+        let spares = arena.spares().unwrap();
+        // SAFETY: packed just now, and the arena stays.
+        let again = unsafe { Spares::unpack(spares.pack()) }.unwrap();
+        assert_eq!((again.base, again.lines), (spares.base, 1 << 16));
+        // SAFETY: 0.
+        assert!(unsafe { Spares::unpack(0) }.is_none());
+        let (without, _fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 0 }).unwrap();
+        assert!(without.spares().is_none());
+    }
+}
