@@ -72,12 +72,14 @@ fn json_has_the_documented_fields() {
             {
                 "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
                 "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "channel",
-                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1, "reason": null,
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1,
+                "tx_ring_bytes": 131_072, "reason": null,
             },
             {
                 "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
                 "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "tcp",
-                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1, "reason": "no-offer",
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1,
+                "tx_ring_bytes": null, "reason": "no-offer",
             },
         ],
     });
