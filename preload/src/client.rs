@@ -6,7 +6,8 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::Side;
-use dpfd::family::{Conn, Family, Reason, ARENAS, SLOTS};
+use dpfd::edge::spare::Spares;
+use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
 use crate::intro::{self, COPIES};
@@ -77,6 +78,9 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Option);
     };
+    if let Some(spares) = arena.spares().filter(|spares| !spares.any_free()) {
+        recover_spares(own, &arena, spares);
+    }
     for side in [Side::Client, Side::Server] {
         let e = arena.edge(n, side);
         // Positions go on from the last connection, a lap further, over an empty header.
@@ -126,16 +130,38 @@ fn populate(i: usize, arena: &Arena, n: u32) -> bool {
 }
 
 /// All slots are taken or closing: those whose server end the kernel no longer knows are free (E11).
-fn sweep(own: &dpfd::family::OwnArena, arena: &Arena) -> Option<u32> {
+fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
     for n in own.closing().take(64) {
-        let Some((client, server)) = arena.slot(n).ends() else { continue };
-        let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
-        let gone = diag::owner(a(server.0, server.1), a(client.0, client.1)) == Err(libc::ENOENT);
-        if gone {
-            own.reclaim(n);
+        if server_is_gone(arena, n) && own.reclaim(n) {
+            own.free(n);
         }
     }
     own.slot(arena)
+}
+
+/// Whether the kernel no longer knows the server's end of a slot that we left.
+fn server_is_gone(arena: &Arena, n: u32) -> bool {
+    let Some((client, server)) = arena.slot(n).ends() else { return false };
+    let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
+    diag::owner(a(server.0, server.1), a(client.0, client.1)) == Err(libc::ENOENT)
+}
+
+/// All spare rings are taken: those of slots that nobody uses any more, and that were not taken again, are free.
+fn recover_spares(own: &OwnArena, arena: &Arena, spares: Spares) {
+    for n in own.closing() {
+        let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side).tx);
+        if ends.iter().all(|tx| tx.spare() == 0) || !(arena.slot(n).both_left() || server_is_gone(arena, n)) {
+            continue;
+        }
+        // The slot is ours from here on, as if for a connection.
+        if own.reclaim(n) {
+            for tx in ends {
+                spares.give_back(tx.spare());
+                tx.reset();
+            }
+            own.free(n);
+        }
+    }
 }
 
 /// A new server: its door, its credentials, an arena, the hello.

@@ -65,7 +65,7 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let rx = channel::receiving(c);
-    match stream::pull(&rx.ring(), &rx.rx.cursor, w, false) {
+    match stream::pull_where(|| rx.ring(), &rx.rx.cursor, w, false) {
         Ok(n) => {
             took(c, &rx, n);
             if bells_out(c, &rx) {

@@ -318,7 +318,13 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(Error::Full) => {
-                if outgrown(c, tx, sent) || !room(tx, &mut began, blocking) {
+                if outgrown(c, tx, sent) {
+                    if !over(fd, c, tx, blocking) {
+                        c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                        return Ok(Then::Kernel(sent));
+                    }
+                    tail = c.tail();
+                } else if !room(tx, &mut began, blocking) {
                     break;
                 }
             }
@@ -374,8 +380,7 @@ const STREAM: u64 = 16 << 20;
 /// ... in so long, ns.
 const WINDOW: u64 = 100_000_000;
 
-/// The ring is full: whether it is too short for what goes through it, and there is a longer one. True: hand back, that is
-/// the way to it.
+/// The ring is full: whether it is too short for what goes through it, and there is a longer one.
 #[cold]
 fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.spare() != 0 {
@@ -383,24 +388,43 @@ fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     }
     let [since, bytes] = &c.full_since;
     let now = state::now();
-    let all = c.tx_bytes.load(Ordering::Relaxed) + sent as u64;
+    let all = c.tx_bytes.load(Ordering::Relaxed).wrapping_add(sent as u64);
     if now.saturating_sub(since.load(Ordering::Relaxed)) > WINDOW {
         since.store(now, Ordering::Relaxed);
         bytes.store(all, Ordering::Relaxed);
         c.fulls.store(0, Ordering::Relaxed);
     }
-    let fulls = c.fulls.load(Ordering::Relaxed) + 1;
+    let fulls = c.fulls.load(Ordering::Relaxed).saturating_add(1);
     c.fulls.store(fulls, Ordering::Relaxed);
-    if fulls < FULLS || all - bytes.load(Ordering::Relaxed) < STREAM {
+    // A sender that died had counted bytes here that are not in the sum yet.
+    if fulls < FULLS || all.saturating_sub(bytes.load(Ordering::Relaxed)) < STREAM {
         return false;
     }
-    // Not again before the next window.
-    bytes.store(all, Ordering::Relaxed);
-    if !tx.spares().is_some_and(|spares| spares.any_free()) {
-        return false;
-    }
+    // If nothing comes of it, it begins anew.
+    since.store(0, Ordering::Relaxed);
+    tx.spares().is_some_and(|spares| spares.any_free())
+}
+
+/// How long a sender waits for its receiver to follow, ns: it has a ring to empty.
+const FOLLOW: u32 = 200_000;
+
+/// Over to a longer ring, by way of TCP: only while this one is empty, and its receiver knows that it ends, is there a
+/// moment for that. Nothing need be sent on TCP. False: the receiver did not follow soon, the direction is on TCP, and goes
+/// over when it returns to a ring.
+#[cold]
+fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
     c.set(Conn::OUTGROWN);
-    true
+    hand_back(fd, c, tx);
+    let followed = || tx.rx.caught_up(tx.tx);
+    let elsewhere =
+        tx.rx.cpu.load(Ordering::Relaxed) != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
+    let soon = elsewhere && spin_until(FOLLOW, followed)
+        || blocking
+            && (0..NAPS).any(|_| {
+                raw::nap(NAP);
+                followed()
+            });
+    soon && to_ring(fd, c, tx)
 }
 
 /// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
@@ -408,15 +432,21 @@ fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
 #[cold]
 fn go_over(c: &Conn, tx: &End) {
     c.clear(Conn::OUTGROWN);
-    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.take()?))) else {
-        c.set(Conn::SHORT);
-        return;
-    };
-    if let Some(ring) = spares.ring(n) {
-        ring.header(c.tail().pos).store(0, Ordering::Relaxed);
-        tx.tx.go_over(n);
-        c.set(Conn::LONG);
+    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.claim()?))) else { return };
+    // Having memory takes a while, in which this process can be killed.
+    c.claimed.store(n, Ordering::Relaxed);
+    match spares.ring(n).filter(|_| spares.populate(n)) {
+        Some(ring) => {
+            ring.header(c.tail().pos).store(0, Ordering::Relaxed);
+            tx.tx.go_over(n);
+            c.set(Conn::LONG);
+        }
+        None => {
+            spares.give_back(n);
+            c.set(Conn::SHORT);
+        }
     }
+    c.claimed.store(0, Ordering::Relaxed);
 }
 
 /// E7: the ring ends here; data is data again on TCP. Under the lock.
@@ -437,12 +467,14 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     }
     let taken = tx.rx.consumed.load(Ordering::Acquire);
     // A cheap guess first; the kernel's own count decides.
-    if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > NEARLY_READ {
+    // Who is to have a longer ring has been quicker than the receiver, and may be on TCP, too.
+    let nearly = if c.has(Conn::OUTGROWN) { u64::MAX } else { NEARLY_READ };
+    if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
         return false;
     }
     let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
     let Some(p) = tcp::written(fd, client) else { return false };
-    if p.saturating_sub(taken) > NEARLY_READ {
+    if p.saturating_sub(taken) > nearly {
         return false;
     }
     if c.has(Conn::OUTGROWN) {
@@ -460,6 +492,10 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
 #[cold]
 fn mend(fd: i32, c: &Conn) {
     let tx = channel::sending(c);
+    let claimed = c.claimed.swap(0, Ordering::Relaxed);
+    if let Some(spares) = tx.spares().filter(|_| claimed != tx.tx.spare()) {
+        spares.give_back(claimed);
+    }
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();
         stream::recover(&tx.ring(), &mut tail);

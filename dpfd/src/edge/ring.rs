@@ -166,6 +166,28 @@ pub unsafe trait Lines {
     unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize);
 }
 
+// SAFETY: the ring's own.
+unsafe impl<L: Lines + ?Sized> Lines for &L {
+    #[inline(always)]
+    fn count(&self) -> u64 {
+        (**self).count()
+    }
+    #[inline(always)]
+    fn header(&self, pos: Pos) -> &AtomicU64 {
+        (**self).header(pos)
+    }
+    #[inline(always)]
+    unsafe fn put(&self, pos: Pos, at: usize, src: *const u8, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { (**self).put(pos, at, src, len) };
+    }
+    #[inline(always)]
+    unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { (**self).get(pos, at, dst, len) };
+    }
+}
+
 /// The longest payload a ring of `count` lines takes: one line stays free for the next header.
 #[inline(always)]
 pub fn max_payload(count: u64) -> usize {

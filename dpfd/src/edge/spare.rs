@@ -18,7 +18,7 @@
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
 //! holds rubbish, which each of them finds corrupt, and nothing outside of it is reached.
 
-use super::ring::LINE;
+use super::ring::{Lines, Pos, LINE};
 use super::segment::Mapped;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::raw;
@@ -96,8 +96,8 @@ impl Spares {
         self.taken().load(Ordering::Relaxed) & MASK != MASK
     }
 
-    /// Takes one, and makes sure that it has memory, so that no access can fault for lack of it.
-    pub fn take(&self) -> Option<u32> {
+    /// Takes one. It has no memory before [`Spares::populate`].
+    pub fn claim(&self) -> Option<u32> {
         // Every turn somebody else takes one; a hostile peer could go on for ever.
         for _ in 0..2 * SPARES {
             let taken = self.taken().load(Ordering::Relaxed);
@@ -105,14 +105,9 @@ impl Spares {
             if i >= SPARES {
                 return None;
             }
-            let mine = 1 << i;
             // Acquire: its former owners are through with it.
-            if self.taken().fetch_or(mine, Ordering::Acquire) & mine == 0 {
-                if self.populate(i) {
-                    return Some(i + 1);
-                }
-                self.give_back(i + 1);
-                return None;
+            if self.taken().fetch_or(1 << i, Ordering::Acquire) & (1 << i) == 0 {
+                return Some(i + 1);
             }
         }
         None
@@ -125,11 +120,12 @@ impl Spares {
         }
     }
 
-    /// False where there is no memory, or no kernel that could tell (before Linux 5.14).
-    fn populate(&self, i: u32) -> bool {
-        let bytes = self.lines as usize * LINE;
-        let at = self.base as usize + RINGS_AT + i as usize * bytes;
-        let args = [at, bytes, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
+    /// Makes sure that ring `n` has memory, so that no access can fault for lack of it. False where there is none, or no
+    /// kernel that can do that (before Linux 5.14), or no such ring.
+    pub fn populate(&self, n: u32) -> bool {
+        let Some(ring) = self.ring(n) else { return false };
+        let at = ring.header(Pos::default()) as *const _ as usize;
+        let args = [at, self.lines as usize * LINE, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
         // SAFETY: a range of the mapping; no contents change.
         unsafe { raw::call(libc::SYS_madvise, args) }.is_ok()
     }
@@ -143,7 +139,6 @@ mod tests {
 
     use super::*;
     use crate::edge::arena::{Arena, Geometry};
-    use crate::edge::ring::{Lines, Pos};
 
     #[test]
     #[cfg_attr(miri, ignore)]
@@ -152,9 +147,10 @@ mod tests {
         let ours = arena.spares().unwrap();
         let theirs = Arena::open(fd.as_fd()).unwrap().spares().unwrap();
         let mut taken: Vec<u32> =
-            (0..SPARES).map(|i| [ours, theirs][i as usize % 2].take().unwrap()).collect();
+            (0..SPARES).map(|i| [ours, theirs][i as usize % 2].claim().unwrap()).collect();
         assert!(!theirs.any_free());
-        assert_eq!((ours.take(), theirs.take()), (None, None));
+        assert_eq!((ours.claim(), theirs.claim()), (None, None));
+        assert!(taken.iter().all(|&n| ours.populate(n)));
         // What is written here is read there, and in no other ring.
         for &n in &taken {
             ours.ring(n).unwrap().header(Pos::new(u64::from(n))).store(u64::from(n), Ordering::Relaxed);
@@ -171,11 +167,11 @@ mod tests {
         assert_eq!(taken, (1..=SPARES).collect::<Vec<_>>());
         ours.give_back(7);
         assert!(theirs.any_free());
-        assert_eq!((theirs.take(), ours.take()), (Some(7), None));
+        assert_eq!((theirs.claim(), ours.claim()), (Some(7), None));
         // Nothing that is none.
         for n in [0, SPARES + 1, u32::MAX] {
             ours.give_back(n);
-            assert!(ours.ring(n).is_none() && !ours.any_free());
+            assert!(ours.ring(n).is_none() && !ours.populate(n) && !ours.any_free());
         }
     }
 

@@ -104,6 +104,19 @@ pub fn pull<L: Lines + ?Sized>(
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
+    pull_where(|| ring, cursor, dst, peek)
+}
+
+/// The same where the sender may go over to another ring ([`super::spare`]): which it is, is asked after each look at the
+/// cursor. One beyond the tail at which it went over was put there by a receiver that knew the new ring, so we know it; one
+/// at that tail finds nothing in the former; one before it cannot be committed once there is a new one.
+#[inline(always)]
+pub fn pull_where<L: Lines>(
+    ring: impl Fn() -> L,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+    peek: bool,
+) -> Result<usize, Error> {
     for _ in 0..MAX_TRIES {
         // Acquire: what another receiver gave back is not read again as if it were new.
         let word = cursor.load(Ordering::Acquire);
@@ -111,7 +124,7 @@ pub fn pull<L: Lines + ?Sized>(
         if start.frozen {
             return Err(Error::Empty);
         }
-        let got = copy_out(ring, start, dst);
+        let got = copy_out(&ring(), start, dst);
         // Nothing, something impossible, or a peek that no commit confirms: true only if no other
         // receiver took this token meanwhile, or the sender may have reused its lines under our eyes.
         let settled = matches!(got, Ok((_, end)) if end != start && !peek);

@@ -173,7 +173,8 @@ impl TxLine {
     /// Receiver: whether the sender is past epoch `r`. One load.
     #[inline(always)]
     pub fn moved(&self, r: u64) -> bool {
-        self.epoch.load(Ordering::Relaxed) != r
+        // Acquire: whoever sees that, and looks at the ring, looks at that of the sender's present epoch.
+        self.epoch.load(Ordering::Acquire) != r
     }
 
     /// Receiver in TCP epoch `r` with a ring epoch and its end both published: where data is data again.

@@ -104,11 +104,10 @@ impl OwnArena {
             .filter(|s| self.closing[*s as usize / 64].load(Ordering::Relaxed) & (1 << (s % 64)) != 0)
     }
 
-    /// The server's end is known to be gone: the slot may be taken again.
-    pub fn reclaim(&self, slot: u32) {
+    /// The server's end of a slot that we left is known to be gone. Whether the slot is the caller's now, who uses it or
+    /// frees it; false: somebody else was quicker.
+    pub fn reclaim(&self, slot: u32) -> bool {
         let bit = 1 << (slot % 64);
-        if self.closing[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-            self.free(slot);
-        }
+        self.closing[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 }

@@ -106,7 +106,7 @@ pub struct Conn {
     /// An error the shim met where the program did not ask (W13); its next call gets it.
     pub error: AtomicU32,
 
-    /// Addresses of: tx word, tx rx-line, tx tx-line, tx ring, then the same of rx.
+    /// Addresses of: tx word, tx rx-line, tx tx-line, the slot's own tx ring, then the same of rx.
     pub edges: [AtomicU64; 8],
 
     local: [AtomicU64; 3],
@@ -117,7 +117,7 @@ pub struct Conn {
     pub pid: AtomicU32,
     /// See `pid`.
     pub fd: AtomicU32,
-    /// Lines per ring.
+    /// Lines of each of the slot's own rings.
     pub lines: AtomicU32,
     /// Times the sender handed back to TCP.
     pub back: AtomicU64,
@@ -127,6 +127,8 @@ pub struct Conn {
     pub pusher: AtomicU32,
     /// Times the ring was full since `full_since`.
     pub fulls: AtomicU32,
+    /// A spare ring that is being taken; 0: none.
+    pub claimed: AtomicU32,
     /// When the count of these began, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
     pub full_since: [AtomicU64; 2],
     /// The arena's spare rings ([`crate::edge::spare::Spares::pack`]), in this family's mapping; 0: none.
@@ -183,6 +185,7 @@ impl Conn {
             &self.error,
             &self.pusher,
             &self.fulls,
+            &self.claimed,
         ] {
             a.store(0, Ordering::Relaxed);
         }

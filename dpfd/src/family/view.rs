@@ -160,7 +160,7 @@ fn snapshot(c: &Conn) -> Snapshot {
         bells: c.bells.load(Ordering::Relaxed),
         back: c.back.load(Ordering::Relaxed),
         rx_ring: in_ring(c.rx_epoch.load(Ordering::Relaxed)),
-        tx_ring: LINE as u64 * c.tx_lines(),
+        tx_ring: c.tx_lines().saturating_mul(LINE as u64),
         reason: Reason::from_number(c.reason.load(Ordering::Relaxed)).unwrap_or(Reason::None),
     }
 }

@@ -39,11 +39,10 @@ pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) 
             }
         }
         w.mark();
-        let (ring, spare) = (rx.ring(), rx.tx.spare());
         let got = if flags & libc::MSG_TRUNC != 0 {
-            stream::pull(&ring, &rx.rx.cursor, &mut Discard::new(w.left()), peek)
+            stream::pull_where(|| rx.ring(), &rx.rx.cursor, &mut Discard::new(w.left()), peek)
         } else {
-            stream::pull(&ring, &rx.rx.cursor, w, peek)
+            stream::pull_where(|| rx.ring(), &rx.rx.cursor, w, peek)
         };
         match got {
             Ok(n) => {
@@ -59,8 +58,6 @@ pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) 
                 return Step::Got(n);
             }
             Err(Error::Empty) => {}
-            // Another receiver took all that was in that ring, and something of the next: it was looked for in the former.
-            Err(_) if rx.tx.spare() != spare => continue,
             Err(_) => return broken(fd, c),
         }
         if !rx.tx.moved(r) {

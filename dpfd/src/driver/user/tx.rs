@@ -94,8 +94,10 @@ impl Tx {
     /// It is delivered, or lost.
     pub fn unqueued(&mut self, ix: usize) {
         // A packet with the right key need not be one of ours: whoever has a copy of the descriptor can repeat it.
-        self.links[ix].queued = self.links[ix].queued.saturating_sub(1);
-        self.held.queued = self.held.queued.saturating_sub(1);
+        if let Some(left) = self.links[ix].queued.checked_sub(1) {
+            self.links[ix].queued = left;
+            self.held.queued -= 1;
+        }
     }
 
     /// Keeps a message, behind the others of its link. How many there are then.

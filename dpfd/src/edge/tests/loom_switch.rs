@@ -226,7 +226,7 @@ impl Receiver<'_> {
     fn on_ring(&mut self) -> bool {
         let s = self.s;
         let mut room = Room::room(8, 8);
-        match stream::pull(s.ring(), &s.rx.cursor, &mut room, false) {
+        match stream::pull_where(|| s.ring(), &s.rx.cursor, &mut room, false) {
             Ok(_) => {
                 self.got.push(room.got()[0]);
                 return true;
