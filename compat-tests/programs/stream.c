@@ -61,14 +61,39 @@ static void one_end(int fd, bool sends) {
     }
 }
 
+/* Others before, each served by a process that is killed with its end open (second argument: how many, 0). */
+static void served(int listener) {
+    int fd = MUST(accept(listener, NULL, NULL));
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        warm_up(fd);
+        stream(fd, argument(0, 64));
+        raise(SIGKILL);
+    }
+    close(fd);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
 void server(void) {
-    int fd = accepted(listen_here());
-    one_end(fd, mode_is("back"));
+    int listener = listen_here();
+    for (int i = 0; i < argument(1, 0); i++)
+        served(listener);
+    int fd = accepted(listener);
+    one_end(fd, mode_is("back") || argument(1, 0));
     close(fd);
 }
 
 void client(void) {
+    for (int i = 0; i < argument(1, 0); i++) {
+        int fd = connected();
+        drink(fd, argument(0, 64));
+        /* The end, or a reset: words that were sent to the dead. */
+        char byte;
+        CHECK(read(fd, &byte, 1) <= 0);
+        close(fd);
+    }
     int fd = connected();
-    one_end(fd, !mode_is("back"));
+    one_end(fd, !(mode_is("back") || argument(1, 0)));
     close(fd);
 }
