@@ -122,6 +122,21 @@ fn what_a_way_lacks_is_told() {
     }
 }
 
+/// Nobody takes what lies there before all of it lies there.
+#[test]
+fn what_cannot_keep_its_messages_is_not_measured_with_messages_that_wait() {
+    let ways = "endpoint,endpoint-default,edge,plain,unix-dgram,unix-seqpacket,unix-stream,tcp,pipe";
+    let waiting =
+        bench(&format!("waiting --size 4096,65536,1048576 --seconds 0.04 --rounds 2 --ways {ways}"));
+    let all = waiting["results"].as_array().unwrap();
+    let of = |size| -> Vec<&str> {
+        all.iter().filter(|r| r["size"] == size).map(|r| r["way"].as_str().unwrap()).collect()
+    };
+    assert_eq!(of(4096), ways.split(',').collect::<Vec<_>>());
+    assert_eq!(of(65_536), ["endpoint", "edge"]);
+    assert!(of(1_048_576).is_empty());
+}
+
 #[test]
 fn a_ring_is_as_long_as_it_was_asked_for() {
     let of = |ring: usize| {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
 use super::nodes::{self, Nodes};
-use super::{peer, queues, What};
+use super::{peer, queues, waiting, What};
 
 /// A way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ pub enum Way {
 const RING: usize = 4 << 20;
 /// What a message takes in a ring besides its own bytes, at most.
 const HEADER: usize = 64;
+/// Eight messages of so many bytes lie in every socket and pipe.
+const SURELY_KEPT: usize = 4096;
 /// The kernel takes longer datagrams only with larger buffers than it gives.
 const LONGEST_DGRAM: usize = 128 * 1024;
 
@@ -110,6 +112,9 @@ impl Way {
 
     /// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
     pub fn fits(self, what: What, cores: Cores, size: usize, ring: usize) -> bool {
+        if what == What::Waiting && !self.keeps(size, ring) {
+            return false;
+        }
         match self {
             Way::Edge | Way::EdgeAsleep => room_for_two(size) <= ring,
             Way::Floor => what == What::Lat && !cores.shared(),
@@ -117,6 +122,18 @@ impl Way {
             // More at a time than fits is lost there, and counted.
             Way::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
             _ => self.carries(size),
+        }
+    }
+
+    /// Whether it keeps the messages of a group that nobody takes yet, so that who sends them does not wait for ever.
+    fn keeps(self, size: usize, ring: usize) -> bool {
+        match self {
+            // With a pool as long as theirs is at first.
+            Way::EndpointDefault => size <= SURELY_KEPT,
+            way if way.is_edge() || way.is_endpoint() => {
+                (waiting::COUNT as usize + 1) * (size + HEADER) <= ring
+            }
+            _ => size <= SURELY_KEPT,
         }
     }
 
