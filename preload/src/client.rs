@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::Side;
-use dpfd::edge::spare::Spares;
+use dpfd::edge::spare::SPARES;
 use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
@@ -70,6 +70,10 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = family.arena(i);
     let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else { return never(Reason::Slots) };
+    clear(&arena, n);
+    if arena.spares().is_some_and(|spares| !spares.any_free()) {
+        recover_spares(own, &arena);
+    }
     if !populate(i, &arena, n) {
         own.free(n);
         return never(Reason::Memory);
@@ -78,20 +82,12 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Option);
     };
-    if let Some(spares) = arena.spares().filter(|spares| !spares.any_free()) {
-        recover_spares(own, &arena, spares);
-    }
     for side in [Side::Client, Side::Server] {
         let e = arena.edge(n, side);
         // Positions go on from the last connection, a lap further, over an empty header.
         let at = Cursor::unpack(e.rx.cursor.load(Ordering::Relaxed)).pos.add(e.ring.count());
         e.ring.header(at).store(0, Ordering::Relaxed);
-        // Of the connection before: both its ends are gone.
-        if let Some(spares) = arena.spares() {
-            spares.give_back(e.tx.spare());
-        }
         e.word.reset();
-        e.tx.reset();
         e.rx.reset(at);
     }
     let tuple = tcp::tuple(local, peer);
@@ -132,8 +128,8 @@ fn populate(i: usize, arena: &Arena, n: u32) -> bool {
 /// All slots are taken or closing: those whose server end the kernel no longer knows are free (E11).
 fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
     for n in own.closing().take(64) {
-        if server_is_gone(arena, n) && own.reclaim(n) {
-            own.free(n);
+        if server_is_gone(arena, n) {
+            reclaim(own, arena, n);
         }
     }
     own.slot(arena)
@@ -143,24 +139,38 @@ fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
 fn server_is_gone(arena: &Arena, n: u32) -> bool {
     let Some((client, server)) = arena.slot(n).ends() else { return false };
     let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
-    diag::owner(a(server.0, server.1), a(client.0, client.1)) == Err(libc::ENOENT)
+    diag::is_gone(a(server.0, server.1), a(client.0, client.1))
 }
 
 /// All spare rings are taken: those of slots that nobody uses any more, and that were not taken again, are free.
-fn recover_spares(own: &OwnArena, arena: &Arena, spares: Spares) {
-    for n in own.closing() {
-        let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side).tx);
-        if ends.iter().all(|tx| tx.spare() == 0) || !(arena.slot(n).both_left() || server_is_gone(arena, n)) {
-            continue;
+fn recover_spares(own: &OwnArena, arena: &Arena) {
+    let has_some =
+        |&n: &u32| [Side::Client, Side::Server].iter().any(|&side| arena.edge(n, side).tx.spare() != 0);
+    // There are no more than that, whatever a peer says.
+    for n in own.closing().filter(has_some).take(2 * SPARES as usize) {
+        if arena.slot(n).both_left() || server_is_gone(arena, n) {
+            reclaim(own, arena, n);
         }
-        // The slot is ours from here on, as if for a connection.
-        if own.reclaim(n) {
-            for tx in ends {
-                spares.give_back(tx.spare());
-                tx.reset();
-            }
-            own.free(n);
+    }
+}
+
+/// Frees a slot that both ends are through with.
+fn reclaim(own: &OwnArena, arena: &Arena, n: u32) {
+    // From here on it is ours, as if for a connection.
+    if own.reclaim(n) {
+        clear(arena, n);
+        own.free(n);
+    }
+}
+
+/// Both ends of the connection before are gone: what they had besides the slot is free.
+fn clear(arena: &Arena, n: u32) {
+    for side in [Side::Client, Side::Server] {
+        let tx = arena.edge(n, side).tx;
+        if let Some(spares) = arena.spares() {
+            spares.give_back(tx.spare());
         }
+        tx.reset();
     }
 }
 

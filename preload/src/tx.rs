@@ -323,7 +323,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                         return Ok(Then::Kernel(sent));
                     }
-                    tail = c.tail();
+                    (tail, began) = (c.tail(), 0);
                 } else if !room(tx, &mut began, blocking) {
                     break;
                 }
@@ -442,6 +442,8 @@ fn go_over(c: &Conn, tx: &End) {
             c.set(Conn::LONG);
         }
         None => {
+            // Before it is another's: who finds us dead must not take it from him.
+            c.claimed.store(0, Ordering::SeqCst);
             spares.give_back(n);
             c.set(Conn::SHORT);
         }
@@ -493,8 +495,11 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
 fn mend(fd: i32, c: &Conn) {
     let tx = channel::sending(c);
     let claimed = c.claimed.swap(0, Ordering::Relaxed);
-    if let Some(spares) = tx.spares().filter(|_| claimed != tx.tx.spare()) {
-        spares.give_back(claimed);
+    match tx.spares() {
+        Some(_) if claimed == 0 => {}
+        Some(_) if claimed == tx.tx.spare() => c.set(Conn::LONG),
+        Some(spares) => spares.give_back(claimed),
+        None => {}
     }
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();

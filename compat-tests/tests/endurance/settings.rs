@@ -85,7 +85,7 @@ fn longer_rings_of_former_connections_are_taken_again() {
     let mut seen = Vec::new();
     let last = [Some(128 << 10), Some(4 << 20)];
     let done = (0..5).any(|_| {
-        seen.push(rings("stream", &["128", "40"], &[]));
+        seen.push(rings("stream", &["48", "40"], &[]));
         seen.last() == Some(&last)
     });
     assert!(done, "{seen:?}");

@@ -16,7 +16,7 @@
 //! ring each time it looks; it never finds one with something in it that is not the sender's.
 //!
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
-//! holds rubbish, which each of them finds corrupt, and nothing outside of it is reached.
+//! holds rubbish, of these two, and nothing outside of it is reached.
 
 use super::ring::{Lines, Pos, LINE};
 use super::segment::Mapped;

@@ -1,7 +1,8 @@
 //! The lock of one direction: short, known by its owner, taken over from the dead (PROTOCOLS L2-L5).
 //!
 //! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing waits for a peer
-//! while holding it, but for a blocking sender's short naps before it hands back, and a leaver's bounded wait
+//! while holding it, but for a blocking sender's short naps before it hands back, any sender's before it goes over to a
+//! longer ring, which needs memory as well, and a leaver's bounded wait
 //! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive.
 
 use super::Family;

@@ -97,13 +97,19 @@ fn wait_loop(
                 set.sync(family);
                 n = set.ask(family, events, max, now);
             }
+            let peeks = set.peeks;
             n = set.look(family, events, n, max);
+            // Something came to one that it took from the hot ones meanwhile, without a bell.
+            let peeked = set.peeks > peeks;
             drop(guard);
             if n > 0 || timeout == 0 {
                 return Ok(n);
             }
             if start == 0 {
                 start = now;
+            }
+            if peeked {
+                continue;
             }
             if !quiet && !spun && set.spin_worthwhile(family) {
                 spun = true;

@@ -36,10 +36,15 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: whoever moves the stage counts after it (channel.rs).
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
-            if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
+            let stage = c.stage();
+            if matches!(stage, Stage::Candidate | Stage::Offered) {
                 return Way::Counted(&c.rx_flight);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
+            // Another thread gave up meanwhile: there are no rings.
+            if matches!(stage, Stage::Unused | Stage::Plain) {
+                return Way::Kernel;
+            }
         }
         Stage::Accepted | Stage::Live => {}
     }
