@@ -6,7 +6,6 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::Side;
-use dpfd::edge::spare::SPARES;
 use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
@@ -139,16 +138,17 @@ fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
 fn server_is_gone(arena: &Arena, n: u32) -> bool {
     let Some((client, server)) = arena.slot(n).ends() else { return false };
     let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
-    diag::is_gone(a(server.0, server.1), a(client.0, client.1))
+    diag::owner(a(server.0, server.1), a(client.0, client.1)) == Err(libc::ENOENT)
 }
 
-/// All spare rings are taken: those of slots that nobody uses any more, and that were not taken again, are free.
+/// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
+/// kernel says of the server's end is not enough: it knows nothing of a connection that is closed on both sides, and whoever
+/// has a descriptor of that may still read what is in the ring.
 fn recover_spares(own: &OwnArena, arena: &Arena) {
     let has_some =
         |&n: &u32| [Side::Client, Side::Server].iter().any(|&side| arena.edge(n, side).tx.spare() != 0);
-    // There are no more than that, whatever a peer says.
-    for n in own.closing().filter(has_some).take(2 * SPARES as usize) {
-        if arena.slot(n).both_left() || server_is_gone(arena, n) {
+    for n in own.closing().filter(has_some) {
+        if arena.slot(n).both_left() {
             reclaim(own, arena, n);
         }
     }

@@ -9,11 +9,6 @@ const REQUEST: usize = 16 + 56;
 /// Offset of idiag_uid behind the two headers' worth of reply: nlmsghdr 16, inet_diag_msg: 4 + 48 id,
 /// expires, rqueue, wqueue.
 const UID_AT: usize = 16 + 4 + 48 + 12;
-/// Of idiag_state, behind idiag_family.
-const STATE_AT: usize = 16 + 1;
-/// States (net/tcp_states.h) in which nobody has a descriptor of the very connection that was asked for, TIME_WAIT and
-/// LISTEN: where it is not found, who listens at its own end is.
-const NOBODY: [u8; 2] = [6, 10];
 
 fn put(buf: &mut [u8], at: usize, bytes: &[u8]) {
     buf[at..at + bytes.len()].copy_from_slice(bytes);
@@ -37,32 +32,17 @@ pub fn owner(own: Addr, other: Addr) -> Result<u32, i32> {
     let result = ask(own, other, mapped);
     // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
     // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
-    result.map(|found| found.owner)
+    result
 }
 
-/// Whether the kernel knows for certain that nobody has a descriptor any more of the socket whose own end is `own` and
-/// whose other end is `other`.
-pub fn is_gone(own: Addr, other: Addr) -> bool {
-    let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
-    match ask(own, other, mapped) {
-        Ok(found) => NOBODY.contains(&found.state),
-        Err(e) => e == libc::ENOENT,
-    }
-}
-
-struct Found {
-    owner: u32,
-    state: u8,
-}
-
-fn ask(own: Addr, other: Addr, v4: bool) -> Result<Found, i32> {
+fn ask(own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     let fd = raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)?;
     let result = exchange(fd, own, other, v4);
     raw::close(fd);
     result
 }
 
-fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Found, i32> {
+fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     let mut req = [0u8; REQUEST];
     put(&mut req, 0, &(REQUEST as u32).to_ne_bytes());
     put(&mut req, 4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -90,5 +70,5 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Found, i32> {
     if n < UID_AT + size_of::<u32>() || u16_at(4) != SOCK_DIAG_BY_FAMILY {
         return Err(libc::EPROTO);
     }
-    Ok(Found { owner: i32_at(UID_AT) as u32, state: reply[STATE_AT] })
+    Ok(i32_at(UID_AT) as u32)
 }
