@@ -6,6 +6,7 @@
 //! are no bells for space, and writability never has to be faked.
 
 pub mod behind;
+mod over;
 
 use core::sync::atomic::{fence, Ordering};
 
@@ -318,8 +319,8 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(Error::Full) => {
-                if outgrown(c, tx, sent) {
-                    if !over(fd, c, tx, blocking) {
+                if over::outgrown(c, tx, sent) {
+                    if !over::over(fd, c, tx, blocking) {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                         return Ok(Then::Kernel(sent));
                     }
@@ -373,84 +374,6 @@ fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
     })
 }
 
-/// What is a stream: the ring full so often, ...
-const FULLS: u32 = 32;
-/// ... with so many bytes, ...
-const STREAM: u64 = 16 << 20;
-/// ... in so long, ns.
-const WINDOW: u64 = 100_000_000;
-
-/// The ring is full: whether it is too short for what goes through it, and there is a longer one.
-#[cold]
-fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
-    if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.spare() != 0 {
-        return false;
-    }
-    let [since, bytes] = &c.full_since;
-    let now = state::now();
-    let all = c.tx_bytes.load(Ordering::Relaxed).wrapping_add(sent as u64);
-    if now.saturating_sub(since.load(Ordering::Relaxed)) > WINDOW {
-        since.store(now, Ordering::Relaxed);
-        bytes.store(all, Ordering::Relaxed);
-        c.fulls.store(0, Ordering::Relaxed);
-    }
-    let fulls = c.fulls.load(Ordering::Relaxed).saturating_add(1);
-    c.fulls.store(fulls, Ordering::Relaxed);
-    // A sender that died had counted bytes here that are not in the sum yet.
-    if fulls < FULLS || all.saturating_sub(bytes.load(Ordering::Relaxed)) < STREAM {
-        return false;
-    }
-    // If nothing comes of it, it begins anew.
-    since.store(0, Ordering::Relaxed);
-    tx.spares().is_some_and(|spares| spares.any_free())
-}
-
-/// How long a sender waits for its receiver to follow, ns: it has a ring to empty.
-const FOLLOW: u32 = 200_000;
-
-/// Over to a longer ring, by way of TCP: only while this one is empty, and its receiver knows that it ends, is there a
-/// moment for that. Nothing need be sent on TCP. False: the receiver did not follow soon, the direction is on TCP, and goes
-/// over when it returns to a ring.
-#[cold]
-fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
-    c.set(Conn::OUTGROWN);
-    hand_back(fd, c, tx);
-    let followed = || tx.rx.caught_up(tx.tx);
-    let elsewhere =
-        tx.rx.cpu.load(Ordering::Relaxed) != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
-    let soon = elsewhere && spin_until(FOLLOW, followed)
-        || blocking
-            && (0..NAPS).any(|_| {
-                raw::nap(NAP);
-                followed()
-            });
-    soon && to_ring(fd, c, tx)
-}
-
-/// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
-/// this one. Under the lock.
-#[cold]
-fn go_over(c: &Conn, tx: &End) {
-    c.clear(Conn::OUTGROWN);
-    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.claim()?))) else { return };
-    // Having memory takes a while, in which this process can be killed.
-    c.claimed.store(n, Ordering::Relaxed);
-    match spares.ring(n).filter(|_| spares.populate(n)) {
-        Some(ring) => {
-            ring.header(c.tail().pos).store(0, Ordering::Relaxed);
-            tx.tx.go_over(n);
-            c.set(Conn::LONG);
-        }
-        None => {
-            // Before it is another's: who finds us dead must not take it from him.
-            c.claimed.store(0, Ordering::SeqCst);
-            spares.give_back(n);
-            c.set(Conn::SHORT);
-        }
-    }
-    c.claimed.store(0, Ordering::Relaxed);
-}
-
 /// E7: the ring ends here; data is data again on TCP. Under the lock.
 pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
@@ -480,7 +403,7 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
         return false;
     }
     if c.has(Conn::OUTGROWN) {
-        go_over(c, tx);
+        over::go_over(c, tx);
     }
     c.tx_kernel.store(p, Ordering::Relaxed);
     let mine = state::cpu();

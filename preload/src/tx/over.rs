@@ -1,0 +1,90 @@
+//! Over to a longer ring, where a stream has outgrown its own (PROTOCOLS E5, E7; `edge/spare.rs`).
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::ring::Lines;
+use dpfd::family::Conn;
+use dpfd::sys::raw;
+
+use super::{hand_back, to_ring, NAP, NAPS};
+use crate::channel::End;
+use crate::rx::spin_until;
+use crate::state;
+
+/// What is a stream: the ring full so often, ...
+const FULLS: u32 = 32;
+/// ... with so many bytes, ...
+const STREAM: u64 = 16 << 20;
+/// ... in so long, ns.
+const WINDOW: u64 = 100_000_000;
+
+/// The ring is full: whether it is too short for what goes through it, and there is a longer one.
+#[cold]
+pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
+    if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.spare() != 0 {
+        return false;
+    }
+    let [since, bytes] = &c.full_since;
+    let now = state::now();
+    let all = c.tx_bytes.load(Ordering::Relaxed).wrapping_add(sent as u64);
+    if now.saturating_sub(since.load(Ordering::Relaxed)) > WINDOW {
+        since.store(now, Ordering::Relaxed);
+        bytes.store(all, Ordering::Relaxed);
+        c.fulls.store(0, Ordering::Relaxed);
+    }
+    let fulls = c.fulls.load(Ordering::Relaxed).saturating_add(1);
+    c.fulls.store(fulls, Ordering::Relaxed);
+    // A sender that died had counted bytes here that are not in the sum yet.
+    if fulls < FULLS || all.saturating_sub(bytes.load(Ordering::Relaxed)) < STREAM {
+        return false;
+    }
+    // If nothing comes of it, it begins anew.
+    since.store(0, Ordering::Relaxed);
+    tx.spares().is_some_and(|spares| spares.any_free())
+}
+
+/// How long a sender waits for its receiver to follow, ns: it has a ring to empty.
+const FOLLOW: u32 = 200_000;
+
+/// Over to a longer ring, by way of TCP: only while this one is empty, and its receiver knows that it ends, is there a
+/// moment for that. Nothing need be sent on TCP. False: the receiver did not follow soon, the direction is on TCP, and goes
+/// over when it returns to a ring.
+#[cold]
+pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
+    c.set(Conn::OUTGROWN);
+    hand_back(fd, c, tx);
+    let followed = || tx.rx.caught_up(tx.tx);
+    let elsewhere =
+        tx.rx.cpu.load(Ordering::Relaxed) != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
+    let soon = elsewhere && spin_until(FOLLOW, followed)
+        || blocking
+            && (0..NAPS).any(|_| {
+                raw::nap(NAP);
+                followed()
+            });
+    soon && to_ring(fd, c, tx)
+}
+
+/// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
+/// this one. Under the lock.
+#[cold]
+pub(super) fn go_over(c: &Conn, tx: &End) {
+    c.clear(Conn::OUTGROWN);
+    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.claim()?))) else { return };
+    // Having memory takes a while, in which this process can be killed.
+    c.claimed.store(n, Ordering::Relaxed);
+    match spares.ring(n).filter(|_| spares.populate(n)) {
+        Some(ring) => {
+            ring.header(c.tail().pos).store(0, Ordering::Relaxed);
+            tx.tx.go_over(n);
+            c.set(Conn::LONG);
+        }
+        None => {
+            // Before it is another's: who finds us dead must not take it from him.
+            c.claimed.store(0, Ordering::SeqCst);
+            spares.give_back(n);
+            c.set(Conn::SHORT);
+        }
+    }
+    c.claimed.store(0, Ordering::Relaxed);
+}
