@@ -1,7 +1,8 @@
 /*
  * One long stream (argument: how many MiB, 64), in pieces that no ring divides by, then a few words each way. Mode
  * "back": the accepting side is the one that sends. Mode "hold" waits in the end for the mark "looked", so that
- * somebody outside can ask what became of the connection.
+ * somebody outside can ask what became of the connection. Who receives looks at every byte, so it is the slower of the
+ * two, and no ring is long enough for long.
  */
 #include "common.h"
 
@@ -23,14 +24,24 @@ static void stream(int fd, long mib) {
     free(piece);
 }
 
+/* The position in the stream every 64 bytes, and nothing between them. */
+static bool is_piece(const char *piece, size_t n, uint64_t at) {
+    static const char nothing[56];
+    for (size_t i = 0; i < n; i += 64) {
+        size_t word = n - i < 8 ? n - i : 8, rest = n - i < 64 ? n - i - word : sizeof nothing;
+        if (memcmp(piece + i, &(uint64_t){at + i}, word) || memcmp(piece + i + word, nothing, rest))
+            return false;
+    }
+    return true;
+}
+
 static void drink(int fd, long mib) {
     char *piece = calloc(1, PIECE);
     uint64_t sum = SUM_START, left = (uint64_t)mib << 20, at = 0;
     while (left > 0) {
         size_t n = left < PIECE ? left : PIECE;
         read_exact(fd, piece, n);
-        for (size_t i = 0; i < n; i += 64)
-            CHECK(memcmp(piece + i, &(uint64_t){at + i}, n - i < 8 ? n - i : 8) == 0);
+        CHECK(is_piece(piece, n, at));
         sum = checksum(sum, piece, n < 512 ? n : 512);
         left -= n;
         at += n;
@@ -61,12 +72,23 @@ static void one_end(int fd, bool sends) {
     }
 }
 
-/* Others before (second argument: how many, 0), open at the same time; all but the first few carry a stream. */
+/*
+ * Others before (second argument: how many, 0), open at the same time; all but the first few carry a stream. Mode "hold"
+ * waits for the mark "counted" before they are closed.
+ */
 #define FEW 4
 #define MOST 64
+#define OTHERS_MIB 48
 
 static int others(void) {
     return (int)argument(1, 0);
+}
+
+static void held_before_close(void) {
+    if (others() == 0 || !mode_is("hold"))
+        return;
+    mark(is_client ? "client-before" : "server-before", 1);
+    await_mark("counted");
 }
 
 void server(void) {
@@ -75,7 +97,8 @@ void server(void) {
     for (int i = 0; i < others(); i++)
         early[i] = accepted(listener);
     for (int i = FEW; i < others(); i++)
-        stream(early[i], argument(0, 64));
+        stream(early[i], OTHERS_MIB);
+    held_before_close();
     for (int i = 0; i < others(); i++)
         close(early[i]);
     if (others())
@@ -91,7 +114,8 @@ void client(void) {
     for (int i = 0; i < others(); i++)
         early[i] = connected();
     for (int i = FEW; i < others(); i++)
-        drink(early[i], argument(0, 64));
+        drink(early[i], OTHERS_MIB);
+    held_before_close();
     for (int i = 0; i < others(); i++)
         close(early[i]);
     if (others())
