@@ -36,7 +36,7 @@ enum { DP_GLUE_SHORT = 256 };
 		}                                               \
 	} while (0)
 
-static bool dp_glue_get(void *to, const char __user *from, size_t left)
+static __always_inline bool dp_glue_get(void *to, const char __user *from, size_t left)
 {
 	pagefault_disable();
 	scoped_user_read_access_size(from, left, fault) {
@@ -51,7 +51,7 @@ fault:
 	return false;
 }
 
-static bool dp_glue_put(char __user *to, const void *from, size_t left)
+static __always_inline bool dp_glue_put(char __user *to, const void *from, size_t left)
 {
 	pagefault_disable();
 	scoped_user_write_access_size(to, left, fault) {
@@ -105,4 +105,43 @@ bool dp_glue_copy_out(struct iov_iter *to, const void *from, size_t len)
 		return false;
 	dp_glue_advance(to, len);
 	return true;
+}
+
+/* ---- by read(2) and write(2), whose memory is in one piece, and whose caller has seen that it is the program's ---- */
+
+static noinline bool dp_glue_copy_from_long(void *to, const char __user *from, size_t len)
+{
+	bool whole;
+
+	pagefault_disable();
+	whole = !__copy_from_user_inatomic(to, from, len);
+	pagefault_enable();
+	return whole;
+}
+
+/* Whether all of it could be copied without waiting for a page. */
+bool dp_glue_copy_from(void *to, const char __user *from, size_t len)
+{
+	return len <= DP_GLUE_SHORT ? dp_glue_get(to, from, len) : dp_glue_copy_from_long(to, from, len);
+}
+
+/* The same the other way, and only what is short. */
+bool dp_glue_copy_to(char __user *to, const void *from, size_t len)
+{
+	return len <= DP_GLUE_SHORT && dp_glue_put(to, from, len);
+}
+
+/* How many bytes could be copied at all. */
+size_t dp_glue_copy_to_waiting(char __user *to, const void *from, size_t len)
+{
+	return len - copy_to_user(to, from, len);
+}
+
+/* What does not go at once. */
+ssize_t dp_glue_write(struct file *file, const char __user *from, size_t len)
+{
+	struct iov_iter iter;
+
+	iov_iter_ubuf(&iter, ITER_SOURCE, (void __user *)from, len);
+	return dp_rust_write(file, &iter);
 }

@@ -8,9 +8,9 @@
 //! | `file.rs`, `ioctl.rs` | the calls on an open file |
 //! | `uring.rs` | the command of io_uring |
 //! | `endpoint.rs` | sending, receiving, and what poll(2) says |
-//! | `sender.rs`, `source.rs` | what a sender remembers, and what it copies from |
+//! | `sender.rs`, `source.rs`, `sink.rs` | what a sender remembers; what is copied from, and to |
 //! | `pool.rs`, `positions.rs`, `reading.rs` | where messages wait: reserving, publishing, releasing; taking by read(2) |
-//! | `ring.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
+//! | `ring.rs`, `word.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
 //! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
 //! | `sleeper.rs`, `wait.rs` | how readers and senders sleep: one alone, many in queues, and relays between queues |
@@ -55,6 +55,7 @@ mod reading;
 mod ring;
 mod sender;
 mod shape;
+mod sink;
 mod sleeper;
 mod softlock;
 mod source;
@@ -62,6 +63,7 @@ mod table;
 mod trace;
 mod uring;
 mod wait;
+mod word;
 
 module! {
     type: Driver,

@@ -4,7 +4,8 @@
 
 use kernel::{
     bindings,
-    iov::{IovIterDest, IovIterSource},
+    ffi::c_char,
+    iov::IovIterSource,
     new_mutex,
     prelude::*,
     sync::{
@@ -22,7 +23,9 @@ use crate::{
     pool::Pool,
     positions::Refused,
     reading::{Claim, Next},
+    ring::Spot,
     sender::{Refusal, Tx},
+    sink::Sink,
     source::{copy_in, Source},
     table::Table,
     trace,
@@ -119,6 +122,22 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Sends one message that is in one piece to the target, if that takes no more than almost every one does. False:
+    /// nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// `message` is in the calling program's address space, or no address of any.
+    #[inline(always)]
+    pub(crate) unsafe fn write_at_once(&self, message: *const c_char, len: usize) -> bool {
+        let Ok(own) = self.pool() else { return false };
+        len as u64 <= MESSAGE_MAX
+            && self.send_at_once(None, abi::Addr { nid: 0, dpid: own.dpid }, len, |spot| {
+                // SAFETY: the place is reserved and has `len` bytes; for the rest by what the caller promises.
+                unsafe { glue::dp_glue_copy_from(spot.message().cast(), message, len) }
+            })
+    }
+
     /// Sends one message, to the target or to another destination.
     pub(crate) fn send(
         &self,
@@ -132,7 +151,7 @@ impl Endpoint {
             return Err(EMSGSIZE);
         }
         let from = abi::Addr { nid: 0, dpid: own.dpid };
-        if self.send_at_once(to, from, message, len) {
+        if self.send_at_once(to, from, len, |spot| copy_in(message, spot)) {
             return Ok(len);
         }
         self.send_with_care(own, to, nowait, message, len)
@@ -215,13 +234,13 @@ impl Endpoint {
 
     /// What almost every message needs and no more: to where the last one went, where there is room, from memory that is
     /// present. False: nothing was done, and the long way finds out why.
-    #[inline]
+    #[inline(always)]
     fn send_at_once(
         &self,
         to: Option<abi::Addr>,
         from: abi::Addr,
-        message: &mut IovIterSource<'_>,
         len: usize,
+        fill: impl FnOnce(&Spot) -> bool,
     ) -> bool {
         let mut tx = self.tx.lock();
         let (Some(to), Some(pool)) = (to.or(tx.target), &tx.route) else { return false };
@@ -229,7 +248,7 @@ impl Endpoint {
             return false;
         }
         let Some(place) = pool.reserve_at_once(len as u64) else { return false };
-        if !copy_in(message, &place.spot) {
+        if !fill(&place.spot) {
             place.abandon();
             return false;
         }
@@ -277,9 +296,10 @@ impl Endpoint {
     }
 
     /// Takes the next message.
-    pub(crate) fn receive(&self, nowait: bool, out: &mut IovIterDest<'_>) -> Result<usize> {
+    #[inline(always)]
+    pub(crate) fn receive(&self, nowait: bool, out: &mut impl Sink) -> Result<usize> {
         let pool = self.pool()?;
-        if out.is_empty() {
+        if out.room() == 0 {
             return Self::wait_in_place(pool, nowait);
         }
         let mut claim = None;
@@ -295,15 +315,22 @@ impl Endpoint {
                 next
             }
         };
-        match (next, claim) {
-            (Next::Copied(n), _) => Ok(n),
-            (_, Some(claim)) => Self::copy_out(pool, claim, out),
-            _ => Self::wait_in_place(pool, nowait),
+        match next {
+            Next::Copied(n) => Ok(n),
+            Next::Claimed | Next::InPlace => Self::receive_otherwise(pool, nowait, claim, out),
         }
     }
 
-    fn copy_out(pool: &Pool, claim: Claim, out: &mut IovIterDest<'_>) -> Result<usize> {
-        let wanted = out.len().min(claim.len as usize);
+    #[inline(never)]
+    fn receive_otherwise(pool: &Pool, nowait: bool, claim: Option<Claim>, out: &mut impl Sink) -> Result<usize> {
+        match claim {
+            Some(claim) => Self::copy_out(pool, claim, out),
+            None => Self::wait_in_place(pool, nowait),
+        }
+    }
+
+    fn copy_out(pool: &Pool, claim: Claim, out: &mut impl Sink) -> Result<usize> {
+        let wanted = out.room().min(claim.len as usize);
         let copied = claim.copy_out(wanted, out);
         pool.settle(claim, copied == wanted);
         if copied == wanted {
@@ -315,6 +342,7 @@ impl Endpoint {
 
     /// A read(2) that takes nothing, as there is no room for a byte, or as messages are read in place: 0 when there is
     /// one to be read.
+    #[inline(never)]
     fn wait_in_place(pool: &Pool, nowait: bool) -> Result<usize> {
         pool.look_again();
         if !pool.readable() {

@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 
 use kernel::{
     bindings,
-    ffi::{c_int, c_long, c_uint, c_ulong},
+    ffi::{c_char, c_int, c_long, c_uint, c_ulong},
     iov::{IovIterDest, IovIterSource},
     mm::virt::{flags, VmaNew},
     page::PAGE_SIZE,
@@ -17,7 +17,7 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping, uring};
+use crate::{endpoint::Endpoint, glue, ioctl, pool::Mapping, sink::UserSink, uring};
 
 pub(crate) struct Table(pub(crate) bindings::file_operations);
 
@@ -28,6 +28,9 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
     owner: crate::OWNER.as_ptr(),
     open: Some(open),
     release: Some(release),
+    // For read(2) and write(2), which take fewer instructions than by the two below, as with null(4).
+    read: Some(read),
+    write: Some(write),
     read_iter: Some(read_iter),
     write_iter: Some(write_iter),
     poll: Some(poll),
@@ -94,6 +97,46 @@ fn bytes(result: Result<usize>) -> isize {
         Ok(n) => n as isize,
         Err(e) => e.to_errno() as isize,
     }
+}
+
+/// # Safety
+///
+/// For the kernel, through [`OPERATIONS`]: an open file, and memory that may be the calling program's only.
+unsafe extern "C" fn read(
+    file: *mut bindings::file,
+    to: *mut c_char,
+    len: usize,
+    _at: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: by what the caller promises.
+    unsafe { bytes(endpoint(file).receive(may_not_wait(file, 0), &mut UserSink::new(to, len))) }
+}
+
+/// # Safety
+///
+/// As [`read`].
+unsafe extern "C" fn write(
+    file: *mut bindings::file,
+    from: *const c_char,
+    len: usize,
+    _at: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: by what the caller promises.
+    unsafe {
+        if endpoint(file).write_at_once(from, len) {
+            return len as isize;
+        }
+        glue::dp_glue_write(file, from, len)
+    }
+}
+
+/// # Safety
+///
+/// For [`write`], by way of copy.c: an open file, and a valid iterator to be read.
+#[no_mangle]
+unsafe extern "C" fn dp_rust_write(file: *mut bindings::file, message: *mut bindings::iov_iter) -> isize {
+    // SAFETY: by what the caller promises.
+    unsafe { bytes(endpoint(file).send(None, may_not_wait(file, 0), IovIterSource::from_raw(message))) }
 }
 
 /// # Safety

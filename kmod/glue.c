@@ -51,12 +51,6 @@ bool dp_glue_constants_are(const struct dp_glue_constants *rust)
 
 /* ---- waiting ---- */
 
-/* The caller has had a full barrier since what it wants to tell. */
-bool dp_glue_active(struct wait_queue_head *queue)
-{
-	return waitqueue_active(queue);
-}
-
 void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, void *private)
 {
 	init_waitqueue_func_entry(entry, func);

@@ -11,6 +11,7 @@
 #include "abi/dp_ioctl.h"
 
 struct dp_ether;
+struct file;
 struct io_uring_cmd;
 struct iov_iter;
 struct page;
@@ -32,7 +33,6 @@ static_assert(sizeof(struct dp_glue_constants) == 24);
 
 bool dp_glue_constants_are(const struct dp_glue_constants *rust);
 
-bool dp_glue_active(struct wait_queue_head *queue);
 void dp_glue_relay_init(struct wait_queue_entry *entry, wait_queue_func_t func, void *private);
 void dp_glue_relay_add(struct wait_queue_head *queue, struct wait_queue_entry *entry);
 void dp_glue_relay_del(struct wait_queue_head *queue, struct wait_queue_entry *entry);
@@ -55,6 +55,10 @@ void dp_glue_unmap_pages(void *base);
 int dp_glue_detach_mapping(struct vm_area_struct *vma);
 
 /* In copy.c. */
+bool dp_glue_copy_from(void *to, const char __user *from, size_t len);
+bool dp_glue_copy_to(char __user *to, const void *from, size_t len);
+size_t dp_glue_copy_to_waiting(char __user *to, const void *from, size_t len);
+ssize_t dp_glue_write(struct file *file, const char __user *from, size_t len);
 size_t dp_glue_copy_in(void *to, size_t len, struct iov_iter *from);
 bool dp_glue_copy_out(struct iov_iter *to, const void *from, size_t len);
 
@@ -91,6 +95,9 @@ void *dp_glue_network_table(struct seq_file *out);
 void *dp_glue_list_table(struct seq_file *out);
 bool dp_glue_list_may_see(struct seq_file *out, u32 uid);
 u32 dp_glue_list_uid(struct seq_file *out, u32 uid);
+
+/* In file.rs. */
+ssize_t dp_rust_write(struct file *file, struct iov_iter *from);
 
 /* In table.rs. */
 void *dp_rust_table_new(struct dp_ether *ether);

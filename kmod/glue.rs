@@ -5,7 +5,7 @@
 use kernel::{
     bindings,
     error::Error,
-    ffi::{c_int, c_uint, c_ulong, c_void},
+    ffi::{c_char, c_int, c_uint, c_ulong, c_void},
 };
 
 use crate::uring::Entry;
@@ -56,7 +56,6 @@ pub(crate) fn error(errno: u32) -> Error {
 #[allow(improper_ctypes)]
 extern "C" {
     fn dp_glue_constants_are(rust: *const Constants) -> bool;
-    pub(crate) fn dp_glue_active(queue: *mut bindings::wait_queue_head) -> bool;
     pub(crate) fn dp_glue_relay_init(
         entry: *mut bindings::wait_queue_entry,
         func: bindings::wait_queue_func_t,
@@ -89,6 +88,10 @@ extern "C" {
         turns: c_uint,
     ) -> *mut c_void;
     pub(crate) fn dp_glue_unmap_pages(base: *mut c_void);
+    pub(crate) fn dp_glue_copy_from(to: *mut c_void, from: *const c_char, len: usize) -> bool;
+    pub(crate) fn dp_glue_copy_to(to: *mut c_char, from: *const c_void, len: usize) -> bool;
+    pub(crate) fn dp_glue_copy_to_waiting(to: *mut c_char, from: *const c_void, len: usize) -> usize;
+    pub(crate) fn dp_glue_write(file: *mut bindings::file, from: *const c_char, len: usize) -> isize;
     pub(crate) fn dp_glue_copy_in(to: *mut c_void, len: usize, from: *mut bindings::iov_iter) -> usize;
     pub(crate) fn dp_glue_copy_out(to: *mut bindings::iov_iter, from: *const c_void, len: usize) -> bool;
     pub(crate) fn dp_glue_detach_mapping(vma: *mut bindings::vm_area_struct) -> c_int;

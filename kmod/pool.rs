@@ -104,7 +104,7 @@ impl Pool {
     }
 
     /// The same where there is room without looking for it, in an opened pool.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reserve_at_once(&self, len: u64) -> Option<Reservation<'_>> {
         let mut inner = self.inner.lock();
         if !inner.opened || !inner.has_room_at_once(len) {
@@ -329,6 +329,7 @@ impl Reservation<'_> {
     }
 
     /// The message is there.
+    #[inline(always)]
     pub(crate) fn commit(self, from: abi::Addr) {
         match self.apart {
             // SAFETY: the place is reserved, and has at least eight bytes behind its header.
@@ -359,6 +360,7 @@ impl Reservation<'_> {
         self.pool.room.wake(glue::POLL_OUT);
     }
 
+    #[inline(always)]
     fn finish(&self, state: u32, from: abi::Addr) {
         // SAFETY: the ring stays while a reservation is not counted as published; each ends once.
         unsafe { self.spot.publish(state, from) };

@@ -176,6 +176,7 @@ impl Inner {
         abi::PoolInfo { size, ring, taken }
     }
 
+    #[inline(always)]
     fn has_room(&self, span: u64) -> bool {
         self.tail - self.head + span + TOKEN_ALIGN <= self.limit()
     }

@@ -5,11 +5,7 @@
 
 use kernel::{
     error::Result,
-    iov::IovIterDest,
-    sync::{
-        atomic::{Acquire, Relaxed},
-        Arc,
-    },
+    sync::Arc,
 };
 
 use crate::{
@@ -18,9 +14,11 @@ use crate::{
     memory::Area,
     pool::{Pool, NEVER},
     positions::{Inner, Refused, State, STEPS},
+    sink::Sink,
     softlock::SoftGuard,
     trace,
     wait::full_barrier,
+    word,
 };
 
 /// A message that read(2) is copying out.
@@ -51,17 +49,17 @@ impl Pool {
     #[inline]
     pub(crate) fn nothing_new(&self) -> bool {
         // Acquire: what was published is seen by who looks then.
-        self.published.load(Acquire) == self.barren.load(Relaxed)
+        word::load_acquire(&self.published) == word::load(&self.barren)
     }
 
     /// Something may wait that nobody publishes again. With the lock held.
     pub(crate) fn look_in_any_case(&self) {
-        self.barren.store(NEVER, Relaxed);
+        word::store(&self.barren, NEVER);
     }
 
     /// Takes the next message for read(2), as far as that goes at once.
-    #[inline]
-    pub(crate) fn take(&self, out: &mut IovIterDest<'_>, claim: &mut Option<Claim>) -> Option<Next> {
+    #[inline(always)]
+    pub(crate) fn take(&self, out: &mut impl Sink, claim: &mut Option<Claim>) -> Option<Next> {
         if self.nothing_new() {
             None
         } else {
@@ -69,7 +67,8 @@ impl Pool {
         }
     }
 
-    fn take_waiting(&self, out: &mut IovIterDest<'_>, claim: &mut Option<Claim>) -> Option<Next> {
+    #[inline(never)]
+    fn take_waiting(&self, out: &mut impl Sink, claim: &mut Option<Claim>) -> Option<Next> {
         loop {
             // Others come in after each go: there may be many places that were given up.
             let mut guard = self.inner.lock();
@@ -87,8 +86,9 @@ impl Pool {
                     (TOKEN_MESSAGE, len) => {
                         let message = ring.message(at).cast_const();
                         inner.taken += token_span(len);
-                        let wanted = out.len().min(len as usize);
-                        if copy_at_once(message, wanted, out) {
+                        let wanted = out.room().min(len as usize);
+                        // SAFETY: the message has at least that many bytes, and stays while the lock is held.
+                        if unsafe { out.put_at_once(message, wanted) } {
                             // What lies apart and is over stays for whoever ended it: here nothing may sleep.
                             self.finish_read(guard, at, len, len, false);
                             return Some(Next::Copied(wanted));
@@ -108,7 +108,7 @@ impl Pool {
                     (TOKEN_VOID, len) => inner.taken += token_span(len),
                     _ => {
                         if at == inner.tail {
-                            self.barren.store(inner.reserved, Relaxed);
+                            word::store(&self.barren, inner.reserved);
                         }
                         return None;
                     }
@@ -186,7 +186,7 @@ impl Pool {
         let empty = inner.head == inner.tail;
         if empty {
             // Every place that was reserved has been taken, and is published or about to be counted as published.
-            self.barren.store(inner.reserved, Relaxed);
+            word::store(&self.barren, inner.reserved);
         } else {
             while guard.step_over_done() == Err(Refused::Again) {
                 drop(guard);
@@ -211,15 +211,9 @@ impl Pool {
 
 impl Claim {
     /// Copies the message out, as much of it as is wanted. Returns how much that was.
-    pub(crate) fn copy_out(&self, wanted: usize, out: &mut IovIterDest<'_>) -> usize {
+    pub(crate) fn copy_out(&self, wanted: usize, out: &mut impl Sink) -> usize {
         // SAFETY: claimed: nobody writes there until it is settled, and the ring stays as long.
         let bytes = unsafe { core::slice::from_raw_parts(self.message, wanted) };
-        out.copy_to_iter(bytes)
+        out.put(bytes)
     }
-}
-
-/// If it is short, and without waiting for a page: senders wait for it. False: nothing was taken from `out`.
-fn copy_at_once(message: *const u8, wanted: usize, out: &mut IovIterDest<'_>) -> bool {
-    // SAFETY: the message has at least that many bytes, and stays while the lock is held.
-    unsafe { glue::dp_glue_copy_out(out.as_raw(), message.cast(), wanted) }
 }

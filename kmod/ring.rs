@@ -7,12 +7,13 @@
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
-    sync::atomic::{Acquire, Atomic, Relaxed, Release},
+    sync::atomic::Atomic,
 };
 
 use crate::{
     abi::{self, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN, TOKEN_APART, TOKEN_HEADER},
     memory::Area,
+    word,
 };
 
 pub(crate) struct Ring {
@@ -65,7 +66,7 @@ impl Ring {
 
     /// State and length of the token at a position. Acquire: pairs with [`Spot::publish`], so the message is there.
     pub(crate) fn token(&self, position: u64) -> (u32, u64) {
-        let (state, len) = token_parts(self.word(position).load(Acquire));
+        let (state, len) = token_parts(word::load_acquire(self.word(position)));
         // Only the kernel writes here, but a position from a control page may point into a message.
         let most = if state == TOKEN_APART { MESSAGE_MAX } else { self.bytes() - TOKEN_HEADER };
         (state, u64::from(len).min(most))
@@ -74,11 +75,11 @@ impl Ring {
     /// What will begin here is not there yet.
     pub(crate) fn clear(&self, position: u64) {
         // Relaxed: seen before any token that is published after it, because that is done with release.
-        self.word(position).store(0, Relaxed);
+        word::store(self.word(position), 0);
     }
 
     pub(crate) fn set_state(&self, position: u64, state: u32, len: u64) {
-        self.word(position).store(token_word(state, len as u32), Release);
+        word::store_release(self.word(position), token_word(state, len as u32));
     }
 
     pub(crate) fn sender(&self, position: u64) -> abi::Addr {
@@ -124,7 +125,7 @@ impl Spot {
         // SAFETY: the place is reserved for this spot alone; readers come after the store below.
         unsafe {
             self.token.add(8).cast::<abi::Addr>().write(from);
-            Atomic::<u64>::from_ptr(self.token.cast()).store(token_word(state, self.len as u32), Release);
+            word::store_release(Atomic::from_ptr(self.token.cast()), token_word(state, self.len as u32));
         }
     }
 }

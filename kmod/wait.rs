@@ -50,8 +50,11 @@ impl WaitQueue {
     /// Whether anybody waits. The caller has had a full barrier between what it wants to tell and this; the other
     /// side has its own in prepare_to_wait_event(), between queueing itself and looking. So one of them sees the other.
     pub(crate) fn active(&self) -> bool {
-        // SAFETY: `head` is initialised.
-        unsafe { glue::dp_glue_active(self.as_ptr()) }
+        // SAFETY: `head` is initialised; the pointer is looked at, not followed. As waitqueue_active() does it.
+        unsafe {
+            let list = &raw mut (*self.as_ptr()).head;
+            (&raw const (*list).next).read_volatile() != list
+        }
     }
 
     /// Wakes all, of those who asked to be woken alone one. The caller is likely to sleep soon.

@@ -61,21 +61,25 @@ pub struct Token {
 }
 
 /// The first word of a token.
+#[inline(always)]
 pub const fn token_word(state: u32, len: u32) -> u64 {
     (state as u64) << 32 | len as u64
 }
 
 /// State and length of a token's first word.
+#[inline(always)]
 pub const fn token_parts(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
 /// From one token to the next, bytes, for a message of `len`.
+#[inline(always)]
 pub const fn token_span(len: u64) -> u64 {
-    (TOKEN_HEADER + len + TOKEN_ALIGN - 1) & !(TOKEN_ALIGN - 1)
+    (len + (TOKEN_HEADER + TOKEN_ALIGN - 1)) & !(TOKEN_ALIGN - 1)
 }
 
 /// From one token to the next, bytes, for a token with this state and length.
+#[inline]
 pub const fn token_step(state: u32, len: u64) -> u64 {
     token_span(if state == TOKEN_APART { 8 } else { len })
 }
