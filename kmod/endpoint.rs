@@ -131,11 +131,20 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) unsafe fn write_at_once(&self, message: *const c_char, len: usize) -> bool {
         let Ok(own) = self.pool() else { return false };
-        len as u64 <= MESSAGE_MAX
-            && self.send_at_once(None, abi::Addr { nid: 0, dpid: own.dpid }, len, |spot| {
-                // SAFETY: the place is reserved and has `len` bytes; for the rest by what the caller promises.
-                unsafe { glue::dp_glue_copy_from(spot.message().cast(), message, len) }
-            })
+        if len as u64 > MESSAGE_MAX {
+            return false;
+        }
+        // SAFETY: who calls it has room for `len` bytes; for the rest by what the caller promises.
+        let fill = move |to: *mut u8| unsafe { glue::dp_glue_copy_from(to.cast(), message, len) };
+        let mut tx = self.tx.lock();
+        match tx.target {
+            Some(to) if to.nid == 0 => {
+                let from = abi::Addr { nid: 0, dpid: own.dpid };
+                self.send_at_once(&mut tx, to, from, len, |spot| fill(spot.message()))
+            }
+            Some(to) => self.send_away_at_once(&mut tx, own.dpid, to, len, &mut { fill }),
+            None => false,
+        }
     }
 
     /// Sends one message, to the target or to another destination.
@@ -151,8 +160,13 @@ impl Endpoint {
             return Err(EMSGSIZE);
         }
         let from = abi::Addr { nid: 0, dpid: own.dpid };
-        if self.send_at_once(to, from, len, |spot| copy_in(message, spot)) {
-            return Ok(len);
+        {
+            let mut tx = self.tx.lock();
+            if let Some(to) = to.or(tx.target) {
+                if self.send_at_once(&mut tx, to, from, len, |spot| copy_in(message, spot)) {
+                    return Ok(len);
+                }
+            }
         }
         self.send_with_care(own, to, nowait, message, len)
     }
@@ -237,13 +251,13 @@ impl Endpoint {
     #[inline(always)]
     fn send_at_once(
         &self,
-        to: Option<abi::Addr>,
+        tx: &mut Tx,
+        to: abi::Addr,
         from: abi::Addr,
         len: usize,
         fill: impl FnOnce(&Spot) -> bool,
     ) -> bool {
-        let mut tx = self.tx.lock();
-        let (Some(to), Some(pool)) = (to.or(tx.target), &tx.route) else { return false };
+        let Some(pool) = &tx.route else { return false };
         if to.nid != 0 || to.dpid != pool.dpid || tx.refused.is_some() || !tx.earlier.is_empty() {
             return false;
         }
@@ -255,6 +269,24 @@ impl Endpoint {
         place.commit(from);
         tx.count_sent(from.dpid, to, len as u64);
         true
+    }
+
+    /// Sends one message to another node that is in this kernel, if that takes no more than almost every one does.
+    #[inline(never)]
+    fn send_away_at_once(
+        &self,
+        tx: &mut Tx,
+        from: u32,
+        to: abi::Addr,
+        len: usize,
+        fill: &mut dyn FnMut(*mut u8) -> bool,
+    ) -> bool {
+        let sent = len <= REMOTE_MAX as usize
+            && self.table.network.send_at_once(&mut tx.away, from, self.uid, to, len as u32, fill);
+        if sent {
+            tx.count_sent(from, to, len as u64);
+        }
+        sent
     }
 
     /// Sends one message to another node.
@@ -322,7 +354,12 @@ impl Endpoint {
     }
 
     #[inline(never)]
-    fn receive_otherwise(pool: &Pool, nowait: bool, claim: Option<Claim>, out: &mut impl Sink) -> Result<usize> {
+    fn receive_otherwise(
+        pool: &Pool,
+        nowait: bool,
+        claim: Option<Claim>,
+        out: &mut impl Sink,
+    ) -> Result<usize> {
         match claim {
             Some(claim) => Self::copy_out(pool, claim, out),
             None => Self::wait_in_place(pool, nowait),
@@ -497,6 +534,7 @@ impl Endpoint {
         }
         tx.earlier.clear();
         tx.route = None;
+        tx.away = None;
         for parked in core::mem::take(&mut tx.parked) {
             self.table.sender_left(&parked.pool);
         }

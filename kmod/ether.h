@@ -32,6 +32,7 @@ int dp_ether_attach(struct dp_ether *ether, const char *name);
 int dp_ether_detach(struct dp_ether *ether, const char *name);
 bool dp_ether_next(struct dp_ether *ether, int after, struct dp_ether_port_info *out);
 int dp_ether_send(struct dp_ether *ether, int index, const u8 *mac, const u8 *header, struct iov_iter *from, size_t len);
+int dp_ether_send_across(struct dp_ether *ether, int index, const u8 *mac, void *message, size_t len);
 
 const u8 *dp_ether_source(const struct sk_buff *skb);
 size_t dp_ether_behind_header(const struct sk_buff *skb);
@@ -43,5 +44,11 @@ struct dp_ether *dp_glue_net_ether(struct net *net);
 
 /* In ether.rs. Takes the frame over, whose data begins with our header. */
 void dp_rust_frame(void *table, int index, struct sk_buff *skb);
+
+/* In network.rs. */
+void dp_rust_changed(void);
+
+/* In network.rs. A message that came from `mac` in so many frames that never were. False: a page of it is missing. */
+bool dp_rust_across(void *table, int index, const u8 *mac, void *message, unsigned int frames);
 
 #endif

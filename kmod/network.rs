@@ -11,13 +11,13 @@
 
 use kernel::{
     bindings,
-    ffi::{c_int, c_void},
+    ffi::{c_int, c_uint, c_void},
     iov::IovIterSource,
     prelude::*,
     rbtree::{RBTree, RBTreeNodeReservation},
     seq_file::{seq_print, SeqFile},
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, Full, Relaxed},
         Arc,
     },
     types::ForeignOwnable,
@@ -26,13 +26,15 @@ use kernel::{
 use crate::{
     abi::{self, NID_ALL, NID_MAX, REMOVE},
     assembly::{Added, Assembly},
-    ether::{Ether, Mac, Name, Part, Port, Received},
+    ether::{Across, Ether, Mac, Name, Part, Port, Received},
     frame::{Frame, FRAME_HEADER},
     glue,
     pool::Pool,
     positions::Refused,
     softlock::{new_soft_lock, SoftLock},
+    source::copy_from,
     table::Table,
+    word,
 };
 
 const BROADCAST: Mac = [0xff; 6];
@@ -52,6 +54,20 @@ pub(crate) struct Network {
     /// Messages so far.
     number: Atomic<u32>,
     counts: Counts,
+}
+
+/// How often numbers of nodes, routes and interfaces have changed, in any namespace: after each change. Nothing that was
+/// looked up before is to be believed then.
+static CHANGES: Atomic<u64> = Atomic::new(0);
+
+/// What a sender remembers of the last endpoint that it sent to without frames.
+pub(crate) struct Away {
+    to: abi::Addr,
+    /// [`CHANGES`], when it was looked up.
+    changes: u64,
+    route: Route,
+    /// The receiver. If it is closed, nothing can be put there.
+    pool: Arc<Pool>,
 }
 
 /// Where a node is.
@@ -125,17 +141,20 @@ impl Network {
             return Err(EINVAL);
         }
         self.nid.store(node.nid, Relaxed);
+        changed();
         Ok(())
     }
 
     pub(crate) fn set_iface(&self, iface: &abi::Iface) -> Result {
         self.ether.may_administer()?;
         let name = Name::new(&iface.name)?;
-        match (iface.flags, iface.pad0) {
+        let result = match (iface.flags, iface.pad0) {
             (0, 0) => self.ether.attach(name),
             (REMOVE, 0) => self.ether.detach(name),
             _ => Err(EINVAL),
-        }
+        };
+        changed();
+        result
     }
 
     pub(crate) fn set_route(&self, route: &abi::Route) -> Result {
@@ -182,6 +201,7 @@ impl Network {
                 break core::mem::replace(&mut *nart, table);
             }
         };
+        changed();
         drop(old);
         Ok(())
     }
@@ -221,7 +241,7 @@ impl Network {
         self.route(nid).is_some()
     }
 
-    /// Sends a message that goes in one frame to a node. [`None`]: it does not.
+    /// Sends a message to a node that it reaches without frames, or in one. [`None`]: it does not.
     pub(crate) fn send_whole(
         &self,
         from: u32,
@@ -229,9 +249,21 @@ impl Network {
         to: abi::Addr,
         message: &mut IovIterSource<'_>,
     ) -> Option<Result> {
-        let bytes = u16::try_from(message.len()).ok().filter(|_| to.nid != NID_ALL)?;
+        if to.nid == NID_ALL {
+            return None;
+        }
         let Some(route) = self.route(to.nid) else { return Some(Err(unreachable())) };
-        let frame = Frame { bytes, ..self.frame(from, uid, to, bytes.into()) };
+        let mut frame = self.frame(from, uid, to, message.len() as u32);
+        match self.send_across(route.index, &route.mac, &mut across(&frame, &mut from_iter(message))) {
+            Ok(true) => {
+                count(&self.counts.messages_out, 1);
+                return Some(Ok(()));
+            }
+            Ok(false) => {}
+            Err(_) => return None,
+        }
+        frame.bytes = u16::try_from(message.len()).ok()?;
+        frame.number = self.new_number();
         match self.send_frame(route.index, &route.mac, &frame, message) {
             Err(EMSGSIZE) => None,
             sent => {
@@ -263,7 +295,46 @@ impl Network {
         result
     }
 
-    /// The first of a message's.
+    /// Sends a message without frames, if it goes that way. [`EFAULT`]: it could not be written, and nothing was done.
+    fn send_across(&self, index: c_int, mac: &Mac, across: &mut Across<'_>) -> Result<bool> {
+        let Some(frames) = self.ether.send_across(index, mac, across)? else { return Ok(false) };
+        count(&self.counts.frames_out, frames.into());
+        Ok(true)
+    }
+
+    /// Sends a message of `len` bytes without frames, if it goes that way at once. `away`: what the sender remembers.
+    pub(crate) fn send_at_once(
+        &self,
+        away: &mut Option<Away>,
+        from: u32,
+        uid: u32,
+        to: abi::Addr,
+        len: u32,
+        fill: &mut dyn FnMut(*mut u8) -> bool,
+    ) -> bool {
+        // Before anything is looked up.
+        let changes = word::load_acquire(&CHANGES);
+        let there =
+            away.as_ref().filter(|a| a.changes == changes && a.to.nid == to.nid && a.to.dpid == to.dpid);
+        let Some(route) = there.map(|a| a.route).or_else(|| self.route(to.nid)) else { return false };
+        let frame = self.frame(from, uid, to, len);
+        let known = there.map(|a| &*a.pool);
+        let mut across = Across { frame: &frame, fill, known, found: None };
+        let sent = matches!(self.send_across(route.index, &route.mac, &mut across), Ok(true));
+        if sent {
+            count(&self.counts.messages_out, 1);
+        }
+        if let Some(pool) = across.found {
+            *away = Some(Away { to, changes, route, pool });
+        }
+        sent
+    }
+
+    fn new_number(&self) -> u32 {
+        self.number.fetch_add(1, Relaxed)
+    }
+
+    /// The first of a message's, without its number.
     fn frame(&self, from: u32, uid: u32, to: abi::Addr, total: u32) -> Frame {
         Frame {
             bytes: 0,
@@ -272,13 +343,17 @@ impl Network {
             to_nid: to.nid as u16,
             to_dpid: to.dpid as u16,
             uid,
-            number: self.number.fetch_add(1, Relaxed),
+            number: 0,
             total,
             begin: 0,
         }
     }
 
     fn send_by(&self, port: Port, mac: &Mac, mut frame: Frame, message: &mut IovIterSource<'_>) -> Result {
+        if self.send_across(port.index, mac, &mut across(&frame, &mut from_iter(message)))? {
+            return Ok(());
+        }
+        frame.number = self.new_number();
         let most = port.mtu.saturating_sub(FRAME_HEADER as u32).min(u16::MAX.into());
         if most == 0 && frame.total > 0 {
             return Err(EMSGSIZE);
@@ -322,17 +397,7 @@ impl Network {
     fn deliver(&self, index: c_int, received: Received) -> Result<bool, &Atomic<u64>> {
         let source = received.source();
         let (frame, part) = received.open().ok_or(&self.counts.malformed)?;
-        let known = self.route(frame.from_nid.into());
-        if !known.is_some_and(|r| r.index == index && r.mac == source) {
-            return Err(&self.counts.strangers);
-        }
-        if u32::from(frame.to_nid) != self.nid() && u32::from(frame.to_nid) != NID_ALL {
-            return Err(&self.counts.elsewhere);
-        }
-        let pool = self.reach.lock().get(&u32::from(frame.to_dpid)).cloned().ok_or(&self.counts.nobody)?;
-        if pool.uid != frame.uid {
-            return Err(&self.counts.denied);
-        }
+        let pool = self.admit(index, &source, &frame)?;
         if frame.is_whole() {
             return self.put(&pool, &frame, core::slice::from_ref(&part));
         }
@@ -350,8 +415,49 @@ impl Network {
         }
     }
 
+    /// Whose a frame is, if it is known where it came from, and may go there.
+    fn admit(&self, index: c_int, source: &Mac, frame: &Frame) -> Result<Arc<Pool>, &Atomic<u64>> {
+        let known = self.route(frame.from_nid.into());
+        if !known.is_some_and(|r| r.index == index && r.mac == *source) {
+            return Err(&self.counts.strangers);
+        }
+        if u32::from(frame.to_nid) != self.nid() && u32::from(frame.to_nid) != NID_ALL {
+            return Err(&self.counts.elsewhere);
+        }
+        let pool = self.reach.lock().get(&u32::from(frame.to_dpid)).cloned().ok_or(&self.counts.nobody)?;
+        if pool.uid != frame.uid {
+            return Err(&self.counts.denied);
+        }
+        Ok(pool)
+    }
+
+    /// A message has come without frames, by its sender's own hands. False: it could not be written, and nothing was done.
+    fn receive_across(&self, index: c_int, source: &Mac, across: &mut Across<'_>, frames: u32) -> bool {
+        let place = across.known.and_then(|pool| pool.reserve_at_once(across.frame.total.into()));
+        let result = match place {
+            Some(place) => {
+                if !(across.fill)(place.spot.message()) {
+                    place.abandon();
+                    return false;
+                }
+                place.commit(sender(across.frame));
+                Ok(true)
+            }
+            None => self.admit(index, source, across.frame).and_then(|pool| {
+                let pool = &**across.found.insert(pool);
+                self.put_by(pool, across.frame, &mut *across.fill)
+            }),
+        };
+        match result {
+            Ok(false) => return false,
+            Ok(true) => count(&self.counts.messages_in, 1),
+            Err(reason) => count(reason, 1),
+        }
+        count(&self.counts.frames_in, frames.into());
+        true
+    }
+
     fn put(&self, pool: &Pool, frame: &Frame, parts: &[Part]) -> Result<bool, &Atomic<u64>> {
-        let from = abi::Addr { nid: frame.from_nid.into(), dpid: frame.from_dpid.into() };
         let fill = |to: *mut u8| {
             let mut at = 0;
             parts.iter().all(|part| {
@@ -361,12 +467,23 @@ impl Network {
                 copied
             })
         };
-        match pool.deposit(frame.total.into(), from, fill) {
-            Ok(true) => Ok(true),
-            Ok(false) => Err(&self.counts.malformed),
-            Err(Refused::Gone) => Err(&self.counts.nobody),
-            Err(_) => Err(&self.counts.no_room),
+        match self.put_by(pool, frame, fill)? {
+            true => Ok(true),
+            false => Err(&self.counts.malformed),
         }
+    }
+
+    /// False: `fill` could not.
+    fn put_by(
+        &self,
+        pool: &Pool,
+        frame: &Frame,
+        fill: impl FnOnce(*mut u8) -> bool,
+    ) -> Result<bool, &Atomic<u64>> {
+        pool.deposit(frame.total.into(), sender(frame), fill).map_err(|refused| match refused {
+            Refused::Gone => &self.counts.nobody,
+            _ => &self.counts.no_room,
+        })
     }
 
     fn print(&self, out: &SeqFile) {
@@ -400,6 +517,27 @@ impl Network {
     }
 }
 
+fn sender(frame: &Frame) -> abi::Addr {
+    abi::Addr { nid: frame.from_nid.into(), dpid: frame.from_dpid.into() }
+}
+
+/// A message whose receiver nobody remembers.
+fn across<'a>(frame: &'a Frame, fill: &'a mut dyn FnMut(*mut u8) -> bool) -> Across<'a> {
+    Across { frame, fill, known: None, found: None }
+}
+
+/// Writes a message where it belongs.
+fn from_iter<'a, 'b>(message: &'a mut IovIterSource<'b>) -> impl FnMut(*mut u8) -> bool + use<'a, 'b> {
+    let len = message.len();
+    // SAFETY: who calls it has room for the message.
+    move |to| unsafe { copy_from(message, to, len) }
+}
+
+fn changed() {
+    // Full: after what was changed.
+    CHANGES.fetch_add(1, Full);
+}
+
 fn unreachable() -> Error {
     glue::error(bindings::EHOSTUNREACH)
 }
@@ -421,6 +559,34 @@ unsafe extern "C" fn dp_rust_frame(table: *mut c_void, index: c_int, skb: *mut c
     unsafe {
         let table = <Arc<Table> as ForeignOwnable>::borrow(table);
         table.network.receive(index, Received::new(skb));
+    }
+}
+
+/// An interface has changed.
+#[no_mangle]
+extern "C" fn dp_rust_changed() {
+    changed();
+}
+
+/// A message for a namespace, of another one's.
+///
+/// # Safety
+///
+/// For ether.c: `table` is the namespace's, which lives as long as its interfaces are attached; `mac` has six bytes; the
+/// message is the one that [`Ether::send_across`] was given.
+#[no_mangle]
+unsafe extern "C" fn dp_rust_across(
+    table: *mut c_void,
+    index: c_int,
+    mac: *const u8,
+    message: *mut c_void,
+    frames: c_uint,
+) -> bool {
+    // SAFETY: by what the caller promises.
+    unsafe {
+        let table = <Arc<Table> as ForeignOwnable>::borrow(table);
+        let source = mac.cast::<Mac>().read_unaligned();
+        table.network.receive_across(index, &source, &mut *message.cast::<Across<'_>>(), frames)
     }
 }
 

@@ -3,10 +3,7 @@
 //! What read(2) does with a pool: a short message is copied out with the lock held, which is then taken once for the
 //! whole of it; a longer one, or one whose reader's page is missing, is claimed, copied without the lock, and settled.
 
-use kernel::{
-    error::Result,
-    sync::Arc,
-};
+use kernel::{error::Result, sync::Arc};
 
 use crate::{
     abi::{token_span, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},

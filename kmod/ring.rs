@@ -4,11 +4,7 @@
 //! position's lower bits are its place, whatever the position. The kernel sees the ring twice in a row: what begins in
 //! it is in one piece.
 
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::atomic::Atomic,
-};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::atomic::Atomic};
 
 use crate::{
     abi::{self, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN, TOKEN_APART, TOKEN_HEADER},

@@ -6,6 +6,7 @@ use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     abi,
+    network::Away,
     pool::Pool,
     trace,
     wait::{Relay, WaitQueue},
@@ -22,6 +23,8 @@ pub(crate) struct Tx {
     pub(crate) target: Option<abi::Addr>,
     /// The pool that was sent to last, so that most messages find theirs without a search.
     pub(crate) route: Option<Arc<Pool>>,
+    /// The same on another node of this kernel.
+    pub(crate) away: Option<Away>,
     /// What was refused last: poll(2) is about that.
     pub(crate) refused: Option<Refusal>,
     pub(crate) waits_at: Option<Arc<WaitQueue>>,
@@ -65,6 +68,7 @@ impl Tx {
         Self {
             target: None,
             route: None,
+            away: None,
             refused: None,
             waits_at: None,
             earlier: KVec::new(),

@@ -100,10 +100,21 @@ impl<'a, 'b> Source<'a, 'b> {
 #[inline]
 pub(crate) fn copy_in(from: &mut IovIterSource<'_>, to: &Spot) -> bool {
     // SAFETY: the place is reserved and has `len` bytes.
-    let copied = unsafe { glue::dp_glue_copy_in(to.message().cast(), to.len as usize, from.as_raw()) };
-    if copied != to.len as usize {
+    unsafe { copy_from(from, to.message(), to.len as usize) }
+}
+
+/// The same anywhere.
+///
+/// # Safety
+///
+/// `to` is valid for `len` bytes.
+#[inline]
+pub(crate) unsafe fn copy_from(from: &mut IovIterSource<'_>, to: *mut u8, len: usize) -> bool {
+    // SAFETY: by what the caller promises.
+    let copied = unsafe { glue::dp_glue_copy_in(to.cast(), len, from.as_raw()) };
+    if copied != len {
         // SAFETY: as many as were just taken.
         unsafe { from.revert(copied) };
     }
-    copied == to.len as usize
+    copied == len
 }
