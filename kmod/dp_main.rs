@@ -13,6 +13,9 @@
 //! | `ring.rs`, `word.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
 //! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
+//! | `network.rs`, `assembly.rs`, `abi/frame.rs` | other nodes: where they are, messages as frames, /proc/net/dp_ether |
+//! | `ether.c`, `ether.h`, `ether.rs` | attached interfaces, and frames by them |
+//! | `across.c`, `across.rs` | nodes of one kernel that a pair of interfaces joins: messages without frames |
 //! | `sleeper.rs`, `wait.rs` | how readers and senders sleep: one alone, many in queues, and relays between queues |
 //! | `later.rs` | what happens later by itself |
 //! | `trace.h`, `trace.c`, `trace.rs` | tracepoints |
@@ -36,6 +39,7 @@ use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 
 #[path = "abi/abi.rs"]
 pub mod abi;
+mod across;
 mod assembly;
 mod endpoint;
 mod ether;

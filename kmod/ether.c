@@ -14,25 +14,8 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 #include <net/rtnetlink.h>
-#include <net/sch_generic.h>
 
 #include "ether.h"
-
-struct dp_ether {
-	struct list_head ports;
-	void *table;
-};
-
-struct dp_ether_port {
-	struct packet_type type;
-	struct net_device *dev;
-	netdevice_tracker held;
-	struct dp_ether *ether;
-	struct list_head list;
-	struct rcu_head rcu;
-	/* One end of a pair of virtual interfaces (veth(4)). */
-	bool is_pair;
-};
 
 struct dp_ether *dp_ether_new(void)
 {
@@ -56,7 +39,7 @@ void dp_ether_start(struct dp_ether *ether, void *table)
 /* ---- receiving ---- */
 
 /* In softirq. What is above us is in order: one frame of a sender after the other. */
-static int dp_ether_receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type, struct net_device *orig)
+int dp_ether_receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type, struct net_device *orig)
 {
 	struct dp_ether_port *port = container_of(type, struct dp_ether_port, type);
 
@@ -221,13 +204,13 @@ static int dp_ether_event(struct notifier_block *block, unsigned long event, voi
 	struct dp_ether *ether = dp_glue_net_ether(dev_net(dev));
 	struct dp_ether_port *port;
 
-	/* Its address may be another one. */
-	dp_rust_changed();
 	if (event == NETDEV_UNREGISTER && ether) {
 		port = dp_ether_find(ether, dev);
 		if (port)
 			dp_ether_detach_port(port);
 	}
+	/* Its address, if nothing else, may be another one. */
+	dp_rust_changed();
 	return NOTIFY_DONE;
 }
 
@@ -306,111 +289,4 @@ int dp_ether_send(struct dp_ether *ether, int index, const u8 *mac, const u8 *he
 	result = dp_ether_transmit(dev, mac, header, from, len);
 	netdev_put(dev, &held);
 	return result;
-}
-
-/* ---- sending across: to the other end of a pair of virtual interfaces, without frames ---- */
-
-/* As dev_nit_active_rcu(): whether anybody sees what comes and goes. */
-static bool dp_ether_is_watched(const struct net_device *dev)
-{
-	return !list_empty(&dev_net_rcu(dev)->ptype_all) || !list_empty(&dev->ptype_all);
-}
-
-/* Whether nobody sees, holds up or turns away what an interface sends. Under RCU. */
-static bool dp_ether_sends_freely(const struct net_device *dev)
-{
-	const struct netdev_queue *queue = netdev_get_tx_queue(dev, 0);
-
-#ifdef CONFIG_NET_XGRESS
-	if (rcu_access_pointer(dev->tcx_egress))
-		return false;
-#endif
-#ifdef CONFIG_NETFILTER_EGRESS
-	if (rcu_access_pointer(dev->nf_hooks_egress))
-		return false;
-#endif
-	return dev->real_num_tx_queues == 1 && qdisc_txq_has_no_queue(queue) && netif_running(dev) &&
-	       netif_carrier_ok(dev) && !dp_ether_is_watched(dev);
-}
-
-static __always_inline bool dp_ether_has_xdp(const struct net_device *dev, enum bpf_xdp_mode mode)
-{
-	static_assert(__MAX_XDP_MODE == 3, "more modes than are asked for");
-
-	return READ_ONCE(dev->xdp_state[mode].prog) || READ_ONCE(dev->xdp_state[mode].link);
-}
-
-/* Whether nobody sees, turns away or takes over what an interface receives, but for who listens to it alone. Under RCU. */
-static bool dp_ether_receives_freely(struct net_device *dev)
-{
-#ifdef CONFIG_NET_XGRESS
-	if (rcu_access_pointer(dev->tcx_ingress))
-		return false;
-#endif
-#ifdef CONFIG_NETFILTER_INGRESS
-	if (rcu_access_pointer(dev->nf_hooks_ingress))
-		return false;
-#endif
-	return netif_running(dev) && !dp_ether_has_xdp(dev, XDP_MODE_SKB) && !dp_ether_has_xdp(dev, XDP_MODE_DRV) &&
-	       !dp_ether_has_xdp(dev, XDP_MODE_HW) && !rcu_access_pointer(dev->rx_handler) &&
-	       list_empty(&dev_net_rcu(dev)->ptype_specific) && !dp_ether_is_watched(dev);
-}
-
-/* Who listens to a kind of frames on an interface, if it is us and nobody else. Under RCU. */
-static struct dp_ether_port *dp_ether_only_listener(struct net_device *dev)
-{
-	struct list_head *all = &dev->ptype_specific;
-	struct packet_type *type = list_first_or_null_rcu(all, struct packet_type, list);
-
-	if (!type || type->func != dp_ether_receive || rcu_dereference(list_next_rcu(&type->list)) != all)
-		return NULL;
-	return container_of(type, struct dp_ether_port, type);
-}
-
-/*
- * The port at which all frames to `mac` arrive that leave by another one, with nothing on their way that has a say. Under
- * RCU. The kernel's own bpf_redirect_peer() is as quick a way, and more so: it does not ask.
- */
-static struct dp_ether_port *dp_ether_other_end(const struct dp_ether_port *port, const u8 *mac)
-{
-	struct net_device *dev = port->dev, *peer;
-
-	if (!port->is_pair || !dp_ether_sends_freely(dev))
-		return NULL;
-	peer = dev->netdev_ops->ndo_get_peer_dev(dev);
-	if (!peer || !(ether_addr_equal(mac, peer->dev_addr) || is_broadcast_ether_addr(mac)) ||
-	    READ_ONCE(peer->mtu) < READ_ONCE(dev->mtu) || !dp_ether_receives_freely(peer))
-		return NULL;
-	return dp_ether_only_listener(peer);
-}
-
-/*
- * A message to the other end of such a pair, into its receiver's pool at once. Returns how many frames it would have been;
- * 0: it does not go this way; -EFAULT: a page of it is missing. If not positive, nothing was done.
- */
-int dp_ether_send_across(struct dp_ether *ether, int index, const u8 *mac, void *message, size_t len)
-{
-	struct dp_ether_port *port, *other;
-	int frames = 0;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(port, &ether->ports, list) {
-		size_t most;
-
-		if (port->dev->ifindex != index)
-			continue;
-		other = dp_ether_other_end(port, mac);
-		most = min_t(size_t, READ_ONCE(port->dev->mtu), DP_FRAME_HEADER + U16_MAX);
-		if (!other || most <= DP_FRAME_HEADER)
-			break;
-		most -= DP_FRAME_HEADER;
-		frames = len <= most ? 1 : DIV_ROUND_UP(len, most);
-		if (!dp_rust_across(other->ether->table, other->dev->ifindex, port->dev->dev_addr, message, frames))
-			frames = -EFAULT;
-		else
-			dev_sw_netstats_tx_add(port->dev, frames, frames * (ETH_HLEN + DP_FRAME_HEADER) + len);
-		break;
-	}
-	rcu_read_unlock();
-	return frames;
 }

@@ -2,23 +2,18 @@
 
 //! What ether.c gives: attached interfaces, frames sent by them, frames received. `ether.h` declares the same.
 
-use core::{
-    mem::MaybeUninit,
-    ptr::{self, NonNull},
-};
+use core::{mem::MaybeUninit, ptr::NonNull};
 
 use kernel::{
     error::to_result,
     ffi::{c_int, c_void},
     iov::IovIterSource,
     prelude::*,
-    sync::Arc,
 };
 
 use crate::{
     abi::IFACE_NAME,
     frame::{Frame, FRAME_HEADER},
-    pool::Pool,
 };
 
 extern "C" {
@@ -35,13 +30,6 @@ extern "C" {
         from: *mut kernel::bindings::iov_iter,
         len: usize,
     ) -> c_int;
-    fn dp_ether_send_across(
-        ether: *mut c_void,
-        index: c_int,
-        mac: *const u8,
-        message: *mut c_void,
-        len: usize,
-    ) -> c_int;
     fn dp_ether_source(skb: *const c_void) -> *const u8;
     fn dp_ether_behind_header(skb: *const c_void) -> usize;
     fn dp_ether_copy(skb: *const c_void, at: usize, to: *mut c_void, len: usize) -> bool;
@@ -51,7 +39,7 @@ extern "C" {
 pub(crate) type Mac = [u8; 6];
 
 /// The interfaces of a network namespace that are attached.
-pub(crate) struct Ether(NonNull<c_void>);
+pub(crate) struct Ether(pub(crate) NonNull<c_void>);
 
 // SAFETY: the functions behind it lock what they change.
 unsafe impl Send for Ether {}
@@ -146,41 +134,6 @@ impl Ether {
                 frame.bytes.into(),
             )
         })
-    }
-}
-
-/// A message on its way to another namespace's pool, without frames.
-pub(crate) struct Across<'a> {
-    /// What the header of its frames would be.
-    pub(crate) frame: &'a Frame,
-    /// Writes it there. False: a page of it is missing.
-    pub(crate) fill: &'a mut dyn FnMut(*mut u8) -> bool,
-    /// Its receiver, where the sender remembers it.
-    pub(crate) known: Option<&'a Pool>,
-    /// Its receiver, where that was to be found.
-    pub(crate) found: Option<Arc<Pool>>,
-}
-
-impl Ether {
-    /// Sends a message to the other end of a pair of virtual interfaces, if frames would go there without anybody's seeing
-    /// them: its receiver's pool is filled from here. How many frames it would have been; [`None`]: it has to be frames.
-    /// [`EFAULT`]: a page of it is missing, and nothing was done.
-    pub(crate) fn send_across(
-        &self,
-        index: c_int,
-        mac: &Mac,
-        across: &mut Across<'_>,
-    ) -> Result<Option<u32>> {
-        let len = across.frame.total as usize;
-        // SAFETY: it lives; the address has six bytes; the message comes back to network.rs, which knows what it is.
-        let frames = unsafe {
-            dp_ether_send_across(self.0.as_ptr(), index, mac.as_ptr(), ptr::from_mut(across).cast(), len)
-        };
-        match frames {
-            0 => Ok(None),
-            1.. => Ok(Some(frames as u32)),
-            _ => Err(EFAULT),
-        }
     }
 }
 

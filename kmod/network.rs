@@ -11,13 +11,13 @@
 
 use kernel::{
     bindings,
-    ffi::{c_int, c_uint, c_void},
+    ffi::{c_int, c_void},
     iov::IovIterSource,
     prelude::*,
     rbtree::{RBTree, RBTreeNodeReservation},
     seq_file::{seq_print, SeqFile},
     sync::{
-        atomic::{Atomic, Full, Relaxed},
+        atomic::{Atomic, Relaxed},
         Arc,
     },
     types::ForeignOwnable,
@@ -25,23 +25,22 @@ use kernel::{
 
 use crate::{
     abi::{self, NID_ALL, NID_MAX, REMOVE},
+    across::changed,
     assembly::{Added, Assembly},
-    ether::{Across, Ether, Mac, Name, Part, Port, Received},
+    ether::{Ether, Mac, Name, Part, Port, Received},
     frame::{Frame, FRAME_HEADER},
     glue,
     pool::Pool,
     positions::Refused,
     softlock::{new_soft_lock, SoftLock},
-    source::copy_from,
     table::Table,
-    word,
 };
 
 const BROADCAST: Mac = [0xff; 6];
 
 #[pin_data]
 pub(crate) struct Network {
-    ether: Ether,
+    pub(crate) ether: Ether,
     nid: Atomic<u32>,
     /// Network Address Resolution Table, by the nodes' numbers.
     #[pin]
@@ -53,36 +52,22 @@ pub(crate) struct Network {
     assembly: SoftLock<Assembly>,
     /// Messages so far.
     number: Atomic<u32>,
-    counts: Counts,
-}
-
-/// How often numbers of nodes, routes and interfaces have changed, in any namespace: after each change. Nothing that was
-/// looked up before is to be believed then.
-static CHANGES: Atomic<u64> = Atomic::new(0);
-
-/// What a sender remembers of the last endpoint that it sent to without frames.
-pub(crate) struct Away {
-    to: abi::Addr,
-    /// [`CHANGES`], when it was looked up.
-    changes: u64,
-    route: Route,
-    /// The receiver. If it is closed, nothing can be put there.
-    pool: Arc<Pool>,
+    pub(crate) counts: Counts,
 }
 
 /// Where a node is.
 #[derive(Clone, Copy)]
-struct Route {
+pub(crate) struct Route {
     nid: u32,
-    index: c_int,
-    mac: Mac,
+    pub(crate) index: c_int,
+    pub(crate) mac: Mac,
 }
 
 /// What became of messages and frames.
 macro_rules! counts {
     ($($name:ident: $text:literal,)+) => {
-        struct Counts {
-            $($name: Atomic<u64>,)+
+        pub(crate) struct Counts {
+            $(pub(crate) $name: Atomic<u64>,)+
         }
 
         impl Counts {
@@ -100,6 +85,7 @@ macro_rules! counts {
 counts! {
     messages_out: "messages-out",
     frames_out: "frames-out",
+    without_frames: "messages-without-frames",
     refused: "refused-by-interface",
     messages_in: "messages-in",
     frames_in: "frames-in",
@@ -113,7 +99,7 @@ counts! {
     incomplete: "incomplete-messages",
 }
 
-fn count(what: &Atomic<u64>, n: u64) {
+pub(crate) fn count(what: &Atomic<u64>, n: u64) {
     what.fetch_add(n, Relaxed);
 }
 
@@ -206,7 +192,7 @@ impl Network {
         Ok(())
     }
 
-    fn route(&self, nid: u32) -> Option<Route> {
+    pub(crate) fn route(&self, nid: u32) -> Option<Route> {
         let nart = self.nart.lock();
         let place = nart.binary_search_by_key(&nid, |r| r.nid).ok()?;
         nart.get(place).copied()
@@ -254,7 +240,7 @@ impl Network {
         }
         let Some(route) = self.route(to.nid) else { return Some(Err(unreachable())) };
         let mut frame = self.frame(from, uid, to, message.len() as u32);
-        match self.send_across(route.index, &route.mac, &mut across(&frame, &mut from_iter(message))) {
+        match self.send_message_across(route.index, &route.mac, &frame, message) {
             Ok(true) => {
                 count(&self.counts.messages_out, 1);
                 return Some(Ok(()));
@@ -295,47 +281,12 @@ impl Network {
         result
     }
 
-    /// Sends a message without frames, if it goes that way. [`EFAULT`]: it could not be written, and nothing was done.
-    fn send_across(&self, index: c_int, mac: &Mac, across: &mut Across<'_>) -> Result<bool> {
-        let Some(frames) = self.ether.send_across(index, mac, across)? else { return Ok(false) };
-        count(&self.counts.frames_out, frames.into());
-        Ok(true)
-    }
-
-    /// Sends a message of `len` bytes without frames, if it goes that way at once. `away`: what the sender remembers.
-    pub(crate) fn send_at_once(
-        &self,
-        away: &mut Option<Away>,
-        from: u32,
-        uid: u32,
-        to: abi::Addr,
-        len: u32,
-        fill: &mut dyn FnMut(*mut u8) -> bool,
-    ) -> bool {
-        // Before anything is looked up.
-        let changes = word::load_acquire(&CHANGES);
-        let there =
-            away.as_ref().filter(|a| a.changes == changes && a.to.nid == to.nid && a.to.dpid == to.dpid);
-        let Some(route) = there.map(|a| a.route).or_else(|| self.route(to.nid)) else { return false };
-        let frame = self.frame(from, uid, to, len);
-        let known = there.map(|a| &*a.pool);
-        let mut across = Across { frame: &frame, fill, known, found: None };
-        let sent = matches!(self.send_across(route.index, &route.mac, &mut across), Ok(true));
-        if sent {
-            count(&self.counts.messages_out, 1);
-        }
-        if let Some(pool) = across.found {
-            *away = Some(Away { to, changes, route, pool });
-        }
-        sent
-    }
-
     fn new_number(&self) -> u32 {
         self.number.fetch_add(1, Relaxed)
     }
 
     /// The first of a message's, without its number.
-    fn frame(&self, from: u32, uid: u32, to: abi::Addr, total: u32) -> Frame {
+    pub(crate) fn frame(&self, from: u32, uid: u32, to: abi::Addr, total: u32) -> Frame {
         Frame {
             bytes: 0,
             from_nid: self.nid() as u16,
@@ -350,7 +301,7 @@ impl Network {
     }
 
     fn send_by(&self, port: Port, mac: &Mac, mut frame: Frame, message: &mut IovIterSource<'_>) -> Result {
-        if self.send_across(port.index, mac, &mut across(&frame, &mut from_iter(message)))? {
+        if self.send_message_across(port.index, mac, &frame, message)? {
             return Ok(());
         }
         frame.number = self.new_number();
@@ -416,7 +367,7 @@ impl Network {
     }
 
     /// Whose a frame is, if it is known where it came from, and may go there.
-    fn admit(&self, index: c_int, source: &Mac, frame: &Frame) -> Result<Arc<Pool>, &Atomic<u64>> {
+    pub(crate) fn admit(&self, index: c_int, source: &Mac, frame: &Frame) -> Result<Arc<Pool>, &Atomic<u64>> {
         let known = self.route(frame.from_nid.into());
         if !known.is_some_and(|r| r.index == index && r.mac == *source) {
             return Err(&self.counts.strangers);
@@ -429,32 +380,6 @@ impl Network {
             return Err(&self.counts.denied);
         }
         Ok(pool)
-    }
-
-    /// A message has come without frames, by its sender's own hands. False: it could not be written, and nothing was done.
-    fn receive_across(&self, index: c_int, source: &Mac, across: &mut Across<'_>, frames: u32) -> bool {
-        let place = across.known.and_then(|pool| pool.reserve_at_once(across.frame.total.into()));
-        let result = match place {
-            Some(place) => {
-                if !(across.fill)(place.spot.message()) {
-                    place.abandon();
-                    return false;
-                }
-                place.commit(sender(across.frame));
-                Ok(true)
-            }
-            None => self.admit(index, source, across.frame).and_then(|pool| {
-                let pool = &**across.found.insert(pool);
-                self.put_by(pool, across.frame, &mut *across.fill)
-            }),
-        };
-        match result {
-            Ok(false) => return false,
-            Ok(true) => count(&self.counts.messages_in, 1),
-            Err(reason) => count(reason, 1),
-        }
-        count(&self.counts.frames_in, frames.into());
-        true
     }
 
     fn put(&self, pool: &Pool, frame: &Frame, parts: &[Part]) -> Result<bool, &Atomic<u64>> {
@@ -474,7 +399,7 @@ impl Network {
     }
 
     /// False: `fill` could not.
-    fn put_by(
+    pub(crate) fn put_by(
         &self,
         pool: &Pool,
         frame: &Frame,
@@ -517,25 +442,8 @@ impl Network {
     }
 }
 
-fn sender(frame: &Frame) -> abi::Addr {
+pub(crate) fn sender(frame: &Frame) -> abi::Addr {
     abi::Addr { nid: frame.from_nid.into(), dpid: frame.from_dpid.into() }
-}
-
-/// A message whose receiver nobody remembers.
-fn across<'a>(frame: &'a Frame, fill: &'a mut dyn FnMut(*mut u8) -> bool) -> Across<'a> {
-    Across { frame, fill, known: None, found: None }
-}
-
-/// Writes a message where it belongs.
-fn from_iter<'a, 'b>(message: &'a mut IovIterSource<'b>) -> impl FnMut(*mut u8) -> bool + use<'a, 'b> {
-    let len = message.len();
-    // SAFETY: who calls it has room for the message.
-    move |to| unsafe { copy_from(message, to, len) }
-}
-
-fn changed() {
-    // Full: after what was changed.
-    CHANGES.fetch_add(1, Full);
 }
 
 fn unreachable() -> Error {
@@ -559,34 +467,6 @@ unsafe extern "C" fn dp_rust_frame(table: *mut c_void, index: c_int, skb: *mut c
     unsafe {
         let table = <Arc<Table> as ForeignOwnable>::borrow(table);
         table.network.receive(index, Received::new(skb));
-    }
-}
-
-/// An interface has changed.
-#[no_mangle]
-extern "C" fn dp_rust_changed() {
-    changed();
-}
-
-/// A message for a namespace, of another one's.
-///
-/// # Safety
-///
-/// For ether.c: `table` is the namespace's, which lives as long as its interfaces are attached; `mac` has six bytes; the
-/// message is the one that [`Ether::send_across`] was given.
-#[no_mangle]
-unsafe extern "C" fn dp_rust_across(
-    table: *mut c_void,
-    index: c_int,
-    mac: *const u8,
-    message: *mut c_void,
-    frames: c_uint,
-) -> bool {
-    // SAFETY: by what the caller promises.
-    unsafe {
-        let table = <Arc<Table> as ForeignOwnable>::borrow(table);
-        let source = mac.cast::<Mac>().read_unaligned();
-        table.network.receive_across(index, &source, &mut *message.cast::<Across<'_>>(), frames)
     }
 }
 

@@ -6,7 +6,7 @@ use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     abi,
-    network::Away,
+    across::Away,
     pool::Pool,
     trace,
     wait::{Relay, WaitQueue},

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Messages between nodes, as frames over virtual Ethernet: in order, whole, and what is lost is counted.
 #define _GNU_SOURCE
+#include "across.h"
 #include "nodes.h"
-
-#include <linux/if_packet.h>
-#include <arpa/inet.h>
 
 enum { TO = 4000, MTU = 1500 };
 
@@ -53,7 +51,30 @@ static void administration(void) {
     OK(waitpid(child, &status, 0) == child && status == 0, "and only by who may");
 }
 
-static void messages(void) {
+/* What was counted since the last begin_counting(). */
+static const char *const counted[] = {"messages-out", "messages-in", "frames-out", "messages-without-frames",
+                                      "frames-in", "malformed", "from-strangers", "for-other-nodes", "for-nobody", "of-other-users",
+                                      "without-room", "stray-parts", "incomplete-messages"};
+enum { COUNTED = sizeof counted / sizeof *counted, LOST = 5 };
+static long long began[2][COUNTED];
+
+static void begin_counting(void) {
+    for (int i = 0; i < COUNTED; i++) {
+        began[0][i] = counter(&a, counted[i]);
+        began[1][i] = counter(&b, counted[i]);
+    }
+}
+
+static long long more(const struct node *n, const char *name) {
+    for (int i = 0; i < COUNTED; i++)
+        if (!strcmp(counted[i], name))
+            return counter(n, name) - began[n == &b][i];
+    return -1;
+}
+
+/* Whether they go as frames, or there are none to be seen. */
+static void messages(bool frames) {
+    begin_counting();
     int to = endpoint_at(&b, TO, 1 << 20, O_NONBLOCK), fd = endpoint_at(&a, 0, 0, 0);
     struct dp_ioc_addr peer, target = {2, TO};
     bool good = !ioctl(fd, DP_IOC_TARGET, &target);
@@ -88,26 +109,29 @@ static void messages(void) {
     FAILS(EMSGSIZE, write(fd, buf, DP_REMOTE_MAX + 1), "one byte more");
     FAILS(EFAULT, dp_send_to(fd, (void *)8, 100, 2, TO), "nobody's memory");
     FAILS(EFAULT, dp_send_to(fd, (void *)8, 10000, 2, TO), "nor in parts");
+    void *volatile nowhere = (void *)8;
+    FAILS(EFAULT, write(fd, nowhere, 100), "nor to the target");
     FAILS(EHOSTUNREACH, dp_send_to(fd, "x", 1, 77, TO), "a node of which nobody knows where it is");
     FAILS(EINVAL, dp_send_to(fd, "x", 1, DP_NID_ALL + 1, TO), "no node");
     target.nid = 77;
     FAILS(EHOSTUNREACH, ioctl(fd, DP_IOC_TARGET, &target), "nor as a target");
     OK(dp_send_to(fd, "self", 4, 1, dp_number(fd)) == 4 && read(fd, buf, 99) == 4, "this node by its number is here");
-    long long out = counter(&a, "messages-out"), in = counter(&b, "messages-in");
-    OK(out == in && out == 8003 && dp_stat(fd).sent == 8004, "all counted: %lld and %lld", out, in);
-    const char *lost[] = {"malformed", "from-strangers", "for-other-nodes", "for-nobody", "of-other-users",
-                          "without-room", "stray-parts", "incomplete-messages"};
-    good = counter(&a, "frames-out") == counter(&b, "frames-in");
-    for (i = 0; i < sizeof lost / sizeof *lost; i++)
-        good &= counter(&b, lost[i]) == 0;
+    long long out = more(&a, "messages-out"), spared = more(&a, "messages-without-frames");
+    OK(out == 8003 && dp_stat(fd).sent == 8004 && more(&b, "messages-in") == out,
+       "all counted: %lld", out);
+    OK(spared == (frames ? 0 : out), "%lld without frames", spared);
+    good = more(&a, "frames-out") == more(&b, "frames-in") && more(&a, "frames-out") > out;
+    for (i = LOST; i < COUNTED; i++)
+        good &= more(&b, counted[i]) == 0;
     OK(good, "none lost");
     close(to);
     close(fd);
 }
 
 static void losses(void) {
+    begin_counting();
     int fd = endpoint_at(&a, 0, 0, 0), to;
-    OK(send_away(fd, "x", 1, &b, TO) == 1 && counter(&b, "for-nobody") == 1, "a number that nobody has opened");
+    OK(send_away(fd, "x", 1, &b, TO) == 1 && more(&b, "for-nobody") == 1, "a number that nobody has opened");
     to = endpoint_at(&b, TO, 64 << 10, O_NONBLOCK);
     bool good = true;
     for (int i = 0; i < 100; i++)
@@ -115,11 +139,11 @@ static void losses(void) {
     long got = 0;
     while (read(to, buf, sizeof buf) == 1000)
         got++;
-    OK(good && got > 40 && got < 64 && counter(&b, "without-room") == 100 - got, "a pool that is full: %ld of 100", got);
+    OK(good && got > 40 && got < 64 && more(&b, "without-room") == 100 - got, "a pool that is full: %ld of 100", got);
     OK(send_away(fd, "y", 1, &b, TO) == 1 && read(to, buf, 9) == 1, "and the next arrives");
-    OK(!forget_route(&b, 1) && send_away(fd, "x", 1, &b, TO) == 1 && counter(&b, "from-strangers") == 1, "a stranger");
+    OK(!forget_route(&b, 1) && send_away(fd, "x", 1, &b, TO) == 1 && more(&b, "from-strangers") == 1, "a stranger");
     OK(!route(&b, "to-a", &a, "to-b") && enter(&b) && !set_nid(&b, 5) && send_away(fd, "x", 1, &b, TO) == 1 &&
-           counter(&b, "for-other-nodes") == 1,
+           more(&b, "for-other-nodes") == 1,
        "what is for another node");
     OK(enter(&b) && !set_nid(&b, 2), "which is this one again");
     close(to);
@@ -136,7 +160,7 @@ static void losses(void) {
             _exit(8);
         _exit(read(mine, buf, 9) == -1 && errno == EAGAIN ? 0 : 1);
     }
-    good &= read(up[0], buf, 1) == 1 && send_away(fd, "x", 1, &b, TO) == 1 && counter(&b, "of-other-users") == 1;
+    good &= read(up[0], buf, 1) == 1 && send_away(fd, "x", 1, &b, TO) == 1 && more(&b, "of-other-users") == 1;
     good &= write(done[1], "", 1) == 1;
     int status;
     OK(waitpid(child, &status, 0) == child && status == 0 && good, "another user's endpoint");
@@ -217,8 +241,14 @@ static void all_nodes(void) {
 
 int main(void) {
     administration();
-    messages();
+    messages(false);
     losses();
+    across(&a, "to-b", &b, "to-a");
+    int watcher = watch(&a, "to-b", ETH_P_ALL);
+    OK(watcher >= 0, "somebody watches");
+    messages(true);
+    losses();
+    close(watcher);
     hostile();
     all_nodes();
     /* The nodes go with this process, and their interfaces with them. */

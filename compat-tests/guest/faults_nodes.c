@@ -4,7 +4,8 @@
 #include "fault.h"
 #include "nodes.h"
 
-enum { NUMBER = 5000 };
+/* Calls that send nothing come first. */
+enum { NUMBER = 5000, CHANGES = 4 };
 
 static struct node a, b;
 static int fd, other;
@@ -52,6 +53,11 @@ static long sends_away(void) {
     return dp_send_to(other, buf, 100, 2, NUMBER);
 }
 
+static long writes_away(void) {
+    struct dp_ioc_addr to = {2, NUMBER};
+    return ioctl(other, DP_IOC_TARGET, &to) ? -1 : write(other, buf, 100);
+}
+
 static long sends_parts(void) {
     return dp_send_to(other, buf, 5000, 2, NUMBER);
 }
@@ -96,6 +102,7 @@ int main(void) {
         {"DP_IOC_NART", nothing, names_node, is_named},
         {"DP_IOC_NODE", nothing, numbers_node, is_good},
         {"a message to another node", nothing, sends_away, goes_on},
+        {"one to the target", nothing, writes_away, goes_on},
         {"one of several frames", nothing, sends_parts, goes_on},
         {"one to all nodes", nothing, sends_to_all, goes_on},
     };
@@ -106,7 +113,14 @@ int main(void) {
     memset(buf, 'n', 5000);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         fault_each(&calls[i]);
+    OK(counter(&a, "messages-without-frames") > 0, "without frames");
+    int watcher = watch(&a, "v0", ETH_P_ALL);
+    long long spared = counter(&a, "messages-without-frames");
+    for (size_t i = CHANGES; i < sizeof calls / sizeof *calls; i++)
+        fault_each(&calls[i]);
     receiving();
+    OK(counter(&a, "messages-without-frames") == spared, "and as frames");
+    close(watcher);
     close(fd);
     close(other);
     return tap_end();

@@ -7,7 +7,9 @@
 #include "tap.h"
 
 #include <arpa/inet.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
+#include <linux/if_packet.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -166,6 +168,15 @@ static inline long long counter(const struct node *n, const char *name) {
     if (f)
         fclose(f);
     return result;
+}
+
+/* Somebody who gets to see the frames of a protocol at an interface of the node's, or at all (NULL): as long as that
+ * descriptor is open, frames are what is sent. */
+static inline int watch(const struct node *n, const char *name, int protocol) {
+    struct sockaddr_ll where = {.sll_family = AF_PACKET, .sll_protocol = htons(protocol)};
+    int s = enter(n) ? socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) : -1;
+    where.sll_ifindex = name ? if_nametoindex(name) : 0;
+    return s < 0 || bind(s, (void *)&where, sizeof where) ? -1 : s;
 }
 
 static inline int endpoint_at(const struct node *n, unsigned dpid, uint64_t pool, int flags) {

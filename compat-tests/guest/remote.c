@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
             m = median(p, LEN, rounds, cpu);
             best[1] = m < best[1] ? m : best[1];
         }
-        printf("# 1 byte there and back between two nodes, %s: UDP %.2f us, endpoints %.2f us: %.2f of UDP's time (emulated)\n",
+        printf("# 1 byte there and back between two nodes, %s: UDP %.2f us, endpoints %.2f us: %.3f of UDP's time (emulated)\n",
                cpu ? "two CPUs" : "one CPU", best[0], best[1], best[1] / best[0]);
     }
     if (broken)

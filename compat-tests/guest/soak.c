@@ -44,6 +44,8 @@ static struct node spaces[SPACES];
 static unsigned char pattern[LARGEST + 4096], buf[LARGEST];
 static unsigned seed;
 static pid_t pids[ROLES];
+/* Who sees the frames between the nodes. */
+static int tap = -1;
 
 static unsigned r(unsigned below) {
     return (unsigned)rand_r(&seed) % below;
@@ -269,6 +271,7 @@ static void start(int role) {
         return;
     }
     setpgid(0, 0);
+    close(tap);
     seed = start;
     int space = role < RECEIVERS + SENDERS ? role % SPACES : (int)r(SPACES);
     if (!enter(&spaces[space]))
@@ -327,7 +330,14 @@ int main(int argc, char **argv) {
         end(role, r(4) ? 0 : 1 + r(20));
         start(role);
         kills++;
+        /* Now and then somebody watches: then there are frames. */
+        if (r(8) == 0) {
+            bool watched = tap >= 0;
+            close(tap);
+            tap = watched ? -1 : watch(&spaces[0], "v0", ETH_P_ALL);
+        }
     }
+    close(tap);
     /* Nobody is killed any more, and all receivers are there: each sender comes to the end of its message. */
     for (int role = 0; role < RECEIVERS; role++) {
         end(role, 0);
@@ -346,6 +356,8 @@ int main(int argc, char **argv) {
     OK(!waiting, "no sender waits for ever");
     printf("# in place %lu, from the other node %lu, refused for want of room %lu, endpoints given away %lu, senders %u\n",
            all->in_place, all->remote, all->refused, all->given, all->senders);
+    long long spared = counter(&spaces[0], "messages-without-frames"), out = counter(&spaces[0], "messages-out");
+    OK(spared > 0 && spared < out, "from one node to the other %lld messages, %lld of them without frames", out, spared);
     OK(all->received && all->in_place && all->remote && all->refused && all->given, "all of it took place");
     for (int role = 0; role < ROLES; role++)
         end(role, 0);
