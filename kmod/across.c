@@ -5,6 +5,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/rculist.h>
+#include <net/dsa.h>
 #include <net/sch_generic.h>
 
 #include "ether.h"
@@ -28,8 +29,8 @@ static bool dp_ether_sends_freely(const struct net_device *dev)
 	if (rcu_access_pointer(dev->nf_hooks_egress))
 		return false;
 #endif
-	return dev->real_num_tx_queues == 1 && qdisc_txq_has_no_queue(queue) && netif_running(dev) &&
-	       netif_carrier_ok(dev) && !dp_ether_is_watched(dev);
+	return dev->real_num_tx_queues == 1 && qdisc_txq_has_no_queue(queue) && !netif_xmit_stopped(queue) &&
+	       netif_running(dev) && netif_carrier_ok(dev) && !dp_ether_is_watched(dev);
 }
 
 static __always_inline bool dp_ether_has_xdp(const struct net_device *dev, enum bpf_xdp_mode mode)
@@ -39,7 +40,7 @@ static __always_inline bool dp_ether_has_xdp(const struct net_device *dev, enum 
 	return READ_ONCE(dev->xdp_state[mode].prog) || READ_ONCE(dev->xdp_state[mode].link);
 }
 
-/* Whether nobody sees, turns away or takes over what an interface receives, but for who listens to it alone. Under RCU. */
+/* Whether nobody sees, turns away or takes over what an interface receives, but for who asked for such frames. Under RCU. */
 static bool dp_ether_receives_freely(struct net_device *dev)
 {
 #ifdef CONFIG_NET_XGRESS
@@ -52,18 +53,29 @@ static bool dp_ether_receives_freely(struct net_device *dev)
 #endif
 	return netif_running(dev) && !dp_ether_has_xdp(dev, XDP_MODE_SKB) && !dp_ether_has_xdp(dev, XDP_MODE_DRV) &&
 	       !dp_ether_has_xdp(dev, XDP_MODE_HW) && !rcu_access_pointer(dev->rx_handler) &&
-	       list_empty(&dev_net_rcu(dev)->ptype_specific) && !dp_ether_is_watched(dev);
+	       !netdev_uses_dsa(dev) && !dp_ether_is_watched(dev);
 }
 
-/* Who listens to a kind of frames on an interface, if it is us and nobody else. Under RCU. */
+/*
+ * Who asked for our frames from an interface, if it is us and nobody else. Under RCU. What asks for them from all interfaces
+ * of all namespaces is another module, and not to be seen from here.
+ */
 static struct dp_ether_port *dp_ether_only_listener(struct net_device *dev)
 {
-	struct list_head *all = &dev->ptype_specific;
-	struct packet_type *type = list_first_or_null_rcu(all, struct packet_type, list);
+	struct dp_ether_port *port = NULL;
+	struct packet_type *type;
 
-	if (!type || type->func != dp_ether_receive || rcu_dereference(list_next_rcu(&type->list)) != all)
-		return NULL;
-	return container_of(type, struct dp_ether_port, type);
+	list_for_each_entry_rcu(type, &dev_net_rcu(dev)->ptype_specific, list)
+		if (type->type == htons(DP_ETHER_TYPE))
+			return NULL;
+	list_for_each_entry_rcu(type, &dev->ptype_specific, list) {
+		if (type->type != htons(DP_ETHER_TYPE))
+			continue;
+		if (port || type->func != dp_ether_receive)
+			return NULL;
+		port = container_of(type, struct dp_ether_port, type);
+	}
+	return port;
 }
 
 /*
@@ -77,7 +89,8 @@ static struct dp_ether_port *dp_ether_other_end(const struct dp_ether_port *port
 	if (!port->is_pair || !dp_ether_sends_freely(dev))
 		return NULL;
 	peer = dev->netdev_ops->ndo_get_peer_dev(dev);
-	if (!peer || !(ether_addr_equal(mac, peer->dev_addr) || is_broadcast_ether_addr(mac)) ||
+	/* Of groups there is only the one of all. */
+	if (!peer || !(ether_addr_equal_unaligned(mac, peer->dev_addr) || is_multicast_ether_addr(mac)) ||
 	    READ_ONCE(peer->mtu) < READ_ONCE(dev->mtu) || !dp_ether_receives_freely(peer))
 		return NULL;
 	return dp_ether_only_listener(peer);
@@ -85,7 +98,7 @@ static struct dp_ether_port *dp_ether_other_end(const struct dp_ether_port *port
 
 /*
  * A message to the other end of such a pair, into its receiver's pool at once. Returns how many frames it would have been;
- * 0: it does not go this way; -EFAULT: a page of it is missing. If not positive, nothing was done.
+ * 0: it does not go this way; -EFAULT: a page of it is missing. If not positive, nothing was sent.
  */
 int dp_ether_send_across(struct dp_ether *ether, int index, const u8 *mac, void *message, size_t len)
 {
@@ -104,10 +117,14 @@ int dp_ether_send_across(struct dp_ether *ether, int index, const u8 *mac, void 
 			break;
 		most -= DP_FRAME_HEADER;
 		frames = len <= most ? 1 : DIV_ROUND_UP(len, most);
-		if (!dp_rust_across(other->ether->table, other->dev->ifindex, port->dev->dev_addr, message, frames))
+		if (!dp_rust_across(other->ether->table, other->dev->ifindex, port->dev->dev_addr, message, frames)) {
 			frames = -EFAULT;
-		else
-			dev_sw_netstats_tx_add(port->dev, frames, frames * (ETH_HLEN + DP_FRAME_HEADER) + len);
+			break;
+		}
+		/* A CPU's counters, which softirqs change, too. */
+		local_bh_disable();
+		dev_sw_netstats_tx_add(port->dev, frames, frames * (ETH_HLEN + DP_FRAME_HEADER) + len);
+		local_bh_enable();
 		break;
 	}
 	rcu_read_unlock();

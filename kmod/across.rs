@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Messages between two nodes of this kernel that a pair of virtual interfaces joins: the sender puts them into their
-//! receiver's pool, without frames, while nobody would notice that there are none (across.c). All else is as with frames:
-//! who is believed, what is counted, and that what has no room is lost.
+//! receiver's pool, without frames, while nobody has a say on the way (across.c). All else is as with frames: who is
+//! believed, what is counted, and that what has no room is lost.
 
 use core::ptr;
 
@@ -72,7 +72,7 @@ struct Across<'a> {
 impl Ether {
     /// Sends a message to the other end of a pair of virtual interfaces, if frames would go there without anybody's seeing
     /// them: its receiver's pool is filled from here. How many frames it would have been; [`None`]: it has to be frames.
-    /// [`EFAULT`]: a page of it is missing, and nothing was done.
+    /// [`EFAULT`]: a page of it is missing, and nothing was sent.
     fn send_across(&self, index: c_int, mac: &Mac, across: &mut Across<'_>) -> Result<Option<u32>> {
         let len = across.frame.total as usize;
         // SAFETY: it lives; the address has six bytes; the message comes back to dp_rust_across().
@@ -88,7 +88,7 @@ impl Ether {
 }
 
 impl Network {
-    /// Sends a message without frames, if it goes that way. [`EFAULT`]: it could not be written, and nothing was done.
+    /// Sends a message without frames, if it goes that way. [`EFAULT`]: it could not be written, and nothing was sent.
     fn send_across(&self, index: c_int, mac: &Mac, across: &mut Across<'_>) -> Result<bool> {
         let Some(frames) = self.ether.send_across(index, mac, across)? else { return Ok(false) };
         count(&self.counts.frames_out, frames.into());
@@ -138,7 +138,7 @@ impl Network {
         sent
     }
 
-    /// A message has come without frames, by its sender's own hands. False: it could not be written, and nothing was done.
+    /// A message has come without frames, by its sender's own hands. False: it could not be written, and nothing was sent.
     fn receive_across(&self, index: c_int, source: &Mac, across: &mut Across<'_>, frames: u32) -> bool {
         let place = across.known.and_then(|pool| pool.reserve_at_once(across.frame.total.into()));
         let result = match place {
@@ -150,10 +150,17 @@ impl Network {
                 place.commit(sender(across.frame));
                 Ok(true)
             }
-            None => self.admit(index, source, across.frame).and_then(|pool| {
-                let pool = &**across.found.insert(pool);
-                self.put_by(pool, across.frame, &mut *across.fill)
-            }),
+            None => match self.admit(index, source, across.frame) {
+                Ok(pool) => {
+                    let pool = &**across.found.insert(pool);
+                    self.put_by(pool, across.frame, &mut *across.fill)
+                }
+                Err(reason) => {
+                    // Each frame would have been dropped by itself.
+                    count(reason, u64::from(frames) - 1);
+                    Err(reason)
+                }
+            },
         };
         match result {
             Ok(false) => return false,

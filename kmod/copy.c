@@ -114,7 +114,7 @@ static noinline bool dp_glue_copy_from_long(void *to, const char __user *from, s
 	bool whole;
 
 	pagefault_disable();
-	whole = !__copy_from_user_inatomic(to, from, len);
+	whole = !copy_from_user(to, from, len);
 	pagefault_enable();
 	return whole;
 }

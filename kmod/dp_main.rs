@@ -33,7 +33,10 @@
 //! 5. the queue of those who wait for room (`Pool::room`, `Table::arrivals`)
 //! 6. the queue of readers (`Pool::readers`), and behind it whatever poll(2)'s callers have
 //!
-//! A sender copies its message with `Endpoint::tx` held and nothing else, and without waiting for a page.
+//! `Network::nart`, `Network::reach` and `Network::assembly` are taken where 4 is, none of them with another of all those.
+//!
+//! A sender copies its message with `Endpoint::tx` held and nothing else, and without waiting for a page; to a node of the
+//! same kernel in an RCU section, in which nothing sleeps either.
 
 use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 

@@ -28,7 +28,8 @@ pub(crate) static OPERATIONS: Table = Table(bindings::file_operations {
     owner: crate::OWNER.as_ptr(),
     open: Some(open),
     release: Some(release),
-    // For read(2) and write(2), which take fewer instructions than by the two below, as with null(4).
+    // For read(2) and write(2), which take fewer instructions than by the two below, as with null(4). (The kernel itself
+    // neither reads nor writes files that have both, as by kernel_read(); of messages it would have understood nothing.)
     read: Some(read),
     write: Some(write),
     read_iter: Some(read_iter),

@@ -7,6 +7,7 @@
 #include "nodes.h"
 
 #include <linux/bpf.h>
+#include <linux/sockios.h>
 #include <linux/pkt_sched.h>
 #include <sys/syscall.h>
 
@@ -19,6 +20,8 @@ static struct across {
     int fd, to, held;
 } x;
 
+static __u32 xdp_mode;
+
 static bool xdp_is(bool on) {
     struct {
         struct nlmsghdr h;
@@ -26,7 +29,7 @@ static bool xdp_is(bool on) {
         char rest[64];
     } m = {.h = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)), .nlmsg_type = RTM_SETLINK}};
     int fd = on ? x.held : -1;
-    __u32 flags = XDP_FLAGS_SKB_MODE;
+    __u32 flags = xdp_mode;
     enter(x.b);
     m.i.ifi_index = if_nametoindex(x.at_b);
     struct rtattr *nest = attribute(&m.h, IFLA_XDP | NLA_F_NESTED, NULL, 0);
@@ -46,9 +49,18 @@ static int passes(int type, int verdict) {
     return syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
 }
 
-static bool xdp_on(void) {
+static bool xdp_on_mode(__u32 mode) {
+    xdp_mode = mode;
     x.held = passes(BPF_PROG_TYPE_XDP, XDP_PASS);
     return x.held >= 0 && xdp_is(true);
+}
+
+static bool xdp_on(void) {
+    return xdp_on_mode(XDP_FLAGS_SKB_MODE);
+}
+
+static bool xdp_on_native(void) {
+    return xdp_on_mode(XDP_FLAGS_DRV_MODE);
 }
 
 static bool xdp_off(void) {
@@ -195,13 +207,81 @@ static void who_has_a_say(void) {
         {"a program at the sender's interface", egress_on, egress_off},
         {"one at the receiver's", ingress_on, ingress_off},
         {"one of XDP", xdp_on, xdp_off},
+        {"one of XDP in the interface", xdp_on_native, xdp_off},
         {"the receiver takes shorter frames", shorter, as_long},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        bool good = one_goes() == 1 && all[i].on();
+        bool good = one_goes() == 1, on = all[i].on();
         long long with = one_goes();
-        OK(good && with == 0 && all[i].off() && one_goes() == 1, "%s: frames, and none then", all[i].what);
+        bool off = all[i].off();
+        OK(good && on && with == 0 && off && one_goes() == 1, "%s: frames, and none then", all[i].what);
     }
+    int other = watch(x.b, x.at_b, ETH_P_IP), others = watch(x.b, NULL, ETH_P_IP);
+    OK(other >= 0 && others >= 0 && one_goes() == 1, "who takes frames of another kind has no say");
+    close(other);
+    close(others);
+}
+
+/* A bridge over the receiver's interface takes all that comes. */
+static void bridged(void) {
+    struct {
+        struct nlmsghdr h;
+        struct ifinfomsg i;
+        char rest[128];
+    } m = {.h = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)), .nlmsg_type = RTM_NEWLINK,
+                 .nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL}};
+    attribute(&m.h, IFLA_IFNAME, "bridge", 7);
+    struct rtattr *info = attribute(&m.h, IFLA_LINKINFO, NULL, 0);
+    attribute(&m.h, IFLA_INFO_KIND, "bridge", 6);
+    nested_ends(&m.h, info);
+    enter(x.b);
+    struct ifreq r = {.ifr_ifindex = if_nametoindex(x.at_b)};
+    bool good = netlink(&m.h) && one_goes() == 1 && enter(x.b) && iface_call(SIOCBRADDIF, "bridge", &r);
+    long long before = counter(x.a, "messages-without-frames");
+    good = good && write(x.fd, "x", 1) == 1;
+    pause_ms(50);
+    OK(good && counter(x.a, "messages-without-frames") == before, "a bridge takes frames");
+    char c;
+    while (read(x.to, &c, 1) == 1)
+        ;
+    OK(enter(x.b) && iface_call(SIOCBRDELIF, "bridge", &r) && one_goes() == 1 && cut(x.b, "bridge"), "and is gone");
+}
+
+/* Packets that the interface's statistics have, in a column from the left. */
+static long long packets(const struct node *n, const char *name, int column) {
+    char line[512];
+    long long value = -1;
+    FILE *f = enter(n) ? fopen("/proc/thread-self/net/dev", "r") : NULL;
+    while (f && fgets(line, sizeof line, f)) {
+        char *at = strchr(line, ':');
+        char *begin = line + strspn(line, " ");
+        if (!at || strlen(name) != (size_t)(at - begin) || strncmp(begin, name, at - begin))
+            continue;
+        strtok(at + 1, " ");
+        for (int i = 1; i < column; i++)
+            strtok(NULL, " ");
+        value = atoll(strtok(NULL, " "));
+    }
+    if (f)
+        fclose(f);
+    return value;
+}
+
+static void statistics(void) {
+    enum { MESSAGES = 100, OF_OTHERS = 20, RECEIVED = 1, SENT = 9 };
+    static char big[2000];
+    char got[2000];
+    bool good = true;
+    long long sent = packets(x.a, x.at_a, SENT), received = packets(x.b, x.at_b, RECEIVED);
+    long long before = counter(x.a, "messages-without-frames"), frames = counter(x.a, "frames-out");
+    for (int i = 0; i < MESSAGES; i++)
+        good &= write(x.fd, big, sizeof big) == sizeof big && read(x.to, got, sizeof got) == sizeof got;
+    frames = counter(x.a, "frames-out") - frames;
+    sent = packets(x.a, x.at_a, SENT) - sent;
+    received = packets(x.b, x.at_b, RECEIVED) - received;
+    good &= frames == 2 * MESSAGES && counter(x.a, "messages-without-frames") - before == MESSAGES;
+    OK(good && sent >= frames && sent < frames + OF_OTHERS && received >= frames && received < frames + OF_OTHERS,
+       "interfaces count %lld packets sent, %lld received, for %lld frames that were not", sent, received, frames);
 }
 
 static void what_is_remembered(void) {
@@ -209,6 +289,8 @@ static void what_is_remembered(void) {
     addresses(x.b, x.at_b, "the receiver's", NULL);
     OK(!forget_route(x.b, x.a->nid) && one_is_lost("from-strangers"), "the receiver does not know the sender");
     OK(!route(x.b, x.at_b, x.a, x.at_a) && one_goes() == 1, "and knows it");
+    OK(enter(x.a) && !set_nid(x.a, 60) && one_is_lost("from-strangers"), "the sender is another node");
+    OK(enter(x.a) && !set_nid(x.a, x.a->nid) && one_goes() == 1, "and is itself");
     OK(enter(x.b) && !set_nid(x.b, 50) && one_is_lost("for-other-nodes"), "the receiver is another node");
     OK(enter(x.b) && !set_nid(x.b, x.b->nid) && one_goes() == 1, "and is itself");
     FAILS(EHOSTUNREACH, forget_route(x.a, x.b->nid) ? 0 : write(x.fd, "x", 1), "the sender does not know the receiver");
@@ -227,7 +309,9 @@ static void pages_and_room(void) {
     static char got[LEN];
     char *fresh = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     long long before = counter(x.a, "messages-without-frames");
+    memset(got, 'x', LEN);
     bool good = write(x.fd, fresh, LEN) == LEN && ready(x.to, POLLIN, 1000) && read(x.to, got, LEN) == LEN;
+    good = good && got[0] == 0 && !memcmp(got, got + 1, LEN - 1);
     OK(good && counter(x.a, "messages-without-frames") == before + 1, "of pages that were not there before");
     munmap(fresh, LEN);
     long taken = 0, room = counter(x.b, "without-room");
@@ -246,6 +330,8 @@ static void across(struct node *a, const char *at_a, struct node *b, const char 
     struct dp_ioc_addr target = {b->nid, ACROSS};
     OK(x.fd >= 0 && x.to >= 0 && !ioctl(x.fd, DP_IOC_TARGET, &target) && one_goes() == 1, "a target at the other end");
     who_has_a_say();
+    bridged();
+    statistics();
     what_is_remembered();
     pages_and_room();
     close(x.fd);

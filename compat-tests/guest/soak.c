@@ -30,6 +30,8 @@ struct head {
 /* What all processes see. */
 static struct shared {
     atomic_bool stop, broken;
+    /* When frames between the nodes were last seen by somebody. */
+    _Atomic double untapped;
     atomic_uint senders;
     atomic_ulong sent, received, bytes, in_place, given, remote, refused;
     char words[256];
@@ -79,7 +81,9 @@ static void check(const unsigned char *m, size_t len) {
         broken("message %u of sender %x, %zu bytes, is not what was sent", h.seq, h.sender, len);
     struct seen *s = &seen[h.sender % SEEN];
     bool far = h.sender >> 31;
-    if (s->sender == h.sender && (far ? h.seq < s->next : h.seq != s->next))
+    /* Where frames were the way just now, one of them may come late (dp(4)). */
+    bool late = far && now() - all->untapped < 2;
+    if (s->sender == h.sender && !late && (far ? h.seq < s->next : h.seq != s->next))
         broken("message %u of sender %x came where %u was next", h.seq, h.sender, s->next);
     *s = (struct seen){h.sender, h.seq + 1};
     all->received++;
@@ -333,6 +337,7 @@ int main(int argc, char **argv) {
         /* Now and then somebody watches: then there are frames. */
         if (r(8) == 0) {
             bool watched = tap >= 0;
+            all->untapped = now();
             close(tap);
             tap = watched ? -1 : watch(&spaces[0], "v0", ETH_P_ALL);
         }
