@@ -182,7 +182,7 @@ extern "C" fn dp_rust_changed() {
 ///
 /// # Safety
 ///
-/// For ether.c: `table` is the namespace's, which lives as long as its interfaces are attached; `mac` has six bytes; the
+/// For across.c: `table` is the namespace's, which lives as long as its interfaces are attached; `mac` has six bytes; the
 /// message is the one that [`Ether::send_across`] was given.
 #[no_mangle]
 unsafe extern "C" fn dp_rust_across(
