@@ -299,6 +299,9 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
 
 /// Puts what is left of `w` into the ring, looking for room for a while when it is full.
 fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
+    if w.left() > stream::MAX_TOKEN && over::is_stream(c, tx) && !over::over(fd, c, tx, blocking) {
+        return Ok(Then::Kernel(0));
+    }
     let mut tail = c.tail();
     let mut sent = 0;
     let mut began = 0;

@@ -43,6 +43,28 @@ pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     tx.spares().is_some_and(|spares| spares.any_free())
 }
 
+/// A send of several tokens begins: whether such a stream goes through the ring that a longer one carries it better. Its
+/// receiver may be as fast as its sender, and the ring never full: then each line goes from core to core twice.
+/// The clock is looked at once for so many bytes.
+#[inline]
+pub(super) fn is_stream(c: &Conn, tx: &End) -> bool {
+    let all = c.tx_bytes.load(Ordering::Relaxed);
+    all.wrapping_sub(c.full_since[1].load(Ordering::Relaxed)) >= STREAM && carries_a_stream(c, tx, all)
+}
+
+#[cold]
+fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
+    let [since, bytes] = &c.full_since;
+    let now = state::now();
+    let soon = now.saturating_sub(since.load(Ordering::Relaxed)) <= WINDOW;
+    since.store(now, Ordering::Relaxed);
+    bytes.store(all, Ordering::Relaxed);
+    c.fulls.store(0, Ordering::Relaxed);
+    soon && tx.tx.spare() == 0
+        && !c.has(Conn::OUTGROWN | Conn::SHORT)
+        && tx.spares().is_some_and(|spares| spares.any_free())
+}
+
 /// How long a sender waits for its receiver to follow, ns: it has a ring to empty.
 const FOLLOW: u32 = 200_000;
 
