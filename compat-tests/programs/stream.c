@@ -2,11 +2,15 @@
  * One long stream (argument: how many MiB, 64), in pieces that no ring divides by, then a few words each way. Mode
  * "back": the accepting side is the one that sends. Mode "hold" waits in the end for the mark "looked", so that
  * somebody outside can ask what became of the connection. Who receives looks at every byte, so it is the slower of the
- * two, and no ring is long enough for long.
+ * two, and no ring is long enough for long. With a third argument each piece is answered, so that no ring is ever full.
  */
 #include "common.h"
 
 #define PIECE 100003
+
+static bool answered(void) {
+    return argument(2, 0) != 0;
+}
 
 static void stream(int fd, long mib) {
     char *piece = calloc(1, PIECE);
@@ -17,6 +21,8 @@ static void stream(int fd, long mib) {
             memcpy(piece + i, &(uint64_t){at + i}, n - i < 8 ? n - i : 8);
         sum = checksum(sum, piece, n < 512 ? n : 512);
         write_all(fd, piece, n);
+        if (answered())
+            read_exact(fd, piece, 1);
         left -= n;
         at += n;
     }
@@ -42,6 +48,8 @@ static void drink(int fd, long mib) {
         size_t n = left < PIECE ? left : PIECE;
         read_exact(fd, piece, n);
         CHECK(is_piece(piece, n, at));
+        if (answered())
+            write_all(fd, "!", 1);
         sum = checksum(sum, piece, n < 512 ? n : 512);
         left -= n;
         at += n;

@@ -80,16 +80,18 @@ fn a_stream_goes_over_to_a_longer_ring_and_nothing_else_does() {
     let _turn = product::alone();
     const SHORT: Option<u64> = Some(128 << 10);
     // Where others have the processors, 512 MiB may come too slowly to be a stream.
-    let gone_over = |settings: &[(&str, &str)], ring| {
+    let gone_over = |how: &[&str], settings: &[(&str, &str)], ring| {
         let mut seen = Vec::new();
         let done = (0..5).any(|_| {
-            seen.push(rings("stream", &["512"], settings));
+            seen.push(rings("stream", how, settings));
             seen.last() == Some(&[Some(ring), SHORT])
         });
-        assert!(done, "{settings:?}: {seen:?}");
+        assert!(done, "{how:?}, {settings:?}: {seen:?}");
     };
-    gone_over(&[], 4 << 20);
-    gone_over(&[("DP_RING_LONG", "1048576")], 1 << 20);
+    gone_over(&["512"], &[], 4 << 20);
+    gone_over(&["512"], &[("DP_RING_LONG", "1048576")], 1 << 20);
+    // Large pieces in a ring that is never full.
+    gone_over(&["512", "0", "1"], &[], 4 << 20);
     assert_eq!(rings("ping_pong", &["20000"], &[]), [SHORT, SHORT]);
     // Not longer: none.
     assert_eq!(rings("stream", &["512"], &[("DP_RING_LONG", "0")]), [SHORT, SHORT]);
