@@ -120,7 +120,7 @@ impl Network {
         len: u32,
         fill: &mut dyn FnMut(*mut u8) -> bool,
     ) -> bool {
-        // Before anything is looked up.
+        // Before anything is looked up. Acquire: pairs with changed().
         let changes = word::load_acquire(&CHANGES);
         let there =
             away.as_ref().filter(|a| a.changes == changes && a.to.nid == to.nid && a.to.dpid == to.dpid);

@@ -7,7 +7,7 @@
 //! | `abi/` | numbers and layouts, shared with user space |
 //! | `file.rs`, `ioctl.rs` | the calls on an open file |
 //! | `uring.rs` | the command of io_uring |
-//! | `endpoint.rs` | sending, receiving, and what poll(2) says |
+//! | `endpoint.rs`, `away.rs` | sending, receiving, and what poll(2) says; sending to other nodes |
 //! | `sender.rs`, `source.rs`, `sink.rs` | what a sender remembers; what is copied from, and to |
 //! | `pool.rs`, `positions.rs`, `reading.rs` | where messages wait: reserving, publishing, releasing; taking by read(2) |
 //! | `ring.rs`, `word.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
@@ -35,8 +35,8 @@
 //!
 //! `Network::nart`, `Network::reach` and `Network::assembly` are taken where 4 is, none of them with another of all those.
 //!
-//! A sender copies its message with `Endpoint::tx` held and nothing else, and without waiting for a page; to a node of the
-//! same kernel in an RCU section, in which nothing sleeps either.
+//! A sender copies its message with `Endpoint::tx` held at most, and without waiting for a page; to a node of the same
+//! kernel in an RCU section, in which nothing sleeps either.
 
 use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 
@@ -44,6 +44,7 @@ use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 pub mod abi;
 mod across;
 mod assembly;
+mod away;
 mod endpoint;
 mod ether;
 mod file;

@@ -17,7 +17,6 @@ use kernel::{
 
 use crate::{
     abi::{self, DPID_FREE, DPID_MAX, MESSAGE_MAX, NID_ALL, POOL_MAX, POOL_MIN},
-    frame::REMOTE_MAX,
     glue,
     network::Network,
     pool::Pool,
@@ -37,8 +36,8 @@ static SERIAL: Atomic<u64> = Atomic::new(0);
 
 #[pin_data]
 pub(crate) struct Endpoint {
-    table: Arc<Table>,
-    uid: u32,
+    pub(crate) table: Arc<Table>,
+    pub(crate) uid: u32,
     /// Numbers below [`DPID_FREE`], too. Like `table` and `uid` it is what was true when the device was opened: since
     /// then the program may have gone into namespaces of its own, where it may do anything.
     any_number: bool,
@@ -46,7 +45,7 @@ pub(crate) struct Endpoint {
     serial: u64,
     pool: SetOnce<Arc<Pool>>,
     #[pin]
-    tx: Mutex<Tx>,
+    pub(crate) tx: Mutex<Tx>,
     /// Attached to a queue for room while poll(2) says that there is none. Changed with `tx` locked.
     #[pin]
     relay: Relay,
@@ -269,48 +268,6 @@ impl Endpoint {
         place.commit(from);
         tx.count_sent(from.dpid, to, len as u64);
         true
-    }
-
-    /// Sends one message to another node that is in this kernel, if that takes no more than almost every one does.
-    #[inline(never)]
-    fn send_away_at_once(
-        &self,
-        tx: &mut Tx,
-        from: u32,
-        to: abi::Addr,
-        len: usize,
-        fill: &mut dyn FnMut(*mut u8) -> bool,
-    ) -> bool {
-        let sent = len <= REMOTE_MAX as usize
-            && self.table.network.send_at_once(&mut tx.away, from, self.uid, to, len as u32, fill);
-        if sent {
-            tx.count_sent(from, to, len as u64);
-        }
-        sent
-    }
-
-    /// Sends one message to another node.
-    fn send_away(&self, from: u32, to: abi::Addr, mut source: Source<'_, '_>, len: usize) -> Result<usize> {
-        if len > REMOTE_MAX as usize {
-            return Err(EMSGSIZE);
-        }
-        let network = &self.table.network;
-        let whole = match &mut source {
-            Source::Iter(message) => network.send_whole(from, self.uid, to, message),
-            _ => None,
-        };
-        let mut tx = if let Some(sent) = whole {
-            sent?;
-            self.tx.lock()
-        } else {
-            // Its parts go one after the other, while no page has to be waited for.
-            let source = source.fetch(len)?;
-            let tx = self.tx.lock();
-            source.with_iter(len, |message| network.send(from, self.uid, to, message))?;
-            tx
-        };
-        tx.count_sent(from, to, len as u64);
-        Ok(len)
     }
 
     /// A destination that there can be; node 0 is this one.

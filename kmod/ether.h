@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The two sides of ether.c and across.c: what Rust calls there, and what they call in Rust. ether.rs, across.rs declare the same. */
+/*
+ * The two sides of ether.c and across.c: what Rust calls there, and what they call in Rust. ether.rs and across.rs declare
+ * the same.
+ */
 #ifndef DP_ETHER_H
 #define DP_ETHER_H
 

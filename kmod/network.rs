@@ -3,8 +3,8 @@
 //! Other nodes: which number this one has, where the others are, and messages to and from them.
 //!
 //! A message is a few frames (`abi/frame.rs`). Those that come are put into their receiver's pool by the softirq that
-//! brings them, with no process in between; between two nodes of one kernel the sender may do that itself (`across.rs`). Nothing is repeated: what cannot be sent is an error for its sender, what
-//! cannot be delivered is counted, by the reason.
+//! brings them, with no process in between; between two nodes of one kernel the sender may do that itself (`across.rs`).
+//! Nothing is repeated: what cannot be sent is an error for its sender, what cannot be delivered is counted, by the reason.
 //!
 //! A node believes those that an administrator named in the NART, by their addresses: also which of their users sends.
 //! As on this node, an endpoint takes messages of the user who opened it only.

@@ -130,8 +130,8 @@ impl Pool {
         Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
     }
 
-    /// Puts a message there, in softirq or for another node's sender: nothing here sleeps, and what would take long is not done. `fill` writes it, and
-    /// says whether it could.
+    /// Puts a message there, in softirq or for another node's sender: nothing here sleeps, and what would take long is not
+    /// done. `fill` writes it, and says whether it could.
     pub(crate) fn deposit(
         &self,
         len: u64,

@@ -174,6 +174,8 @@ static bool one_is_lost(const char *why) {
     long long before = why ? counter(x.b, why) : 0;
     char c;
     bool sent = write(x.fd, "x", 1) == 1, came = ready(x.to, POLLIN, 50) && read(x.to, &c, 1) == 1;
+    for (int i = 0; why && i < 1000 && counter(x.b, why) == before; i++)
+        pause_ms(1);
     return sent && !came && (!why || counter(x.b, why) == before + 1);
 }
 
@@ -240,10 +242,8 @@ static void bridged(void) {
     long long before = counter(x.a, "messages-without-frames");
     good = good && write(x.fd, "x", 1) == 1;
     pause_ms(50);
-    OK(good && counter(x.a, "messages-without-frames") == before, "a bridge takes frames");
     char c;
-    while (read(x.to, &c, 1) == 1)
-        ;
+    OK(good && counter(x.a, "messages-without-frames") == before && read(x.to, &c, 1) == -1, "a bridge takes frames");
     OK(enter(x.b) && iface_call(SIOCBRDELIF, "bridge", &r) && one_goes() == 1 && cut(x.b, "bridge"), "and is gone");
 }
 
@@ -319,7 +319,7 @@ static void pages_and_room(void) {
         good &= write(x.fd, got, 1000) == 1000;
     while (read(x.to, got, LEN) == 1000)
         taken++;
-    OK(good && taken > 0 && counter(x.b, "without-room") - room == 1000 - taken, "a pool that is full: %ld of 1000", taken);
+    OK(good && taken > 0 && taken < 1000 && counter(x.b, "without-room") - room == 1000 - taken, "a pool that is full: %ld of 1000", taken);
     OK(one_goes() == 1, "and the next arrives");
 }
 

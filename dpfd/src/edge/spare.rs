@@ -2,8 +2,8 @@
 //!
 //! A ring that a core's own caches hold carries a stream at half the speed of one that they do not, or less: each line is
 //! fetched out of the other core's cache when it is written, and again when it is read. But few connections carry
-//! streams, and memory is each one's, so all begin with a short ring. A sender that fills that again and again takes one
-//! of these, with its next switch from TCP to the ring.
+//! streams, and memory is each one's, so all begin with a short ring. A sender of a stream, that fills that again and
+//! again or sends large pieces, takes one of these, with its next switch from TCP to the ring.
 //!
 //! ```text
 //!   0       word: bit n set, ring n is somebody's

@@ -129,7 +129,7 @@ pub struct Conn {
     pub fulls: AtomicU32,
     /// A spare ring that is being taken; 0: none.
     pub claimed: AtomicU32,
-    /// When the count of these began, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
+    /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
     pub full_since: [AtomicU64; 2],
     /// The arena's spare rings ([`crate::edge::spare::Spares::pack`]), in this family's mapping; 0: none.
     pub spares: AtomicU64,

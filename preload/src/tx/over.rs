@@ -11,12 +11,17 @@ use crate::channel::End;
 use crate::rx::spin_until;
 use crate::state;
 
-/// What is a stream: the ring full so often, ...
-const FULLS: u32 = 32;
-/// ... with so many bytes, ...
+/// What is a stream: so many bytes, ...
 const STREAM: u64 = 16 << 20;
-/// ... in so long, ns.
+/// ... in so long, ns, ...
 const WINDOW: u64 = 100_000_000;
+/// ... in sends of several tokens, or with the ring full so often meanwhile.
+const FULLS: u32 = 32;
+
+/// Whether that many bytes in that time, ns, are so many.
+fn is_quick(bytes: u64, took: u64) -> bool {
+    bytes >= STREAM && took <= WINDOW.saturating_mul(bytes / STREAM)
+}
 
 /// The ring is full: whether it is too short for what goes through it, and there is a longer one.
 #[cold]
@@ -43,25 +48,30 @@ pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     tx.spares().is_some_and(|spares| spares.any_free())
 }
 
-/// A send of several tokens begins: whether such a stream goes through the ring that a longer one carries it better. Its
-/// receiver may be as fast as its sender, and the ring never full: then each line goes from core to core twice.
+/// A send of several tokens begins: whether what goes through the ring is a stream, and there is a longer one. Its receiver
+/// may be as fast as its sender, and the ring never full: then each line of it goes from core to core twice.
 /// The clock is looked at once for so many bytes.
 #[inline]
 pub(super) fn is_stream(c: &Conn, tx: &End) -> bool {
     let all = c.tx_bytes.load(Ordering::Relaxed);
-    all.wrapping_sub(c.full_since[1].load(Ordering::Relaxed)) >= STREAM && carries_a_stream(c, tx, all)
+    all.saturating_sub(c.full_since[1].load(Ordering::Relaxed)) >= STREAM && carries_a_stream(c, tx, all)
 }
 
 #[cold]
 fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
     let [since, bytes] = &c.full_since;
-    let now = state::now();
-    let soon = now.saturating_sub(since.load(Ordering::Relaxed)) <= WINDOW;
+    let (now, began) = (state::now(), since.load(Ordering::Relaxed));
+    let sent = all.saturating_sub(bytes.load(Ordering::Relaxed));
     since.store(now, Ordering::Relaxed);
     bytes.store(all, Ordering::Relaxed);
     c.fulls.store(0, Ordering::Relaxed);
-    soon && tx.tx.spare() == 0
+    began != 0
+        && is_quick(sent, now.saturating_sub(began))
+        && tx.tx.spare() == 0
         && !c.has(Conn::OUTGROWN | Conn::SHORT)
+        // Who sleeps would not follow: nobody wakes him to an empty ring.
+        && tx.word.is_hot()
+        && !tx.word.has_sleepers()
         && tx.spares().is_some_and(|spares| spares.any_free())
 }
 
@@ -109,4 +119,18 @@ pub(super) fn go_over(c: &Conn, tx: &End) {
         }
     }
     c.claimed.store(0, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_told_by_its_rate() {
+        assert!(is_quick(STREAM, WINDOW) && is_quick(STREAM, 0));
+        assert!(!is_quick(STREAM - 1, 0) && !is_quick(STREAM, WINDOW + 1));
+        // One send of a GiB, in a second; and in ten.
+        assert!(is_quick(1 << 30, 1_000_000_000) && !is_quick(1 << 30, 10_000_000_000));
+        assert!(is_quick(u64::MAX, u64::MAX >> 12));
+    }
 }
