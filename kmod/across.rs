@@ -153,19 +153,16 @@ impl Network {
             None => match self.admit(index, source, across.frame) {
                 Ok(pool) => {
                     let pool = &**across.found.insert(pool);
-                    self.put_by(pool, across.frame, &mut *across.fill)
+                    self.put_by(pool, across.frame, &mut *across.fill).map_err(|reason| (reason, 1))
                 }
-                Err(reason) => {
-                    // Each frame would have been dropped by itself.
-                    count(reason, u64::from(frames) - 1);
-                    Err(reason)
-                }
+                // Each frame would have been dropped by itself.
+                Err(reason) => Err((reason, frames)),
             },
         };
         match result {
             Ok(false) => return false,
             Ok(true) => count(&self.counts.messages_in, 1),
-            Err(reason) => count(reason, 1),
+            Err((reason, times)) => count(reason, times.into()),
         }
         count(&self.counts.frames_in, frames.into());
         true

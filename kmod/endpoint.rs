@@ -22,10 +22,9 @@ use crate::{
     pool::Pool,
     positions::Refused,
     reading::{Claim, Next},
-    ring::Spot,
     sender::{Refusal, Tx},
     sink::Sink,
-    source::{copy_in, Source},
+    source::{copy_from, Source},
     table::Table,
     trace,
     wait::{full_barrier, Relay, WaitQueue},
@@ -139,7 +138,7 @@ impl Endpoint {
         match tx.target {
             Some(to) if to.nid == 0 => {
                 let from = abi::Addr { nid: 0, dpid: own.dpid };
-                self.send_at_once(&mut tx, to, from, len, |spot| fill(spot.message()))
+                self.send_at_once(&mut tx, to, from, len, fill)
             }
             Some(to) => self.send_away_at_once(&mut tx, own.dpid, to, len, &mut { fill }),
             None => false,
@@ -162,7 +161,9 @@ impl Endpoint {
         {
             let mut tx = self.tx.lock();
             if let Some(to) = to.or(tx.target) {
-                if self.send_at_once(&mut tx, to, from, len, |spot| copy_in(message, spot)) {
+                // SAFETY: there is room for the message.
+                let fill = |to: *mut u8| unsafe { copy_from(message, to, len) };
+                if self.send_at_once(&mut tx, to, from, len, fill) {
                     return Ok(len);
                 }
             }
@@ -254,14 +255,14 @@ impl Endpoint {
         to: abi::Addr,
         from: abi::Addr,
         len: usize,
-        fill: impl FnOnce(&Spot) -> bool,
+        fill: impl FnOnce(*mut u8) -> bool,
     ) -> bool {
         let Some(pool) = &tx.route else { return false };
         if to.nid != 0 || to.dpid != pool.dpid || tx.refused.is_some() || !tx.earlier.is_empty() {
             return false;
         }
         let Some(place) = pool.reserve_at_once(len as u64) else { return false };
-        if !fill(&place.spot) {
+        if !fill(place.spot.message()) {
             place.abandon();
             return false;
         }

@@ -7,7 +7,7 @@ use kernel::{
     types::Opaque,
 };
 
-use crate::{glue, memory::Area, pool::Reservation, ring::Spot};
+use crate::{glue, memory::Area, pool::Reservation};
 
 /// A message that is on its way into a pool.
 pub(crate) enum Source<'a, 'b> {
@@ -23,7 +23,8 @@ impl<'a, 'b> Source<'a, 'b> {
     pub(crate) fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
         let (to, len) = (place.spot.message(), place.spot.len as usize);
         match self {
-            Source::Iter(iter) => copy_in(iter, &place.spot),
+            // SAFETY: the place is reserved and has `len` bytes.
+            Source::Iter(iter) => unsafe { copy_from(iter, to, len) },
             Source::Copy(bytes) => {
                 // SAFETY: the place is reserved and has `len` bytes, as the copy has.
                 unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
@@ -96,14 +97,7 @@ impl<'a, 'b> Source<'a, 'b> {
     }
 }
 
-/// A program's message, into its place. False: a page of it is missing, and nothing of it was taken.
-#[inline]
-pub(crate) fn copy_in(from: &mut IovIterSource<'_>, to: &Spot) -> bool {
-    // SAFETY: the place is reserved and has `len` bytes.
-    unsafe { copy_from(from, to.message(), to.len as usize) }
-}
-
-/// The same anywhere.
+/// A program's message, or the beginning of it, to where it belongs. False: a page of it is missing, and nothing was taken.
 ///
 /// # Safety
 ///

@@ -23,7 +23,9 @@ static void administration(void) {
     FAILS(EPROTOTYPE, attach(&c, "lo", 0), "one that is no Ethernet");
     FAILS(EINVAL, attach(&c, "", 0), "one without a name");
     FAILS(EINVAL, attach(&c, "lo", 2), "flags that there are not");
-    OK(cable(&a, "to-b", &b, "to-a") && bring_up(&a, "to-b", MTU) && bring_up(&b, "to-a", MTU), "a cable");
+    OK(cable(&a, "to-b", &b, "to-a") && bring_up(&a, "to-b", MTU) && bring_up(&b, "to-a", MTU) &&
+           is_running(&a, "to-b") && is_running(&b, "to-a"),
+       "a cable");
     FAILS(ENODEV, route(&a, "to-b", &b, "to-a"), "a route over an interface that is not attached");
     OK(!attach(&a, "to-b", 0), "an interface is attached");
     FAILS(EEXIST, attach(&a, "to-b", 0), "once");

@@ -120,6 +120,16 @@ static inline bool bring_up(const struct node *n, const char *name, int mtu) {
     return good && iface_call(SIOCSIFFLAGS, name, &r);
 }
 
+/* Until the kernel has noticed that the other end is up, too, it drops what an interface sends. What takes the RTNL next, as
+ * attaching does, comes when that is over. */
+static inline bool is_running(const struct node *n, const char *name) {
+    struct ifreq r = {0};
+    for (int i = 0; i < 5000; i++, pause_ms(1))
+        if (enter(n) && iface_call(SIOCGIFFLAGS, name, &r) && r.ifr_flags & IFF_RUNNING)
+            return true;
+    return false;
+}
+
 /* An address of IPv4 for what is compared with, 10.0.0.`last`. */
 static inline bool set_ip(const struct node *n, const char *name, unsigned char last) {
     struct ifreq r = {0}, mask = {0};
@@ -153,7 +163,8 @@ static inline int forget_route(const struct node *n, unsigned nid) {
 
 /* Two nodes, each attached to its end of a cable and knowing where the other is. */
 static inline bool connect_nodes(struct node *a, const char *at_a, struct node *b, const char *at_b, int mtu) {
-    return cable(a, at_a, b, at_b) && bring_up(a, at_a, mtu) && bring_up(b, at_b, mtu) && !attach(a, at_a, 0) &&
+    return cable(a, at_a, b, at_b) && bring_up(a, at_a, mtu) && bring_up(b, at_b, mtu) && is_running(a, at_a) &&
+           is_running(b, at_b) && !attach(a, at_a, 0) &&
            !attach(b, at_b, 0) && !route(a, at_a, b, at_b) && !route(b, at_b, a, at_a);
 }
 
