@@ -32,6 +32,8 @@ pub mod rules;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
+#[cfg(not(loom))]
+pub mod watch;
 
 #[cfg(not(loom))]
 pub use addr::{Addr, Dpid, Nid};

@@ -1,269 +1,295 @@
-//! Epoll sets: which channels are hot in them, and waiting (PROTOCOLS W3, W6, and bell.rs on groups).
+//! The program's epoll sets: where they are, and what is done with them (PROTOCOLS W3, W6, W18).
 //!
-//! The kernel's set stays as it is; what the program registered is also noted here for channels. A channel
-//! whose bell brought an event becomes *hot*: from then on the set looks at its ring itself, its sender
-//! does not ring, and registrations of it are changed here first and told to the kernel only before the
-//! set sleeps. Channels not used for a while cool down, so the cost grows with the active ones.
+//! What a wait may decide without the kernel is `dpfd::watch`'s to say; here are the sets' memory and locks, the calls to
+//! the kernel and to channels ([`world`]), and waiting ([`wait`]).
 //!
-//! Lock order: a set's lock, then a connection's. Nothing sleeps in the kernel holding either.
+//! Every set that the program makes is known, also before it has a connection in it: a value that a connection shares
+//! with another registration must be seen. Sets lie in slabs that are never unmapped, and a set's place is used again
+//! only when nobody waits in it: threads look at hot connections without the lock ([`list`]).
+//!
+//! Lock order: a set's lock, then those of sets inside it, then a connection's. Nothing sleeps in the kernel holding one.
 
-mod change;
-mod hot;
-mod regs;
-mod report;
+mod list;
+mod lock;
 mod wait;
+mod world;
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dpfd::edge::stream;
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Stage};
 use dpfd::sys::raw;
+use dpfd::watch::{Set, Target, IN};
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, state};
-use regs::Regs;
+use crate::{rx, state};
+use list::Looked;
+use lock::{Guard, Lock};
 pub use wait::wait;
+use world::Ground;
 
-const SETS: usize = 1024;
-static TABLE: [AtomicPtr<Set>; SETS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; SETS];
+const SLAB: usize = 64;
+const SLABS: usize = 4096;
+static TABLE: [AtomicPtr<Place>; SLABS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; SLABS];
+/// Slabs that there are.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// Places below this are taken.
+static FREE_FROM: AtomicU32 = AtomicU32::new(0);
 
-/// Most hot channels in one set: looking at more costs more than their bells.
-const MAX_HOT: usize = 1024;
-const MAX_ARENAS: usize = 32;
-
-/// One epoll set of the program.
-pub struct Set {
-    lock: AtomicU32,
+/// Where a set lies. All zero is a free place.
+struct Place {
+    taken: AtomicBool,
+    /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
-    fd: i32,
-    /// Watched in ways the shim does not see (nested, shared with a child, several waiters): all armed.
-    armed: AtomicU32,
-    waiters: AtomicU32,
-    regs: Regs,
-    hot: [u32; MAX_HOT],
-    hot_n: usize,
-    turn: usize,
-    groups: [(usize, u8); MAX_ARENAS],
-    groups_n: usize,
-    serial: u32,
-    dirty: u32,
-    peeks: u32,
-    spin: u32,
-    checked: u64,
-    hits: u32,
-    of_child: bool,
-    /// A hot channel's sender is more than one process (L6): seen by the last look before a sleep.
-    wary: bool,
+    /// One of them.
+    fd: AtomicI32,
+    lock: Lock,
+    /// What is looked at without the lock; made for the first hot connection, and kept.
+    looked: AtomicPtr<Looked>,
+    /// When the kernel was asked last, ns, and how often it was not since.
+    checked: AtomicU64,
+    hits: AtomicU32,
+    /// How long a look may take, ns.
+    spin: AtomicU32,
+    set: UnsafeCell<Set>,
 }
 
-/// The set's lock; released on drop. A spinning lock: holders never sleep.
-///
-/// It does not borrow the set: sets stay mapped as long as a descriptor of theirs is open.
-struct Guard(*const AtomicU32);
+// SAFETY: `set` is used under the lock only; the rest is made of atomics.
+unsafe impl Sync for Place {}
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // SAFETY: see the type.
-        unsafe { (*self.0).store(0, Ordering::Release) };
+/// A locked set.
+struct Locked<'a> {
+    place: &'a Place,
+    index: u32,
+    _guard: Guard<'a>,
+}
+
+impl<'a> Locked<'a> {
+    /// The set, and its world.
+    fn parts(&mut self) -> (&mut Set, Ground<'a>) {
+        // SAFETY: the lock is held, and this borrow ends before it is given back.
+        (unsafe { &mut *self.place.set.get() }, Ground::new(self.place, self.index))
     }
 }
 
-fn acquire(lock: &AtomicU32) -> Option<Guard> {
-    for turn in 0..20_000u32 {
-        if lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return Some(Guard(lock));
-        }
-        if turn < 200 {
-            core::hint::spin_loop();
-        } else {
-            raw::yield_now();
+impl Place {
+    /// `None` in a signal handler that interrupted this thread while it had the lock.
+    fn lock(&self, index: u32) -> Option<Locked<'_>> {
+        self.lock.lock().map(|guard| Locked { place: self, index, _guard: guard })
+    }
+
+    /// After the last descriptor, and the last wait: the place may be used again.
+    fn give_back_if_over(&self, set: &Set, i: u32) {
+        if self.refs.load(Ordering::Acquire) == 0 && !set.is_waited_on() {
+            self.taken.store(false, Ordering::Release);
+            FREE_FROM.fetch_min(i, Ordering::Relaxed);
         }
     }
-    // A signal handler inside the set's own critical section: the caller takes the kernel's way.
-    None
 }
 
-/// The set behind an index.
-fn set_of(i: u32) -> Option<&'static mut Set> {
-    let p = TABLE[i as usize % SETS].load(Ordering::Acquire);
-    // SAFETY: made by make(), freed by close() only when its last descriptor is; every access but the
-    // atomic fields is under the set's lock.
-    (!p.is_null()).then(|| unsafe { &mut *p })
+fn place(i: u32) -> Option<&'static Place> {
+    let slab = TABLE.get(i as usize / SLAB)?.load(Ordering::Acquire);
+    // SAFETY: made by take(), SLAB places, never unmapped.
+    (!slab.is_null()).then(|| unsafe { &*slab.add(i as usize % SLAB) })
 }
 
-fn make(fd: i32) -> Option<u32> {
-    const BYTES: usize = size_of::<Set>().next_multiple_of(4096);
-    // SAFETY: an anonymous mapping; zero is a valid Set but for the fields set below.
-    let p = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if p == libc::MAP_FAILED {
+/// All places in use.
+fn places() -> impl Iterator<Item = (u32, &'static Place)> {
+    (0..MADE.load(Ordering::Acquire) * SLAB as u32)
+        .filter_map(|i| place(i).map(|p| (i, p)))
+        .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// A free place, taken.
+fn take() -> Option<u32> {
+    let mut i = FREE_FROM.load(Ordering::Relaxed);
+    loop {
+        let slab = i as usize / SLAB;
+        let there = TABLE.get(slab)?;
+        if there.load(Ordering::Acquire).is_null() {
+            let new = state::reserve::<Place>(SLAB * size_of::<Place>())?;
+            if there
+                .compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                // SAFETY: ours, and nobody else has seen it.
+                unsafe { libc::munmap(new.cast(), SLAB * size_of::<Place>()) };
+            }
+            MADE.fetch_max(slab as u32 + 1, Ordering::AcqRel);
+        }
+        let p = place(i)?;
+        if p.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            FREE_FROM.fetch_max(i + 1, Ordering::Relaxed);
+            return Some(i);
+        }
+        i += 1;
+    }
+}
+
+/// The program has a new set, or one that we did not see begin.
+pub fn born(fd: i32) -> Option<u32> {
+    if fd < 0 || !fdtable::covers(fd) || !state::ON.load(Ordering::Relaxed) || state::is_borrowed_memory() {
         return None;
     }
-    let p = p.cast::<Set>();
-    // SAFETY: just mapped, zeroed, nobody else knows it.
-    unsafe {
-        (*p).fd = fd;
-        (*p).refs = AtomicU32::new(1);
-        (*p).spin = state::SPIN.load(Ordering::Relaxed);
+    let i = take()?;
+    let p = place(i)?;
+    {
+        let mut locked = p.lock(i)?;
+        p.fd.store(fd, Ordering::Relaxed);
+        p.checked.store(0, Ordering::Relaxed);
+        p.hits.store(0, Ordering::Relaxed);
+        p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
+        *locked.parts().0 = Set::new();
+        p.refs.store(1, Ordering::Release);
     }
-    let place = (0..SETS).find(|&i| {
-        TABLE[i].compare_exchange(core::ptr::null_mut(), p, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    });
-    if place.is_none() {
-        // SAFETY: mapped above.
-        unsafe { libc::munmap(p.cast(), BYTES) };
-    }
-    place.map(|i| i as u32)
+    fdtable::set(fd, Entry::Epoll(i));
+    Some(i)
 }
 
-/// The program's `epoll_ctl` on a connection or a set of ours: whether it was dealt with, and how.
-/// `None`: the kernel call is still to be made.
+/// Does `f` with set `i`, if it still is the one of descriptor `epfd`.
+fn with<R>(epfd: i32, i: u32, f: impl FnOnce(&mut Set, &mut Ground) -> R) -> Option<R> {
+    let mut locked = place(i)?.lock(i)?;
+    if fdtable::get(epfd) != Entry::Epoll(i) {
+        return None;
+    }
+    let (set, mut w) = locked.parts();
+    Some(f(set, &mut w))
+}
+
+/// Does `f` with set `i`, whatever it is by now.
+fn with_index(i: u32, f: impl FnOnce(&mut Set, &mut Ground)) {
+    if let Some(mut locked) = place(i).and_then(|p| p.lock(i)) {
+        let (set, mut w) = locked.parts();
+        f(set, &mut w);
+    }
+}
+
+/// The program's `epoll_ctl`: whether it was dealt with, and how. `None`: the kernel call is still to be made.
 pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Option<Result<(), i32>> {
-    match fdtable::get(fd) {
-        // A set inside a set: the inner one's readiness must be the kernel's.
-        Entry::Epoll(inner) if op == libc::EPOLL_CTL_ADD => {
-            share(inner);
-            None
+    let target = match fdtable::get(fd) {
+        Entry::Conn(i) => Target::Conn(i),
+        Entry::Epoll(i) => Target::Set(i),
+        _ => Target::Other,
+    };
+    let set = match fdtable::get(epfd) {
+        Entry::Epoll(i) => i,
+        // One that we did not see begin: by descriptor passing, or before we were there.
+        Entry::None if op == libc::EPOLL_CTL_ADD && target != Target::Other => {
+            return adopt(epfd, fd, target, event?)
         }
-        Entry::Conn(i) => {
-            let family = state::family()?;
-            let set = match fdtable::get(epfd) {
-                Entry::Epoll(s) => set_of(s)?,
-                Entry::None if op == libc::EPOLL_CTL_ADD => {
-                    let s = make(epfd)?;
-                    fdtable::set(epfd, Entry::Epoll(s));
-                    set_of(s)?
-                }
-                _ => return None,
-            };
-            let guard = acquire(&set.lock)?;
-            let set = set_of(match fdtable::get(epfd) {
-                Entry::Epoll(s) => s,
-                _ => return None,
-            })?;
-            let result = set.control(family, op, fd, i, event);
-            drop(guard);
-            result
+        _ => return None,
+    };
+    let event = event.map(|e| (e.events, e.u64));
+    with(epfd, set, |set, w| set.control(op, fd, target, event, w))
+}
+
+/// A set that strangers may have as well, in which there may be what we never saw: it is left to the kernel.
+fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option<Result<(), i32>> {
+    raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).map(|_| ()).err().map_or_else(
+        || {
+            let known = born(epfd).and_then(|set| {
+                with(epfd, set, |set, w| {
+                    set.expose(true, w);
+                    let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+                    set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
+                })
+            });
+            Some(known.unwrap_or(Ok(())))
+        },
+        |e| Some(Err(e)),
+    )
+}
+
+/// The program closes `fd` of connection `conn`: what sets have of it changes with that. `other`: another number of this
+/// process for the same socket; `kept`: relatives have it.
+pub fn closing(fd: i32, conn: u32, other: Option<i32>, kept: bool) {
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => with_index(i, |set, w| set.closing(fd, conn, other, kept, w)),
+        world::Registered::Anywhere => {
+            for (i, _) in places() {
+                with_index(i, |set, w| set.closing(fd, conn, other, kept, w));
+            }
         }
-        _ => None,
     }
 }
 
-const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
-const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
-const ET: u32 = libc::EPOLLET as u32;
-
-fn tx_in_ring(c: &Conn) -> bool {
-    c.stage() == Stage::Live && in_ring(channel::sending(c).tx.epoch()) && channel::slot_live(c)
+/// `fd` stands for connection `conn` now: perhaps a registration was left behind under that number.
+pub fn reopened(fd: i32, conn: u32) {
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => with_index(i, |set, _| set.reopened(fd, conn)),
+        world::Registered::Anywhere => {
+            places().for_each(|(i, _)| with_index(i, |set, _| set.reopened(fd, conn)))
+        }
+    }
 }
 
-fn waiting(c: &Conn) -> bool {
-    let rx = channel::receiving(c);
-    stream::waiting(&rx.ring(), &rx.rx.cursor)
+/// One more descriptor of a set.
+pub fn retain(i: u32) {
+    if let Some(p) = place(i) {
+        p.refs.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
-/// The program closes `fd`: what was noted of it goes. The kernel forgets it by itself, unless copies of
-/// the descriptor remain.
-pub fn forget(fd: i32) {
-    let (Some(family), Some(conn)) = (state::family(), fdtable::conn(fd)) else { return };
-    let c = family.conn(conn);
-    if c.watched.load(Ordering::SeqCst) == 0 {
+/// Descriptor `fd` of set `i` is closed.
+pub fn close(fd: i32, i: u32) {
+    let Some(p) = place(i) else { return };
+    let Some(mut locked) = p.lock(i) else { return };
+    if p.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if p.fd.load(Ordering::Relaxed) == fd {
+            // Calls are made by another number of it from now on.
+            fdtable::each(|other, e| {
+                if e == Entry::Epoll(i) && other != fd {
+                    p.fd.store(other, Ordering::Relaxed);
+                }
+            });
+        }
         return;
     }
-    for slot in &TABLE {
-        let p = slot.load(Ordering::Acquire);
-        if p.is_null() {
-            continue;
-        }
-        // SAFETY: as in set_of().
-        let set = unsafe { &mut *p };
-        let Some(_guard) = acquire(&set.lock) else { continue };
-        if let Some(r) = set.regs.by_fd(fd, conn) {
-            if set.of_child {
-                // The registration, and all that was said of it, is the parent's.
-                set.unlist(r);
-                continue;
-            }
-            if set.regs.get(r).want == 0 || fdtable::refs(conn).load(Ordering::Relaxed) > 1 {
-                let _ = raw::epoll_ctl(set.fd, libc::EPOLL_CTL_DEL, fd, None);
-            }
-            set.remove(c, r);
-        }
-    }
+    let (set, mut w) = locked.parts();
+    w.leave_groups(set.is_inherited());
+    set.close(&mut w);
+    p.fd.store(-1, Ordering::Relaxed);
+    p.give_back_if_over(set, i);
 }
 
-/// The set is watched in more than one way from now on.
-pub fn share(i: u32) {
-    if let (Some(set), Some(family)) = (set_of(i), state::family()) {
-        set.refs.fetch_add(1, Ordering::Relaxed);
-        if let Some(_guard) = acquire(&set.lock) {
-            set.arm_all(family);
-        }
-    }
-}
-
-/// Makes a set's readiness the kernel's, before somebody polls the set itself.
-pub fn expose(i: u32) {
-    if let (Some(set), Some(family)) = (set_of(i), state::family()) {
-        if set.armed.load(Ordering::Relaxed) == 0 {
-            if let Some(_guard) = acquire(&set.lock) {
-                set.arm_all(family);
-            }
-        }
-    }
+/// Makes a set's readiness the kernel's while somebody polls the set itself, or no more.
+pub fn expose(i: u32, more: bool) {
+    with_index(i, |set, w| set.expose(more, w));
 }
 
 /// Whether some channel of the set has something that no bell announced.
 pub fn has_news(i: u32) -> bool {
-    let (Some(set), Some(family)) = (set_of(i), state::family()) else { return false };
-    let Some(_guard) = acquire(&set.lock) else { return false };
-    set.regs.any(|reg| {
-        let c = family.conn(reg.conn);
-        reg.want & IN != 0 && c.stage() == Stage::Live && waiting(c)
-    })
+    let Some(family) = state::family() else { return false };
+    let mut news = false;
+    with_index(i, |set, _| {
+        news = set.rows().each().any(|r| {
+            let row = set.rows().get(r);
+            row.want & IN != 0 && row.conn().is_some_and(|conn| rx::has_tokens(family.conn(conn)))
+        });
+    });
+    news
 }
 
-/// A descriptor of the set is closed.
-pub fn close(i: u32) {
-    let (Some(set), Some(family)) = (set_of(i), state::family()) else { return };
-    if set.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
-        return;
+/// The set is given to somebody who does not see channels: from now on it is the kernel's.
+pub fn give_away(i: u32) {
+    expose(i, true);
+}
+
+/// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
+/// look at one that was.
+pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
+    for (i, _) in places() {
+        with_index(i, |_, w| w.forget_groups_in(range));
     }
-    if let Some(_guard) = acquire(&set.lock) {
-        // A child that closes its copy changes nothing of what the parent said.
-        if !set.of_child {
-            set.arm_all(family);
-            set.each_group(|g| g.taken.store(0, Ordering::Release));
-            set.regs.each(|reg| {
-                family.conn(reg.conn).watched.fetch_sub(1, Ordering::SeqCst);
-            });
-        }
-        (set.groups_n, set.hot_n) = (0, 0);
-        set.regs.clear();
-    }
-    // The memory stays in the table's place for the next set: a waiter may still be in it.
-    TABLE[i as usize % SETS].store(core::ptr::null_mut(), Ordering::Release);
+    rx::nobody_looks()
 }
 
 /// In a forked child: the sets are the parent's, too.
 pub fn inherited() {
-    for slot in &TABLE {
-        let p = slot.load(Ordering::Acquire);
-        if !p.is_null() {
-            // SAFETY: as in set_of(); a new child has one thread.
-            let set = unsafe { &mut *p };
-            set.lock.store(0, Ordering::Relaxed);
-            set.of_child = true;
-        }
+    for (_, p) in places() {
+        p.lock.reset();
+        // SAFETY: a new child has one thread, and the lock is free.
+        unsafe { &mut *p.set.get() }.inherit();
     }
 }

@@ -18,13 +18,13 @@ pub fn before_close(fd: i32) {
     }
     match fdtable::get(fd) {
         Entry::Conn(i) => {
-            epoll::forget(fd);
+            unregister(fd, i);
             fdtable::set(fd, Entry::None);
             drop_ref(fd, i);
         }
         Entry::Epoll(i) => {
             fdtable::set(fd, Entry::None);
-            epoll::close(i);
+            epoll::close(fd, i);
         }
         Entry::Listener(i) => {
             fdtable::set(fd, Entry::None);
@@ -39,18 +39,36 @@ pub fn forget_stale(fd: i32) {
     if fd >= 0 && fdtable::get(fd) != Entry::None {
         match fdtable::set(fd, Entry::None) {
             Entry::Conn(i) => {
-                epoll::forget(fd);
+                unregister(fd, i);
                 let refs = fdtable::refs(i);
                 if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
                     relay::forget(i);
                     abandon(i);
                 }
             }
-            Entry::Epoll(i) => epoll::close(i),
+            Entry::Epoll(i) => epoll::close(fd, i),
             Entry::Listener(i) => door::release(i),
             Entry::Internal | Entry::None => {}
         }
     }
+}
+
+/// What epoll sets have of connection `i` by number `fd`, which is about to go: a registration lives as long as the file.
+fn unregister(fd: i32, i: u32) {
+    let Some(family) = state::family() else { return };
+    let c = family.conn(i);
+    if c.watched.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    let mut other = None;
+    if fdtable::refs(i).load(Ordering::Relaxed) > 1 {
+        fdtable::each(|n, e| {
+            if n != fd && e == Entry::Conn(i) {
+                other = Some(n);
+            }
+        });
+    }
+    epoll::closing(fd, i, other, !channel::exclusive(family, c));
 }
 
 /// The descriptor was closed behind our back: nothing can be said to the kernel any more.
@@ -145,6 +163,7 @@ pub fn copied(old: i32, new: i32) {
         Entry::Conn(i) => {
             fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
             fdtable::set(new, Entry::Conn(i));
+            epoll::reopened(new, i);
             if (0..=2).contains(&new) {
                 // A connection as standard input or output: stdio uses it inside itself.
                 leave::give_number(new, Reason::Stdio);
@@ -155,8 +174,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Listener(i));
         }
         Entry::Epoll(i) => {
-            // Two descriptors of one set: it is watched in more than one way.
-            epoll::share(i);
+            epoll::retain(i);
             fdtable::set(new, Entry::Epoll(i));
         }
         _ => {}

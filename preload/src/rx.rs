@@ -27,7 +27,7 @@ use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{ended, settle, Settled};
 use spin::look_a_while;
-pub use spin::{may_spin, spin_and_learn, spin_budget, spin_until};
+pub use spin::{looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until};
 use step::{step, GOING_ON};
 
 /// What one step brought.
@@ -48,6 +48,14 @@ pub enum Step {
 pub fn hint(c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
     (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor)) || rx.tx.moved(r)
+}
+
+/// Whether the ring has tokens, whatever lies on TCP before them.
+pub fn has_tokens(c: &Conn) -> bool {
+    c.stage() == Stage::Live && {
+        let rx = channel::receiving(c);
+        stream::waiting(&rx.ring(), &rx.rx.cursor)
+    }
 }
 
 /// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.

@@ -265,6 +265,26 @@ pub fn me() -> u64 {
     me_slow(page)
 }
 
+/// This thread's id, without joining a family.
+#[inline]
+pub fn tid() -> u32 {
+    let pid = self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed));
+    let (tid, of) = TID.get();
+    if of == pid && pid != 0 {
+        return tid;
+    }
+    let tid = raw::gettid();
+    TID.set((tid, pid));
+    tid
+}
+
+/// Whether a thread of this process lives. Doubt counts as alive.
+pub fn thread_lives(tid: u32) -> bool {
+    // SAFETY: numbers; signal 0 is none.
+    let probe = unsafe { raw::call(libc::SYS_tgkill, [raw::getpid() as usize, tid as usize, 0, 0, 0, 0]) };
+    probe != Err(libc::ESRCH)
+}
+
 #[cold]
 fn me_slow(page: &Self_) -> u64 {
     let member = member().map_or(0, |m| m + 1);
@@ -277,6 +297,14 @@ fn me_slow(page: &Self_) -> u64 {
 pub fn count(reason: Reason) {
     if let Some(f) = family() {
         f.count(reason);
+    }
+}
+
+/// Counts a wake-up that was lost and found by a second look.
+#[cold]
+pub fn lost() {
+    if let Some(f) = family() {
+        f.header().lost.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Stage};
+use dpfd::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
@@ -48,7 +49,9 @@ pub fn poll(
         return Ok(n);
     }
     let start = if timeout > 0 { state::now() } else { 0 };
+    let _exposed = Exposed::new(fds);
     let mut spun = quiet;
+    let mut net = FIRST_NET;
     // What the kernel may have to say at once must not wait for a look. The call that sleeps asks it anyway.
     let mut ask = fds.iter().any(|p| p.fd >= 0 && (p.events & !IN != 0 || live(family, p).is_none()));
     loop {
@@ -56,6 +59,7 @@ pub fn poll(
         if timeout == 0 || (look > 0 && core::mem::take(&mut ask)) || any_news(family, fds) {
             let n = pass(family, fds, 0, &kernel)?;
             if n > 0 || timeout == 0 {
+                asked(fds);
                 return Ok(n);
             }
         }
@@ -66,11 +70,68 @@ pub fn poll(
             }
         }
         let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
-        let n = asleep(family, fds, remaining, &kernel)?;
+        let slice = if (0..net).contains(&remaining) { remaining } else { net };
+        let n = asleep(family, fds, slice, &kernel)?;
         if n > 0 || remaining == 0 {
+            asked(fds);
             return Ok(n);
         }
+        if slice == net {
+            net = (net * 2).min(LAST_NET);
+            if lost(family, fds) {
+                state::lost();
+                net = FIRST_NET;
+            }
+        }
         spun = true;
+    }
+}
+
+/// A sleep that lasts long looks again, as one in an epoll set does (`epoll/wait.rs`): the same times, ns.
+const FIRST_NET: i64 = 1_000_000_000;
+const LAST_NET: i64 = 64_000_000_000;
+const ON_ITS_WAY: u32 = 20_000_000;
+
+/// Whether a channel holds something of which no bell told, and which nobody looks for.
+#[cold]
+fn lost(family: Family, fds: &[pollfd]) -> bool {
+    let unheard = || {
+        fds.iter().any(|p| {
+            p.events & IN != 0
+                && live(family, p).is_some_and(|c| {
+                    has_data(c) && !channel::receiving(c).word.is_hot() && !raw::is_readable(p.fd)
+                })
+        })
+    };
+    unheard() && {
+        raw::nap(ON_ITS_WAY);
+        unheard()
+    }
+}
+
+/// Sets in the list are watched from outside while the call lasts.
+struct Exposed<'a>(&'a [pollfd]);
+
+impl Exposed<'_> {
+    fn new(fds: &[pollfd]) -> Exposed<'static> {
+        // SAFETY: the program's array, which outlives its call; only the descriptors are read, and nobody writes those.
+        let fds = unsafe { core::slice::from_raw_parts(fds.as_ptr(), fds.len()) };
+        Self::each(fds, true);
+        Exposed(fds)
+    }
+
+    fn each(fds: &[pollfd], more: bool) {
+        for p in fds {
+            if let Entry::Epoll(i) = fdtable::get(p.fd) {
+                epoll::expose(i, more);
+            }
+        }
+    }
+}
+
+impl Drop for Exposed<'_> {
+    fn drop(&mut self) {
+        Self::each(self.0, false);
     }
 }
 
@@ -78,40 +139,66 @@ pub fn poll(
 const ROW: u32 = 16;
 /// Descriptors that are worth it.
 const FEW: usize = 16;
+/// How long what the kernel said of a list holds, ns: what happened since is as if it had happened a moment later.
+const HOLDS: u64 = 50_000;
 
 thread_local! {
     static IN_A_ROW: Cell<u32> = const { Cell::new(0) };
+    /// The list of which the kernel was asked last, and when.
+    static ASKED: Cell<(usize, usize, u64)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// The commonest case without any system call: few descriptors, and a channel has something. Others that are
-/// ready, too, are told by one of the next calls.
-fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
-    if fds.len() > FEW || (fds.len() > 1 && IN_A_ROW.replace(IN_A_ROW.get() + 1) >= ROW) {
-        IN_A_ROW.set(0);
-        return None;
+/// The kernel was asked of this list just now.
+fn asked(fds: &[pollfd]) {
+    if (2..=FEW).contains(&fds.len()) {
+        ASKED.set((fds.as_ptr().addr(), fds.len(), state::now()));
     }
-    // Urgent bytes and ends are the kernel's to tell.
-    if fds.iter().any(|p| p.events & !(IN | OUT) != 0) {
+}
+
+/// The commonest case without any system call: few descriptors, all of them channels, and one has something. The answer
+/// is the whole one: where only the kernel could know more, because it was not asked lately, it is asked.
+fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
+    if fds.len() > FEW || IN_A_ROW.replace(IN_A_ROW.get() + 1) >= ROW {
+        IN_A_ROW.set(0);
         return None;
     }
     let mut n = 0;
     for p in fds.iter_mut() {
         p.revents = 0;
-        let Some(c) = live(family, p) else { continue };
+        if p.fd < 0 {
+            continue;
+        }
+        // Urgent bytes, ends and errors are the kernel's to tell, and all of what is no channel.
+        let c = live(family, p).filter(|_| p.events & !(IN | OUT) == 0)?;
+        if c.stage() != Stage::Live
+            || c.has(Conn::SHUT_WR | Conn::SHUT_RD)
+            || channel::receiving(c).tx.is_ending()
+        {
+            return None;
+        }
         if p.events & IN != 0 && has_data(c) {
             p.revents |= p.events & IN;
         }
-        // Whoever waits for bytes as well wants to know of an end or an error first.
-        let asks = p.revents != 0 || p.events & IN == 0;
-        if asks && p.events & OUT != 0 && in_ring(channel::sending(c).tx.epoch()) && !c.has(Conn::SHUT_WR) {
+        if p.events & OUT != 0 {
+            if !in_ring(channel::sending(c).tx.epoch()) {
+                return None;
+            }
+            // Whoever waits for bytes as well wants to know of an end or an error first.
+            if p.revents == 0 && p.events & IN != 0 {
+                return None;
+            }
             p.revents |= p.events & OUT;
         }
         n += i32::from(p.revents != 0);
     }
     if n == 0 {
         IN_A_ROW.set(0);
+        return None;
     }
-    (n > 0).then_some(n)
+    let (list, len, when) = ASKED.get();
+    let complete = fds.len() == 1
+        || (list, len) == (fds.as_ptr().addr(), fds.len()) && state::now().saturating_sub(when) < HOLDS;
+    complete.then_some(n)
 }
 
 fn any_news(family: Family, fds: &[pollfd]) -> bool {
@@ -167,9 +254,6 @@ fn asleep(
     let mut news = false;
     let mut armed = 0;
     for p in fds.iter() {
-        if let Entry::Epoll(i) = fdtable::get(p.fd) {
-            epoll::expose(i);
-        }
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
@@ -210,11 +294,13 @@ fn budget(family: Family, fds: &[pollfd]) -> u32 {
 fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
     for c in fds.iter().filter_map(|p| live(family, p)) {
-        if c.watched.load(Ordering::Relaxed) == 0 && !c.has(Conn::ARMED) {
+        if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
             channel::receiving(c).word.heat();
         }
     }
-    rx::spin_and_learn(first, budget, || {
-        fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
+    rx::looking(|| {
+        rx::spin_and_learn(first, budget, || {
+            fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
+        })
     })
 }

@@ -131,6 +131,12 @@ impl TxLine {
         fence(Ordering::SeqCst);
     }
 
+    /// Receiver: whether the sender has shut down or closed, or is about to.
+    #[inline(always)]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) != 0
+    }
+
     /// Receiver, after it left: whether the sender can still put on TCP what is unread in the ring.
     pub fn can_take_back(&self) -> bool {
         fence(Ordering::SeqCst);

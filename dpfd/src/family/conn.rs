@@ -65,6 +65,9 @@ pub struct Conn {
     pub flags: AtomicU32,
     /// Registrations in epoll sets.
     pub watched: AtomicU32,
+    /// Bit i: member i waits for it in a way that cannot be counted, as in a set that it shares with another process:
+    /// whoever waits elsewhere leaves it to the kernel (W18).
+    pub armed_by: AtomicU64,
     /// Address of the slot's offer in this family's mapping.
     pub offer: AtomicU64,
     /// Address of the arena's groups of the *other* side.
@@ -136,8 +139,6 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// Somebody waits on it in a way the shim cannot see into: armed for good (W3).
-    pub const ARMED: u32 = 2;
     /// This side has shut down sending.
     pub const SHUT_WR: u32 = 4;
     /// This side has shut down receiving.
@@ -200,6 +201,7 @@ impl Conn {
             &self.rx_bytes,
             &self.back,
             &self.offer,
+            &self.armed_by,
             &self.since,
             &self.full_since[0],
             &self.full_since[1],

@@ -35,7 +35,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
 /// Name of the memory, as /proc/PID/fd shows it.
@@ -69,6 +69,8 @@ pub struct Header {
     pub bells_done: AtomicU64,
     /// Hand-backs to TCP of connections that are over.
     pub back_done: AtomicU64,
+    /// Wake-ups that were lost, and found by a second look: there should be none.
+    pub lost: AtomicU64,
     hint: AtomicU32,
     /// High-water mark of the bitmap, in connections.
     pub high: AtomicU32,

@@ -12,6 +12,8 @@ pub mod lent;
 #[cfg(not(loom))]
 pub mod mapped;
 #[cfg(not(loom))]
+pub mod pages;
+#[cfg(not(loom))]
 pub mod process;
 #[cfg(not(loom))]
 pub mod raw;

@@ -218,6 +218,19 @@ pub unsafe fn epoll_poll(ep: i32, events: *mut libc::epoll_event, max: i32) -> R
     return sys!(SYS_epoll_pwait, ep, events, max, 0usize, 0usize, 8usize).map(|n| n as i32);
 }
 
+/// poll(2) without waiting.
+pub fn poll_now(list: &mut [libc::pollfd]) -> Res {
+    let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [list.as_mut_ptr() as usize, list.len(), &raw const t as usize, 0, 8, 0];
+    // SAFETY: the list, a timeout of nothing, no mask.
+    unsafe { call(libc::SYS_ppoll, args) }
+}
+
+/// Whether a descriptor is readable now; of an epoll set, whether it has an event.
+pub fn is_readable(fd: i32) -> bool {
+    poll_now(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }]).is_ok_and(|n| n > 0)
+}
+
 /// getpid(2), uncached.
 #[inline]
 pub fn getpid() -> u32 {

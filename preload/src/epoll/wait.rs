@@ -1,17 +1,17 @@
-//! Waiting on a set: look at the hot channels, ask the kernel now and then, sleep only in the kernel.
+//! Waiting on a set: look at the hot connections, ask the kernel now and then, sleep only in the kernel.
 
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::bell;
-use dpfd::edge::stream;
-use dpfd::family::{Family, Stage};
+use dpfd::family::Family;
 use dpfd::look;
 use dpfd::sys::raw;
+use dpfd::watch::{Out, Set};
 use libc::epoll_event;
 
-use super::{acquire, set_of, tx_in_ring, waiting, Set, ET, IN, OUT};
-use crate::rx;
-use crate::{channel, state};
+use super::world::Ground;
+use super::{place, Locked, Place};
+use crate::{channel, rx, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -21,12 +21,31 @@ const ASK_CALLS: u32 = 32;
 /// believe that the bell is out. If a relative keeps the connection open, no FIN wakes us: look again then (L6).
 const SECOND_LOOK: i64 = 1_000_000_000;
 
+/// A sleep that lasts long looks again for wake-ups that were lost: first after so long, ns, then after twice as long
+/// each time, up to the last.
+const FIRST_NET: i64 = 1_000_000_000;
+const LAST_NET: i64 = 64_000_000_000;
+/// How long something may be on its way that the second look finds, ns.
+const ON_ITS_WAY: u32 = 20_000_000;
+
+/// Times a wait may find news that it does not report, before it sleeps a little all the same.
+const PATIENCE: u32 = 100;
+
 /// Milliseconds that are left of a timeout that began at `start`; negative is for ever.
 fn left(timeout: i64, start: u64) -> i64 {
     if timeout < 0 {
         return -1;
     }
     (timeout - (state::now() - start) as i64).max(0)
+}
+
+/// The shorter of a rest, negative for ever, and a limit.
+fn at_most(rest: i64, limit: i64) -> i64 {
+    if (0..limit).contains(&rest) {
+        rest
+    } else {
+        limit
+    }
 }
 
 /// `epoll_wait` on set `i`: `timeout` in nanoseconds, negative for ever.
@@ -41,189 +60,240 @@ pub fn wait(
     quiet: bool,
     kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
 ) -> Option<Result<i32, i32>> {
-    let family = state::family()?;
-    let set = set_of(i)?;
-    if max <= 0 || events.is_null() {
+    let place = place(i)?;
+    if max <= 0 || crate::walk::nowhere(events) {
         return None;
     }
-    let alone = set.waiters.fetch_add(1, Ordering::SeqCst) == 0;
-    if !alone || set.of_child {
-        // Two waiters, or a set shared with the parent: every channel is armed, the kernel decides.
-        if set.armed.load(Ordering::Relaxed) == 0 {
-            if let Some(_guard) = acquire(&set.lock) {
-                set.arm_all(family);
-            }
-        }
+    let tid = state::tid();
+    let mut locked = place.lock(i)?;
+    {
+        let (set, mut w) = locked.parts();
+        set.enter(tid, &mut w);
     }
-    let result = wait_loop(family, set, events, max, timeout, quiet, kernel);
-    set.waiters.fetch_sub(1, Ordering::SeqCst);
+    let mut wait =
+        Wait { place, i, tid, events, max: max as usize, timeout, start: 0, spun: quiet, net: FIRST_NET };
+    let (mut locked, result) = wait.run(locked, kernel)?;
+    let (set, _) = locked.parts();
+    set.leave(tid);
+    if place.refs.load(Ordering::Relaxed) == 0 {
+        place.give_back_if_over(set, i);
+    }
     Some(result)
 }
 
-fn wait_loop(
-    family: Family,
-    set: &mut Set,
+struct Wait<'a> {
+    place: &'a Place,
+    i: u32,
+    tid: u32,
     events: *mut epoll_event,
-    max: i32,
+    max: usize,
     timeout: i64,
-    quiet: bool,
-    kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
-) -> Result<i32, i32> {
-    let mut start = 0;
-    let mut spun = false;
-    loop {
-        if set.peeks > 0 {
-            if let Some(_guard) = acquire(&set.lock) {
-                set.serial = set.serial.wrapping_add(1);
-                // SAFETY: room for max entries.
-                let kernel_has = unsafe { raw::epoll_poll(set.fd, events, max) }.unwrap_or(0);
-                let n = set.filter(family, events, 0, kernel_has);
-                let n = set.peeked(family, events, n, max);
-                if n > 0 {
-                    return Ok(n);
+    start: u64,
+    spun: bool,
+    net: i64,
+}
+
+type Ended<'a> = Option<(Locked<'a>, Result<i32, i32>)>;
+
+impl<'a> Wait<'a> {
+    /// The program's array, empty.
+    fn out(&self) -> Out<'static> {
+        // SAFETY: the program vouches for its array, and it is used by this call alone.
+        Out::new(unsafe { core::slice::from_raw_parts_mut(self.events, self.max) })
+    }
+
+    /// `None` where the lock cannot be had again, in a signal handler inside it.
+    fn run(
+        &mut self,
+        mut locked: Locked<'a>,
+        kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
+    ) -> Ended<'a> {
+        let mut turns = 0;
+        loop {
+            let (set, mut w) = locked.parts();
+            // Nothing but the kernel's, and asked for at once: its answer is all there is.
+            let busy = set.hot() > 0 || set.peeks() > 0;
+            if busy || self.timeout == 0 {
+                let n = self.look(set, &mut w);
+                if n > 0 || self.timeout == 0 {
+                    return Some((locked, Ok(n as i32)));
                 }
             }
-        }
-        if set.hot_n > 0 {
-            let Some(guard) = acquire(&set.lock) else { return kernel(events, max, timeout) };
-            set.serial = set.serial.wrapping_add(1);
-            set.hits += 1;
-            let now = state::now();
-            let mut n = 0;
-            // The kernel first when its turn has come, or a full array would keep it out for ever. With nothing
-            // to report, the call that sleeps asks it anyway.
-            let due = set.hits >= ASK_CALLS || now - set.checked > ASK_NS;
-            if timeout == 0 || (due && set.glance(family)) {
-                set.sync(family);
-                n = set.ask(family, events, max, now);
+            if self.start == 0 && (self.timeout > 0 || busy) {
+                self.start = state::now();
             }
-            let peeks = set.peeks;
-            n = set.look(family, events, n, max);
-            // Something came to one that it took from the hot ones meanwhile, without a bell.
-            let peeked = set.peeks > peeks;
-            drop(guard);
-            if n > 0 || timeout == 0 {
-                return Ok(n);
-            }
-            if start == 0 {
-                start = now;
-            }
-            if peeked {
-                continue;
-            }
-            if !quiet && !spun && set.spin_worthwhile(family) {
-                spun = true;
-                if set.spin(family, left(timeout, start)) {
+            let looked = w.looked().filter(|_| set.hot() > 0);
+            if let (false, Some(looked), Some(family)) = (self.spun, looked, state::family()) {
+                self.spun = true;
+                drop(locked);
+                let hit = self.spin(looked, family);
+                locked = self.place.lock(self.i)?;
+                if hit {
                     continue;
                 }
             }
-        } else if start == 0 {
-            start = state::now();
-        }
-        // To sleep: say so to every group, then look once more (bell.rs).
-        if let Some(_guard) = acquire(&set.lock) {
-            set.sync(family);
-            set.each_group(|g| g.doze());
-            bell::settle();
-            if set.any_news(family) {
-                set.each_group(|g| g.wake());
-                if timeout >= 0 && left(timeout, start) == 0 {
-                    return Ok(0);
+            let (set, mut w) = locked.parts();
+            turns += 1;
+            // To sleep: the kernel hears of every change, every group that we sleep; then one more look (bell.rs).
+            set.sync(&mut w);
+            let mut rest = left(self.timeout, self.start);
+            if set.hot() > 0 || set.peeks() > 0 {
+                w.each_group(|g| g.doze());
+                bell::settle();
+                if set.has_news(&mut w) && turns < PATIENCE {
+                    w.each_group(|g| g.wake());
+                    if rest == 0 {
+                        return Some((locked, Ok(0)));
+                    }
+                    continue;
                 }
-                continue;
+                if wary(set, state::family()) {
+                    rest = at_most(rest, SECOND_LOOK);
+                }
+                if turns >= PATIENCE {
+                    rest = at_most(rest, 1_000_000);
+                }
+            }
+            if !set.is_plain() {
+                rest = at_most(rest, self.net);
+            }
+            set.sleeps(self.tid, true);
+            drop(locked);
+            let got = kernel(self.events, self.max as i32, rest);
+            locked = self.place.lock(self.i)?;
+            if got == Ok(0) && rest == self.net {
+                locked = self.cast_the_net(locked)?;
+            }
+            let (set, mut w) = locked.parts();
+            set.sleeps(self.tid, false);
+            w.each_group(|g| g.wake());
+            let got = match got {
+                Ok(got) => got as usize,
+                Err(e) => return Some((locked, Err(e))),
+            };
+            if self.place.refs.load(Ordering::Relaxed) == 0 {
+                // Closed by another thread: its number may mean something else by now.
+                return Some((locked, Ok(got as i32)));
+            }
+            let n = self.report(got, set, &mut w);
+            if n > 0 || (self.timeout >= 0 && left(self.timeout, self.start) == 0) {
+                return Some((locked, Ok(n as i32)));
+            }
+            self.spun = true;
+        }
+    }
+
+    /// What there is now, without waiting: the hot ones' rings, what no bell announced, and the kernel's where its turn
+    /// has come.
+    fn look(&self, set: &mut Set, w: &mut Ground) -> usize {
+        set.begin();
+        let mut out = self.out();
+        let now = state::now();
+        let hits = self.place.hits.load(Ordering::Relaxed) + 1;
+        self.place.hits.store(hits, Ordering::Relaxed);
+        let hot_first = set.hot_first();
+        if hot_first {
+            set.look(&mut out, w);
+            set.peeked(&mut out, w);
+            if out.is_full() {
+                set.filled(false);
+                return out.len();
             }
         }
-        let mut rest = left(timeout, start);
-        if set.wary && !(0..SECOND_LOOK).contains(&rest) {
-            rest = SECOND_LOOK;
+        let checked = self.place.checked.load(Ordering::Relaxed);
+        let due = hits >= ASK_CALLS || now.saturating_sub(checked) > ASK_NS || set.peeks() > 0;
+        // With nothing to report, the call that sleeps asks it anyway.
+        let something = || {
+            !out.is_empty()
+                || set.peeks() > 0
+                || state::family().is_some_and(|f| w.looked().is_some_and(|l| l.any(f)))
+        };
+        if self.timeout == 0 || (due && something()) {
+            set.sync(w);
+            self.place.checked.store(now, Ordering::Relaxed);
+            self.place.hits.store(0, Ordering::Relaxed);
+            let fd = self.place.fd.load(Ordering::Relaxed);
+            let rest = out.rest();
+            // SAFETY: room for as many entries.
+            let got = unsafe { raw::epoll_poll(fd, rest.as_mut_ptr(), rest.len() as i32) };
+            set.filter(got.unwrap_or(0) as usize, &mut out, w);
+            if out.is_full() {
+                set.filled(true);
+            }
         }
-        let got = kernel(events, max, rest);
-        let Some(_guard) = acquire(&set.lock) else { return got };
-        set.each_group(|g| g.wake());
-        let got = got?;
-        set.serial = set.serial.wrapping_add(1);
-        set.checked = state::now();
-        set.hits = 0;
-        set.grow_old(family);
-        let mut n = set.filter(family, events, 0, got);
-        n = set.look(family, events, n, max);
-        if n > 0 || (timeout >= 0 && left(timeout, start) == 0) {
-            return Ok(n);
+        if !hot_first {
+            set.look(&mut out, w);
+            set.peeked(&mut out, w);
+        } else if !out.is_full() {
+            set.filled(false);
         }
-        spun = true;
+        out.len()
+    }
+
+    /// What the kernel returned from a sleep, and what came by the way.
+    fn report(&self, got: usize, set: &mut Set, w: &mut Ground) -> usize {
+        set.begin();
+        self.place.checked.store(state::now(), Ordering::Relaxed);
+        self.place.hits.store(0, Ordering::Relaxed);
+        set.grow_old(w);
+        let mut out = self.out();
+        set.filter(got, &mut out, w);
+        if out.is_full() {
+            set.filled(true);
+        }
+        set.look(&mut out, w);
+        set.peeked(&mut out, w);
+        out.len()
+    }
+
+    /// Looks at the hot channels until one has something, or the budget, or the time that is left, is over.
+    fn spin(&self, looked: &super::Looked, family: Family) -> bool {
+        let longest = state::SPIN.load(Ordering::Relaxed);
+        let mut budget = self.place.spin.load(Ordering::Relaxed).min(longest);
+        if budget == 0 {
+            self.place.spin.store(look::again(longest), Ordering::Relaxed);
+            return false;
+        }
+        let rest = left(self.timeout, self.start);
+        if rest >= 0 {
+            budget = budget.min(rest.min(i64::from(u32::MAX)) as u32);
+        }
+        rx::looking(|| {
+            if !looked.may_pay(family) {
+                return false;
+            }
+            let hit = rx::spin_until(budget, || looked.any(family));
+            self.place.spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
+            hit
+        })
+    }
+
+    /// A sleep of some seconds brought nothing. If a connection holds something all the same, of which nobody has told
+    /// when whatever was on its way has come, a wake-up was lost: it is counted, and reported by the next look.
+    fn cast_the_net(&mut self, mut locked: Locked<'a>) -> Option<Locked<'a>> {
+        self.net = (self.net * 2).min(LAST_NET);
+        let (set, mut w) = locked.parts();
+        if !set.find_lost(&mut w) {
+            return Some(locked);
+        }
+        drop(locked);
+        raw::nap(ON_ITS_WAY);
+        locked = self.place.lock(self.i)?;
+        let (set, mut w) = locked.parts();
+        let announced = raw::is_readable(self.place.fd.load(Ordering::Relaxed)) || w.was_roused();
+        if !announced && set.find_lost(&mut w) {
+            state::lost();
+            self.net = FIRST_NET;
+        }
+        Some(locked)
     }
 }
 
-impl Set {
-    fn any_news(&mut self, family: Family) -> bool {
-        self.wary = false;
-        for k in 0..self.hot_n {
-            let r = self.hot[k];
-            let reg = self.regs.get(r);
-            let c = family.conn(reg.conn);
-            self.wary |= channel::slot(c).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0);
-            if reg.want & IN != 0 {
-                let rx = channel::receiving(c);
-                if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
-                    rx::news(family, reg.fd, c, &rx); // follows
-                }
-                // As look() has it, or the two would disagree for ever.
-                let unseen = waiting(c)
-                    && (reg.want & ET == 0
-                        || reg
-                            .seen
-                            .is_none_or(|seen| stream::frontier(&rx.ring(), &rx.rx.cursor, seen) != seen));
-                if unseen || !rx.word.is_hot() {
-                    return true;
-                }
-            }
-            if reg.want & OUT != 0 && (reg.want & ET == 0 || reg.out_edge) && tx_in_ring(c) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Whether looking before sleeping can pay: some peer runs on another CPU.
-    fn spin_worthwhile(&mut self, family: Family) -> bool {
-        if self.spin == 0 {
-            self.spin = look::again(state::SPIN.load(Ordering::Relaxed));
-            return false;
-        }
-        for k in 0..self.hot_n.min(64) {
-            let r = self.hot[k];
-            let c = family.conn(self.regs.get(r).conn);
-            if c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c)) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Looks at the hot channels until one has something, or the budget or `limit` ns are over.
-    fn spin(&mut self, family: Family, limit: i64) -> bool {
-        let longest = state::SPIN.load(Ordering::Relaxed);
-        let mut budget = self.spin.min(longest);
-        if limit >= 0 {
-            budget = budget.min(limit.min(i64::from(u32::MAX)) as u32);
-        }
-        let hit = rx::spin_until(budget, || self.glance(family));
-        self.spin = look::learned(self.spin, hit, longest);
-        hit
-    }
-
-    /// A look without the lock: a stale list entry only means a look too many.
-    fn glance(&mut self, family: Family) -> bool {
-        for k in 0..self.hot_n {
-            let r = self.hot[k];
-            let reg = self.regs.get(r);
-            if reg.want & IN != 0 {
-                let c = family.conn(reg.conn);
-                if c.stage() == Stage::Live && rx::hint(c, &channel::receiving(c)) {
-                    return true;
-                }
-            }
-        }
-        false
-    }
+/// Whether a hot channel's sender is more than one process (L6).
+fn wary(set: &Set, family: Option<Family>) -> bool {
+    family.is_some_and(|family| {
+        set.hot_rows().filter_map(|row| row.conn()).any(|conn| {
+            channel::slot(family.conn(conn)).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0)
+        })
+    })
 }

@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_long, c_uint};
 
 use super::{aside, copy, fd, fork, open, recv, send, wait};
+use crate::walk::nowhere;
 use crate::{hooks, leave};
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
@@ -38,6 +39,13 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_fcntl => fd::fcntl(x, b as c_int, c as _).into(),
             libc::SYS_ioctl => fd::ioctl(x, b as _, c as _).into(),
             libc::SYS_ppoll => wait::ppoll(a as _, b as _, c as _, d as _).into(),
+            libc::SYS_pselect6 => {
+                // The sixth argument is an address of the mask's address, and its size.
+                let mask = if nowhere(f as *const usize) { 0 } else { (f as *const usize).read_unaligned() };
+                wait::pselect(x, b as _, c as _, d as _, e as _, mask as _).into()
+            }
+            libc::SYS_epoll_create1 => wait::epoll_create1(x).into(),
+            libc::SYS_epoll_pwait2 => wait::epoll_pwait2(x, b as _, c as c_int, d as _, e as _).into(),
             libc::SYS_epoll_ctl => wait::epoll_ctl(x, b as c_int, c as c_int, d as _).into(),
             libc::SYS_epoll_pwait => wait::epoll_pwait(x, b as _, c as c_int, d as c_int, e as _).into(),
             #[cfg(target_arch = "x86_64")]
@@ -46,6 +54,8 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_select => wait::select(x, b as _, c as _, d as _, e as _).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_wait => wait::epoll_wait(x, b as _, c as c_int, d as c_int).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_create => wait::epoll_create(x).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_dup2 => fd::dup2(x, b as c_int).into(),
             #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,9 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
-use crate::{epoll, hooks, kept, life, wait};
+use crate::walk::nowhere;
+use crate::{epoll, hooks, kept, life, state, wait};
+use dpfd::sys::raw;
 
 const MS: i64 = 1_000_000;
 
@@ -118,9 +120,6 @@ pub unsafe fn ppoll_chk(
     unsafe { ppoll(fds, n, timeout, mask) }
 }
 
-/// The sets of select as a list for poll. Programs may pass sets longer than FD_SETSIZE, as the kernel
-/// allows; longer than this they go to the kernel.
-const MOST: usize = 4096;
 /// Descriptors for which the list lies on the stack.
 const FEW: usize = 64;
 const NOBODY: pollfd = pollfd { fd: -1, events: 0, revents: 0 };
@@ -181,9 +180,45 @@ impl Sets {
     }
 }
 
+/// How many descriptors a select of `n` looks at. The kernel reads no more of the program's sets than its table has
+/// places, so programs say more than their sets are long; and that table is larger for our own descriptors.
+fn looked_at(n: c_int) -> c_int {
+    if n as usize <= libc::FD_SETSIZE || state::family_fd() < 0 {
+        return n;
+    }
+    let high = highest(n);
+    // The table begins with 64 places, and grows by the power of two, in pages of 128 (fs/file.c).
+    let places = if high < 64 { 64 } else { ((high / 128) as u32 + 1).next_power_of_two() as c_int * 128 };
+    n.min(places)
+}
+
+/// The program's highest descriptor below `n`; -1: none.
+fn highest(n: c_int) -> c_int {
+    let mut piece = [NOBODY; FEW];
+    let mut end = n.min(fdtable::LIMIT as c_int);
+    while end > 0 {
+        let from = (end - FEW as c_int).max(0);
+        for (p, fd) in piece.iter_mut().zip(from..end) {
+            *p = pollfd {
+                fd: if fdtable::get(fd) == Entry::Internal { -1 } else { fd },
+                events: 0,
+                revents: 0,
+            };
+        }
+        let asked = &mut piece[..(end - from) as usize];
+        let known = raw::poll_now(asked).is_ok();
+        if let Some(p) = asked.iter().rev().find(|p| p.fd >= 0 && (!known || p.revents & libc::POLLNVAL == 0))
+        {
+            return p.fd;
+        }
+        end = from;
+    }
+    -1
+}
+
 /// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
-    let n = usize::try_from(n).ok().filter(|n| *n <= MOST)?;
+    let n = usize::try_from(n).ok()?;
     let mut sets = Sets { n, set: sets };
     let ours = |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_));
     if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
@@ -194,13 +229,19 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
         return select_with(&mut sets, &mut [NOBODY; FEW][..k], ns, mask);
     }
     // A thread's stack may be a small one.
-    const { assert!(MOST * size_of::<pollfd>() <= kept::SIZE) };
-    kept::with(|place| {
-        // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
-        let list = unsafe { core::slice::from_raw_parts_mut(place.cast::<pollfd>(), k) };
-        select_with(&mut sets, list, ns, mask)
-    })
-    .unwrap_or(Some(Err(libc::ENOMEM)))
+    if k * size_of::<pollfd>() <= kept::SIZE {
+        let with = |place: *mut u8| {
+            // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
+            let list = unsafe { core::slice::from_raw_parts_mut(place.cast::<pollfd>(), k) };
+            select_with(&mut sets, list, ns, mask)
+        };
+        return kept::with(with).unwrap_or(Some(Err(libc::ENOMEM)));
+    }
+    let mut list = dpfd::sys::pages::Pages::new();
+    if !list.resize(k, NOBODY) {
+        return Some(Err(libc::ENOMEM));
+    }
+    select_with(&mut sets, list.all_mut(), ns, mask)
 }
 
 fn select_with(
@@ -229,6 +270,7 @@ pub unsafe fn select(
     e: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    let n = looked_at(n);
     let ns = if timeout.is_null() {
         Some(-1)
     } else {
@@ -265,6 +307,7 @@ pub unsafe fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    let n = looked_at(n);
     // SAFETY: the program's timeout.
     let ns = if timeout.is_null() { Some(-1) } else { nanoseconds(unsafe { &*timeout }) };
     match ns.and_then(|ns| select_on(n, [r, w, e], ns, mask)) {
@@ -281,9 +324,7 @@ pub unsafe fn pselect(
 /// As for the call it replaces.
 pub unsafe fn epoll_create(size: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let fd = unsafe { hooks::epoll_create::real()(size) };
-    life::forget_stale(fd);
-    fd
+    made(unsafe { hooks::epoll_create::real()(size) })
 }
 
 /// epoll_create1(2).
@@ -293,8 +334,12 @@ pub unsafe fn epoll_create(size: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let fd = unsafe { hooks::epoll_create1::real()(flags) };
+    made(unsafe { hooks::epoll_create1::real()(flags) })
+}
+
+fn made(fd: c_int) -> c_int {
     life::forget_stale(fd);
+    epoll::born(fd);
     fd
 }
 
@@ -304,9 +349,11 @@ pub unsafe fn epoll_create1(flags: c_int) -> c_int {
 ///
 /// As for the call it replaces.
 pub unsafe fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    if !matches!(fdtable::get(fd), Entry::None) {
-        // SAFETY: the program's event.
-        let e = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+    let ours = matches!(fdtable::get(ep), Entry::Epoll(_)) || !matches!(fdtable::get(fd), Entry::None);
+    // An address where nothing is, the kernel refuses.
+    if ours && (op == libc::EPOLL_CTL_DEL || !nowhere(event)) {
+        // SAFETY: the program's event; not read where it need not be there.
+        let e = (op != libc::EPOLL_CTL_DEL).then(|| unsafe { event.read_unaligned() });
         if let Some(r) = epoll::ctl(ep, op, fd, e) {
             return give_int(r.map(|()| 0));
         }

@@ -1,6 +1,6 @@
 //! Looking before sleeping: where another processor runs the peer, and as long as it has paid.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use dpfd::family::Conn;
 use dpfd::look;
@@ -12,7 +12,7 @@ use crate::state;
 /// Whether looking before sleeping can pay: another CPU runs the peer.
 #[inline]
 pub fn may_spin(c: &Conn, rx: &End) -> bool {
-    if state::CPUS.load(Ordering::Relaxed) < 2 || c.has(Conn::ARMED) {
+    if state::CPUS.load(Ordering::Relaxed) < 2 || c.armed_by.load(Ordering::Relaxed) != 0 {
         return false;
     }
     let mine = state::cpu();
@@ -57,6 +57,23 @@ pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     let hit = spin_until(budget, f);
     c.rx_spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
     hit
+}
+
+/// Threads that look at connections which others may close meanwhile.
+static LOOKERS: AtomicU32 = AtomicU32::new(0);
+
+/// Does `f`, which looks at connections without a lock. What they are in stays mapped until it is done.
+pub fn looking<R>(f: impl FnOnce() -> R) -> R {
+    // Before the first look; whoever unmaps has made sure that none is found live, then looks here.
+    LOOKERS.fetch_add(1, Ordering::SeqCst);
+    let result = f();
+    LOOKERS.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
+/// Whether no thread looks now. For somebody who unmaps what none can find any more.
+pub fn nobody_looks() -> bool {
+    LOOKERS.load(Ordering::SeqCst) == 0
 }
 
 /// Looks until `f` holds or `budget` nanoseconds are over.

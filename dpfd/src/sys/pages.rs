@@ -1,0 +1,153 @@
+//! A growing array that takes its memory from the kernel, never from malloc: it is used inside hooks of a preloaded
+//! library, where the program's allocator may be the caller, or interrupted.
+
+use core::mem::size_of;
+use core::ptr;
+
+/// An array of values without destructors, in pages of its own. It moves when it grows, so no reference into it
+/// outlives a call that may.
+#[derive(Debug)]
+pub struct Pages<T: Copy> {
+    at: *mut T,
+    len: usize,
+    room: usize,
+}
+
+// SAFETY: it owns its memory, as a Vec does.
+unsafe impl<T: Copy + Send> Send for Pages<T> {}
+
+const PAGE: usize = 4096;
+
+impl<T: Copy> Pages<T> {
+    /// No entries, no memory.
+    pub const fn new() -> Self {
+        Pages { at: ptr::null_mut(), len: 0, room: 0 }
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds `value` at the end. False without memory; then nothing changed.
+    pub fn push(&mut self, value: T) -> bool {
+        if !self.make_room(self.len + 1) {
+            return false;
+        }
+        // SAFETY: there is room for one more.
+        unsafe { self.at.add(self.len).write(value) };
+        self.len += 1;
+        true
+    }
+
+    /// Makes it `len` entries long; new ones are `value`. False without memory; then nothing changed.
+    pub fn resize(&mut self, len: usize, value: T) -> bool {
+        if !self.make_room(len) {
+            return false;
+        }
+        for i in self.len..len {
+            // SAFETY: below the room just made.
+            unsafe { self.at.add(i).write(value) };
+        }
+        self.len = len;
+        true
+    }
+
+    /// Forgets all entries and gives the memory back.
+    pub fn clear(&mut self) {
+        if self.room > 0 {
+            // SAFETY: mapped by make_room() with this size; no reference into it is left, by the borrow.
+            unsafe { libc::munmap(self.at.cast(), self.bytes()) };
+        }
+        (self.at, self.len, self.room) = (ptr::null_mut(), 0, 0);
+    }
+
+    /// All entries.
+    pub fn all(&self) -> &[T] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: `len` entries were written.
+        unsafe { core::slice::from_raw_parts(self.at, self.len) }
+    }
+
+    /// All entries, to be changed.
+    pub fn all_mut(&mut self) -> &mut [T] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above, and borrowed alone.
+        unsafe { core::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+
+    fn bytes(&self) -> usize {
+        (self.room * size_of::<T>()).next_multiple_of(PAGE)
+    }
+
+    fn make_room(&mut self, len: usize) -> bool {
+        if len <= self.room {
+            return true;
+        }
+        let bytes = (len.max(self.room * 2) * size_of::<T>()).next_multiple_of(PAGE);
+        // SAFETY: a private mapping at a place of the kernel's choice replaces nothing.
+        let new = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if new == libc::MAP_FAILED {
+            return false;
+        }
+        let new = new.cast::<T>();
+        if self.len > 0 {
+            // SAFETY: two mappings, the new one the larger.
+            unsafe { ptr::copy_nonoverlapping(self.at, new, self.len) };
+        }
+        let len = self.len;
+        self.clear();
+        (self.at, self.len, self.room) = (new, len, bytes / size_of::<T>());
+        true
+    }
+}
+
+impl<T: Copy> Default for Pages<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Copy> Drop for Pages<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_there_stays_when_it_grows() {
+        let mut p = Pages::new();
+        assert!(p.is_empty() && p.all().is_empty());
+        for i in 0..10_000u64 {
+            assert!(p.push(i));
+        }
+        assert!(p.all().iter().copied().eq(0..10_000));
+        assert!(p.resize(20_000, 7) && p.len() == 20_000);
+        p.all_mut()[19_999] = 8;
+        assert_eq!((p.all()[9_999], p.all()[10_000], p.all()[19_999]), (9_999, 7, 8));
+        p.clear();
+        assert!(p.is_empty() && p.push(1) && p.all() == [1]);
+    }
+}

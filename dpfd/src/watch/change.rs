@@ -1,0 +1,269 @@
+//! What the program registers: noted here, and told to the kernel at once or before the set sleeps.
+
+use super::{Row, Set, Target, World, ALWAYS, IN, OUT, SPECIAL};
+
+impl Set {
+    /// epoll_ctl(2) by the program. What the kernel returns, or would return.
+    pub fn control(
+        &mut self,
+        op: i32,
+        fd: i32,
+        target: Target,
+        event: Option<(u32, u64)>,
+        w: &mut impl World,
+    ) -> Result<(), i32> {
+        if self.inherited {
+            self.use_both(w);
+        }
+        let row = self.rows.find(fd, target);
+        match (op, row, event) {
+            (libc::EPOLL_CTL_ADD, None, Some((events, data))) => self.add(fd, target, events, data, w),
+            // Deleted here, and not in the kernel yet: there again.
+            (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if self.rows.get(r).want == 0 => {
+                if events & SPECIAL == 0 {
+                    return self.change(r, events, data, w);
+                }
+                self.sync_row(r, w);
+                self.add(fd, target, events, data, w)
+            }
+            // Of an unknown descriptor that was closed, and its number used again.
+            (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if target == Target::Other => {
+                w.ctl(op, fd, events, data)?;
+                self.rows.remove(r);
+                self.noted(fd, target, events, data, w);
+                Ok(())
+            }
+            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, Some(r), _) if self.rows.get(r).want == 0 => {
+                Err(libc::ENOENT)
+            }
+            (libc::EPOLL_CTL_MOD, Some(r), Some((events, data))) => self.change(r, events, data, w),
+            (libc::EPOLL_CTL_DEL, Some(r), _) => self.delete(r, fd, w),
+            (_, _, event) => {
+                let (events, data) = event.unwrap_or((0, 0));
+                w.ctl(op, fd, events, data)
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        fd: i32,
+        target: Target,
+        events: u32,
+        data: u64,
+        w: &mut impl World,
+    ) -> Result<(), i32> {
+        if let Target::Conn(conn) = target {
+            // From here on the kernel's readiness counts, so its sender must ring: another set that has it hot finds
+            // that out before it sleeps, and the bell wakes it if it sleeps.
+            w.watch(conn, true);
+        }
+        let result = w.ctl(libc::EPOLL_CTL_ADD, fd, events, data);
+        match (target, result) {
+            (Target::Conn(conn), Err(e)) => {
+                w.watch(conn, false);
+                return Err(e);
+            }
+            (_, Err(e)) => return Err(e),
+            (Target::Conn(conn), Ok(())) => w.cool(conn),
+            (Target::Set(inner), Ok(())) => w.expose(inner, true),
+            _ => {}
+        }
+        if let Some(r) = self.noted(fd, target, events, data, w) {
+            // What came while nobody relied on the kernel was not rung for.
+            self.hear(r, w);
+            if !self.waiters.anyone_asleep() && self.rows.get(r).peek {
+                self.heat(r, w);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a row for what the kernel has accepted.
+    fn noted(&mut self, fd: i32, target: Target, events: u32, data: u64, w: &mut impl World) -> Option<u32> {
+        // Whatever had this number and was not seen closed is gone.
+        if target != Target::Other {
+            if let Some(stale) = self.rows.find(fd, Target::Other) {
+                self.rows.remove(stale);
+            }
+        }
+        // An event with this value no longer tells which one it is.
+        self.cool_value(data, None, w);
+        match self.rows.insert(Row::new(fd, target, events | ALWAYS, data)) {
+            Some(r) => {
+                self.special += usize::from(target != Target::Other);
+                Some(r)
+            }
+            None => {
+                if let Target::Conn(conn) = target {
+                    // Without memory it cannot be counted.
+                    w.uncounted(conn);
+                }
+                None
+            }
+        }
+    }
+
+    /// Cools the hot rows of a value, but for `except`.
+    fn cool_value(&mut self, data: u64, except: Option<u32>, w: &mut impl World) {
+        loop {
+            let rows = &self.rows;
+            let Some(&r) = self.hot.all().iter().find(|&&r| {
+                let row = rows.get(r);
+                Some(r) != except && (row.data == data || row.kernel_data == data)
+            }) else {
+                return;
+            };
+            self.cool(r, w);
+        }
+    }
+
+    fn change(&mut self, r: u32, events: u32, data: u64, w: &mut impl World) -> Result<(), i32> {
+        let row = *self.rows.get(r);
+        let asleep = self.waiters.anyone_asleep();
+        let writable = |w: &mut _| row.conn().is_some_and(|conn| World::writable(w, conn));
+        let lazy = row.is_hot()
+            && !asleep
+            && (events | row.kernel) & SPECIAL == 0
+            && (data == row.kernel_data || self.rows.with_data(data).next().is_none())
+            && (events & OUT == 0 || writable(w));
+        if !lazy {
+            // By the number that the program gave: closed ones are the kernel's to refuse.
+            w.ctl(libc::EPOLL_CTL_MOD, row.fd, events, data)?;
+        }
+        let row = self.rows.get_mut(r);
+        row.want = events | ALWAYS;
+        row.data = data;
+        // Setting interest anew is a new chance for an edge.
+        (row.out_edge, row.seen, row.spent) = (true, None, false);
+        if lazy {
+            if row.want != row.kernel || row.data != row.kernel_data {
+                self.mark_dirty(r);
+            }
+            self.show(r, w);
+            return Ok(());
+        }
+        row.kernel = row.want;
+        if core::mem::take(&mut row.dirty) {
+            self.dirty -= 1;
+        }
+        let another = row.kernel_data != data;
+        self.rows.set_kernel_data(r, data);
+        if another {
+            self.cool_value(data, Some(r), w);
+        }
+        if self.rows.get(r).is_hot() {
+            if events & SPECIAL != 0 || !self.is_only_one(r, w) {
+                self.cool(r, w);
+            } else {
+                self.show(r, w);
+                // Somebody sleeps who looked by what was wanted before.
+                if asleep {
+                    self.rouse(r, w);
+                }
+            }
+        }
+        self.hear(r, w);
+        Ok(())
+    }
+
+    /// A cold row, new or changed: what its ring has already, nobody announces. Whoever sleeps is woken for it.
+    fn hear(&mut self, r: u32, w: &mut impl World) {
+        self.peek_at(r, w);
+        if self.rows.get(r).peek && self.waiters.anyone_asleep() {
+            self.kick(r, w);
+        }
+    }
+
+    /// Wakes somebody who sleeps, who then looks at everything: once is enough.
+    fn kick(&mut self, r: u32, w: &mut impl World) {
+        if self.kicked.is_none() {
+            let data = self.rows.get(r).kernel_data;
+            self.kicked = Some(data);
+            w.kick(data);
+        }
+    }
+
+    /// A hot row, changed while somebody sleeps: wakes them if it has what they would report.
+    fn rouse(&mut self, r: u32, w: &mut impl World) {
+        let row = *self.rows.get(r);
+        let Some(conn) = row.conn() else { return };
+        if row.want & IN != 0 && w.waiting(conn) || row.want & OUT != 0 && w.writable(conn) {
+            self.kick(r, w);
+        }
+    }
+
+    fn delete(&mut self, r: u32, fd: i32, w: &mut impl World) -> Result<(), i32> {
+        let row = *self.rows.get(r);
+        if row.is_hot() && !self.waiters.anyone_asleep() && row.fd == row.io {
+            self.mark_dirty(r);
+            self.rows.get_mut(r).want = 0;
+            self.show(r, w);
+            return Ok(());
+        }
+        let result = w.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        // By a number that was closed the kernel refuses; else the kernel has forgotten it, or never knew.
+        if !row.orphan || result.is_ok() {
+            self.remove(r, w);
+        }
+        result
+    }
+
+    /// The program is about to close number `fd` of connection `conn`. `other` is another number of this process that
+    /// stands for the same file; `kept` says that relatives have it open. The registration ends with the file.
+    pub fn closing(&mut self, fd: i32, conn: u32, other: Option<i32>, kept: bool, w: &mut impl World) {
+        if let Some(r) = self.rows.find(fd, Target::Conn(conn)) {
+            self.closing_row(r, fd, other, kept, w);
+        }
+        // Those whose own number was closed before this one.
+        for r in 0..self.rows.high() {
+            if self.orphans == 0 {
+                break;
+            }
+            if self.conn_of(r) == Some(conn) && self.rows.get(r).orphan && self.rows.get(r).io == fd {
+                self.closing_row(r, fd, other, kept, w);
+            }
+        }
+    }
+
+    fn closing_row(&mut self, r: u32, fd: i32, other: Option<i32>, kept: bool, w: &mut impl World) {
+        if self.inherited {
+            // The registration, and all that was said of it, is the parent's.
+            self.remove(r, w);
+            return;
+        }
+        match other {
+            Some(other) => {
+                self.cool(r, w);
+                if self.rows.is_used(r) {
+                    let row = self.rows.get_mut(r);
+                    row.io = other;
+                    if row.fd == fd && !core::mem::replace(&mut row.orphan, true) {
+                        self.orphans += 1;
+                    }
+                }
+            }
+            None => {
+                // With relatives the kernel keeps it, and is to know what the program said of it.
+                if kept {
+                    self.sync_row(r, w);
+                }
+                if self.rows.is_used(r) {
+                    self.remove(r, w);
+                }
+            }
+        }
+    }
+
+    /// A number stands for connection `conn` again, to which a registration was left behind.
+    pub fn reopened(&mut self, fd: i32, conn: u32) {
+        if self.orphans == 0 {
+            return;
+        }
+        if let Some(r) = self.rows.find(fd, Target::Conn(conn)) {
+            let row = self.rows.get_mut(r);
+            row.io = fd;
+            self.orphans -= usize::from(core::mem::take(&mut row.orphan));
+        }
+    }
+}

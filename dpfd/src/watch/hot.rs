@@ -1,0 +1,272 @@
+//! Hot and cold, and what the kernel is not told at once.
+
+use super::{Look, Set, Target, World, ET, IN, MAX_HOT, ONESHOT, OUT, SPECIAL};
+
+/// Sleeps without anything after which a hot connection cools.
+const STALE: u8 = 32;
+
+impl Set {
+    /// Whether a row may be looked at by the set itself: each reason against it, and no memory of any.
+    fn may_be_hot(&mut self, r: u32, w: &mut impl World) -> bool {
+        let row = self.rows.get(r);
+        let quiet = self.exposed == 0 && !self.inherited && self.waiters.count() <= 1;
+        quiet
+            && !row.orphan
+            && row.want & SPECIAL == 0
+            && row.kernel & SPECIAL == 0
+            && self.hot.len() < MAX_HOT
+            && self.is_only_one(r, w)
+    }
+
+    /// Whether the kernel's value tells this row from all others. Closed descriptors leave rows behind that the kernel
+    /// has forgotten: it is asked.
+    pub(super) fn is_only_one(&mut self, r: u32, w: &mut impl World) -> bool {
+        let data = self.rows.get(r).kernel_data;
+        loop {
+            let other = self.rows.with_data(data).find(|&o| o != r);
+            match other {
+                None => return true,
+                Some(other) if self.forget_if_gone(other, w) => {}
+                Some(_) => return false,
+            }
+        }
+    }
+
+    /// Removes the row of a descriptor that is no connection and was closed, which nobody told us: the kernel is asked,
+    /// by setting what it has. At worst that is one more edge.
+    pub(super) fn forget_if_gone(&mut self, r: u32, w: &mut impl World) -> bool {
+        let row = *self.rows.get(r);
+        // A one-shot registration would be set anew, and reported once more.
+        if row.target != Target::Other || row.kernel & ONESHOT != 0 {
+            return false;
+        }
+        let answer = w.ctl(libc::EPOLL_CTL_MOD, row.fd, row.kernel, row.kernel_data);
+        let gone = matches!(answer, Err(libc::ENOENT | libc::EBADF));
+        if gone {
+            self.rows.remove(r);
+        }
+        gone
+    }
+
+    /// Makes a row hot, if it may be. True when it is.
+    pub(super) fn heat(&mut self, r: u32, w: &mut impl World) -> bool {
+        if self.rows.get(r).is_hot() {
+            return true;
+        }
+        let Some(conn) = self.rows.get(r).conn() else { return false };
+        // The place in the list before the word: a hot one that is in no list is never looked at.
+        if !self.may_be_hot(r, w) || !self.hot.push(r) {
+            return false;
+        }
+        let at = self.hot.len() - 1;
+        if !w.heat(conn) {
+            self.hot.resize(at, 0);
+            return false;
+        }
+        let row = self.rows.get_mut(r);
+        row.look = Look::Hot(at as u32);
+        row.age = 0;
+        if core::mem::take(&mut row.peek) {
+            self.peeks -= 1;
+        }
+        self.show(r, w);
+        w.listed(self.hot.len());
+        true
+    }
+
+    /// What the list that is looked at without the lock says of a hot row.
+    pub(super) fn show(&mut self, r: u32, w: &mut impl World) {
+        let row = self.rows.get(r);
+        if let (Look::Hot(at), Some(conn)) = (row.look, row.conn()) {
+            w.list(at as usize, conn, row.want & IN != 0);
+        }
+    }
+
+    /// Takes a row out of the list of hot ones; its connection's word still says hot.
+    pub(super) fn off_the_list(&mut self, r: u32, w: &mut impl World) {
+        let Look::Hot(at) = self.rows.get(r).look else { return };
+        self.rows.get_mut(r).look = Look::Cold;
+        let last = self.hot.len() - 1;
+        let moved = self.hot.all()[last];
+        self.hot.all_mut()[at as usize] = moved;
+        self.hot.resize(last, 0);
+        if moved != r {
+            self.rows.get_mut(moved).look = Look::Hot(at);
+            self.show(moved, w);
+        }
+        w.listed(last);
+    }
+
+    /// Back to the kernel's readiness: bells ring from here on, and the kernel hears what it was not told.
+    pub(super) fn cool(&mut self, r: u32, w: &mut impl World) {
+        if !self.rows.get(r).is_hot() {
+            return;
+        }
+        self.sync_row(r, w);
+        if !self.rows.is_used(r) {
+            return;
+        }
+        self.off_the_list(r, w);
+        let row = *self.rows.get(r);
+        let Some(conn) = row.conn() else { return };
+        w.cool(conn);
+        self.peek_at(r, w);
+        // What arrived since the last report is an edge of all that is ready, also when it was taken since: of that the
+        // kernel tells, once interest is set anew.
+        if row.want & ET != 0 && row.want & OUT != 0 && row.seen != Some(w.frontier(conn, row.seen)) {
+            let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.kernel, row.kernel_data);
+        }
+    }
+
+    /// All rows back to the kernel's readiness.
+    pub(super) fn cool_all(&mut self, w: &mut impl World) {
+        while let Some(&r) = self.hot.all().last() {
+            self.cool(r, w);
+        }
+    }
+
+    /// A cold row: what came while it was hot, no bell announced.
+    pub(super) fn peek_at(&mut self, r: u32, w: &mut impl World) {
+        let row = self.rows.get(r);
+        let Some(conn) = row.conn() else { return };
+        if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.waiting(conn) {
+            self.rows.get_mut(r).peek = true;
+            self.peeks += 1;
+        }
+    }
+
+    pub(super) fn unpeek(&mut self, r: u32) {
+        if core::mem::take(&mut self.rows.get_mut(r).peek) {
+            self.peeks -= 1;
+        }
+    }
+
+    /// The kernel shall hear of a change later.
+    pub(super) fn mark_dirty(&mut self, r: u32) {
+        if !core::mem::replace(&mut self.rows.get_mut(r).dirty, true) {
+            self.dirty += 1;
+        }
+    }
+
+    /// Tells the kernel all that it was not told. Before every sleep.
+    pub fn sync(&mut self, w: &mut impl World) {
+        let mut k = 0;
+        while self.dirty > 0 && k < self.hot.len() {
+            let r = self.hot.all()[k];
+            self.sync_row(r, w);
+            // It may have been taken out, and the last one put here.
+            if self.hot.all().get(k) == Some(&r) {
+                k += 1;
+            }
+        }
+    }
+
+    pub(super) fn sync_row(&mut self, r: u32, w: &mut impl World) {
+        let row = self.rows.get_mut(r);
+        if !core::mem::take(&mut row.dirty) {
+            return;
+        }
+        self.dirty -= 1;
+        let row = *row;
+        if row.want == 0 {
+            let _ = w.ctl(libc::EPOLL_CTL_DEL, row.io, 0, 0);
+            self.remove(r, w);
+        } else if row.want != row.kernel || row.data != row.kernel_data {
+            let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.data);
+            self.rows.get_mut(r).kernel = row.want;
+            self.rows.set_kernel_data(r, row.data);
+        }
+    }
+
+    /// Forgets a registration that the kernel forgets, or has forgotten.
+    pub(super) fn remove(&mut self, r: u32, w: &mut impl World) {
+        let row = *self.rows.get(r);
+        if row.dirty {
+            self.dirty -= 1;
+        }
+        self.off_the_list(r, w);
+        self.unpeek(r);
+        match row.target {
+            Target::Conn(conn) => {
+                // What the parent said stays said.
+                if !self.inherited {
+                    if row.is_hot() {
+                        w.cool(conn);
+                    }
+                    w.watch(conn, false);
+                }
+            }
+            Target::Set(inner) => w.expose(inner, false),
+            Target::Other => {}
+        }
+        self.special -= usize::from(row.target != Target::Other);
+        self.orphans -= usize::from(row.orphan);
+        self.rows.remove(r);
+    }
+
+    /// Once per sleep: rows that had nothing for long leave the list of hot ones.
+    pub fn grow_old(&mut self, w: &mut impl World) {
+        let mut k = 0;
+        while k < self.hot.len() {
+            let r = self.hot.all()[k];
+            let row = self.rows.get_mut(r);
+            row.age = row.age.saturating_add(1);
+            let (old, conn) = (row.age > STALE, row.conn());
+            if old && conn.is_some_and(|conn| !w.waiting(conn)) {
+                self.cool(r, w);
+            }
+            if self.hot.all().get(k) == Some(&r) {
+                k += 1;
+            }
+        }
+    }
+
+    /// Whether something came that a sleep would miss: for the look between saying that it sleeps and sleeping.
+    pub fn has_news(&mut self, w: &mut impl World) -> bool {
+        for k in 0..self.hot.len() {
+            let r = self.hot.all()[k];
+            let row = *self.rows.get(r);
+            let Some(conn) = row.conn() else { continue };
+            // As look_at() has it, or the two would disagree for ever.
+            let writes = row.want & OUT != 0 && w.writable(conn);
+            if row.want & IN != 0 {
+                let follows = w.in_ring(conn, row.io);
+                let ready = w.waiting(conn) || (writes && row.want & ET != 0);
+                let unseen = ready && (row.want & ET == 0 || row.seen != Some(w.frontier(conn, row.seen)));
+                if unseen || !follows || !w.is_hot(conn) {
+                    return true;
+                }
+            }
+            if writes && (row.want & ET == 0 || row.out_edge) {
+                return true;
+            }
+        }
+        self.peeks > 0 && self.rows.each().any(|r| self.has_unheard(r, w))
+    }
+
+    /// For a sleep that lasts long: whether a connection holds something that is to be reported and of which neither a
+    /// bell nor a look told. Then a wake-up was lost; the next look reports it.
+    pub fn find_lost(&mut self, w: &mut impl World) -> bool {
+        let mut lost = self.has_news(w);
+        for r in 0..self.rows.high() {
+            let Some(conn) = self.conn_of(r) else { continue };
+            let row = *self.rows.get(r);
+            let due = !row.is_hot() && !row.peek && !row.spent && row.want & IN != 0 && w.is_channel(conn);
+            if !due || !w.waiting(conn) || w.has_bytes(row.io) {
+                continue;
+            }
+            if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
+                continue;
+            }
+            self.peek_at(r, w);
+            lost = true;
+        }
+        lost
+    }
+
+    /// Whether a cold row has something that the kernel does not know of, and that is to be reported.
+    pub(super) fn has_unheard(&self, r: u32, w: &impl World) -> bool {
+        let row = self.rows.get(r);
+        row.peek && !row.spent && row.want & IN != 0 && row.conn().is_some_and(|conn| w.waiting(conn))
+    }
+}

@@ -1,0 +1,298 @@
+//! What a wait reports: the hot connections' rings, and the kernel's events without the bells.
+
+use libc::epoll_event;
+
+use super::{Set, Settled, Target, World, ALWAYS, ET, IN, ONESHOT, OUT};
+
+/// The program's array, filled from the front.
+#[derive(Debug)]
+pub struct Out<'a> {
+    events: &'a mut [epoll_event],
+    n: usize,
+}
+
+impl<'a> Out<'a> {
+    /// Nothing is in it yet.
+    pub fn new(events: &'a mut [epoll_event]) -> Out<'a> {
+        Out { events, n: 0 }
+    }
+
+    /// Entries filled.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Whether there is room for no more.
+    pub fn is_full(&self) -> bool {
+        self.n == self.events.len()
+    }
+
+    /// What is not filled, for the kernel to fill; then [`Set::filter`] goes through it.
+    pub fn rest(&mut self) -> &mut [epoll_event] {
+        &mut self.events[self.n..]
+    }
+}
+
+impl Set {
+    /// A new wait, or a new turn of one: what was reported before is not in the array any more.
+    pub fn begin(&mut self) {
+        self.wait = self.wait.wrapping_add(1);
+    }
+
+    /// Whether what is hot comes before what the kernel has, so that neither keeps the other out of a short array.
+    pub fn hot_first(&self) -> bool {
+        self.hot_first
+    }
+
+    /// The array is full: who filled it comes second the next time.
+    pub fn filled(&mut self, by_kernel: bool) {
+        self.hot_first = by_kernel;
+    }
+
+    /// Puts `bits` of row `r` into the array, together with what it has there already. False: no room.
+    fn put(&mut self, r: u32, bits: u32, out: &mut Out) -> bool {
+        let wait = self.wait;
+        let row = self.rows.get_mut(r);
+        if row.reported.0 == wait && (row.reported.1 as usize) < out.n {
+            out.events[row.reported.1 as usize].events |= bits;
+            return true;
+        }
+        if out.is_full() {
+            return false;
+        }
+        row.reported = (wait, out.n as u32);
+        out.events[out.n] = epoll_event { events: bits, u64: row.data };
+        out.n += 1;
+        true
+    }
+
+    /// Reports what the hot connections have.
+    pub fn look(&mut self, out: &mut Out, w: &mut impl World) {
+        let hot = self.hot.len();
+        let mut k = 0;
+        while k < hot && k < self.hot.len() && !out.is_full() {
+            let at = (self.turn + k) % self.hot.len();
+            k += 1;
+            let r = self.hot.all()[at];
+            let bits = self.look_at(r, w);
+            if bits != 0 {
+                self.put(r, bits, out);
+            }
+        }
+        if !self.hot.is_empty() {
+            self.turn = (self.turn + k) % self.hot.len();
+        }
+    }
+
+    /// What hot row `r` has to report; 0 for nothing. It may be cold afterwards, or gone.
+    fn look_at(&mut self, r: u32, w: &mut impl World) -> u32 {
+        let row = self.rows.get_mut(r);
+        let Some(conn) = row.conn() else { return 0 };
+        let reads = row.want & IN != 0 && w.waiting(conn);
+        let writes = row.want & OUT != 0 && w.writable(conn);
+        let edge = row.want & ET != 0;
+        let mut due = !edge && (reads || writes);
+        if edge && row.want & IN != 0 {
+            // What arrived is an edge also when it was taken since.
+            let front = w.frontier(conn, row.seen);
+            due = row.seen != Some(front) && (reads || writes);
+            row.seen = Some(front);
+        }
+        if edge && writes {
+            due |= core::mem::replace(&mut row.out_edge, false);
+        }
+        if reads {
+            row.age = 0;
+        }
+        if due {
+            // An edge tells all that is ready, as the kernel's does.
+            return if reads { row.want & IN } else { 0 } | if writes { row.want & OUT } else { 0 };
+        }
+        let (want, dirty, io) = (row.want, row.dirty, row.io);
+        if want & OUT != 0 && !writes && dirty {
+            // The direction is on TCP now: only the kernel knows when it is writable.
+            self.sync_row(r, w);
+            if !self.rows.is_used(r) {
+                return 0;
+            }
+        }
+        if !w.is_hot(conn) || !w.is_channel(conn) || !w.in_ring(conn, io) {
+            self.cool(r, w);
+        }
+        0
+    }
+
+    /// Reports cold connections with something in the ring that no bell announced.
+    pub fn peeked(&mut self, out: &mut Out, w: &mut impl World) {
+        let high = self.rows.high();
+        let start = if high > 0 { self.turn as u32 % high } else { 0 };
+        for k in 0..high {
+            if self.peeks == 0 || out.is_full() {
+                break;
+            }
+            let r = (start + k) % high;
+            if !self.rows.is_used(r) || !self.rows.get(r).peek {
+                continue;
+            }
+            if !self.has_unheard(r, w) {
+                self.unpeek(r);
+                continue;
+            }
+            let row = *self.rows.get(r);
+            // An edge, or the only report, tells all that is ready; else the kernel tells of writability.
+            let writes = row.want & (ET | ONESHOT) != 0 && row.conn().is_some_and(|conn| w.writable(conn));
+            if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
+                // As level-triggered it stays to be looked at until it is empty.
+                if row.want & (ET | ONESHOT) != 0 {
+                    self.unpeek(r);
+                }
+                if row.want & ONESHOT != 0 {
+                    self.spend(r, w);
+                }
+            }
+        }
+        self.turn = self.turn.wrapping_add(1);
+    }
+
+    /// A one-shot registration was reported by us: the kernel is to report it no more.
+    fn spend(&mut self, r: u32, w: &mut impl World) {
+        let row = self.rows.get_mut(r);
+        row.spent = true;
+        let (io, data) = (row.io, row.kernel_data);
+        let _ = w.ctl(libc::EPOLL_CTL_MOD, io, ONESHOT | ET, data);
+    }
+
+    /// Goes through the kernel's `got` events behind what is in the array: drains bells, drops what was only a bell,
+    /// heats what a bell announced.
+    pub fn filter(&mut self, got: usize, out: &mut Out, w: &mut impl World) {
+        let from = out.n;
+        for k in from..from + got {
+            let e = out.events[k];
+            let (bits, data) = (e.events, e.u64);
+            let mut rows = self.rows.with_data(data);
+            let (first, second) = (rows.next(), rows.next());
+            drop(rows);
+            let keep = match (first, second) {
+                // Its registration is gone since.
+                (None, _) if self.kicked == Some(data) => None,
+                (None, _) => Some(bits),
+                (Some(r), None) => match self.judge(r, bits, w) {
+                    Some(0) => None,
+                    // What it reported of this row already, it reports in one entry; `n <= k`, so there is room.
+                    Some(bits) => {
+                        self.put(r, bits, out);
+                        None
+                    }
+                    None => Some(bits),
+                },
+                (Some(_), Some(_)) => Some(self.judge_several(data, bits, w)).filter(|&bits| bits != 0),
+            };
+            if let Some(bits) = keep {
+                out.events[out.n] = epoll_event { events: bits, u64: data };
+                out.n += 1;
+            }
+        }
+        if self.kicked.is_some() && !self.waiters.anyone_asleep() {
+            self.kicked = None;
+            w.unkick();
+        }
+    }
+
+    /// The kernel says `bits` of row `r`, and of no other: what the program shall hear. `None`: just that.
+    fn judge(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
+        let row = *self.rows.get(r);
+        let conn = match row.target {
+            Target::Conn(conn) if w.is_channel(conn) => conn,
+            _ => return None,
+        };
+        if row.want == 0 || row.spent {
+            return Some(0);
+        }
+        let mut bits = bits & (row.want | ALWAYS);
+        let once = row.want & ONESHOT != 0;
+        if bits & IN != 0 {
+            // Hot by our list and by the word: somebody else may have cooled it.
+            let hot = row.is_hot() && w.is_hot(conn);
+            if row.is_hot() && !hot {
+                self.cool(r, w);
+            }
+            let settled = if hot { w.settle(conn, row.io, false) } else { self.settle_cold(r, conn, w) };
+            let heated = hot || self.heat(r, w);
+            // Behind a hand-back the edge may be that of bytes on TCP.
+            let ring = w.in_ring(conn, row.io);
+            if !heated && row.want & ET != 0 {
+                let seen = Some(w.frontier(conn, row.seen));
+                self.rows.get_mut(r).seen = seen;
+            }
+            match settled {
+                // Of a hot one its ring tells, and what was reported before.
+                Settled::Ready if heated && ring && w.waiting(conn) => {
+                    bits = (bits & !IN) | self.look_at(r, w);
+                }
+                // What the program leaves in the ring has no bell: the next wait looks.
+                Settled::Ready if !heated && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
+                Settled::Quiet => bits &= !IN,
+                Settled::Ready => {}
+            }
+        }
+        if once {
+            if bits == 0 {
+                // It was only a bell, and the kernel took it for the one report.
+                let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
+            } else {
+                self.unpeek(r);
+                self.rows.get_mut(r).spent = true;
+            }
+        }
+        Some(bits)
+    }
+
+    /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is
+    /// certain, since a report too many is allowed, and one too few is not.
+    fn judge_several(&mut self, data: u64, bits: u32, w: &mut impl World) -> u32 {
+        if bits & IN == 0 {
+            return bits;
+        }
+        let (mut bell, mut ready, mut edges) = (false, false, false);
+        let mut last = None;
+        loop {
+            // One after the other by number: the list may change on the way.
+            let next = self.rows.with_data(data).filter(|&r| last.is_none_or(|last| r > last)).min();
+            let Some(r) = next else { break };
+            last = Some(r);
+            let row = *self.rows.get(r);
+            match row.target {
+                Target::Conn(conn) if w.is_channel(conn) => {
+                    if row.want & IN == 0 || row.spent {
+                        continue;
+                    }
+                    let has = w.has_bytes(row.io);
+                    let settled = self.settle_cold(r, conn, w);
+                    bell |= has && settled == Settled::Quiet;
+                    ready |= settled == Settled::Ready;
+                    if row.want & (ET | ONESHOT) != 0 {
+                        // An entry of its own, which was no more than a bell, and may be the one that counted.
+                        ready |= row.want & ONESHOT != 0 && has;
+                    } else {
+                        self.peek_at(r, w);
+                    }
+                }
+                _ => {
+                    if !self.forget_if_gone(r, w) {
+                        edges |= row.want & (ET | ONESHOT) != 0;
+                    }
+                }
+            }
+        }
+        // Another one of them that is level-triggered is told by the next look at the kernel, which finds no bell then.
+        match bell && !ready && !edges {
+            true => bits & !IN,
+            false => bits,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Random programs against a plain model of epoll(7): one set, two threads, connections whose bytes come through a ring,
+//! descriptors that are none, duplicates, values that several registrations share.
+//!
+//! The world below is the kernel and the peers as they are under the shim: it knows bells, not bytes. Beside it stands
+//! what the program believes it talks to: epoll over sockets whose bytes are in the kernel. After every step no thread
+//! may sleep while that one has something of which nobody was told; what is reported must be there; and a wait that does
+//! not sleep reports all there is.
+
+mod world;
+
+use proptest::prelude::*;
+
+use super::*;
+use world::{Sim, FILES};
+
+/// One operation of a program, or of its peers.
+#[derive(Debug, Clone)]
+enum Op {
+    Add(i32, u32, u64),
+    Mod(i32, u32, u64),
+    Del(i32),
+    /// The peer sends on a connection, or something else becomes ready.
+    Arrives(usize),
+    /// The program takes some, or all, of what is there.
+    Takes(usize, bool),
+    Dup(usize),
+    Close(i32),
+    /// A thread waits without sleeping, for so many events.
+    Look(usize, usize),
+    /// A thread waits until there is something.
+    Sleep(usize),
+    Fork,
+    Expose(bool),
+}
+
+fn events() -> impl Strategy<Value = u32> {
+    let plain = prop_oneof![Just(IN), Just(OUT), Just(IN | OUT)];
+    let how = prop_oneof![4 => Just(0), 3 => Just(ET), 1 => Just(ONESHOT), 1 => Just(ET | ONESHOT)];
+    (plain, how).prop_map(|(bits, how)| bits | how)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let number = 0..12i32;
+    let thread = 0..2usize;
+    // Few values, so that some are shared; and those that are the descriptor's own.
+    let data = prop_oneof![2 => 1..4u64, 3 => 100..112u64];
+    let file = 0..FILES;
+    prop_oneof![
+        4 => (number.clone(), events(), data.clone()).prop_map(|(fd, e, d)| Op::Add(fd, e, d)),
+        3 => (number.clone(), events(), data).prop_map(|(fd, e, d)| Op::Mod(fd, e, d)),
+        2 => number.clone().prop_map(Op::Del),
+        8 => file.clone().prop_map(Op::Arrives),
+        6 => (file.clone(), any::<bool>()).prop_map(|(f, all)| Op::Takes(f, all)),
+        1 => file.prop_map(Op::Dup),
+        1 => number.prop_map(Op::Close),
+        6 => (thread.clone(), 1..5usize).prop_map(|(t, max)| Op::Look(t, max)),
+        5 => thread.prop_map(Op::Sleep),
+        1 => any::<bool>().prop_map(Op::Expose),
+    ]
+}
+
+fn run(ops: &[Op]) -> Result<(), String> {
+    let mut sim = Sim::new();
+    for op in ops {
+        match *op {
+            Op::Add(fd, events, data) => sim.control(libc::EPOLL_CTL_ADD, fd, events, data)?,
+            Op::Mod(fd, events, data) => sim.control(libc::EPOLL_CTL_MOD, fd, events, data)?,
+            Op::Del(fd) => sim.control(libc::EPOLL_CTL_DEL, fd, 0, 0)?,
+            Op::Arrives(file) => sim.arrives(file),
+            Op::Takes(file, all) => sim.takes(file, all),
+            Op::Dup(file) => sim.dup(file),
+            Op::Close(fd) => sim.close(fd),
+            Op::Look(thread, max) => sim.look(thread, max)?,
+            Op::Sleep(thread) => sim.sleep(thread)?,
+            Op::Expose(more) => sim.expose(more),
+            Op::Fork => {}
+        }
+        sim.settle()?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #[test]
+    fn random_programs_are_told_what_epoll_would_tell_them(ops in prop::collection::vec(op(), 1..60)) {
+        if let Err(e) = run(&ops) {
+            prop_assert!(false, "{e}\n{ops:#?}");
+        }
+    }
+}
+
+/// What Apache's event MPM does (case G1): a thread adds a connection to the set in which another one sleeps.
+#[test]
+fn what_is_added_while_somebody_sleeps_wakes_them() {
+    run(&[Op::Sleep(0), Op::Arrives(0), Op::Add(0, IN, 1)]).unwrap();
+    run(&[
+        Op::Add(0, IN, 1),
+        Op::Arrives(0),
+        Op::Look(0, 4),
+        Op::Takes(0, true),
+        Op::Sleep(0),
+        Op::Arrives(0),
+    ])
+    .unwrap();
+    // Deleted and added anew, by another thread, while the first one sleeps and the request is there already.
+    let ops = [
+        Op::Add(0, IN, 1),
+        Op::Arrives(0),
+        Op::Look(0, 4),
+        Op::Takes(0, true),
+        Op::Look(0, 4),
+        Op::Del(0),
+        Op::Sleep(0),
+        Op::Arrives(0),
+        Op::Add(0, IN, 1),
+    ];
+    run(&ops).unwrap();
+}
+
+#[test]
+fn a_short_array_gets_both_what_is_hot_and_what_the_kernel_has() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN, 2).unwrap();
+    sim.arrives(0);
+    sim.arrives(3);
+    let mut told = [0; 3];
+    for _ in 0..20 {
+        for data in sim.wait_now(0, 1).unwrap() {
+            told[data as usize] += 1;
+        }
+    }
+    assert!(told[1] >= 4 && told[2] >= 4, "{told:?}");
+}
+
+#[test]
+fn hot_is_a_privilege_that_comes_back() {
+    let mut sim = Sim::new();
+    let turn = |sim: &mut Sim| {
+        sim.arrives(0);
+        sim.wait_now(0, 4).unwrap();
+        sim.takes(0, true);
+    };
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 1, "a bell makes it hot");
+    // Another registration with the same value, and no more.
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN, 1).unwrap();
+    assert_eq!(sim.hot(), 0);
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 0);
+    sim.control(libc::EPOLL_CTL_DEL, 3, 0, 0).unwrap();
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 1);
+    // One that is closed without our seeing it is found out.
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN, 1).unwrap();
+    sim.close(3);
+    turn(&mut sim);
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 1);
+    // Watched from outside, and no more.
+    sim.expose(true);
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 0);
+    sim.expose(false);
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 1);
+    // A second waiter, and no more.
+    sim.sleep(1).unwrap();
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 0);
+    sim.arrives(0);
+    sim.settle().unwrap();
+    turn(&mut sim);
+    assert_eq!(sim.hot(), 1);
+}

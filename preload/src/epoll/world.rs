@@ -1,0 +1,368 @@
+//! What a set's decisions reach: the kernel's set, and the channels (`dpfd::watch::World`).
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use dpfd::edge::arena::GROUPS;
+use dpfd::edge::bell::Group;
+use dpfd::edge::ring::Pos;
+use dpfd::edge::slot::Side;
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family, Stage, CONNS};
+use dpfd::sys::raw;
+use dpfd::watch::{Settled, World};
+use libc::epoll_event;
+
+use super::list::Looked;
+use super::Place;
+use crate::{channel, fdtable, leave, rx, state};
+
+/// Where a connection is registered.
+pub enum Registered {
+    /// In no set of this process.
+    Nowhere,
+    /// In this one, if anywhere.
+    In(u32),
+    /// In several, perhaps.
+    Anywhere,
+}
+
+const ANYWHERE: u32 = u32::MAX;
+/// Of each connection: 0, a set's index plus one, or `ANYWHERE`. Reserved when the first is registered.
+static BY_CONN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+
+fn by_conn(conn: u32) -> Option<&'static AtomicU32> {
+    let table = BY_CONN.load(Ordering::Acquire);
+    // SAFETY: CONNS entries, never unmapped.
+    (!table.is_null()).then(|| unsafe { &*table.add(conn as usize & (CONNS - 1)) })
+}
+
+/// Where connection `conn` is registered.
+pub fn registered(conn: u32) -> Registered {
+    match by_conn(conn).map_or(0, |at| at.load(Ordering::Acquire)) {
+        0 => Registered::Nowhere,
+        ANYWHERE => Registered::Anywhere,
+        n => Registered::In(n - 1),
+    }
+}
+
+/// Notes that connection `conn` is registered in set `i`. False without memory: then it cannot be found again.
+fn note(conn: u32, i: u32) -> bool {
+    if BY_CONN.load(Ordering::Acquire).is_null() {
+        let Some(new) = state::reserve::<AtomicU32>(CONNS * 4) else { return false };
+        if BY_CONN.compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            // SAFETY: ours, and nobody else has seen it.
+            unsafe { libc::munmap(new.cast(), CONNS * 4) };
+        }
+    }
+    let Some(at) = by_conn(conn) else { return false };
+    if let Err(now) = at.compare_exchange(0, i + 1, Ordering::AcqRel, Ordering::Acquire) {
+        if now != i + 1 {
+            at.store(ANYWHERE, Ordering::Release);
+        }
+    }
+    true
+}
+
+/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them; -1: none yet.
+static KICK: AtomicI32 = AtomicI32::new(-1);
+
+fn kicker() -> Option<i32> {
+    let now = KICK.load(Ordering::Acquire);
+    if now >= 0 {
+        return Some(now);
+    }
+    // SAFETY: numbers.
+    let fd = unsafe { libc::eventfd(1, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    let fd = if fd >= 0 { state::high_fd(fd)? } else { return None };
+    fdtable::mark_internal(fd);
+    if KICK.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        fdtable::set(fd, fdtable::Entry::None);
+        raw::close(fd);
+    }
+    Some(KICK.load(Ordering::Acquire))
+}
+
+/// See the module. The set's lock is held.
+pub struct Ground<'a> {
+    place: &'a Place,
+    index: u32,
+    family: Option<Family>,
+}
+
+impl<'a> Ground<'a> {
+    /// Of a locked set.
+    pub fn new(place: &'a Place, index: u32) -> Ground<'a> {
+        Ground { place, index, family: state::family() }
+    }
+
+    fn conn(&self, i: u32) -> Option<(Family, &'static Conn)> {
+        self.family.map(|f| (f, f.conn(i)))
+    }
+
+    fn live(&self, i: u32) -> Option<(Family, &'static Conn)> {
+        self.conn(i).filter(|(_, c)| c.stage() == Stage::Live)
+    }
+
+    /// What is looked at without the lock, if anything is.
+    pub fn looked(&self) -> Option<&'a Looked> {
+        let p = self.place.looked.load(Ordering::Acquire);
+        // SAFETY: made by looked_or_make(), never unmapped.
+        (!p.is_null()).then(|| unsafe { &*p })
+    }
+
+    fn looked_or_make(&self) -> Option<&'a Looked> {
+        if self.looked().is_none() {
+            self.place.looked.store(state::reserve::<Looked>(size_of::<Looked>())?, Ordering::Release);
+        }
+        self.looked()
+    }
+
+    /// Calls `f` with the words by which the set says that it sleeps.
+    pub fn each_group(&self, f: impl Fn(&Group)) {
+        if let Some(looked) = self.looked() {
+            // SAFETY: the set's lock is held.
+            unsafe { looked.each_group(f) };
+        }
+    }
+
+    /// Whether a sender has answered one of these words, or there are none.
+    pub fn was_roused(&self) -> bool {
+        let roused = core::cell::Cell::new(false);
+        self.each_group(|g| roused.set(roused.get() || !g.is_asleep()));
+        roused.get()
+    }
+
+    /// The set ends: its groups are free. Those of an inherited one are the parent's.
+    pub fn leave_groups(&self, inherited: bool) {
+        if !inherited {
+            self.each_group(|g| g.taken.store(0, Ordering::Release));
+        }
+        if let Some(looked) = self.looked() {
+            // SAFETY: the set's lock is held.
+            unsafe { looked.forget_groups() };
+        }
+    }
+
+    /// An arena is about to be unmapped: its groups go.
+    pub fn forget_groups_in(&self, range: &Range<usize>) {
+        if let Some(looked) = self.looked() {
+            // SAFETY: the set's lock is held.
+            unsafe { looked.keep_groups(|at| !range.contains(&at)) };
+        }
+    }
+
+    /// This set's group in the connection's arena, from 1 on.
+    fn group(&self, c: &Conn) -> Option<u8> {
+        let looked = self.looked_or_make()?;
+        let groups = my_groups(c);
+        let at = groups.as_ptr() as usize;
+        // SAFETY: the set's lock is held.
+        if let Some(i) = unsafe { looked.group(at) } {
+            return Some(i);
+        }
+        let space = u64::from(dpfd::family::space());
+        let me = (space << 32) | u64::from(raw::getpid());
+        // A pid says something only in its own namespace; elsewhere the owner counts as alive.
+        let dead = |o: u64| o >> 32 == space && raw::probe_process(o as u32) == Err(libc::ESRCH);
+        let i = (0..GROUPS).find(|&i| {
+            let owner = groups[i].taken.load(Ordering::Relaxed);
+            (owner == 0 || dead(owner))
+                && groups[i].taken.compare_exchange(owner, me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        groups[i].wake();
+        let family = self.family?;
+        // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
+        // before it goes.
+        let added = unsafe {
+            looked.add_group(at, i as u8 + 1) || {
+                // Those of arenas in which nothing is hot any more make room.
+                looked.keep_groups(|at| {
+                    looked.connections().any(|conn| my_groups(family.conn(conn)).as_ptr() as usize == at)
+                });
+                looked.add_group(at, i as u8 + 1)
+            }
+        };
+        if !added {
+            groups[i].taken.store(0, Ordering::Release);
+        }
+        added.then_some(i as u8 + 1)
+    }
+}
+
+/// This side's groups: client's and server's lie next to each other.
+fn my_groups(c: &Conn) -> &'static [Group] {
+    let theirs = channel::peer_groups(c).as_ptr();
+    // SAFETY: arena.rs lays the client's groups out before the server's.
+    unsafe {
+        let mine = if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
+            theirs.sub(GROUPS)
+        } else {
+            theirs.add(GROUPS)
+        };
+        core::slice::from_raw_parts(mine, GROUPS)
+    }
+}
+
+impl World for Ground<'_> {
+    fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32> {
+        let set = self.place.fd.load(Ordering::Relaxed);
+        raw::epoll_ctl(set, op, fd, Some(epoll_event { events, u64: data })).map(|_| ())
+    }
+
+    fn watch(&mut self, conn: u32, more: bool) -> u32 {
+        let Some((_, c)) = self.conn(conn) else { return 0 };
+        if more {
+            if !note(conn, self.index) {
+                self.uncounted(conn);
+            }
+            return c.watched.fetch_add(1, Ordering::SeqCst) + 1;
+        }
+        let left = c.watched.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
+        if left == 0 {
+            if let Some(at) = by_conn(conn) {
+                at.store(0, Ordering::Release);
+            }
+        }
+        left
+    }
+
+    fn watched(&self, conn: u32) -> u32 {
+        self.conn(conn).map_or(0, |(_, c)| c.watched.load(Ordering::SeqCst))
+    }
+
+    fn uncounted(&mut self, conn: u32) {
+        if let (Some((_, c)), Some(me)) = (self.conn(conn), state::member_if_joined()) {
+            c.armed_by.fetch_or(1 << me, Ordering::SeqCst);
+            self.cool(conn);
+        }
+    }
+
+    fn is_channel(&self, conn: u32) -> bool {
+        self.conn(conn).is_some_and(|(_, c)| matches!(c.stage(), Stage::Accepted | Stage::Live))
+    }
+
+    fn heat(&mut self, conn: u32) -> bool {
+        let Some((family, c)) = self.live(conn) else { return false };
+        if !in_ring(c.rx_epoch.load(Ordering::Relaxed))
+            || c.watched.load(Ordering::SeqCst) != 1
+            || armed(family, c)
+        {
+            return false;
+        }
+        let Some(group) = self.group(c) else { return false };
+        let word = channel::receiving(c).word;
+        if !word.heat_group(group) {
+            return false;
+        }
+        // Another set, or a relative, counted itself first and cooled the word then: one of us sees the other.
+        if c.watched.load(Ordering::SeqCst) != 1 || c.armed_by.load(Ordering::SeqCst) != 0 {
+            word.cool();
+            return false;
+        }
+        true
+    }
+
+    fn cool(&mut self, conn: u32) {
+        if let Some((_, c)) = self.live(conn) {
+            channel::receiving(c).word.cool();
+        }
+    }
+
+    fn is_hot(&self, conn: u32) -> bool {
+        self.live(conn).is_some_and(|(_, c)| channel::receiving(c).word.is_hot())
+    }
+
+    fn waiting(&self, conn: u32) -> bool {
+        self.conn(conn).is_some_and(|(_, c)| rx::has_tokens(c))
+    }
+
+    fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos {
+        let Some((_, c)) = self.live(conn) else { return from.unwrap_or_default() };
+        let rx = channel::receiving(c);
+        stream::frontier(&rx.ring(), &rx.rx.cursor, from.unwrap_or_default())
+    }
+
+    fn writable(&self, conn: u32) -> bool {
+        self.live(conn).is_some_and(|(_, c)| {
+            c.has(Conn::SHUT_WR) || in_ring(channel::sending(c).tx.epoch()) && channel::slot_live(c)
+        })
+    }
+
+    fn in_ring(&mut self, conn: u32, io: i32) -> bool {
+        let Some((family, c)) = self.live(conn) else { return false };
+        let rx = channel::receiving(c);
+        if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+            rx::news(family, io, c, &rx); // follows
+        }
+        let epoch = c.rx_epoch.load(Ordering::Relaxed);
+        in_ring(epoch) && !rx.tx.moved(epoch)
+    }
+
+    fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
+        let Some((family, c)) = self.conn(conn) else { return Settled::Ready };
+        leave::follow_if_left(family, io, c);
+        match rx::settle(family, io, c, arm) {
+            rx::Settled::Quiet => Settled::Quiet,
+            _ => Settled::Ready,
+        }
+    }
+
+    fn arm(&mut self, conn: u32) {
+        if let Some((_, c)) = self.live(conn) {
+            channel::receiving(c).word.arm();
+        }
+    }
+
+    fn has_bytes(&self, io: i32) -> bool {
+        raw::queued(io).is_ok_and(|n| n > 0) || rx::ended(io)
+    }
+
+    fn kick(&mut self, data: u64) {
+        let Some(fd) = kicker() else { return };
+        let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
+        let _ = self.ctl(libc::EPOLL_CTL_ADD, fd, events, data);
+    }
+
+    fn unkick(&mut self) {
+        if let Some(fd) = kicker() {
+            let _ = self.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        }
+    }
+
+    fn thread_lives(&self, tid: u32) -> bool {
+        state::thread_lives(tid)
+    }
+
+    fn expose(&mut self, set: u32, more: bool) {
+        super::expose(set, more);
+    }
+
+    fn list(&mut self, at: usize, conn: u32, reads: bool) {
+        if let Some(looked) = self.looked() {
+            looked.set(at, conn, reads);
+        }
+    }
+
+    fn listed(&mut self, n: usize) {
+        if let Some(looked) = self.looked() {
+            looked.set_len(n);
+        }
+    }
+}
+
+/// Whether a living relative waits for it in a way that we cannot count.
+fn armed(family: Family, c: &Conn) -> bool {
+    let mut by = c.armed_by.load(Ordering::SeqCst);
+    while by != 0 {
+        let bit = by & by.wrapping_neg();
+        if family.member(bit.trailing_zeros() as usize).alive() {
+            return true;
+        }
+        c.armed_by.fetch_and(!bit, Ordering::SeqCst);
+        by &= !bit;
+    }
+    false
+}
