@@ -9,7 +9,7 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespe
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
 use crate::walk::{nowhere, Walk};
-use crate::{channel, fdtable, rx, state};
+use crate::{fdtable, rx, state};
 
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -54,10 +54,6 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
         return Way::Kernel;
-    }
-    let pending = c.error.swap(0, Ordering::Relaxed);
-    if pending != 0 && !rx::news(family, fd, c, &channel::receiving(c)) {
-        return Way::Done(Err(pending as i32));
     }
     Way::Done(rx::receive(family, fd, c, w, flags, &|there| {
         let mut byte = 0u8;
