@@ -25,7 +25,7 @@ pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, settle, Settled};
+pub use settle::{ended, is_over, settle, Settled};
 use spin::look_a_while;
 pub use spin::{may_spin, spin_and_learn, spin_budget, spin_until};
 use step::{step, GOING_ON};
@@ -133,9 +133,12 @@ fn keep(c: &Conn, e: i32) {
     }
 }
 
-/// The end of the stream, or the error that was kept.
-fn end_or_error(c: &Conn) -> Result<usize, i32> {
+/// The end of the stream, or the error that was kept, or what became of a peer that died.
+fn end_or_error(family: Family, fd: i32, c: &Conn) -> Result<usize, i32> {
     match c.error.swap(0, Ordering::Relaxed) {
+        0 if c.stage() == Stage::Live && crate::tx::gone::died_with_unread(family, fd, c) => {
+            Err(libc::ECONNRESET)
+        }
         0 => Ok(0),
         e => Err(e as i32),
     }
@@ -193,7 +196,7 @@ pub fn receive(
                 continue;
             }
             Step::Eof if sum > 0 => return Ok(sum),
-            Step::Eof => return end_or_error(c),
+            Step::Eof => return end_or_error(family, fd, c),
             Step::Err(e) if sum > 0 => {
                 keep(c, e);
                 return Ok(sum);
@@ -208,7 +211,7 @@ pub fn receive(
             Step::Nothing => {}
         }
         if c.error.load(Ordering::Relaxed) != 0 {
-            return if sum > 0 { Ok(sum) } else { end_or_error(c) };
+            return if sum > 0 { Ok(sum) } else { end_or_error(family, fd, c) };
         }
         crate::leave::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
@@ -222,7 +225,7 @@ pub fn receive(
             match settle(family, fd, c, !hot) {
                 Settled::News => continue,
                 Settled::Quiet => return Err(libc::EAGAIN),
-                Settled::Eof => return end_or_error(c),
+                Settled::Eof => return end_or_error(family, fd, c),
                 Settled::Err => return outcome(pending(fd, c)),
                 Settled::Busy => return Err(libc::EAGAIN),
             }
@@ -235,7 +238,7 @@ pub fn receive(
         match settle_and(family, fd, c, true, ask) {
             Settled::News => continue,
             Settled::Eof if sum > 0 => return Ok(sum),
-            Settled::Eof => return end_or_error(c),
+            Settled::Eof => return end_or_error(family, fd, c),
             Settled::Err if sum > 0 => return Ok(sum),
             Settled::Err => return outcome(pending(fd, c)),
             // It must not wait for the receive that it interrupted.

@@ -6,6 +6,7 @@
 //! are no bells for space, and writability never has to be faked.
 
 pub mod behind;
+pub mod gone;
 mod over;
 
 use core::sync::atomic::{fence, Ordering};
@@ -63,7 +64,11 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         let want = w.left();
         let whole = dpfd::edge::ring::lines_for(want);
         let ring = tx.ring();
-        if tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok() && want > 0 && !chaos(c) {
+        if want > 0
+            && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
+            && gone::listens(fd, c, &tx, tail.pos)
+            && !chaos(c)
+        {
             if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                 c.set_tail(tail);
                 let sum = c.tx_bytes.load(Ordering::Relaxed);
@@ -107,9 +112,11 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
         }
         Err(e) => {
             tx.word.undo_bell();
-            // W13: this was the program's error; its next call shall get it.
-            if !matches!(e, libc::EAGAIN | libc::EPIPE) {
-                c.error.store(e as u32, Ordering::Relaxed);
+            // W13: this was the program's error; its next call shall get it. EPIPE the kernel says again.
+            match e {
+                libc::EAGAIN => {}
+                libc::EPIPE => gone::suspect(c),
+                e => c.error.store(e as u32, Ordering::Relaxed),
             }
         }
     }
@@ -274,6 +281,9 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if flags & libc::MSG_OOB != 0 {
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
+    }
+    if ring && gone::suspected(c) {
+        gone::probe(fd, c, &tx);
     }
     if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {

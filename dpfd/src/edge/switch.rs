@@ -131,6 +131,11 @@ impl TxLine {
         fence(Ordering::SeqCst);
     }
 
+    /// Receiver: whether the sender said so. Its process ended without a word, if it did not and the kernel has a FIN.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) != 0
+    }
+
     /// Receiver, after it left: whether the sender can still put on TCP what is unread in the ring.
     pub fn can_take_back(&self) -> bool {
         fence(Ordering::SeqCst);
