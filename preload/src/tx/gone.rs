@@ -55,19 +55,26 @@ pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
         c.heard.store(heard, Ordering::Relaxed);
         c.alone.store(1, Ordering::Relaxed);
         c.asked.store(now, Ordering::Relaxed);
-        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c);
+        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c, tx);
     }
     unanswered(fd, c, tx, tail, n + 1)
 }
 
-/// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset.
+/// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
+/// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
 #[cold]
-fn after_a_rest(fd: i32, c: &Conn) -> bool {
-    let listens = !rx::is_over(fd);
-    if !listens {
+fn after_a_rest(fd: i32, c: &Conn, tx: &End) -> bool {
+    if !rx::ended(fd) {
+        return true;
+    }
+    let was_over = rx::is_over(fd);
+    if !was_over {
+        super::announce(c, fd, tx);
+    }
+    if rx::is_over(fd) {
         suspect(c);
     }
-    listens
+    !was_over
 }
 
 /// The same for the `n`th send in a row without an answer.
