@@ -298,7 +298,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         }
         hand_back(fd, c, &tx);
         ring = false;
-    } else if !ring {
+    } else if !ring && !gone::without_a_word(fd, c) {
         ring = to_ring(fd, c, &tx);
     }
     if !ring || w.left() == 0 {

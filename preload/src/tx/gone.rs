@@ -87,11 +87,19 @@ fn unanswered(fd: i32, c: &Conn, tx: &End, tail: Pos, n: u32) -> bool {
     }
     c.asked.store(now, Ordering::Relaxed);
     let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
-    if taken == tail || !rx::ended(fd) {
+    if taken == tail {
+        return waited < IDLE || after_a_rest(fd, c, tx);
+    }
+    if !rx::ended(fd) {
         return true;
     }
     suspect(c);
     false
+}
+
+/// Whether the other end is gone and did not say so: what is on TCP had better stay there.
+pub fn without_a_word(fd: i32, c: &Conn) -> bool {
+    !channel::receiving(c).tx.is_ending() && rx::ended(fd)
 }
 
 /// The next send asks the kernel.
