@@ -25,7 +25,7 @@ pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, settle, Settled};
+pub use settle::{ended, is_over, settle, Settled};
 use spin::look_a_while;
 pub use spin::{looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until};
 use step::{step, GOING_ON};
@@ -75,11 +75,11 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
     let rx = channel::receiving(c);
     match stream::pull_where(|| rx.ring(), &rx.rx.cursor, w, false) {
         Ok(n) => {
-            took(c, &rx, n);
+            let armed = took(c, &rx, n);
             if bells_out(c, &rx) {
                 tidy(family, fd, c, &rx);
             }
-            if w.left() > 0 && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+            if w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed))) {
                 return Some(n + more(family, fd, c, w));
             }
             Some(n)
@@ -88,26 +88,67 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
     }
 }
 
-/// The rest of a receive whose direction goes on beyond a switch, as far as it is there.
+/// The rest of a receive, as far as it is there: beyond a switch, or in the ring since it was looked at (W16).
 #[cold]
 fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
     let mut sum = 0;
     while w.left() > 0 {
         match step(family, fd, c, w, GOING_ON) {
             Step::Got(n) => sum += n,
-            _ => break,
+            Step::Err(e) => {
+                keep(c, e);
+                break;
+            }
+            Step::Nothing | Step::Eof => break,
         }
     }
     sum
 }
 
+/// Counts what was taken. True when the word was armed here: what the sender published in between, it announced
+/// by no bell, so a caller with room left must look again.
 #[inline(always)]
-fn took(c: &Conn, rx: &End, n: usize) {
+fn took(c: &Conn, rx: &End, n: usize) -> bool {
     let sum = c.rx_bytes.load(Ordering::Relaxed);
     c.rx_bytes.store(sum + n as u64, Ordering::Relaxed);
-    // W5: while nobody looks in user space, a new byte must be a new edge for whoever waits.
-    if !rx.word.is_hot() && rx.word.is_rung() {
+    arm_if_rung(rx)
+}
+
+/// W5: while nobody looks in user space, a new byte must be a new edge for whoever waits.
+#[inline(always)]
+fn arm_if_rung(rx: &End) -> bool {
+    let rung = !rx.word.is_hot() && rx.word.is_rung();
+    if rung {
         rx.word.arm();
+    }
+    rung
+}
+
+/// Whether a receive with room left must look again before it may return (W16): the direction goes on elsewhere, or
+/// something is known to be there.
+fn goes_on(c: &Conn, rx: &End) -> bool {
+    let r = c.rx_epoch.load(Ordering::Relaxed);
+    rx.tx.moved(r) || counted(c) || (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor))
+}
+
+/// W13: an error that a receive met which has bytes to give. The next call that finds nothing more gets it.
+fn keep(c: &Conn, e: i32) {
+    if matches!(e, libc::EAGAIN | libc::EINTR) || c.stage() == Stage::Plain {
+        return;
+    }
+    if let Step::Err(e) = verdict(c, e) {
+        c.error.store(e as u32, Ordering::Relaxed);
+    }
+}
+
+/// The end of the stream, or the error that was kept, or what became of a peer that died.
+fn end_or_error(family: Family, fd: i32, c: &Conn) -> Result<usize, i32> {
+    match c.error.swap(0, Ordering::Relaxed) {
+        0 if c.stage() == Stage::Live && crate::tx::gone::died_with_unread(family, fd, c) => {
+            Err(libc::ECONNRESET)
+        }
+        0 => Ok(0),
+        e => Err(e as i32),
     }
 }
 
@@ -152,9 +193,8 @@ pub fn receive(
             }
             Step::Got(n) => {
                 sum += n;
-                // What FIONREAD promised comes in one piece, across a switch too.
-                let rx = channel::receiving(c);
-                if sum < want && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+                // W16: a short receive means that nothing is left, whatever borders lie between.
+                if sum < want && goes_on(c, &channel::receiving(c)) {
                     continue;
                 }
                 if flags & libc::MSG_WAITALL == 0 || sum >= want {
@@ -163,15 +203,23 @@ pub fn receive(
                 looked = false;
                 continue;
             }
-            Step::Eof => return Ok(sum),
-            Step::Err(_) if sum > 0 => return Ok(sum),
+            Step::Eof if sum > 0 => return Ok(sum),
+            Step::Eof => return end_or_error(family, fd, c),
+            Step::Err(e) if sum > 0 => {
+                keep(c, e);
+                return Ok(sum);
+            }
             // A broken connection is Plain by now, and not asked again.
-            Step::Err(_) if c.stage() == Stage::Live && news(family, fd, c, &channel::receiving(c)) => {
-                continue
+            Step::Err(e) if c.stage() == Stage::Live && news(family, fd, c, &channel::receiving(c)) => {
+                keep(c, e);
+                continue;
             }
             Step::Err(e) => return outcome(verdict(c, e)),
             Step::Nothing if sum > 0 && flags & libc::MSG_WAITALL == 0 => return Ok(sum),
             Step::Nothing => {}
+        }
+        if c.error.load(Ordering::Relaxed) != 0 {
+            return if sum > 0 { Ok(sum) } else { end_or_error(family, fd, c) };
         }
         crate::leave::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
@@ -185,8 +233,8 @@ pub fn receive(
             match settle(family, fd, c, !hot) {
                 Settled::News => continue,
                 Settled::Quiet => return Err(libc::EAGAIN),
-                Settled::Eof => return Ok(0),
-                Settled::Err => return outcome(verdict(c, pending(fd))),
+                Settled::Eof => return end_or_error(family, fd, c),
+                Settled::Err => return outcome(pending(fd, c)),
                 Settled::Busy => return Err(libc::EAGAIN),
             }
         }
@@ -197,9 +245,10 @@ pub fn receive(
         let rx = channel::receiving(c);
         match settle_and(family, fd, c, true, ask) {
             Settled::News => continue,
-            Settled::Eof => return Ok(sum),
+            Settled::Eof if sum > 0 => return Ok(sum),
+            Settled::Eof => return end_or_error(family, fd, c),
             Settled::Err if sum > 0 => return Ok(sum),
-            Settled::Err => return outcome(verdict(c, pending(fd))),
+            Settled::Err => return outcome(pending(fd, c)),
             // It must not wait for the receive that it interrupted.
             Settled::Busy if sum > 0 => return Ok(sum),
             Settled::Busy => return Err(libc::EAGAIN),
@@ -211,8 +260,11 @@ pub fn receive(
         looked = false;
         match slept {
             Ok(n) => ask = n == 0,
-            Err(_) if c.stage() == Stage::Live && news(family, fd, c, &rx) => {}
-            Err(_) if sum > 0 => return Ok(sum),
+            Err(e) if c.stage() == Stage::Live && news(family, fd, c, &rx) => keep(c, e),
+            Err(e) if sum > 0 => {
+                keep(c, e);
+                return Ok(sum);
+            }
             Err(e) => return outcome(verdict(c, e)),
         }
     }
@@ -225,12 +277,21 @@ fn outcome(s: Step) -> Result<usize, i32> {
     }
 }
 
-/// Takes the pending error, for the program; there may be bells in front of it.
-fn pending(fd: i32) -> i32 {
+/// What the kernel would tell a receive of a connection with a pending error. Behind a FIN that is the end of the
+/// stream, and the error stays for the next send, which gets EPIPE (W17).
+fn pending(fd: i32, c: &Conn) -> Step {
+    match step::peek_one(fd) {
+        Ok(0) => return Step::Eof,
+        Err(libc::EAGAIN) | Ok(_) => {}
+        Err(e) => return verdict(c, e),
+    }
+    // Bells are in front of it.
     match raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
-        Ok(e) if e > 0 => e,
+        // The kernel says that to a send anyway.
+        Ok(libc::EPIPE) => Step::Eof,
+        Ok(e) if e > 0 => verdict(c, e),
         // Somebody else took it meanwhile; the connection is as dead as it was.
-        _ => libc::ECONNRESET,
+        _ => Step::Err(libc::ECONNRESET),
     }
 }
 

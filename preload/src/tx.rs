@@ -6,6 +6,7 @@
 //! are no bells for space, and writability never has to be faked.
 
 pub mod behind;
+pub mod gone;
 mod over;
 
 use core::sync::atomic::{fence, Ordering};
@@ -63,12 +64,19 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         let want = w.left();
         let whole = dpfd::edge::ring::lines_for(want);
         let ring = tx.ring();
-        if tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok() && want > 0 && !chaos(c) {
+        if want > 0
+            && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
+            && gone::listens(fd, c, &tx, tail.pos)
+            && !chaos(c)
+        {
             if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                 c.set_tail(tail);
                 let sum = c.tx_bytes.load(Ordering::Relaxed);
                 c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
-                published(c, fd, &tx);
+                // A bell to nobody would take the error that the kernel has for the program.
+                if !gone::suspected(c) {
+                    published(c, fd, &tx);
+                }
                 done = Some(n);
             }
         }
@@ -107,9 +115,11 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
         }
         Err(e) => {
             tx.word.undo_bell();
-            // W13: this was the program's error; its next call shall get it.
-            if !matches!(e, libc::EAGAIN | libc::EPIPE) {
-                c.error.store(e as u32, Ordering::Relaxed);
+            // W13: this was the program's error; its next call shall get it. EPIPE the kernel says again.
+            match e {
+                libc::EAGAIN => {}
+                libc::EPIPE => gone::suspect(c),
+                e => c.error.store(e as u32, Ordering::Relaxed),
             }
         }
     }
@@ -275,6 +285,9 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
+    if ring && gone::suspected(c) {
+        gone::probe(fd, c, &tx);
+    }
     if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {
             hand_back(fd, c, &tx);
@@ -288,7 +301,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         }
         hand_back(fd, c, &tx);
         ring = false;
-    } else if !ring {
+    } else if !ring && !gone::without_a_word(fd, c) {
         ring = to_ring(fd, c, &tx);
     }
     if !ring || w.left() == 0 {

@@ -17,4 +17,24 @@ same_everywhere! {
     bytes_of_a_peer_that_only_exits_arrive => Pair::c("endings").arg("exits");
     sender_killed_at_the_bell_and_its_relative => Pair::c("bell_death").arg("same");
     sender_killed_at_the_bell_and_another_connection => Pair::c("bell_death").arg("other");
+    every_row_of_ends_closed => Pair::c("ends").arg("close");
+    every_row_of_ends_answered_and_closed => Pair::c("ends").arg("answer");
+    every_row_of_ends_unread => Pair::c("ends").arg("unread");
+    every_row_of_ends_answered_and_unread => Pair::c("ends").arg("answer_unread");
+    every_row_of_ends_more_than_a_ring_and_unread => Pair::c("ends").arg("much_unread");
+    every_row_of_ends_lingering => Pair::c("ends").arg("linger");
+    every_row_of_ends_no_more_sending => Pair::c("ends").arg("shut_wr");
+    every_row_of_ends_no_more_receiving => Pair::c("ends").arg("shut_rd");
+    every_row_of_ends_neither => Pair::c("ends").arg("shut_rdwr");
+    every_row_of_ends_killed => Pair::c("ends").arg("killed");
+    every_row_of_ends_killed_and_unread => Pair::c("ends").arg("killed_unread");
+    every_row_of_ends_exited => Pair::c("ends").arg("exited");
+    a_sender_alone_learns_of_the_death_of_its_peer => Pair::c("short_reads").arg("alone");
+    a_short_receive_means_empty => Pair::c("short_reads").arg("edge");
+    a_short_receive_means_empty_for_large_pieces => Pair::c("short_reads").arg("large");
+    a_short_scattered_receive_means_empty => Pair::c("short_reads").arg("scattered");
+    what_was_counted_and_taken_leaves_an_edge => Pair::c("short_reads").arg("counted");
+    messages_after_one_sent_in_part_wait => Pair::c("many_messages").arg("partial");
+    many_messages_in_one_receive => Pair::c("many_messages").arg("receive");
+    a_busy_receiver_is_cancelled => Pair::c("many_messages").arg("cancel");
 }

@@ -132,10 +132,16 @@ pub struct Conn {
     pub fulls: AtomicU32,
     /// A spare ring that is being taken; 0: none.
     pub claimed: AtomicU32,
+    /// Sends since something was received; see the sender's `listens`.
+    pub alone: AtomicU32,
     /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
     pub full_since: [AtomicU64; 2],
     /// The arena's spare rings ([`crate::edge::spare::Spares::pack`]), in this family's mapping; 0: none.
     pub spares: AtomicU64,
+    /// The low half of `rx_bytes` when `alone` began.
+    pub heard: AtomicU32,
+    /// When `alone` began, or the kernel was asked since, in ticks of the sender's own.
+    pub asked: AtomicU32,
 }
 
 impl Conn {
@@ -187,6 +193,9 @@ impl Conn {
             &self.pusher,
             &self.fulls,
             &self.claimed,
+            &self.alone,
+            &self.heard,
+            &self.asked,
         ] {
             a.store(0, Ordering::Relaxed);
         }

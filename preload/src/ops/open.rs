@@ -215,8 +215,15 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     }
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::shutdown::real()(fd, how) };
-    if let (Some((_, c)), false) = (conn, rc == 0) {
-        c.clear(Conn::SHUT_WR | Conn::SHUT_RD);
+    match conn {
+        Some((_, c)) if rc != 0 => c.clear(Conn::SHUT_WR | Conn::SHUT_RD),
+        // What the peer sends from here on, the kernel answers with a reset.
+        Some((_, c)) if how == libc::SHUT_RDWR && c.stage() == Stage::Live => {
+            if let Some(s) = channel::slot(c) {
+                s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
+            }
+        }
+        _ => {}
     }
     rc
 }

@@ -9,10 +9,19 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespe
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
 use crate::walk::{nowhere, Walk};
-use crate::{channel, fdtable, rx, state};
+use crate::{fdtable, rx, state};
+
+extern "C-unwind" {
+    /// pthread_testcancel(3).
+    fn pthread_testcancel();
+}
 
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+    // A receive is a cancellation point, also where it need not wait; it takes nothing then. No caller has anything to
+    // drop, so the unwinding may pass.
+    // SAFETY: no arguments.
+    unsafe { pthread_testcancel() };
     let Some(i) = fdtable::conn(fd) else { return Way::Kernel };
     let Some(family) = state::family() else { return Way::Kernel };
     let c = family.conn(i);
@@ -54,10 +63,6 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
         return Way::Kernel;
-    }
-    let pending = c.error.swap(0, Ordering::Relaxed);
-    if pending != 0 && !rx::news(family, fd, c, &channel::receiving(c)) {
-        return Way::Done(Err(pending as i32));
     }
     Way::Done(rx::receive(family, fd, c, w, flags, &|there| {
         let mut byte = 0u8;
@@ -150,7 +155,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     if let Way::Done(Ok(_)) = way {
         m.msg_namelen = 0;
         m.msg_controllen = 0;
-        m.msg_flags = 0;
+        m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     }
     way.go(real)
 }
@@ -165,6 +170,10 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
         // SAFETY: the program's arguments.
         return unsafe { hooks::recvmmsg::real()(fd, v, n, flags, timeout) };
     }
+    let until = match Deadline::of(timeout) {
+        Ok(until) => until,
+        Err(e) => return fail(e) as c_int,
+    };
     let mut done = 0;
     for i in 0..n as usize {
         let wait = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
@@ -173,15 +182,65 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
         // SAFETY: the program's message.
         let got = unsafe { recvmsg(fd, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
         if got < 0 {
+            keep_error(fd, done);
             return if done > 0 { done } else { -1 };
         }
+        // At the end of the stream every message has no bytes, and is one.
         m.msg_len = got as c_uint;
         done += 1;
-        if got == 0 {
+        // SAFETY: the program's time limit, or null.
+        if unsafe { until.is_over(timeout) } {
             break;
         }
     }
     done
+}
+
+/// An error behind messages that were received: the next call is told, but for those that say "not now".
+fn keep_error(fd: c_int, done: c_int) {
+    let e = super::errno();
+    if done == 0 || matches!(e, libc::EAGAIN | libc::EINTR) {
+        return;
+    }
+    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
+        family.conn(i).error.store(e as u32, Ordering::Relaxed);
+    }
+}
+
+/// When recvmmsg stops: asked after each message only, as the kernel does.
+struct Deadline(Option<u64>);
+
+impl Deadline {
+    fn of(timeout: *const timespec) -> Result<Deadline, i32> {
+        if timeout.is_null() {
+            return Ok(Deadline(None));
+        }
+        if nowhere(timeout) {
+            return Err(libc::EFAULT);
+        }
+        // SAFETY: the program's time limit.
+        let t = unsafe { timeout.read() };
+        if t.tv_sec < 0 || !(0..1_000_000_000).contains(&t.tv_nsec) {
+            return Err(libc::EINVAL);
+        }
+        let ns = (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64);
+        Ok(Deadline(Some(state::now().saturating_add(ns))))
+    }
+
+    /// Says in `timeout` what is left.
+    ///
+    /// # Safety
+    ///
+    /// `timeout` is what this was made of.
+    unsafe fn is_over(&self, timeout: *mut timespec) -> bool {
+        let Some(until) = self.0 else { return false };
+        let left = until.saturating_sub(state::now());
+        let left_spec =
+            timespec { tv_sec: (left / 1_000_000_000) as _, tv_nsec: (left % 1_000_000_000) as _ };
+        // SAFETY: the caller's promise; it is not null, or there was no limit.
+        unsafe { timeout.write(left_spec) };
+        left == 0
+    }
 }
 
 /// readv(2).

@@ -188,7 +188,8 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
         return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
     }
     let mut done = 0;
-    for i in 0..n as usize {
+    // The kernel takes no more than that at a time.
+    for i in 0..(n as usize).min(libc::UIO_MAXIOV as usize) {
         // SAFETY: below n.
         let m = unsafe { &mut *v.add(i) };
         // SAFETY: the program's message.
@@ -198,6 +199,12 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
         }
         m.msg_len = sent as c_uint;
         done += 1;
+        // SAFETY: the scatter list of a message that was sent.
+        let whole = unsafe { Walk::list(m.msg_hdr.msg_iov, m.msg_hdr.msg_iovlen) }.map_or(0, |w| w.left());
+        // Nothing may follow one that went out in part, or its rest would be missing.
+        if (sent as usize) < whole {
+            break;
+        }
     }
     done
 }
@@ -229,6 +236,10 @@ unsafe fn gather(
     }
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    // Unlike sendmsg, writev of nothing does not even look at the connection.
+    if w.left() == 0 && !w.is_bad() {
+        return real();
+    }
     transmit(fd, &mut w, flags).go(real)
 }
 

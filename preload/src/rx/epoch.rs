@@ -84,6 +84,9 @@ pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
                 }
                 c.rx_data.store(q, Ordering::Relaxed);
                 c.rx_epoch.store(r + 1, Ordering::Release);
+                // The bells of this epoch may be drained while the sender is in its next one: the first token there
+                // must ring anew. It publishes none before we acknowledge.
+                super::arm_if_rung(rx);
                 rx.rx.acknowledge(r + 1);
             }
             Err(_) => return false,

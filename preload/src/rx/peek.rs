@@ -82,6 +82,8 @@ const TOKENS: usize = 1 << 16;
 /// FIONREAD: bytes for the program, in the ring and on either side of it, never bells.
 pub fn readable_bytes(fd: i32, c: &Conn) -> Result<usize, i32> {
     let rx = channel::receiving(c);
+    // W16: who takes just what is counted here may wait for an edge then. What comes from now on makes one.
+    super::arm_if_rung(&rx);
     Ok(Queue::count(fd, c, &rx)?.readable(&rx))
 }
 

@@ -145,6 +145,11 @@ pub fn ended(fd: i32) -> bool {
     ask(fd) & (libc::POLLRDHUP | libc::POLLHUP) != 0
 }
 
+/// Whether the connection is over in both directions. One that has not shut down was reset.
+pub fn is_over(fd: i32) -> bool {
+    ask(fd) & libc::POLLHUP != 0
+}
+
 /// poll(2) without waiting.
 fn ask(fd: i32) -> i16 {
     let mut p = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };

@@ -80,12 +80,13 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
             return None;
         }
         let known = c.rx_counted.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
-        let there = match known {
-            0 => match raw::queued(fd) {
+        // Where less is known than is asked for, there may be more by now, and a short receive says that there is not.
+        let there = match known as usize {
+            n if n < w.left().max(1) => match raw::queued(fd) {
                 Ok(n) => n,
                 Err(e) => return Some(Step::Err(e)),
             },
-            n => n as usize,
+            n => n,
         };
         if !catch_up(fd, c, rx) {
             return Some(broken(fd, c));
@@ -168,7 +169,8 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
     locked(family, fd, c, attempt).unwrap_or(Some(Step::Nothing))
 }
 
-fn peek_one(fd: i32) -> Result<usize, i32> {
+/// What a receive of one byte would say now.
+pub(super) fn peek_one(fd: i32) -> Result<usize, i32> {
     let mut byte = 0u8;
     // SAFETY: one byte.
     unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) }

@@ -1,0 +1,154 @@
+//! Whether the other end is still there. On TCP a sender learns of it by its second send at the latest; one that only
+//! puts into a ring would never ask the kernel (PROTOCOLS W17).
+//!
+//! An end that closes or shuts down says so in shared memory. One that was killed cannot, so the sender asks the kernel
+//! itself, but only where something makes it doubt: it has sent more than once since it last received anything, what it
+//! sent lies there untaken, and that for a while ([`PATIENCE`]), or for [`MANY`] sends. A sender that gets answers pays
+//! one look at a counter of its own.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::ring::{Cursor, Pos};
+use dpfd::edge::switch::in_ring;
+use dpfd::family::{Conn, Family};
+
+use crate::channel::{self, End};
+use crate::rx;
+
+/// Unanswered sends that look at the clock each; of those after them, every [`MANY`]th looks at all.
+const FEW: u32 = 8;
+/// See [`FEW`].
+const MANY: u32 = 64;
+/// How long what was sent may lie there, in ticks; about a tenth of a millisecond.
+const PATIENCE: u32 = 256;
+/// A rest after which a receiver sleeps, so that the question costs little beside waking it; above a millisecond.
+const IDLE: u32 = 4096;
+/// The count of a connection whose other end may be gone.
+const SUSPECT: u32 = u32::MAX;
+
+/// Ticks of about a third of a microsecond. They need not be exact, or the same on two processors.
+#[inline(always)]
+fn ticks() -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has this instruction, and programs may use it.
+    let t = unsafe { core::arch::x86_64::_rdtsc() } >> 10;
+    #[cfg(not(target_arch = "x86_64"))]
+    let t = crate::state::now() >> 9;
+    t as u32
+}
+
+/// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`probe`]). Under
+/// the sender's lock.
+#[inline(always)]
+pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
+    let n = c.alone.load(Ordering::Relaxed);
+    if n > FEW && (n + 1) % MANY != 0 && n != SUSPECT {
+        c.alone.store(n + 1, Ordering::Relaxed);
+        return true;
+    }
+    let heard = c.rx_bytes.load(Ordering::Relaxed) as u32;
+    if n == SUSPECT {
+        return false;
+    }
+    if n == 0 || heard != c.heard.load(Ordering::Relaxed) {
+        let (now, before) = (ticks(), c.asked.load(Ordering::Relaxed));
+        c.heard.store(heard, Ordering::Relaxed);
+        c.alone.store(1, Ordering::Relaxed);
+        c.asked.store(now, Ordering::Relaxed);
+        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c, tx);
+    }
+    unanswered(fd, c, tx, tail, n + 1)
+}
+
+/// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
+/// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
+#[cold]
+fn after_a_rest(fd: i32, c: &Conn, tx: &End) -> bool {
+    if !rx::ended(fd) {
+        return true;
+    }
+    let was_over = rx::is_over(fd);
+    if !was_over {
+        super::announce(c, fd, tx);
+    }
+    if rx::is_over(fd) {
+        suspect(c);
+    }
+    !was_over
+}
+
+/// The same for the `n`th send in a row without an answer.
+fn unanswered(fd: i32, c: &Conn, tx: &End, tail: Pos, n: u32) -> bool {
+    c.alone.store(n, Ordering::Relaxed);
+    let now = ticks();
+    let waited = now.wrapping_sub(c.asked.load(Ordering::Relaxed));
+    if n <= FEW && waited < PATIENCE {
+        return true;
+    }
+    c.asked.store(now, Ordering::Relaxed);
+    let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
+    if taken == tail {
+        return waited < IDLE || after_a_rest(fd, c, tx);
+    }
+    if !rx::ended(fd) {
+        return true;
+    }
+    suspect(c);
+    false
+}
+
+/// Whether the other end is gone and did not say so: what is on TCP had better stay there.
+pub fn without_a_word(fd: i32, c: &Conn) -> bool {
+    !channel::receiving(c).tx.is_ending() && rx::ended(fd)
+}
+
+/// The next send asks the kernel.
+pub fn suspect(c: &Conn) {
+    c.alone.store(SUSPECT, Ordering::Relaxed);
+}
+
+/// Whether this send is to.
+pub fn suspected(c: &Conn) -> bool {
+    c.alone.load(Ordering::Relaxed) == SUSPECT
+}
+
+/// Asks the kernel, in a ring epoch and under the sender's lock. If nobody has the other end any more, the slot is dead
+/// from here on, so that what follows goes to the kernel, which says what it says on TCP. True then.
+///
+/// A FIN alone may be a peer that only sends no more. A bell tells: where there is no socket any more, it is answered by
+/// a reset.
+pub fn probe(fd: i32, c: &Conn, tx: &End) -> bool {
+    c.alone.store(0, Ordering::Relaxed);
+    if !rx::ended(fd) {
+        return false;
+    }
+    if !rx::is_over(fd) {
+        super::announce(c, fd, tx);
+    }
+    let gone = rx::is_over(fd);
+    if gone {
+        if let Some(s) = channel::slot(c) {
+            s.kill(c.generation.load(Ordering::Relaxed));
+        }
+    }
+    gone
+}
+
+/// At the end of the stream: whether the other end died without having taken all that it was sent. The kernel would have
+/// answered with a reset then, and not with a FIN.
+#[cold]
+pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
+    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_WR | Conn::TX_TCP) {
+        return false;
+    }
+    // A reset that has come already was told, or is about to be.
+    if rx::is_over(fd) {
+        return false;
+    }
+    let tx = channel::sending(c);
+    let unread = || {
+        let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
+        in_ring(tx.tx.epoch()) && (taken.pos != c.tail().pos) && probe(fd, c, &tx)
+    };
+    super::under_lock(family, fd, c, unread) == Some(true)
+}
