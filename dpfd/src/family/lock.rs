@@ -3,7 +3,8 @@
 //! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing waits for a peer
 //! while holding it, but for a blocking sender's short naps before it hands back, any sender's before it goes over to a
 //! longer ring, which needs memory as well, and a leaver's bounded wait
-//! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive.
+//! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive: its process, and its
+//! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
 
 use super::Family;
 use crate::sync::{relax, AtomicU64, Ordering};
@@ -23,7 +24,7 @@ pub struct Lock {
 pub enum Held {
     /// It was free.
     Clean,
-    /// Its owner died, or left it by longjmp: mend what it may have left half done.
+    /// Its owner, thread or process, ended, or left it by longjmp: mend what it may have left half done.
     Inherited,
     /// It was not: this very thread has it already, and we are in a signal handler inside. What it guards
     /// is half done and must be left alone, and the lock is not ours to give back.
@@ -90,7 +91,11 @@ impl Lock {
                     raw::nap(50_000);
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
-                    let dead = turn % 64 == 0 && owner != 0 && !family.member(owner - 1).alive();
+                    let gone = || {
+                        let member = family.member(owner - 1);
+                        !member.alive() || !member.has_thread(now as u32)
+                    };
+                    let dead = turn % 64 == 0 && owner != 0 && gone();
                     if dead
                         && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {

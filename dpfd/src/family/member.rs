@@ -45,8 +45,24 @@ pub fn forked() {
     SPACE.store(0, Ordering::Relaxed);
 }
 
-/// Process state and start time from /proc/PID/stat.
-fn stat_of(pid: u32) -> Option<(u8, u64)> {
+/// What /proc/PID/stat says of a process.
+struct Stat {
+    /// Its first thread has ended, and waits for being reaped or for the others.
+    ended: bool,
+    /// Threads, the first one always among them.
+    threads: u64,
+    /// Start time, clock ticks.
+    start: u64,
+}
+
+impl Stat {
+    /// A process whose first thread has ended lives on in the others.
+    fn dead(&self) -> bool {
+        self.ended && self.threads <= 1
+    }
+}
+
+fn stat_of(pid: u32) -> Option<Stat> {
     space();
     if PROC.load(Ordering::Relaxed) == 0 {
         return None;
@@ -65,14 +81,13 @@ fn stat_of(pid: u32) -> Option<(u8, u64)> {
     let close = rest.iter().rposition(|&b| b == b')')?;
     let mut fields = rest.get(close + 2..)?.split(|&b| b == b' ');
     let state = *fields.next()?.first()?;
-    let start = fields.nth(18)?;
-    Some((
-        state,
-        start
-            .iter()
-            .filter(|b| b.is_ascii_digit())
-            .fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))),
-    ))
+    let number = |field: &[u8]| {
+        let digits = field.iter().filter(|b| b.is_ascii_digit());
+        digits.fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
+    };
+    let threads = number(fields.nth(16)?);
+    let start = number(fields.nth(1)?);
+    Some(Stat { ended: matches!(state, b'Z' | b'X'), threads, start })
 }
 
 impl Member {
@@ -89,7 +104,7 @@ impl Member {
         }
         self.space.store(space(), Ordering::SeqCst);
         self.uid.store(uid, Ordering::Relaxed);
-        self.start.store(stat_of(pid).map_or(0, |s| s.1), Ordering::Release);
+        self.start.store(stat_of(pid).map_or(0, |s| s.start), Ordering::Release);
         let mut bytes = [0u8; 16];
         let n = name.len().min(16);
         bytes[..n].copy_from_slice(&name[..n]);
@@ -124,7 +139,7 @@ impl Member {
         self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
         self.pid.store(child, Ordering::SeqCst);
-        self.start.store(stat_of(child).map_or(0, |s| s.1), Ordering::SeqCst);
+        self.start.store(stat_of(child).map_or(0, |s| s.start), Ordering::SeqCst);
         self.space.store(space(), Ordering::SeqCst);
     }
 
@@ -168,10 +183,9 @@ impl Member {
             _ if place != space() => false,
             _ if raw::probe_process(pid) == Err(libc::ESRCH) => true,
             _ => match stat_of(pid) {
-                Some((b'Z' | b'X', _)) => true,
-                Some((_, start)) => {
+                Some(stat) => {
                     let ours = self.start.load(Ordering::SeqCst);
-                    ours != 0 && ours != start
+                    stat.dead() || (ours != 0 && ours != stat.start)
                 }
                 None => false,
             },
@@ -179,5 +193,21 @@ impl Member {
         // A child settled in between: pid and start time were not of one process.
         let moved = || self.pid.load(Ordering::SeqCst) != pid || self.space.load(Ordering::SeqCst) != place;
         !dead || moved()
+    }
+
+    /// Whether its thread `tid` still runs. Doubt counts as alive, and so does a thread that has the number of one that
+    /// ended.
+    pub fn has_thread(&self, tid: u32) -> bool {
+        let place = self.space.load(Ordering::SeqCst);
+        let pid = self.pid();
+        let ended = pid != 0
+            && place == space()
+            && match raw::probe_thread(pid, tid) {
+                Err(e) => e == libc::ESRCH,
+                // The first thread keeps its number until the last one has ended.
+                Ok(()) => pid == tid && stat_of(pid).is_some_and(|stat| stat.ended),
+            };
+        let moved = || self.pid() != pid || self.space.load(Ordering::SeqCst) != place;
+        !ended || moved()
     }
 }

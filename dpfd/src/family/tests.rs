@@ -67,6 +67,27 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
 }
 
+#[test]
+fn a_lock_is_inherited_from_a_thread_that_ended() {
+    let (f, _fd) = Family::create().unwrap();
+    f.member(0).claim(std::process::id(), 0, b"me");
+    let lock = Lock::default();
+    let tid = std::thread::scope(|s| {
+        let ended = s.spawn(|| {
+            let tid = raw::gettid();
+            assert_eq!(lock.lock(lock::owner(0, tid), f), Held::Clean);
+            assert!(f.member(0).has_thread(tid));
+            tid
+        });
+        ended.join().unwrap()
+    });
+    // The kernel may take a moment to forget a thread that was joined.
+    while f.member(0).has_thread(tid) {
+        std::thread::yield_now();
+    }
+    assert_eq!(lock.lock(lock::owner(0, raw::gettid()), f), Held::Inherited);
+}
+
 /// As deep on the stack as a handler would be.
 #[inline(never)]
 fn deeper(lock: &Lock, f: Family) -> Held {
@@ -108,4 +129,5 @@ fn an_observer_finds_the_family_and_its_connections() {
     assert_eq!(found, 1);
 }
 
+use crate::sys::raw;
 use crate::sys::tcp::Addr;

@@ -253,6 +253,11 @@ pub fn probe_process(pid: u32) -> Result<(), i32> {
     sys!(SYS_kill, pid, 0usize).map(|_| ())
 }
 
+/// tgkill(2) with signal 0: whether process `pid` has a thread `tid`, or why that is not known.
+pub fn probe_thread(pid: u32, tid: u32) -> Result<(), i32> {
+    sys!(SYS_tgkill, pid, tid, 0usize).map(|_| ())
+}
+
 /// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has
 /// interrupted whoever put something at `frame`.
 pub fn on_signal_stack_above(frame: u64) -> bool {
