@@ -162,8 +162,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     c.holders.store(1 << member, Ordering::Relaxed);
     c.pid.store(raw::getpid(), Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
-    fdtable::refs(i).store(1, Ordering::Relaxed);
-    fdtable::set(fd, fdtable::Entry::Conn(i));
+    fdtable::begin(fd, i);
     true
 }
 

@@ -4,11 +4,12 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::Side;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Lock, Reason, Stage, MEMBERS};
 use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
+use crate::inside::{self, Closing};
 use crate::{channel, client, door, epoll, leave, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
@@ -17,10 +18,11 @@ pub fn before_close(fd: i32) {
         return;
     }
     match fdtable::get(fd) {
-        Entry::Conn(i) => {
+        Entry::Conn(_) => {
             epoll::forget(fd);
-            fdtable::set(fd, Entry::None);
-            drop_ref(fd, i);
+            if let Some(i) = drop_ref(fd, fd) {
+                end(fd, i);
+            }
         }
         Entry::Epoll(i) => {
             fdtable::set(fd, Entry::None);
@@ -36,20 +38,70 @@ pub fn before_close(fd: i32) {
 
 /// A descriptor number appears in the program's hands: whatever we thought it was, it is not any more.
 pub fn forget_stale(fd: i32) {
-    if fd >= 0 && fdtable::get(fd) != Entry::None {
-        match fdtable::set(fd, Entry::None) {
-            Entry::Conn(i) => {
-                epoll::forget(fd);
-                let refs = fdtable::refs(i);
-                if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    relay::forget(i);
-                    abandon(i);
-                }
+    if fd < 0 {
+        return;
+    }
+    match fdtable::get(fd) {
+        Entry::None => {}
+        Entry::Conn(_) => {
+            epoll::forget(fd);
+            if let Some(i) = drop_ref(fd, -1) {
+                end(-1, i);
             }
+        }
+        _ => match fdtable::set(fd, Entry::None) {
             Entry::Epoll(i) => epoll::close(i),
             Entry::Listener(i) => door::release(i),
-            Entry::Internal | Entry::None => {}
+            _ => {}
+        },
+    }
+}
+
+/// The number `fd` does not stand for its connection any more; `file` is the same number as long as the kernel knows it,
+/// else -1. The connection, if it is over, and nobody inside it will end it.
+fn drop_ref(fd: i32, file: i32) -> Option<u32> {
+    let closing = Closing::begin();
+    let word = fdtable::clear(fd);
+    let i = fdtable::conn_of(word)?;
+    let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
+    if closing.keep(file, word, last) {
+        // Whoever is in a locked section may still use the number.
+        if let Some(c) = state::family().map(|f| f.conn(i)) {
+            wait_for(&c.rx_lock);
+            wait_for(&c.tx_lock);
         }
+        // The last one inside may have left before there was anything for it to end.
+        inside::sweep();
+        return None;
+    }
+    last.then_some(i)
+}
+
+/// How often a lock is tried, and how long is waited in between, ns. Locks are held for long only by the dead, and by a
+/// sender that waits for room: that one looks whether its number still stands.
+const TRIES: u32 = 400;
+const TRY: u32 = 50_000;
+
+/// Waits until nobody is in the section that was under `lock` now. False: somebody still is.
+fn wait_for(lock: &Lock) -> bool {
+    for turn in 0..TRIES {
+        if lock.try_lock(state::me()) {
+            lock.unlock();
+            return true;
+        }
+        if turn > 20 {
+            raw::nap(TRY);
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+    false
+}
+
+/// This process has connection `i` no more, and others do.
+pub fn forget(i: u32) {
+    if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
+        family.conn(i).holders.fetch_and(!(1 << me), Ordering::AcqRel);
     }
 }
 
@@ -64,11 +116,12 @@ fn abandon(i: u32) {
     }
 }
 
-fn drop_ref(fd: i32, i: u32) {
-    if fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) != 1 {
-        return;
-    }
+/// The last close of connection `i` in this process. `fd` is its open file; -1: that is closed.
+pub fn end(fd: i32, i: u32) {
     relay::forget(i);
+    if fd < 0 {
+        return abandon(i);
+    }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
     let mut last = channel::exclusive(family, c);
@@ -134,6 +187,13 @@ fn let_go(family: Family, i: u32, c: &Conn) {
     }
     c.offer.store(0, Ordering::Release);
     c.set_stage(Stage::Unused);
+    // A send that found the entry just before is in its section, or finds under the lock that it is gone. A handler
+    // inside such a section must not wait for it, nor for a lock of the dead.
+    for lock in [&c.tx_lock, &c.rx_lock] {
+        if !wait_for(lock) {
+            lock.reset();
+        }
+    }
     c.holders.store(0, Ordering::Release);
     family.free(i);
 }
@@ -232,6 +292,7 @@ pub unsafe extern "C" fn child_of_fork_c() {
 
 /// After a fork, in the child.
 pub fn child_of_fork(n: Option<u32>) {
+    inside::inherited();
     epoll::inherited();
     client::inherited();
     door::inherited();

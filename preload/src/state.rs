@@ -184,15 +184,25 @@ pub fn roomy() -> bool {
     descriptor_limit() >= ROOMY
 }
 
+/// Where descriptors of ours begin, if the program may have that many: beyond what select(2) takes. Not much further,
+/// because each fork copies the table of descriptors up to the highest.
+const HIGH: usize = 1024;
+
 /// Moves a descriptor of ours to a high number, so that the program's stay small and dense. Closes it and
 /// says `None` when there is no room: then it is the program that needs it.
 pub fn high_fd(fd: i32) -> Option<i32> {
-    let soft = descriptor_limit() as usize;
-    let high = [soft.saturating_sub(64), soft / 2]
-        .into_iter()
-        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok());
+    let high = high_copy(fd);
     raw::close(fd);
-    high.map(|n| n as i32)
+    high
+}
+
+/// A copy of a descriptor, where ours are. `None`: there is no room.
+pub fn high_copy(fd: i32) -> Option<i32> {
+    let soft = descriptor_limit() as usize;
+    [soft.saturating_sub(64).min(HIGH), soft / 2]
+        .into_iter()
+        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok())
+        .map(|n| n as i32)
 }
 
 /// Our number among the family's members; joins if need be. `None` when 64 processes are in already.

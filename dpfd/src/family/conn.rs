@@ -208,8 +208,8 @@ impl Conn {
             a.store(0, Ordering::Relaxed);
         }
         self.rx_spin.store(20_000, Ordering::Relaxed);
-        self.tx_lock.reset();
-        self.rx_lock.reset();
+        self.tx_lock.renew();
+        self.rx_lock.renew();
         self.set_addresses(local, peer);
         self.set_stage(Stage::Candidate);
     }

@@ -114,7 +114,14 @@ impl Lock {
         self.word.store(0, Ordering::Release);
     }
 
-    /// Free again, whoever had it. Only when the entry is made new.
+    /// For a new entry. Somebody who took the entry for what it was before may have the lock for a moment.
+    pub fn renew(&self) {
+        if self.word.load(Ordering::Relaxed) == 0 {
+            self.frame.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
+    /// Free again, whoever had it. Only when the entry is not used any more.
     pub fn reset(&self) {
         self.frame.store(u64::MAX, Ordering::Relaxed);
         self.word.store(0, Ordering::Relaxed);

@@ -258,6 +258,18 @@ pub fn probe_thread(pid: u32, tid: u32) -> Result<(), i32> {
     sys!(SYS_tgkill, pid, tid, 0usize).map(|_| ())
 }
 
+/// Where the stack of another thread of this process ends, if the thread sleeps in the kernel.
+pub fn thread_stack(tid: u32) -> Option<u64> {
+    use std::io::Write;
+    let mut path = [0u8; 48];
+    write!(&mut path[..47], "/proc/self/task/{tid}/syscall").ok()?;
+    let mut text = [0u8; 256];
+    let n = read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, &mut text).ok()?;
+    // The call's number and arguments, the stack pointer, the place in the program; or "running".
+    let sp = core::str::from_utf8(&text[..n]).ok()?.trim_end().rsplit(' ').nth(1)?;
+    u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
+}
+
 /// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has
 /// interrupted whoever put something at `frame`.
 pub fn on_signal_stack_above(frame: u64) -> bool {
