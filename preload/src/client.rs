@@ -54,6 +54,11 @@ fn arena_of(i: usize) -> Option<Arena> {
     (!p.is_null()).then(|| unsafe { *p })
 }
 
+/// Whether an arena that we made is mapped there.
+pub fn maps(address: usize) -> bool {
+    (0..ARENAS).filter_map(arena_of).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+}
+
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
 pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let never = |r| Err(No::Never(r));

@@ -319,6 +319,19 @@ fn admit(fd: OwnedFd, cred: &libc::ucred) -> bool {
     true
 }
 
+/// Whether a guest's arena is mapped there.
+pub fn maps(address: usize) -> bool {
+    let _walking = walking();
+    MET.iter().any(|g| {
+        let p = g.arena.load(Ordering::SeqCst) as *const Arena;
+        // SAFETY: boxed by admit(), freed only while nobody walks.
+        !p.is_null() && {
+            let a = unsafe { &*p };
+            (a.id()..a.id() + a.geometry().len()).contains(&address)
+        }
+    })
+}
+
 /// Makes room: unmaps an arena whose client is dead and in which no connection of ours is left.
 fn bury() -> Option<usize> {
     let family = state::family()?;

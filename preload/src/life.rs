@@ -1,10 +1,12 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
+pub mod dead;
+
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::slot::Side;
+use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Lock, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Lock, Member, Reason, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::End;
@@ -101,7 +103,10 @@ fn wait_for(lock: &Lock) -> bool {
 /// This process has connection `i` no more, and others do.
 pub fn forget(i: u32) {
     if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
-        family.conn(i).holders.fetch_and(!(1 << me), Ordering::AcqRel);
+        let c = family.conn(i);
+        if family.holders(c).remove(me) {
+            let_go(family, i, c, Whose::Ours);
+        }
     }
 }
 
@@ -109,10 +114,8 @@ pub fn forget(i: u32) {
 fn abandon(i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    let last = channel::exclusive(family, c);
-    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
-    if last {
-        let_go(family, i, c);
+    if channel::exclusive(family, c) | family.holders(c).remove(me) {
+        let_go(family, i, c, Whose::Ours);
     }
 }
 
@@ -139,9 +142,9 @@ pub fn end(fd: i32, i: u32) {
             rx::settle(family, fd, c, true);
         }
     }
-    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
-    if last {
-        let_go(family, i, c);
+    // The others may have left at the same moment.
+    if family.holders(c).remove(me) {
+        let_go(family, i, c, Whose::Ours);
     }
 }
 
@@ -161,8 +164,16 @@ fn last_words(fd: i32, c: &Conn, edge: &End) {
     }
 }
 
+/// Whose connection an entry is that goes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    /// That of a process that ended. Its arena may be mapped elsewhere here, or not at all.
+    Another,
+}
+
 /// The entry goes back; the slot too.
-fn let_go(family: Family, i: u32, c: &Conn) {
+fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
     let h = family.header();
     for (to, from) in [
         (&h.tx_done, &c.tx_bytes),
@@ -173,7 +184,10 @@ fn let_go(family: Family, i: u32, c: &Conn) {
         to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
-    match (c.stage(), channel::slot(c)) {
+    // Where we cannot say that we have left, the other side learns it from the kernel.
+    let here = whose == Whose::Ours || mapped_here(c);
+    let slot = if here { channel::slot(c) } else { None };
+    match (c.stage(), slot) {
         (Stage::Candidate, _) => family.count(Reason::Closed),
         (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
             client::release(c);
@@ -194,8 +208,18 @@ fn let_go(family: Family, i: u32, c: &Conn) {
             lock.reset();
         }
     }
-    c.holders.store(0, Ordering::Release);
     family.free(i);
+}
+
+/// Whether the connection's slot is where the entry says, in this process too.
+fn mapped_here(c: &Conn) -> bool {
+    let at = c.offer.load(Ordering::Acquire) as usize;
+    let end = |a: dpfd::sys::tcp::Addr| (a.ip, a.port);
+    (client::maps(at) || door::maps(at))
+        && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
+            let (ours, theirs) = (end(c.local()), end(c.peer()));
+            (client, server) == (ours, theirs) || (client, server) == (theirs, ours)
+        })
 }
 
 /// `new` is a copy of `old` (dup, F_DUPFD).
@@ -235,6 +259,7 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// nothing to share.
 pub fn prepare_fork() -> Option<u32> {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
+    dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
         // Nobody could tell when the child is through with them.
         fdtable::each(|fd, e| {
@@ -245,8 +270,9 @@ pub fn prepare_fork() -> Option<u32> {
         });
         return None;
     };
-    for c in held(family, me) {
-        hold(c, n);
+    let held = |c: &&Conn| family.holders(c).has(me);
+    for c in family.used().map(|i| family.conn(i)).filter(held) {
+        hold(family, c, n);
     }
     Some(n)
 }
@@ -256,12 +282,20 @@ pub fn prepare_fork() -> Option<u32> {
 pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
     // SAFETY: no arguments, no failure.
     let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    (0..MEMBERS as u32).find(|&n| family.member(n as usize).reserve(pid, uid, name))
+    let parent = state::member_if_joined().map(|me| family.member(me as usize)).filter(|m| m.is(pid));
+    let take = |m: &Member| match parent {
+        Some(parent) => m.reserve(parent, uid, name),
+        None => m.claim(pid, uid, name),
+    };
+    family.enlist(take).or_else(|| {
+        dead::clear(family, true);
+        family.enlist(take)
+    })
 }
 
 /// Member `n` has connection `c`, too.
-pub fn hold(c: &Conn, n: u32) {
-    c.holders.fetch_or(1 << n, Ordering::AcqRel);
+pub fn hold(family: Family, c: &Conn, n: u32) {
+    family.holders(c).add(n);
     if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
         s.shared.store(1, Ordering::Relaxed);
     }
@@ -270,19 +304,13 @@ pub fn hold(c: &Conn, n: u32) {
 /// There is no child after all.
 pub fn forget_fork(n: Option<u32>) {
     let (Some(n), Some(family)) = (n, state::family()) else { return };
-    let high = family.header().high.load(Ordering::Acquire);
-    for i in (0..high).filter(|&i| family.in_use(i)) {
-        family.conn(i).holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    for i in family.used() {
+        let c = family.conn(i);
+        if family.holders(c).remove(n) {
+            let_go(family, i, c, Whose::Ours);
+        }
     }
     family.member(n as usize).clear();
-}
-
-fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
-    let high = family.header().high.load(Ordering::Acquire);
-    (0..high)
-        .filter(move |&i| family.in_use(i))
-        .map(move |i| family.conn(i))
-        .filter(move |c| c.holders.load(Ordering::Relaxed) & (1 << me) != 0)
 }
 
 /// pthread_atfork, in the child.

@@ -120,13 +120,13 @@ pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<
 /// A place among the members for a process that has connection `c`.
 fn reserve(family: Family, c: &Conn) -> Option<u32> {
     let n = life::reserve(family, b"dp-relay")?;
-    life::hold(c, n);
+    life::hold(family, c, n);
     Some(n)
 }
 
 /// There is no such process after all.
 fn release(family: Family, c: &Conn, n: u32) {
-    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    family.holders(c).remove(n);
     family.member(n as usize).clear();
 }
 

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
-use dpfd::family::{Family, Reason, MEMBERS};
+use dpfd::family::{Family, Reason};
 use dpfd::rules::Rules;
 use dpfd::sys::raw;
 
@@ -205,7 +205,7 @@ pub fn high_copy(fd: i32) -> Option<i32> {
         .map(|n| n as i32)
 }
 
-/// Our number among the family's members; joins if need be. `None` when 64 processes are in already.
+/// Our number among the family's members; joins if need be. `None` when there are too many already.
 pub fn member() -> Option<u32> {
     let page = self_page()?;
     match page.member.load(Ordering::Acquire) {
@@ -226,23 +226,34 @@ fn join(page: &Self_) -> Option<u32> {
     let pid = raw::getpid();
     // SAFETY: no arguments, no failure.
     let uid = unsafe { libc::geteuid() };
-    for i in 0..MEMBERS {
-        if family.member(i).claim(pid, uid, program()) {
-            page.pid.store(pid, Ordering::Relaxed);
-            page.member.store(i as u32 + 1, Ordering::Release);
-            return Some(i as u32);
-        }
-        if family.member(i).is(pid) {
-            // Another thread of ours joined meanwhile.
-            page.member.store(i as u32 + 1, Ordering::Release);
-            return Some(i as u32);
-        }
+    // One thread of ours: a process is one member.
+    if JOINING.swap(true, Ordering::Acquire) {
+        // Not for ever: it may be the call that this handler has interrupted.
+        (0..1000).take_while(|_| JOINING.load(Ordering::Acquire)).for_each(|_| raw::yield_now());
+        return page.member.load(Ordering::Acquire).checked_sub(1);
     }
-    None
+    let enlist = || family.enlist(|m| m.claim(pid, uid, program()));
+    let found = match page.member.load(Ordering::Acquire) {
+        0 => enlist().or_else(|| {
+            crate::life::dead::clear(family, true);
+            enlist()
+        }),
+        n => Some(n - 1),
+    };
+    if let Some(i) = found {
+        page.pid.store(pid, Ordering::Relaxed);
+        page.member.store(i + 1, Ordering::Release);
+    }
+    JOINING.store(false, Ordering::Release);
+    found
 }
+
+/// A thread is making this process a member.
+static JOINING: AtomicBool = AtomicBool::new(false);
 
 /// Makes `i` our number: in the child of a fork whose parent reserved it.
 pub fn become_member(i: u32) {
+    JOINING.store(false, Ordering::Relaxed);
     if let Some(page) = self_page() {
         page.pid.store(raw::getpid(), Ordering::Relaxed);
         page.member.store(i + 1, Ordering::Release);

@@ -37,6 +37,12 @@ pub fn owner(member: u32, tid: u32) -> u64 {
     (u64::from(member + 1) << 32) | u64::from(tid)
 }
 
+/// Whether thread `tid` of a member, or the member, has ended.
+fn gone(family: Family, member: usize, tid: u32) -> bool {
+    let member = family.member(member);
+    !member.alive() || !member.has_thread(tid)
+}
+
 impl Lock {
     /// Takes the lock, unless this thread has it already: see [`Held`].
     #[inline(always)]
@@ -91,11 +97,7 @@ impl Lock {
                     raw::nap(50_000);
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
-                    let gone = || {
-                        let member = family.member(owner - 1);
-                        !member.alive() || !member.has_thread(now as u32)
-                    };
-                    let dead = turn % 64 == 0 && owner != 0 && gone();
+                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, now as u32);
                     if dead
                         && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
@@ -104,6 +106,16 @@ impl Lock {
                 }
             }
         }
+    }
+
+    /// Takes the lock if its owner has ended.
+    pub fn take_from_dead(&self, me: u64, family: Family) -> bool {
+        let now = self.word.load(Ordering::Relaxed);
+        let owner = (now >> 32) as usize;
+        owner != 0
+            && now != me
+            && gone(family, owner - 1, now as u32)
+            && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Gives the lock back.

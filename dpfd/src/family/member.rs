@@ -4,7 +4,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::raw;
 
 /// Most processes of a family that take part at once; further ones leave their connections on TCP.
-pub const MEMBERS: usize = 64;
+pub const MEMBERS: usize = 256;
 
 /// One process.
 #[derive(Debug)]
@@ -91,20 +91,21 @@ fn stat_of(pid: u32) -> Option<Stat> {
 }
 
 impl Member {
-    /// Takes the entry for this process if it is free or its owner is dead.
+    /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
+    /// the connections ([`Member::leave`]).
     pub fn claim(&self, pid: u32, uid: u32, name: &[u8]) -> bool {
-        let old = self.pid.load(Ordering::Acquire);
-        if self.is(pid) || (old != 0 && self.alive()) {
-            return false;
-        }
-        // The dead owner's start time must not be taken for ours.
-        self.start.store(0, Ordering::SeqCst);
-        if self.pid.compare_exchange(old, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        self.take(pid, uid, name, None)
+    }
+
+    /// `start`: when process `pid` began, if that is known.
+    fn take(&self, pid: u32, uid: u32, name: &[u8], start: Option<u64>) -> bool {
+        if self.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         self.space.store(space(), Ordering::SeqCst);
         self.uid.store(uid, Ordering::Relaxed);
-        self.start.store(stat_of(pid).map_or(0, |s| s.start), Ordering::Release);
+        let start = start.or_else(|| stat_of(pid).map(|s| s.start));
+        self.start.store(start.unwrap_or(0), Ordering::Release);
         let mut bytes = [0u8; 16];
         let n = name.len().min(16);
         bytes[..n].copy_from_slice(&name[..n]);
@@ -118,13 +119,9 @@ impl Member {
 
     /// A parent takes the entry for a child it is about to fork. Until [`Member::settle`] it counts as the
     /// parent's, so it is alive while the parent is.
-    pub fn reserve(&self, parent: u32, uid: u32, name: &[u8]) -> bool {
-        let old = self.pid.load(Ordering::Acquire);
-        if self.is(parent) || (old != 0 && self.alive()) {
-            return false;
-        }
-        self.pid.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && self.claim(parent, uid, name)
+    pub fn reserve(&self, parent: &Member, uid: u32, name: &[u8]) -> bool {
+        let start = parent.start.load(Ordering::SeqCst);
+        self.take(parent.pid(), uid, name, Some(start))
     }
 
     /// As if it were in another namespace.
@@ -145,7 +142,21 @@ impl Member {
 
     /// The process leaves (its connections went elsewhere, or it could not be forked after all).
     pub fn clear(&self) {
-        self.pid.store(0, Ordering::Release);
+        self.leave(self.pid());
+    }
+
+    /// Process `pid`, if it is this one, is no member any more: no connection has its mark.
+    pub fn leave(&self, pid: u32) {
+        // The next one's start time is not known at once.
+        self.start.store(0, Ordering::SeqCst);
+        let _ = self.pid.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel knows no such process: a quick look that [`Member::alive`] completes.
+    pub fn is_gone(&self) -> bool {
+        let (place, pid) = (self.space.load(Ordering::SeqCst), self.pid());
+        let gone = pid != 0 && place == space() && raw::probe_process(pid) == Err(libc::ESRCH);
+        gone && self.pid() == pid && self.space.load(Ordering::SeqCst) == place
     }
 
     /// Its process id, 0 when the entry is free.
