@@ -358,5 +358,7 @@ fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {
 
 /// In a forked child: a thread of the parent may have been at work.
 pub fn inherited() {
-    MAKING.store(0, Ordering::Release);
+    if MAKING.load(Ordering::Relaxed) != 0 {
+        MAKING.store(0, Ordering::Release);
+    }
 }

@@ -370,6 +370,7 @@ fn bury() -> Option<usize> {
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    BUSY.store(0, Ordering::Release);
-    WALKERS.store(0, Ordering::Release);
+    for word in [&BUSY, &WALKERS].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
+        word.store(0, Ordering::Release);
+    }
 }

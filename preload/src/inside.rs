@@ -358,9 +358,9 @@ pub fn sweep() {
 
 /// In a forked child: only the thread that forked is here.
 pub fn inherited() {
-    LOCK.store(0, Ordering::Relaxed);
-    if CLOSING.load(Ordering::Relaxed) != 0 {
-        CLOSING.store(0, Ordering::Relaxed);
+    // Each page that is written to is copied.
+    for word in [&LOCK, &CLOSING].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
+        word.store(0, Ordering::Relaxed);
     }
     if HIGH.load(Ordering::Relaxed) == 0 {
         return;

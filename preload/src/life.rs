@@ -324,7 +324,9 @@ pub fn child_of_fork(n: Option<u32>) {
     epoll::inherited();
     client::inherited();
     door::inherited();
-    dpfd::family::forked();
+    // Until it settles, its place has its parent's number.
+    let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));
+    dpfd::family::forked(place.map(|m| m.pid()));
     if let (Some(n), Some(family)) = (n, state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);

@@ -253,7 +253,9 @@ static JOINING: AtomicBool = AtomicBool::new(false);
 
 /// Makes `i` our number: in the child of a fork whose parent reserved it.
 pub fn become_member(i: u32) {
-    JOINING.store(false, Ordering::Relaxed);
+    if JOINING.load(Ordering::Relaxed) {
+        JOINING.store(false, Ordering::Relaxed);
+    }
     if let Some(page) = self_page() {
         page.pid.store(raw::getpid(), Ordering::Relaxed);
         page.member.store(i + 1, Ordering::Release);
@@ -289,6 +291,10 @@ pub fn me() -> u64 {
 #[cold]
 fn me_slow(page: &Self_) -> u64 {
     let member = member().map_or(0, |m| m + 1);
+    // The first call of a forked child that does more than look.
+    if let (Some(family), Some(n)) = (family(), member.checked_sub(1)) {
+        family.member(n as usize).complete();
+    }
     let tid = raw::gettid();
     TID.set((tid, page.pid.load(Ordering::Relaxed)));
     (u64::from(member) << 32) | u64::from(tid)

@@ -40,9 +40,12 @@ pub fn space() -> u32 {
     }
 }
 
-/// In a forked child: it may be the first of a namespace of its own.
-pub fn forked() {
-    SPACE.store(0, Ordering::Relaxed);
+/// In a forked child of process `parent`, if that is known: it may be the first of a namespace of its own. Whoever sees its
+/// parent by the same number is not.
+pub fn forked(parent: Option<u32>) {
+    if parent.is_none_or(|pid| pid == 0 || raw::getppid() != pid) {
+        SPACE.store(0, Ordering::Relaxed);
+    }
 }
 
 /// What /proc/PID/stat says of a process.
@@ -130,14 +133,29 @@ impl Member {
         self.space.store(space, Ordering::SeqCst);
     }
 
-    /// The child is there.
+    /// The child is there. When it began is found out later ([`Member::complete`]): most children that end soon need
+    /// not know.
     pub fn settle(&self, child: u32) {
         // Never a pid with another's start time or namespace: that would read as a dead process.
         self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
         self.pid.store(child, Ordering::SeqCst);
-        self.start.store(stat_of(child).map_or(0, |s| s.start), Ordering::SeqCst);
         self.space.store(space(), Ordering::SeqCst);
+    }
+
+    /// Notes when this process, which is alive, began.
+    pub fn complete(&self) {
+        if self.start.load(Ordering::SeqCst) == 0 {
+            self.note(self.pid());
+        }
+    }
+
+    fn note(&self, pid: u32) {
+        let start = if pid == 0 { 0 } else { stat_of(pid).map_or(0, |s| s.start) };
+        // Only that of the process that was asked for, and that has the place now.
+        if start != 0 && self.is(pid) {
+            let _ = self.start.compare_exchange(0, start, Ordering::SeqCst, Ordering::Relaxed);
+        }
     }
 
     /// The process leaves (its connections went elsewhere, or it could not be forked after all).

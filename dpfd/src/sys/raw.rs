@@ -224,6 +224,11 @@ pub fn getpid() -> u32 {
     sys!(SYS_getpid).unwrap_or(0) as u32
 }
 
+/// getppid(2): 0 if the parent is in another pid namespace.
+pub fn getppid() -> u32 {
+    sys!(SYS_getppid).unwrap_or(0) as u32
+}
+
 /// gettid(2).
 pub fn gettid() -> u32 {
     sys!(SYS_gettid).unwrap_or(0) as u32
