@@ -93,7 +93,12 @@ fn alone() -> bool {
     !p.is_null() && unsafe { &*p }.load(Ordering::Relaxed) != 0
 }
 
-/// A call is inside a connection as long as this lives.
+/// A call is inside a connection, until it leaves.
+///
+/// This has no destructor, on purpose: a thread that is ended by a signal handler, or cancelled, at any instruction is
+/// unwound, which ends the process where a frame has something to drop.
+#[derive(Clone, Copy)]
+#[must_use]
 pub struct Inside {
     place: Option<&'static Place>,
     fd: i32,
@@ -122,6 +127,7 @@ impl Inside {
             if fdtable::word_now(fd) == word {
                 return Some(inside);
             }
+            inside.leave();
         }
     }
 
@@ -148,6 +154,20 @@ impl Inside {
         }
     }
 
+    /// The call is over.
+    #[inline]
+    pub fn leave(self) {
+        let Some(place) = self.place else { return };
+        place.word.store(0, Ordering::Release);
+        if !mine(place) {
+            // A handler's, inside another call of its thread.
+            place.tid.store(0, Ordering::Release);
+        }
+        if COUNT.load(Ordering::Relaxed) != 0 {
+            sweep();
+        }
+    }
+
     #[cold]
     fn moved(&self) -> i32 {
         // Whoever closes it is about to keep it.
@@ -164,21 +184,6 @@ impl Inside {
             }
         }
         -1
-    }
-}
-
-impl Drop for Inside {
-    #[inline]
-    fn drop(&mut self) {
-        let Some(place) = self.place else { return };
-        place.word.store(0, Ordering::Release);
-        if !mine(place) {
-            // A handler's, inside another call of its thread.
-            place.tid.store(0, Ordering::Release);
-        }
-        if COUNT.load(Ordering::Relaxed) != 0 {
-            sweep();
-        }
     }
 }
 
@@ -261,7 +266,8 @@ fn noted(word: u32) -> impl Iterator<Item = &'static Place> {
     places().iter().filter(move |p| p.word.load(Ordering::SeqCst) == word)
 }
 
-/// Somebody closes a descriptor; as long as this lives, calls inside wait for the file to be kept.
+/// Somebody closes a descriptor; until that has come to [`Closing::keep`], calls inside wait for the file to be kept.
+#[must_use]
 pub struct Closing(());
 
 impl Closing {
@@ -271,38 +277,43 @@ impl Closing {
         Closing(())
     }
 
+    /// The entry was none of a connection.
+    pub fn over(self) {
+        CLOSING.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// After the entry `word` of `fd` was cleared, before the kernel closes `fd`, or -1 if it has: where there are calls
     /// inside that need it, the open file stays, and they do what is to be done at its end. False: nobody is inside.
     /// `last`: the program has no other number for it.
     pub fn keep(self, fd: i32, word: u32, last: bool) -> bool {
-        if noted(word).next().is_none() && COUNT.load(Ordering::SeqCst) == 0 {
-            return false;
-        }
-        exclusively(|| {
-            let here = |p: &&Place| last || p.fd.load(Ordering::Relaxed) == fd;
-            let busy = noted(word).filter(here).any(goes_on);
-            let known = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == word);
-            match (busy, known) {
-                (true, Some(k)) => {
-                    k.end.fetch_or(last.into(), Ordering::Relaxed);
-                    true
-                }
-                (true, None) => add(fd, word, last),
-                // Its calls have just left, and it is ours to end.
-                (false, Some(k)) if last => {
-                    close_kept(take(k).0);
-                    false
-                }
-                (false, _) => false,
-            }
-        })
+        let kept = keep(fd, word, last);
+        self.over();
+        kept
     }
 }
 
-impl Drop for Closing {
-    fn drop(&mut self) {
-        CLOSING.fetch_sub(1, Ordering::SeqCst);
+fn keep(fd: i32, word: u32, last: bool) -> bool {
+    if noted(word).next().is_none() && COUNT.load(Ordering::SeqCst) == 0 {
+        return false;
     }
+    exclusively(|| {
+        let here = |p: &&Place| last || p.fd.load(Ordering::Relaxed) == fd;
+        let busy = noted(word).filter(here).any(goes_on);
+        let known = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == word);
+        match (busy, known) {
+            (true, Some(k)) => {
+                k.end.fetch_or(last.into(), Ordering::Relaxed);
+                true
+            }
+            (true, None) => add(fd, word, last),
+            // Its calls have just left, and it is ours to end.
+            (false, Some(k)) if last => {
+                close_kept(take(k).0);
+                false
+            }
+            (false, _) => false,
+        }
+    })
 }
 
 /// Keeps the open file behind `fd`. False: there is no room for it.

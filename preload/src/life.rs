@@ -64,7 +64,10 @@ pub fn forget_stale(fd: i32) {
 fn drop_ref(fd: i32, file: i32) -> Option<u32> {
     let closing = Closing::begin();
     let word = fdtable::clear(fd);
-    let i = fdtable::conn_of(word)?;
+    let Some(i) = fdtable::conn_of(word) else {
+        closing.over();
+        return None;
+    };
     let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
     if closing.keep(file, word, last) {
         // Whoever is in a locked section may still use the number.
@@ -114,7 +117,9 @@ pub fn forget(i: u32) {
 fn abandon(i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    if channel::exclusive(family, c) | family.holders(c).remove(me) {
+    // The dead are no holders.
+    channel::exclusive(family, c);
+    if family.holders(c).remove(me) {
         let_go(family, i, c, Whose::Ours);
     }
 }
@@ -174,6 +179,10 @@ enum Whose {
 
 /// The entry goes back; the slot too.
 fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
+    if c.has(Conn::UNCOUNTED) {
+        // Somebody who is not counted may still look here.
+        return;
+    }
     let h = family.header();
     for (to, from) in [
         (&h.tx_done, &c.tx_bytes),

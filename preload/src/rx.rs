@@ -76,11 +76,7 @@ pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Opt
             took(c, &rx, n);
             let more_to_do = |w: &Walk| w.left() > 0 && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed));
             if bells_out(c, &rx) || more_to_do(w) {
-                let Some(_inside) = still_inside(fd, entry, w) else { return Some(n) };
-                if bells_out(c, &rx) {
-                    tidy(family, fd, c, &rx);
-                }
-                return Some(if more_to_do(w) { n + more(family, fd, c, w) } else { n });
+                return Some(n + besides(family, fd, entry, c, w));
             }
             Some(n)
         }
@@ -88,10 +84,23 @@ pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Opt
     }
 }
 
-/// The connection is still what the entry said, and stays for what is to be done besides.
+/// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is
+/// beyond a switch. How many bytes that brought.
 #[cold]
-fn still_inside(fd: i32, entry: u32, frame: &Walk) -> Option<Inside> {
-    Inside::enter(fd, frame).filter(|inside| inside.is(entry))
+fn besides(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> usize {
+    let Some(inside) = Inside::enter(fd, w) else { return 0 };
+    let mut sum = 0;
+    if inside.is(entry) {
+        let rx = channel::receiving(c);
+        if bells_out(c, &rx) {
+            tidy(family, fd, c, &rx);
+        }
+        if w.left() > 0 && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
+            sum = more(family, fd, c, w);
+        }
+    }
+    inside.leave();
+    sum
 }
 
 /// The rest of a receive whose direction goes on beyond a switch, as far as it is there.

@@ -45,7 +45,7 @@ impl Way {
             Way::Counted(flight, inside) => {
                 let n = real();
                 flight.fetch_sub(1, Ordering::SeqCst);
-                drop(inside);
+                inside.leave();
                 n
             }
         }

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::Stage;
+use dpfd::family::{Family, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Way, RWF_NOWAIT};
@@ -35,6 +35,14 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
     // The walk lies in the hook's frame.
     let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
+    let way = within(family, inside, fd, w, flags);
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
+    }
+    way
+}
+
+fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let c = family.conn(inside.conn());
     match super::stage(family, fd, c) {
         Stage::Unused | Stage::Plain => return Way::Kernel,

@@ -35,29 +35,31 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     // The walk lies in the hook's frame.
     let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
     let c = family.conn(inside.conn());
-    let inside = match way(family, fd, c, inside) {
-        Ok(way) => return way,
-        Err(inside) => inside,
-    };
-    if w.is_bad() {
-        return Way::Done(Err(libc::EFAULT));
+    let way = way(family, fd, c, inside).unwrap_or_else(|| {
+        if w.is_bad() {
+            return Way::Done(Err(libc::EFAULT));
+        }
+        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+    });
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
     }
-    Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+    way
 }
 
-/// The kernel's way, or `Err` for a live channel.
-fn way(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Result<Way, Inside> {
+/// The kernel's way, or `None` for a live channel.
+fn way(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Option<Way> {
     match super::stage(family, fd, c) {
-        Stage::Unused | Stage::Plain => Ok(Way::Kernel),
-        Stage::Live => Err(inside),
+        Stage::Unused | Stage::Plain => Some(Way::Kernel),
+        Stage::Live => None,
         _ => {
             // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
             if c.stage() != Stage::Live {
-                return Ok(Way::Counted(&c.tx_flight, inside));
+                return Some(Way::Counted(&c.tx_flight, inside));
             }
             c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-            Err(inside)
+            None
         }
     }
 }
@@ -67,10 +69,12 @@ pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     let frame = 0u8;
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else { return real() };
     let c = family.conn(inside.conn());
-    match way(family, fd, c, inside) {
-        Ok(way) => way.go(&real),
-        Err(_inside) => super::give(tx::by_kernel(family, fd, c, || took(real()))),
+    let live = || Way::Done(tx::by_kernel(family, fd, c, || took(real())));
+    let way = way(family, fd, c, inside).unwrap_or_else(live);
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
     }
+    way.go(&real)
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
