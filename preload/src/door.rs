@@ -325,10 +325,8 @@ pub fn maps(address: usize) -> bool {
     MET.iter().any(|g| {
         let p = g.arena.load(Ordering::SeqCst) as *const Arena;
         // SAFETY: boxed by admit(), freed only while nobody walks.
-        !p.is_null() && {
-            let a = unsafe { &*p };
-            (a.id()..a.id() + a.geometry().len()).contains(&address)
-        }
+        let arena = (!p.is_null()).then(|| unsafe { &*p });
+        arena.is_some_and(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
     })
 }
 

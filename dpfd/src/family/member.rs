@@ -165,7 +165,11 @@ impl Member {
 
     /// Process `pid`, if it is this one, is no member any more: no connection has its mark.
     pub fn leave(&self, pid: u32) {
-        // The next one's start time is not known at once.
+        if self.pid() != pid {
+            return;
+        }
+        // The next one's namespace and start time are not known at once.
+        self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
         let _ = self.pid.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }

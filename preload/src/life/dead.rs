@@ -4,7 +4,7 @@
 //! whoever of the family looks next: at each [`OFTEN`]th fork and with each [`OFTEN`]th connection that goes beyond all
 //! before, briefly; when places or entries have run out, thoroughly. What else has the socket keeps it, and nothing ends.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use dpfd::family::Family;
 
@@ -13,6 +13,9 @@ use crate::state;
 
 /// See the module.
 const OFTEN: u32 = 64;
+/// A thorough look reads a file for each process, so there is at most one in this time, ns, by each of them.
+const PAUSE: u64 = 100_000_000;
+static LOOKED: AtomicU64 = AtomicU64::new(0);
 
 /// Before a fork: now and then.
 pub fn at_a_fork(family: Family) {
@@ -31,6 +34,11 @@ pub fn at_a_new_entry(family: Family, i: u32) {
 /// Gives back what ended members had. A brief look overlooks those whose parents have not asked for them yet, and those
 /// whose number is another process's by now.
 pub fn clear(family: Family, thorough: bool) {
+    let now = if thorough { state::now() } else { 0 };
+    let thorough = thorough && now - LOOKED.load(Ordering::Relaxed).min(now) >= PAUSE;
+    if thorough {
+        LOOKED.store(now, Ordering::Relaxed);
+    }
     // One at a time: nobody else may give a place away while its marks are taken from the connections. If this one ends
     // meanwhile, the next begins anew.
     let lock = &family.header().clearing;
