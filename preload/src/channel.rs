@@ -16,7 +16,7 @@ use dpfd::edge::switch::{RxLine, TxLine};
 use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
-use crate::{client, door, fdtable, state};
+use crate::{client, door, fdtable, life, state};
 
 /// One direction of a live channel, in this process's mapping.
 #[derive(Clone, Copy)]
@@ -153,17 +153,24 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
         family.count(Reason::Slots);
         return false;
     };
-    let Some(i) = family.claim() else {
+    let before = family.header().high.load(Ordering::Relaxed);
+    let again = || {
+        life::dead::clear(family, true);
+        family.claim()
+    };
+    let Some(i) = family.claim().or_else(again) else {
         family.count(Reason::Slots);
         return false;
     };
+    if i >= before {
+        life::dead::at_a_new_entry(family, i);
+    }
     let c = family.conn(i);
     c.reset(side as u32, local, peer);
-    c.holders.store(1 << member, Ordering::Relaxed);
+    family.holders(c).begin(member);
     c.pid.store(raw::getpid(), Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
-    fdtable::refs(i).store(1, Ordering::Relaxed);
-    fdtable::set(fd, fdtable::Entry::Conn(i));
+    fdtable::begin(fd, i);
     true
 }
 
@@ -173,16 +180,12 @@ pub fn exclusive(family: Family, c: &Conn) -> bool {
     if c.has(Conn::UNCOUNTED) {
         return false;
     }
-    let mut others = c.holders.load(Ordering::Acquire) & !(1 << me);
-    while others != 0 {
-        let bit = others & others.wrapping_neg();
-        if family.member(bit.trailing_zeros() as usize).alive() {
-            return false;
-        }
-        c.holders.fetch_and(!bit, Ordering::AcqRel);
-        others &= !bit;
-    }
-    true
+    let holders = family.holders(c);
+    holders.each().filter(|&n| n != me).all(|n| {
+        let dead = !family.member(n as usize).alive();
+        // We have it, so it was not the last.
+        dead && !holders.remove(n)
+    })
 }
 
 /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says

@@ -54,6 +54,11 @@ fn arena_of(i: usize) -> Option<Arena> {
     (!p.is_null()).then(|| unsafe { *p })
 }
 
+/// Whether an arena that we made is mapped there.
+pub fn maps(address: usize) -> bool {
+    (0..ARENAS).filter_map(arena_of).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+}
+
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
 pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let never = |r| Err(No::Never(r));
@@ -353,5 +358,7 @@ fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {
 
 /// In a forked child: a thread of the parent may have been at work.
 pub fn inherited() {
-    MAKING.store(0, Ordering::Release);
+    if MAKING.load(Ordering::Relaxed) != 0 {
+        MAKING.store(0, Ordering::Release);
+    }
 }

@@ -10,6 +10,11 @@ const REQUEST: usize = 16 + 56;
 /// expires, rqueue, wqueue.
 const UID_AT: usize = 16 + 4 + 48 + 12;
 
+/// Offset of idiag_state, and two of its values (linux/tcp_states.h).
+const STATE_AT: usize = 16 + 1;
+const TIME_WAIT: u8 = 6;
+const LISTEN: u8 = 10;
+
 fn put(buf: &mut [u8], at: usize, bytes: &[u8]) {
     buf[at..at + bytes.len()].copy_from_slice(bytes);
 }
@@ -69,6 +74,10 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     }
     if n < UID_AT + size_of::<u32>() || u16_at(4) != SOCK_DIAG_BY_FAMILY {
         return Err(libc::EPROTO);
+    }
+    // Where there is no such connection, its listener answers; and what is left of one that is over is nobody's.
+    if other.port != 0 && matches!(reply[STATE_AT], LISTEN | TIME_WAIT) {
+        return Err(libc::ENOENT);
     }
     Ok(i32_at(UID_AT) as u32)
 }

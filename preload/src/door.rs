@@ -319,6 +319,17 @@ fn admit(fd: OwnedFd, cred: &libc::ucred) -> bool {
     true
 }
 
+/// Whether a guest's arena is mapped there.
+pub fn maps(address: usize) -> bool {
+    let _walking = walking();
+    MET.iter().any(|g| {
+        let p = g.arena.load(Ordering::SeqCst) as *const Arena;
+        // SAFETY: boxed by admit(), freed only while nobody walks.
+        let arena = (!p.is_null()).then(|| unsafe { &*p });
+        arena.is_some_and(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+    })
+}
+
 /// Makes room: unmaps an arena whose client is dead and in which no connection of ours is left.
 fn bury() -> Option<usize> {
     let family = state::family()?;
@@ -357,6 +368,7 @@ fn bury() -> Option<usize> {
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    BUSY.store(0, Ordering::Release);
-    WALKERS.store(0, Ordering::Release);
+    for word in [&BUSY, &WALKERS].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
+        word.store(0, Ordering::Release);
+    }
 }

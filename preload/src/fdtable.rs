@@ -1,16 +1,21 @@
 //! From a descriptor to what the shim knows of it: one load.
 //!
 //! ```text
-//!   entry:   31     28 27                 0
-//!           +---------+--------------------+
-//!           |  kind   |       index        |      0: not ours
-//!           +---------+--------------------+
+//!   entry:   31     28 27       16 15       0
+//!           +---------+-----------+----------+
+//!           |  kind   |   life    |  index   |      0: not ours
+//!           +---------+-----------+----------+
 //! ```
+//!
+//! An index is used again by later connections. The life tells them apart: a call that has read an entry, and finds the
+//! same one later, knows that its descriptor has stood for the same connection all the time.
 //!
 //! The table is private to the process: a forked child has its own copy, as it has of its descriptors.
 //! It is reserved address space; only pages of descriptors in use take memory.
 
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
+
+use dpfd::family::{Conn, Family};
 
 use crate::state;
 
@@ -30,7 +35,12 @@ pub enum Entry {
 }
 
 const KIND: u32 = 28;
-const INDEX: u32 = (1 << KIND) - 1;
+/// Bits of an index.
+const WIDTH: u32 = dpfd::family::CONNS.ilog2();
+const INDEX: u32 = (1 << WIDTH) - 1;
+const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
+const CONN: u32 = 1;
+const INTERNAL: u32 = 4;
 
 /// Descriptors covered; larger ones are left alone.
 pub const LIMIT: usize = 1 << 20;
@@ -38,11 +48,12 @@ static LIMIT_NOW: AtomicU32 = AtomicU32::new(0);
 static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// One more than the highest descriptor that ever was ours.
 static HIGH: AtomicU32 = AtomicU32::new(0);
-static REFS: AtomicPtr<AtomicU16> = AtomicPtr::new(core::ptr::null_mut());
+/// By connection: descriptors of this process, and which of the connections with that index it is.
+static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
-    let (Some(t), Some(r)) = (state::reserve(LIMIT * 4), state::reserve(dpfd::family::CONNS * 2)) else {
+    let (Some(t), Some(r)) = (state::reserve(LIMIT * 4), state::reserve(dpfd::family::CONNS * 4)) else {
         return false;
     };
     TABLE.store(t, Ordering::Relaxed);
@@ -74,16 +85,62 @@ pub fn get(fd: i32) -> Entry {
 /// The connection behind `fd`.
 #[inline(always)]
 pub fn conn(fd: i32) -> Option<u32> {
-    let w = cell(fd)?.load(Ordering::Relaxed);
-    (w >> KIND == 1).then_some(w & INDEX)
+    conn_of(word(fd))
+}
+
+/// The entry for `fd` as it stands; 0: not ours.
+#[inline(always)]
+pub fn word(fd: i32) -> u32 {
+    cell(fd).map_or(0, |c| c.load(Ordering::Relaxed))
+}
+
+/// The same after a fence: for who has just left a note for whoever changes it.
+pub fn word_now(fd: i32) -> u32 {
+    cell(fd).map_or(0, |c| c.load(Ordering::SeqCst))
+}
+
+/// `fd` is not ours any more; its entry until now.
+pub fn clear(fd: i32) -> u32 {
+    cell(fd).map_or(0, |c| c.swap(0, Ordering::SeqCst))
+}
+
+/// The connection in an entry.
+#[inline(always)]
+pub fn conn_of(word: u32) -> Option<u32> {
+    (word >> KIND == CONN).then_some(word & INDEX)
+}
+
+/// The connection behind `fd`, also where that is a descriptor of ours that stands in for one the program closed.
+pub fn conn_inside(fd: i32) -> Option<u32> {
+    let w = word(fd);
+    let kept = w >> KIND == INTERNAL && w & !(INTERNAL << KIND) != 0;
+    if kept {
+        Some(w & INDEX)
+    } else {
+        conn_of(w)
+    }
+}
+
+/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection.
+pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
+    conn_inside(fd).is_some_and(|i| !core::ptr::eq(family.conn(i), c))
+}
+
+/// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
+pub fn mark_kept(fd: i32, of: u32) {
+    if let Some(c) = cell(fd) {
+        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+        // Lives begin at 1, so that this is not an entry without a connection.
+        c.store((INTERNAL << KIND) | (of & !(u32::MAX << KIND)), Ordering::SeqCst);
+    }
 }
 
 fn decode(w: u32) -> Entry {
     match w >> KIND {
-        1 => Entry::Conn(w & INDEX),
+        CONN => Entry::Conn(w & INDEX),
         2 => Entry::Epoll(w & INDEX),
         3 => Entry::Listener(w & INDEX),
-        4 => Entry::Internal,
+        INTERNAL => Entry::Internal,
         _ => Entry::None,
     }
 }
@@ -91,10 +148,10 @@ fn decode(w: u32) -> Entry {
 fn encode(e: Entry) -> u32 {
     match e {
         Entry::None => 0,
-        Entry::Conn(i) => (1 << KIND) | i,
+        Entry::Conn(i) => (CONN << KIND) | (life(i) << WIDTH) | i,
         Entry::Epoll(i) => (2 << KIND) | i,
         Entry::Listener(i) => (3 << KIND) | i,
-        Entry::Internal => 4 << KIND,
+        Entry::Internal => INTERNAL << KIND,
     }
 }
 
@@ -103,7 +160,7 @@ pub fn set(fd: i32, e: Entry) -> Entry {
     match cell(fd) {
         Some(c) => {
             HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
-            decode(c.swap(encode(e), Ordering::AcqRel))
+            decode(c.swap(encode(e), Ordering::SeqCst))
         }
         None => Entry::None,
     }
@@ -121,9 +178,25 @@ pub fn mark_internal(fd: i32) {
 
 /// How many descriptors of this process stand for connection `i`.
 pub fn refs(i: u32) -> &'static AtomicU16 {
-    // SAFETY: masked to the table's size; only called with an index that came out of the table, so the
-    // table is there.
+    &both(i)[0]
+}
+
+fn both(i: u32) -> &'static [AtomicU16; 2] {
+    // SAFETY: masked to the table's size; only called with an index that came out of the table, or goes into it, so
+    // the table is there.
     unsafe { &*REFS.load(Ordering::Relaxed).add(i as usize & (dpfd::family::CONNS - 1)) }
+}
+
+fn life(i: u32) -> u32 {
+    u32::from(both(i)[1].load(Ordering::Relaxed)) % LIFE + 1
+}
+
+/// `fd` stands for a new connection, with index `i`.
+pub fn begin(fd: i32, i: u32) {
+    let [refs, life] = both(i);
+    life.fetch_add(1, Ordering::Relaxed);
+    refs.store(1, Ordering::Relaxed);
+    set(fd, Entry::Conn(i));
 }
 
 /// Calls `f` for every descriptor that is ours.

@@ -12,6 +12,7 @@ mod door;
 mod epoll;
 mod fdtable;
 mod hooks;
+mod inside;
 mod intro;
 mod kept;
 mod leave;

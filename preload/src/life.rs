@@ -1,14 +1,17 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
+pub mod dead;
+
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::slot::Side;
+use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage, MEMBERS};
+use dpfd::family::{Conn, Family, Lock, Member, Reason, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
+use crate::inside::{self, Closing};
 use crate::{channel, client, door, epoll, leave, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
@@ -19,8 +22,9 @@ pub fn before_close(fd: i32) {
     match fdtable::get(fd) {
         Entry::Conn(i) => {
             unregister(fd, i);
-            fdtable::set(fd, Entry::None);
-            drop_ref(fd, i);
+            if let Some(i) = drop_ref(fd, fd) {
+                end(fd, i);
+            }
         }
         Entry::Epoll(i) => {
             fdtable::set(fd, Entry::None);
@@ -36,19 +40,75 @@ pub fn before_close(fd: i32) {
 
 /// A descriptor number appears in the program's hands: whatever we thought it was, it is not any more.
 pub fn forget_stale(fd: i32) {
-    if fd >= 0 && fdtable::get(fd) != Entry::None {
-        match fdtable::set(fd, Entry::None) {
-            Entry::Conn(i) => {
-                unregister(fd, i);
-                let refs = fdtable::refs(i);
-                if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    relay::forget(i);
-                    abandon(i);
-                }
+    if fd < 0 {
+        return;
+    }
+    match fdtable::get(fd) {
+        Entry::None => {}
+        Entry::Conn(i) => {
+            unregister(fd, i);
+            if let Some(i) = drop_ref(fd, -1) {
+                end(-1, i);
             }
+        }
+        _ => match fdtable::set(fd, Entry::None) {
             Entry::Epoll(i) => epoll::close(fd, i),
             Entry::Listener(i) => door::release(i),
-            Entry::Internal | Entry::None => {}
+            _ => {}
+        },
+    }
+}
+
+/// The number `fd` does not stand for its connection any more; `file` is the same number as long as the kernel knows it,
+/// else -1. The connection, if it is over, and nobody inside it will end it.
+fn drop_ref(fd: i32, file: i32) -> Option<u32> {
+    let closing = Closing::begin();
+    let word = fdtable::clear(fd);
+    let Some(i) = fdtable::conn_of(word) else {
+        closing.over();
+        return None;
+    };
+    let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
+    if closing.keep(file, word, last) {
+        // Whoever is in a locked section may still use the number.
+        if let Some(c) = state::family().map(|f| f.conn(i)) {
+            wait_for(&c.rx_lock);
+            wait_for(&c.tx_lock);
+        }
+        // The last one inside may have left before there was anything for it to end.
+        inside::sweep();
+        return None;
+    }
+    last.then_some(i)
+}
+
+/// How often a lock is tried, and how long is waited in between, ns. Locks are held for long only by the dead, and by a
+/// sender that waits for room: that one looks whether its number still stands.
+const TRIES: u32 = 400;
+const TRY: u32 = 50_000;
+
+/// Waits until nobody is in the section that was under `lock` now. False: somebody still is.
+fn wait_for(lock: &Lock) -> bool {
+    for turn in 0..TRIES {
+        if lock.try_lock(state::me()) {
+            lock.unlock();
+            return true;
+        }
+        if turn > 20 {
+            raw::nap(TRY);
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+    false
+}
+
+/// This process has connection `i` no more, and others do.
+pub fn forget(i: u32) {
+    if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
+        let c = family.conn(i);
+        if family.holders(c).remove(me) {
+            let_go(family, i, c, Whose::Ours);
         }
     }
 }
@@ -75,18 +135,19 @@ fn unregister(fd: i32, i: u32) {
 fn abandon(i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    let last = channel::exclusive(family, c);
-    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
-    if last {
-        let_go(family, i, c);
+    // The dead are no holders.
+    channel::exclusive(family, c);
+    if family.holders(c).remove(me) {
+        let_go(family, i, c, Whose::Ours);
     }
 }
 
-fn drop_ref(fd: i32, i: u32) {
-    if fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) != 1 {
-        return;
-    }
+/// The last close of connection `i` in this process. `fd` is its open file; -1: that is closed.
+pub fn end(fd: i32, i: u32) {
     relay::forget(i);
+    if fd < 0 {
+        return abandon(i);
+    }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
     let mut last = channel::exclusive(family, c);
@@ -104,9 +165,9 @@ fn drop_ref(fd: i32, i: u32) {
             rx::settle(family, fd, c, true);
         }
     }
-    c.holders.fetch_and(!(1 << me), Ordering::AcqRel);
-    if last {
-        let_go(family, i, c);
+    // The others may have left at the same moment.
+    if family.holders(c).remove(me) {
+        let_go(family, i, c, Whose::Ours);
     }
 }
 
@@ -126,8 +187,20 @@ fn last_words(fd: i32, c: &Conn, edge: &End) {
     }
 }
 
+/// Whose connection an entry is that goes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    /// That of a process that ended. Its arena may be mapped elsewhere here, or not at all.
+    Another,
+}
+
 /// The entry goes back; the slot too.
-fn let_go(family: Family, i: u32, c: &Conn) {
+fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
+    if c.has(Conn::UNCOUNTED) {
+        // Somebody who is not counted may still look here.
+        return;
+    }
     let h = family.header();
     for (to, from) in [
         (&h.tx_done, &c.tx_bytes),
@@ -138,7 +211,10 @@ fn let_go(family: Family, i: u32, c: &Conn) {
         to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
-    match (c.stage(), channel::slot(c)) {
+    // Where we cannot say that we have left, the other side learns it from the kernel.
+    let here = whose == Whose::Ours || mapped_here(c);
+    let slot = if here { channel::slot(c) } else { None };
+    match (c.stage(), slot) {
         (Stage::Candidate, _) => family.count(Reason::Closed),
         (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
             client::release(c);
@@ -152,8 +228,25 @@ fn let_go(family: Family, i: u32, c: &Conn) {
     }
     c.offer.store(0, Ordering::Release);
     c.set_stage(Stage::Unused);
-    c.holders.store(0, Ordering::Release);
+    // A send that found the entry just before is in its section, or finds under the lock that it is gone. A handler
+    // inside such a section must not wait for it, nor for a lock of the dead.
+    for lock in [&c.tx_lock, &c.rx_lock] {
+        if !wait_for(lock) {
+            lock.reset();
+        }
+    }
     family.free(i);
+}
+
+/// Whether the connection's slot is where the entry says, in this process too.
+fn mapped_here(c: &Conn) -> bool {
+    let at = c.offer.load(Ordering::Acquire) as usize;
+    let end = |a: dpfd::sys::tcp::Addr| (a.ip, a.port);
+    (client::maps(at) || door::maps(at))
+        && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
+            let (ours, theirs) = (end(c.local()), end(c.peer()));
+            (client, server) == (ours, theirs) || (client, server) == (theirs, ours)
+        })
 }
 
 /// `new` is a copy of `old` (dup, F_DUPFD).
@@ -193,6 +286,7 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// nothing to share.
 pub fn prepare_fork() -> Option<u32> {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
+    dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
         // Nobody could tell when the child is through with them.
         fdtable::each(|fd, e| {
@@ -203,8 +297,9 @@ pub fn prepare_fork() -> Option<u32> {
         });
         return None;
     };
-    for c in held(family, me) {
-        hold(c, n);
+    let held = |c: &&Conn| family.holders(c).has(me);
+    for c in family.used().map(|i| family.conn(i)).filter(held) {
+        hold(family, c, n);
     }
     Some(n)
 }
@@ -214,12 +309,20 @@ pub fn prepare_fork() -> Option<u32> {
 pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
     // SAFETY: no arguments, no failure.
     let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    (0..MEMBERS as u32).find(|&n| family.member(n as usize).reserve(pid, uid, name))
+    let parent = state::member_if_joined().map(|me| family.member(me as usize)).filter(|m| m.is(pid));
+    let take = |m: &Member| match parent {
+        Some(parent) => m.reserve(parent, uid, name),
+        None => m.claim(pid, uid, name),
+    };
+    family.enlist(take).or_else(|| {
+        dead::clear(family, true);
+        family.enlist(take)
+    })
 }
 
 /// Member `n` has connection `c`, too.
-pub fn hold(c: &Conn, n: u32) {
-    c.holders.fetch_or(1 << n, Ordering::AcqRel);
+pub fn hold(family: Family, c: &Conn, n: u32) {
+    family.holders(c).add(n);
     if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
         s.shared.store(1, Ordering::Relaxed);
     }
@@ -228,19 +331,13 @@ pub fn hold(c: &Conn, n: u32) {
 /// There is no child after all.
 pub fn forget_fork(n: Option<u32>) {
     let (Some(n), Some(family)) = (n, state::family()) else { return };
-    let high = family.header().high.load(Ordering::Acquire);
-    for i in (0..high).filter(|&i| family.in_use(i)) {
-        family.conn(i).holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    for i in family.used() {
+        let c = family.conn(i);
+        if family.holders(c).remove(n) {
+            let_go(family, i, c, Whose::Ours);
+        }
     }
     family.member(n as usize).clear();
-}
-
-fn held(family: Family, me: u32) -> impl Iterator<Item = &'static Conn> {
-    let high = family.header().high.load(Ordering::Acquire);
-    (0..high)
-        .filter(move |&i| family.in_use(i))
-        .map(move |i| family.conn(i))
-        .filter(move |c| c.holders.load(Ordering::Relaxed) & (1 << me) != 0)
 }
 
 /// pthread_atfork, in the child.
@@ -250,10 +347,13 @@ pub unsafe extern "C" fn child_of_fork_c() {
 
 /// After a fork, in the child.
 pub fn child_of_fork(n: Option<u32>) {
+    inside::inherited();
     epoll::inherited();
     client::inherited();
     door::inherited();
-    dpfd::family::forked();
+    // Until it settles, its place has its parent's number.
+    let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));
+    dpfd::family::forked(place.map(|m| m.pid()));
     if let (Some(n), Some(family)) = (n, state::family()) {
         family.member(n as usize).settle(raw::getpid());
         state::become_member(n);

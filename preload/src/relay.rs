@@ -105,7 +105,7 @@ pub fn put_at(end: i32, fd: i32) {
 /// [`Conn::PUSHED`]. `push` is given the descriptor, and the error it returns is for the program's next call. Under
 /// the sender's lock.
 pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<(), i32>) -> bool {
-    let (Some(i), Some(n)) = (fdtable::conn(fd), reserve(family, c)) else { return false };
+    let (Some(i), Some(n)) = (fdtable::conn_inside(fd), reserve(family, c)) else { return false };
     // Who it is comes before that there is one: whoever finds it dead resets the connection. So on the way back, too.
     c.pusher.store(n, Ordering::Release);
     c.set(Conn::PUSHED);
@@ -120,13 +120,13 @@ pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<
 /// A place among the members for a process that has connection `c`.
 fn reserve(family: Family, c: &Conn) -> Option<u32> {
     let n = life::reserve(family, b"dp-relay")?;
-    life::hold(c, n);
+    life::hold(family, c, n);
     Some(n)
 }
 
 /// There is no such process after all.
 fn release(family: Family, c: &Conn, n: u32) {
-    c.holders.fetch_and(!(1 << n), Ordering::AcqRel);
+    family.holders(c).remove(n);
     family.member(n as usize).clear();
 }
 

@@ -14,12 +14,15 @@ mod step;
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::ring::Cursor;
+use dpfd::edge::segment::Mapped;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::{self, End};
+use crate::fdtable;
+use crate::inside::Inside;
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread};
 pub use peek::readable_bytes;
@@ -68,19 +71,21 @@ pub fn counted(c: &Conn) -> bool {
 
 /// The fast path: what is in the ring right now. `None`: take the long way.
 #[inline(always)]
-pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
+pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Option<usize> {
     if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
         return None;
     }
     let rx = channel::receiving(c);
-    match stream::pull_where(|| rx.ring(), &rx.rx.cursor, w, false) {
+    // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
+    // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be committed.
+    let ring = || if fdtable::word(fd) == entry { rx.ring() } else { Mapped::none() };
+    match stream::pull_where(ring, &rx.rx.cursor, w, false) {
         Ok(n) => {
             let armed = took(c, &rx, n);
-            if bells_out(c, &rx) {
-                tidy(family, fd, c, &rx);
-            }
-            if w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed))) {
-                return Some(n + more(family, fd, c, w));
+            let more_to_do =
+                |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
+            if bells_out(c, &rx) || more_to_do(w) {
+                return Some(n + besides(family, fd, entry, c, w, armed));
             }
             Some(n)
         }
@@ -88,7 +93,26 @@ pub fn quick(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> Option<usize> {
     }
 }
 
-/// The rest of a receive, as far as it is there: beyond a switch, or in the ring since it was looked at (W16).
+/// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is
+/// beyond a switch, or in the ring since it was looked at (W16). How many bytes that brought.
+#[cold]
+fn besides(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk, armed: bool) -> usize {
+    let Some(inside) = Inside::enter(fd, w) else { return 0 };
+    let mut sum = 0;
+    if inside.is(entry) {
+        let rx = channel::receiving(c);
+        if bells_out(c, &rx) {
+            tidy(family, fd, c, &rx);
+        }
+        if w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed))) {
+            sum = more(family, fd, c, w);
+        }
+    }
+    inside.leave();
+    sum
+}
+
+/// The rest of a receive, as far as it is there.
 #[cold]
 fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
     let mut sum = 0;
@@ -154,15 +178,15 @@ fn end_or_error(family: Family, fd: i32, c: &Conn) -> Result<usize, i32> {
 
 /// A whole receive on an `Accepted` or `Live` connection: bytes, 0, or -errno.
 ///
-/// `sleep(there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
+/// `sleep(fd, there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
 /// of one byte more, with MSG_PEEK, returned; it is libc's function, a cancellation point.
 pub fn receive(
     family: Family,
-    fd: i32,
+    at: &Inside,
     c: &Conn,
     w: &mut Walk,
     flags: i32,
-    sleep: &dyn Fn(usize) -> Result<usize, i32>,
+    sleep: &dyn Fn(i32, usize) -> Result<usize, i32>,
 ) -> Result<usize, i32> {
     let mut sum = 0;
     let want = w.left();
@@ -170,7 +194,7 @@ pub fn receive(
         // Waits as any other, and takes nothing.
         let mut byte = 0u8;
         let mut one = Walk::one(&mut byte, 1);
-        return receive(family, fd, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
+        return receive(family, at, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
     // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
@@ -178,6 +202,8 @@ pub fn receive(
     let peeking = flags & libc::MSG_PEEK != 0;
     let mut peeked = (0, More::Came);
     loop {
+        // The program may close its number meanwhile: then it is another one.
+        let fd = at.fd();
         let going = if sum > 0 { GOING_ON } else { 0 };
         match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags | going) } {
             Step::Got(n) if peeking => {
@@ -188,7 +214,7 @@ pub fn receive(
                 if raw::is_nonblocking(fd) || c.has(Conn::SHUT_RD) {
                     return Ok(n);
                 }
-                peeked = (n, peek::wait(fd, c, n, sleep));
+                peeked = (n, peek::wait(fd, c, n, &|there| sleep(fd, there)));
                 continue;
             }
             Step::Got(n) => {
@@ -235,6 +261,7 @@ pub fn receive(
                 Settled::Quiet => return Err(libc::EAGAIN),
                 Settled::Eof => return end_or_error(family, fd, c),
                 Settled::Err => return outcome(pending(fd, c)),
+                Settled::Busy if at.fd() != fd => continue,
                 Settled::Busy => return Err(libc::EAGAIN),
             }
         }
@@ -249,13 +276,14 @@ pub fn receive(
             Settled::Eof => return end_or_error(family, fd, c),
             Settled::Err if sum > 0 => return Ok(sum),
             Settled::Err => return outcome(pending(fd, c)),
+            Settled::Busy if at.fd() != fd => continue,
             // It must not wait for the receive that it interrupted.
             Settled::Busy if sum > 0 => return Ok(sum),
             Settled::Busy => return Err(libc::EAGAIN),
             Settled::Quiet => {}
         }
         rx.word.sleep();
-        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep(0) };
+        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep(fd, 0) };
         rx.word.awake();
         looked = false;
         match slept {

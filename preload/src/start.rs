@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{fdtable, life, state};
+use crate::{fdtable, inside, life, state};
 
 extern "C" {
     fn pthread_atfork(
@@ -29,6 +29,7 @@ fn prepare() {
     }
     crate::hooks::warm();
     state::prepare_clock();
+    inside::prepare();
     // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
     let Ok(found) = dpfd::config::load() else { return };
     let name = std::env::args_os().next().unwrap_or_default();

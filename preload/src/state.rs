@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
-use dpfd::family::{Family, Reason, MEMBERS};
+use dpfd::family::{Family, Reason};
 use dpfd::rules::Rules;
 use dpfd::sys::raw;
 
@@ -184,18 +184,28 @@ pub fn roomy() -> bool {
     descriptor_limit() >= ROOMY
 }
 
+/// Where descriptors of ours begin, if the program may have that many: beyond what select(2) takes. Not much further,
+/// because each fork copies the table of descriptors up to the highest.
+const HIGH: usize = 1024;
+
 /// Moves a descriptor of ours to a high number, so that the program's stay small and dense. Closes it and
 /// says `None` when there is no room: then it is the program that needs it.
 pub fn high_fd(fd: i32) -> Option<i32> {
-    let soft = descriptor_limit() as usize;
-    let high = [soft.saturating_sub(64), soft / 2]
-        .into_iter()
-        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok());
+    let high = high_copy(fd);
     raw::close(fd);
-    high.map(|n| n as i32)
+    high
 }
 
-/// Our number among the family's members; joins if need be. `None` when 64 processes are in already.
+/// A copy of a descriptor, where ours are. `None`: there is no room.
+pub fn high_copy(fd: i32) -> Option<i32> {
+    let soft = descriptor_limit() as usize;
+    [soft.saturating_sub(64).min(HIGH), soft / 2]
+        .into_iter()
+        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok())
+        .map(|n| n as i32)
+}
+
+/// Our number among the family's members; joins if need be. `None` when there are too many already.
 pub fn member() -> Option<u32> {
     let page = self_page()?;
     match page.member.load(Ordering::Acquire) {
@@ -216,23 +226,36 @@ fn join(page: &Self_) -> Option<u32> {
     let pid = raw::getpid();
     // SAFETY: no arguments, no failure.
     let uid = unsafe { libc::geteuid() };
-    for i in 0..MEMBERS {
-        if family.member(i).claim(pid, uid, program()) {
-            page.pid.store(pid, Ordering::Relaxed);
-            page.member.store(i as u32 + 1, Ordering::Release);
-            return Some(i as u32);
-        }
-        if family.member(i).is(pid) {
-            // Another thread of ours joined meanwhile.
-            page.member.store(i as u32 + 1, Ordering::Release);
-            return Some(i as u32);
-        }
+    // One thread of ours: a process is one member.
+    if JOINING.swap(true, Ordering::Acquire) {
+        // Not for ever: it may be the call that this handler has interrupted.
+        (0..1000).take_while(|_| JOINING.load(Ordering::Acquire)).for_each(|_| raw::yield_now());
+        return page.member.load(Ordering::Acquire).checked_sub(1);
     }
-    None
+    let enlist = || family.enlist(|m| m.claim(pid, uid, program()));
+    let found = match page.member.load(Ordering::Acquire) {
+        0 => enlist().or_else(|| {
+            crate::life::dead::clear(family, true);
+            enlist()
+        }),
+        n => Some(n - 1),
+    };
+    if let Some(i) = found {
+        page.pid.store(pid, Ordering::Relaxed);
+        page.member.store(i + 1, Ordering::Release);
+    }
+    JOINING.store(false, Ordering::Release);
+    found
 }
+
+/// A thread is making this process a member.
+static JOINING: AtomicBool = AtomicBool::new(false);
 
 /// Makes `i` our number: in the child of a fork whose parent reserved it.
 pub fn become_member(i: u32) {
+    if JOINING.load(Ordering::Relaxed) {
+        JOINING.store(false, Ordering::Relaxed);
+    }
     if let Some(page) = self_page() {
         page.pid.store(raw::getpid(), Ordering::Relaxed);
         page.member.store(i + 1, Ordering::Release);
@@ -288,6 +311,10 @@ pub fn thread_lives(tid: u32) -> bool {
 #[cold]
 fn me_slow(page: &Self_) -> u64 {
     let member = member().map_or(0, |m| m + 1);
+    // The first call of a forked child that does more than look.
+    if let (Some(family), Some(n)) = (family(), member.checked_sub(1)) {
+        family.member(n as usize).complete();
+    }
     let tid = raw::gettid();
     TID.set((tid, page.pid.load(Ordering::Relaxed)));
     (u64::from(member) << 32) | u64::from(tid)

@@ -19,9 +19,10 @@ use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
 use crate::channel::{self, End};
+use crate::inside::Inside;
 use crate::rx::spin_until;
-use crate::state;
 use crate::walk::Walk;
+use crate::{fdtable, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -49,7 +50,7 @@ enum Then {
 
 /// The fast path: a live ring with room, the lock free. `None`: take the long way.
 #[inline(always)]
-pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
+pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
     if c.stage() != Stage::Live {
         return None;
     }
@@ -58,8 +59,13 @@ pub fn quick(c: &Conn, fd: i32, w: &mut Walk) -> Option<usize> {
         return None;
     }
     let mut done = None;
-    // Asked again under the lock: another thread may have handed back.
-    if in_ring(tx.tx.epoch()) && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && channel::slot_live(c) {
+    // Asked again under the lock: another thread may have handed back, or closed the descriptor. Whoever gives the entry
+    // away takes the lock once before.
+    if fdtable::word(fd) == entry
+        && in_ring(tx.tx.epoch())
+        && !c.has(Conn::SHUT_WR | Conn::TX_TCP)
+        && channel::slot_live(c)
+    {
         let mut tail = c.tail();
         let want = w.left();
         let whole = dpfd::edge::ring::lines_for(want);
@@ -148,7 +154,7 @@ fn chaos(c: &Conn) -> bool {
 /// `kernel(w, flags)` is libc's sendmsg on what is left of `w`, blocking as the descriptor is.
 pub fn send(
     family: Family,
-    fd: i32,
+    at: &Inside,
     c: &Conn,
     w: &mut Walk,
     flags: i32,
@@ -158,16 +164,21 @@ pub fn send(
     if pending != 0 {
         return Err(pending as i32);
     }
-    let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(fd);
+    let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(at.fd());
     let mut sum = 0;
     let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
     loop {
+        // The program may close its number meanwhile: then it is another one.
+        let fd = at.fd();
         if c.has(Conn::PUSHED) {
             if let Err(e) = behind::wait(family, fd, c, blocking) {
                 return begun(sum, e);
             }
         }
-        enter(family, fd, c)?;
+        match enter(family, fd, c) {
+            Err(_) if at.fd() != fd => continue,
+            entered => entered?,
+        }
         let then = locked(fd, c, w, flags, blocking);
         match then {
             // A receiver that left: what follows it must wait.
@@ -236,6 +247,10 @@ pub fn under_lock<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -
 /// Takes the sender's lock.
 fn enter(family: Family, fd: i32, c: &Conn) -> Result<(), i32> {
     match c.tx_lock.lock(state::me(), family) {
+        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
+            c.tx_lock.unlock();
+            return Err(libc::EBADF);
+        }
         Held::Clean => {}
         // A signal handler inside our own send: half a token may lie there. It must not wait (L5).
         Held::Mine => return Err(libc::EAGAIN),
@@ -341,7 +356,8 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                         return Ok(Then::Kernel(sent));
                     }
                     (tail, began) = (c.tail(), 0);
-                } else if !room(tx, &mut began, blocking) {
+                } else if fdtable::conn_inside(fd).is_none() || !room(tx, &mut began, blocking) {
+                    // Closed meanwhile, it is the kernel's to wait.
                     break;
                 }
             }

@@ -11,7 +11,7 @@ same_everywhere! {
     children_of_under_fork => Pair::c("forks").arg("_Fork");
     children_of_clone => Pair::c("forks").arg("clone");
     children_of_clone_by_number => Pair::c("forks").arg("number");
-    more_children_than_members => Pair::c("forks").arg("fork").arg("70");
+    more_children_than_members => Pair::c("forks").arg("fork").arg("270");
     fork_of_the_client => Pair::c("fork_serve").arg("client_child");
     child_in_a_pid_namespace_of_its_own => Pair::c("namespaces").arg("child");
     child_in_a_pid_namespace_closes_and_lives_on => Pair::c("namespaces").arg("close");

@@ -15,4 +15,16 @@ same_everywhere! {
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
     a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
+    closed_under_a_receive => Pair::c("closed_under").arg("recv");
+    replaced_under_a_receive => Pair::c("closed_under").arg("dup2");
+    closed_under_a_receive_that_ends => Pair::c("closed_under").arg("eof");
+    closed_under_a_peek => Pair::c("closed_under").arg("peek");
+    closed_under_a_send => Pair::c("closed_under").arg("send");
+    closed_after_a_jump_out_of_a_receive => Pair::c("closed_under").arg("jump");
+    closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
+    closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");
+    closed_under_many_receives => Pair::c("closed_under").arg("stress");
+    a_thread_exits_inside_a_send => Pair::c("ended_inside").arg("handler");
+    a_thread_is_cancelled_inside_a_send => Pair::c("ended_inside").arg("cancel");
+    the_first_thread_exits_inside_a_send => Pair::c("ended_inside").arg("first");
 }

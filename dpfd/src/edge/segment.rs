@@ -51,6 +51,12 @@ impl Mapped {
         Mapped { base, count }
     }
 
+    /// A ring without lines: nothing is ever in it.
+    #[inline(always)]
+    pub const fn none() -> Mapped {
+        Mapped { base: core::ptr::null_mut(), count: 0 }
+    }
+
     #[inline(always)]
     fn offset(&self, pos: Pos, at: usize) -> usize {
         ((pos.raw() & (self.count - 1)) as usize * LINE + at) & (self.count as usize * LINE - 1)

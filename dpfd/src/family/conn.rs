@@ -1,7 +1,7 @@
 //! One TCP connection as its family sees it.
 //!
 //! ```text
-//!   line 0   what it is: stage, side, arena, slot, holders
+//!   line 0   what it is: stage, side, arena, slot
 //!   line 1   sending: lock, tail, kernel position
 //!   line 2   receiving: lock, epoch, kernel position
 //!   line 3   the two edges' addresses (this family's mapping)
@@ -59,13 +59,11 @@ pub struct Conn {
     pub generation: AtomicU32,
     /// Calls that moved data, while a candidate.
     pub calls: AtomicU32,
-    /// Bit i: member i has a descriptor of it.
-    pub holders: AtomicU64,
     /// Flags, see the associated constants.
     pub flags: AtomicU32,
     /// Registrations in epoll sets.
     pub watched: AtomicU32,
-    /// Bit i: member i waits for it in a way that cannot be counted, as in a set that it shares with another process:
+    /// Bit i: a member whose number is i modulo 64 waits for it in a way that cannot be counted, as in a set that it shares with another process:
     /// whoever waits elsewhere leaves it to the kernel (W18).
     pub armed_by: AtomicU64,
     /// Address of the slot's offer in this family's mapping.
@@ -153,7 +151,7 @@ impl Conn {
     pub const TX_TCP: u32 = 16;
     /// The program asked for TCP_NODELAY.
     pub const NODELAY: u32 = 32;
-    /// A process holds it that is no member (there are 64 already): nobody can tell when it is through.
+    /// A process holds it that is no member (there are too many already): nobody can tell when it is through.
     pub const UNCOUNTED: u32 = 128;
     /// The program asked for TCP_CORK.
     pub const CORK: u32 = 64;
@@ -219,8 +217,8 @@ impl Conn {
             a.store(0, Ordering::Relaxed);
         }
         self.rx_spin.store(20_000, Ordering::Relaxed);
-        self.tx_lock.reset();
-        self.rx_lock.reset();
+        self.tx_lock.renew();
+        self.rx_lock.renew();
         self.set_addresses(local, peer);
         self.set_stage(Stage::Candidate);
     }

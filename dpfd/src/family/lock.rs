@@ -3,7 +3,8 @@
 //! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing waits for a peer
 //! while holding it, but for a blocking sender's short naps before it hands back, any sender's before it goes over to a
 //! longer ring, which needs memory as well, and a leaver's bounded wait
-//! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive.
+//! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive: its process, and its
+//! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
 
 use super::Family;
 use crate::sync::{relax, AtomicU64, Ordering};
@@ -23,7 +24,7 @@ pub struct Lock {
 pub enum Held {
     /// It was free.
     Clean,
-    /// Its owner died, or left it by longjmp: mend what it may have left half done.
+    /// Its owner, thread or process, ended, or left it by longjmp: mend what it may have left half done.
     Inherited,
     /// It was not: this very thread has it already, and we are in a signal handler inside. What it guards
     /// is half done and must be left alone, and the lock is not ours to give back.
@@ -34,6 +35,12 @@ pub enum Held {
 #[cfg(test)]
 pub fn owner(member: u32, tid: u32) -> u64 {
     (u64::from(member + 1) << 32) | u64::from(tid)
+}
+
+/// Whether thread `tid` of a member, or the member, has ended.
+fn gone(family: Family, member: usize, tid: u32) -> bool {
+    let member = family.member(member);
+    !member.alive() || !member.has_thread(tid)
 }
 
 impl Lock {
@@ -90,7 +97,7 @@ impl Lock {
                     raw::nap(50_000);
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
-                    let dead = turn % 64 == 0 && owner != 0 && !family.member(owner - 1).alive();
+                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, now as u32);
                     if dead
                         && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
@@ -101,6 +108,16 @@ impl Lock {
         }
     }
 
+    /// Takes the lock if its owner has ended.
+    pub fn take_from_dead(&self, me: u64, family: Family) -> bool {
+        let now = self.word.load(Ordering::Relaxed);
+        let owner = (now >> 32) as usize;
+        owner != 0
+            && now != me
+            && gone(family, owner - 1, now as u32)
+            && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
     /// Gives the lock back.
     #[inline(always)]
     pub fn unlock(&self) {
@@ -109,7 +126,14 @@ impl Lock {
         self.word.store(0, Ordering::Release);
     }
 
-    /// Free again, whoever had it. Only when the entry is made new.
+    /// For a new entry. Somebody who took the entry for what it was before may have the lock for a moment.
+    pub fn renew(&self) {
+        if self.word.load(Ordering::Relaxed) == 0 {
+            self.frame.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
+    /// Free again, whoever had it. Only when the entry is not used any more.
     pub fn reset(&self) {
         self.frame.store(u64::MAX, Ordering::Relaxed);
         self.word.store(0, Ordering::Relaxed);

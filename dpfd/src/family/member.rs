@@ -4,7 +4,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::raw;
 
 /// Most processes of a family that take part at once; further ones leave their connections on TCP.
-pub const MEMBERS: usize = 64;
+pub const MEMBERS: usize = 256;
 
 /// One process.
 #[derive(Debug)]
@@ -40,13 +40,32 @@ pub fn space() -> u32 {
     }
 }
 
-/// In a forked child: it may be the first of a namespace of its own.
-pub fn forked() {
-    SPACE.store(0, Ordering::Relaxed);
+/// In a forked child of process `parent`, if that is known: it may be the first of a namespace of its own. Whoever sees its
+/// parent by the same number is not.
+pub fn forked(parent: Option<u32>) {
+    if parent.is_none_or(|pid| pid == 0 || raw::getppid() != pid) {
+        SPACE.store(0, Ordering::Relaxed);
+    }
 }
 
-/// Process state and start time from /proc/PID/stat.
-fn stat_of(pid: u32) -> Option<(u8, u64)> {
+/// What /proc/PID/stat says of a process.
+struct Stat {
+    /// Its first thread has ended, and waits for being reaped or for the others.
+    ended: bool,
+    /// Threads, the first one always among them.
+    threads: u64,
+    /// Start time, clock ticks.
+    start: u64,
+}
+
+impl Stat {
+    /// A process whose first thread has ended lives on in the others.
+    fn dead(&self) -> bool {
+        self.ended && self.threads <= 1
+    }
+}
+
+fn stat_of(pid: u32) -> Option<Stat> {
     space();
     if PROC.load(Ordering::Relaxed) == 0 {
         return None;
@@ -65,31 +84,31 @@ fn stat_of(pid: u32) -> Option<(u8, u64)> {
     let close = rest.iter().rposition(|&b| b == b')')?;
     let mut fields = rest.get(close + 2..)?.split(|&b| b == b' ');
     let state = *fields.next()?.first()?;
-    let start = fields.nth(18)?;
-    Some((
-        state,
-        start
-            .iter()
-            .filter(|b| b.is_ascii_digit())
-            .fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))),
-    ))
+    let number = |field: &[u8]| {
+        let digits = field.iter().filter(|b| b.is_ascii_digit());
+        digits.fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
+    };
+    let threads = number(fields.nth(16)?);
+    let start = number(fields.nth(1)?);
+    Some(Stat { ended: matches!(state, b'Z' | b'X'), threads, start })
 }
 
 impl Member {
-    /// Takes the entry for this process if it is free or its owner is dead.
+    /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
+    /// the connections ([`Member::leave`]).
     pub fn claim(&self, pid: u32, uid: u32, name: &[u8]) -> bool {
-        let old = self.pid.load(Ordering::Acquire);
-        if self.is(pid) || (old != 0 && self.alive()) {
-            return false;
-        }
-        // The dead owner's start time must not be taken for ours.
-        self.start.store(0, Ordering::SeqCst);
-        if self.pid.compare_exchange(old, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        self.take(pid, uid, name, None)
+    }
+
+    /// `start`: when process `pid` began, if that is known.
+    fn take(&self, pid: u32, uid: u32, name: &[u8], start: Option<u64>) -> bool {
+        if self.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         self.space.store(space(), Ordering::SeqCst);
         self.uid.store(uid, Ordering::Relaxed);
-        self.start.store(stat_of(pid).map_or(0, |s| s.1), Ordering::Release);
+        let start = start.or_else(|| stat_of(pid).map(|s| s.start));
+        self.start.store(start.unwrap_or(0), Ordering::Release);
         let mut bytes = [0u8; 16];
         let n = name.len().min(16);
         bytes[..n].copy_from_slice(&name[..n]);
@@ -103,13 +122,9 @@ impl Member {
 
     /// A parent takes the entry for a child it is about to fork. Until [`Member::settle`] it counts as the
     /// parent's, so it is alive while the parent is.
-    pub fn reserve(&self, parent: u32, uid: u32, name: &[u8]) -> bool {
-        let old = self.pid.load(Ordering::Acquire);
-        if self.is(parent) || (old != 0 && self.alive()) {
-            return false;
-        }
-        self.pid.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && self.claim(parent, uid, name)
+    pub fn reserve(&self, parent: &Member, uid: u32, name: &[u8]) -> bool {
+        let start = parent.start.load(Ordering::SeqCst);
+        self.take(parent.pid(), uid, name, Some(start))
     }
 
     /// As if it were in another namespace.
@@ -118,19 +133,52 @@ impl Member {
         self.space.store(space, Ordering::SeqCst);
     }
 
-    /// The child is there.
+    /// The child is there. When it began is found out later ([`Member::complete`]): most children that end soon need
+    /// not know.
     pub fn settle(&self, child: u32) {
         // Never a pid with another's start time or namespace: that would read as a dead process.
         self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
         self.pid.store(child, Ordering::SeqCst);
-        self.start.store(stat_of(child).map_or(0, |s| s.1), Ordering::SeqCst);
         self.space.store(space(), Ordering::SeqCst);
+    }
+
+    /// Notes when this process, which is alive, began.
+    pub fn complete(&self) {
+        if self.start.load(Ordering::SeqCst) == 0 {
+            self.note(self.pid());
+        }
+    }
+
+    fn note(&self, pid: u32) {
+        let start = if pid == 0 { 0 } else { stat_of(pid).map_or(0, |s| s.start) };
+        // Only that of the process that was asked for, and that has the place now.
+        if start != 0 && self.is(pid) {
+            let _ = self.start.compare_exchange(0, start, Ordering::SeqCst, Ordering::Relaxed);
+        }
     }
 
     /// The process leaves (its connections went elsewhere, or it could not be forked after all).
     pub fn clear(&self) {
-        self.pid.store(0, Ordering::Release);
+        self.leave(self.pid());
+    }
+
+    /// Process `pid`, if it is this one, is no member any more: no connection has its mark.
+    pub fn leave(&self, pid: u32) {
+        if self.pid() != pid {
+            return;
+        }
+        // The next one's namespace and start time are not known at once.
+        self.space.store(MOVING, Ordering::SeqCst);
+        self.start.store(0, Ordering::SeqCst);
+        let _ = self.pid.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel knows no such process: a quick look that [`Member::alive`] completes.
+    pub fn is_gone(&self) -> bool {
+        let (place, pid) = (self.space.load(Ordering::SeqCst), self.pid());
+        let gone = pid != 0 && place == space() && raw::probe_process(pid) == Err(libc::ESRCH);
+        gone && self.pid() == pid && self.space.load(Ordering::SeqCst) == place
     }
 
     /// Its process id, 0 when the entry is free.
@@ -168,10 +216,9 @@ impl Member {
             _ if place != space() => false,
             _ if raw::probe_process(pid) == Err(libc::ESRCH) => true,
             _ => match stat_of(pid) {
-                Some((b'Z' | b'X', _)) => true,
-                Some((_, start)) => {
+                Some(stat) => {
                     let ours = self.start.load(Ordering::SeqCst);
-                    ours != 0 && ours != start
+                    stat.dead() || (ours != 0 && ours != stat.start)
                 }
                 None => false,
             },
@@ -179,5 +226,21 @@ impl Member {
         // A child settled in between: pid and start time were not of one process.
         let moved = || self.pid.load(Ordering::SeqCst) != pid || self.space.load(Ordering::SeqCst) != place;
         !dead || moved()
+    }
+
+    /// Whether its thread `tid` still runs. Doubt counts as alive, and so does a thread that has the number of one that
+    /// ended.
+    pub fn has_thread(&self, tid: u32) -> bool {
+        let place = self.space.load(Ordering::SeqCst);
+        let pid = self.pid();
+        let ended = pid != 0
+            && place == space()
+            && match raw::probe_thread(pid, tid) {
+                Err(e) => e == libc::ESRCH,
+                // The first thread keeps its number until the last one has ended.
+                Ok(()) => pid == tid && stat_of(pid).is_some_and(|stat| stat.ended),
+            };
+        let moved = || self.pid() != pid || self.space.load(Ordering::SeqCst) != place;
+        !ended || moved()
     }
 }

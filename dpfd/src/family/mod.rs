@@ -6,14 +6,16 @@
 //!
 //! ```text
 //!   0        header: magic, version, counters, reasons
-//!   4 KiB    64 members, 64 bytes each
-//!   8 KiB    bitmap of connections in use
-//!   16 KiB   64 arenas this family made as a client, 320 bytes each
-//!   36 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//!   4 KiB    256 members, 64 bytes each
+//!   20 KiB   bitmap of connections in use
+//!   28 KiB   64 arenas this family made as a client, 320 bytes each
+//!   48 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//!   then     who has them, 40 bytes each
 //! ```
 
 mod arenas;
 mod conn;
+mod holders;
 mod lock;
 mod member;
 mod reason;
@@ -21,6 +23,7 @@ mod view;
 
 pub use arenas::{OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
+pub use holders::Holders;
 pub use lock::{Held, Lock};
 pub use member::{forked, space, Member, MEMBERS};
 pub use reason::Reason;
@@ -42,16 +45,19 @@ pub const CONNS: usize = 1 << 16;
 pub const NAME: &core::ffi::CStr = c"dp-family";
 
 const MEMBERS_AT: usize = 4096;
-const BITMAP_AT: usize = 8192;
-const ARENAS_AT: usize = 16384;
-const CONNS_AT: usize = 36 * 1024;
+const BITMAP_AT: usize = 20 * 1024;
+const ARENAS_AT: usize = 28 * 1024;
+const CONNS_AT: usize = 48 * 1024;
+const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
 /// Bytes of the whole memory, sparse.
-pub const LEN: usize = CONNS_AT + CONNS * size_of::<Conn>();
+pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 
 const _: () = assert!(size_of::<Conn>() == 384);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
+const _: () = assert!(MEMBERS * size_of::<Member>() <= BITMAP_AT - MEMBERS_AT);
+const _: () = assert!(size_of::<Holders>() == 40 && HOLDERS_AT % 4096 == 0);
 
 /// Counters of the family since it began.
 #[derive(Debug)]
@@ -74,6 +80,12 @@ pub struct Header {
     hint: AtomicU32,
     /// High-water mark of the bitmap, in connections.
     pub high: AtomicU32,
+    /// High-water mark of the members.
+    members: AtomicU32,
+    /// Forks of processes that have connections.
+    pub forks: AtomicU32,
+    /// Held by whoever gives back what the dead had.
+    pub clearing: Lock,
     reasons: [AtomicU64; 64],
 }
 
@@ -123,6 +135,39 @@ impl Family {
     #[inline(always)]
     pub fn conn(&self, i: u32) -> &'static Conn {
         self.at(CONNS_AT + (i as usize & (CONNS - 1)) * size_of::<Conn>())
+    }
+
+    /// Who has connection `c`, which is one of ours.
+    pub fn holders(&self, c: &Conn) -> &'static Holders {
+        let i =
+            (core::ptr::from_ref(c) as usize).wrapping_sub(self.base as usize + CONNS_AT) / size_of::<Conn>();
+        self.at(HOLDERS_AT + (i & (CONNS - 1)) * size_of::<Holders>())
+    }
+
+    /// The connections in use.
+    pub fn used(&self) -> impl Iterator<Item = u32> + '_ {
+        let high = self.header().high.load(Ordering::Acquire).min(CONNS as u32);
+        (0..high.div_ceil(64)).flat_map(|w| {
+            let mut left = self.bits(w as usize).load(Ordering::Acquire);
+            core::iter::from_fn(move || {
+                let n = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(w * 64 + n)
+            })
+        })
+    }
+
+    /// Places of members that were ever taken.
+    pub fn members_used(&self) -> core::ops::Range<u32> {
+        0..self.header().members.load(Ordering::Acquire).min(MEMBERS as u32)
+    }
+
+    /// A free place for process `pid`, by `take`. `None`: there is none; the dead are still in theirs.
+    pub fn enlist(&self, take: impl Fn(&Member) -> bool) -> Option<u32> {
+        let n = (0..MEMBERS as u32)
+            .find(|&n| self.member(n as usize).pid() == 0 && take(self.member(n as usize)))?;
+        self.header().members.fetch_max(n + 1, Ordering::AcqRel);
+        Some(n)
     }
 
     /// Arena `i` that this family made (masked).

@@ -20,20 +20,27 @@ fn all_entries_can_be_taken_and_no_more() {
 }
 
 #[test]
-fn a_member_of_a_dead_process_is_taken_over() {
+fn a_place_of_a_dead_process_is_taken_when_it_is_cleared() {
     let (f, _fd) = Family::create().unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let me = std::process::id();
     let m = f.member(0);
-    assert!(m.claim(child.id(), 0, b"sleep") && m.alive());
-    assert!(!m.claim(std::process::id(), 0, b"me"), "the owner lives");
+    assert!(m.claim(child.id(), 0, b"sleep") && m.alive() && !m.is_gone());
+    assert_eq!(f.enlist(|m| m.claim(me, 0, b"me")), Some(1), "the owner lives");
     child.kill().unwrap();
     // A zombie does not count as alive.
     while m.alive() {
         std::thread::yield_now();
     }
-    assert!(m.claim(std::process::id(), 0, b"me"));
+    assert!(!m.claim(me, 0, b"me"), "its marks may still be there");
     child.wait().unwrap();
+    assert!(m.is_gone());
+    m.leave(me);
+    assert_eq!(m.pid(), child.id(), "somebody else's");
+    m.leave(child.id());
+    assert!(m.claim(me, 0, b"me"));
     assert_eq!(m.name(), "me");
+    assert_eq!(f.members_used(), 0..2);
 }
 
 /// Its number is that of no process here, or of another one.
@@ -46,11 +53,70 @@ fn a_member_of_another_pid_namespace_is_never_judged_dead() {
     child.wait().unwrap();
     assert!(!m.alive());
     m.set_space(space() + 1);
-    assert!(m.alive());
+    assert!(m.alive() && !m.is_gone() && m.has_thread(child.id()));
     assert!(!m.is(child.id()));
-    assert!(!m.claim(std::process::id(), 0, b"me") && !m.reserve(std::process::id(), 0, b"me"));
+    let me = std::process::id();
+    assert!(f.member(1).claim(me, 0, b"me"));
+    assert!(!m.claim(me, 0, b"me") && !m.reserve(f.member(1), 0, b"me"));
     m.clear();
-    assert!(!m.alive() && m.claim(std::process::id(), 0, b"me") && m.is(std::process::id()));
+    assert!(!m.alive() && m.reserve(f.member(1), 0, b"me") && m.is(me) && m.alive());
+}
+
+/// A process whose first thread has ended while others run is a zombie to the kernel, and alive.
+#[test]
+fn a_process_lives_as_long_as_one_of_its_threads() {
+    let (f, _fd) = Family::create().unwrap();
+    // SAFETY: the child makes system calls only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a thread of its own, on a stack of its own, which sleeps; then the first one ends.
+        unsafe {
+            extern "C" fn sleeper(_: *mut libc::c_void) -> libc::c_int {
+                raw::nap(999_999_999);
+                0
+            }
+            let bytes = 1 << 16;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let stack = libc::mmap(core::ptr::null_mut(), bytes, access, kind, -1, 0);
+            let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+            libc::clone(sleeper, stack.byte_add(bytes), flags, core::ptr::null_mut());
+            libc::syscall(libc::SYS_exit, 0);
+        }
+    }
+    let m = f.member(0);
+    assert!(m.claim(child as u32, 0, b"threads"));
+    while m.has_thread(child as u32) {
+        std::thread::yield_now();
+    }
+    assert!(m.alive() && !m.is_gone(), "its first thread has ended");
+    while m.alive() {
+        std::thread::yield_now();
+    }
+    // SAFETY: our own child.
+    unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+}
+
+#[test]
+fn one_and_only_one_is_told_that_it_was_the_last_holder() {
+    let (f, _fd) = Family::create().unwrap();
+    let c = f.conn(f.claim().unwrap());
+    let holders = f.holders(c);
+    for _ in 0..200 {
+        holders.begin(3);
+        holders.add(200);
+        holders.add(200);
+        let others = [3, 200, 200].map(|n| move || usize::from(holders.remove(n)));
+        let last: usize = std::thread::scope(|s| {
+            let started = others.map(|remove| s.spawn(remove));
+            started.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        assert_eq!(last, 1);
+        assert_eq!(holders.each().count(), 0);
+    }
+    holders.begin(70);
+    assert!(holders.has(70) && !holders.has(6) && holders.each().eq([70]));
+    assert!(!core::ptr::eq(f.holders(f.conn(1)), f.holders(f.conn(0))));
 }
 
 #[test]
@@ -65,6 +131,27 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
     lock.unlock();
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
+}
+
+#[test]
+fn a_lock_is_inherited_from_a_thread_that_ended() {
+    let (f, _fd) = Family::create().unwrap();
+    f.member(0).claim(std::process::id(), 0, b"me");
+    let lock = Lock::default();
+    let tid = std::thread::scope(|s| {
+        let ended = s.spawn(|| {
+            let tid = raw::gettid();
+            assert_eq!(lock.lock(lock::owner(0, tid), f), Held::Clean);
+            assert!(f.member(0).has_thread(tid));
+            tid
+        });
+        ended.join().unwrap()
+    });
+    // The kernel may take a moment to forget a thread that was joined.
+    while f.member(0).has_thread(tid) {
+        std::thread::yield_now();
+    }
+    assert_eq!(lock.lock(lock::owner(0, raw::gettid()), f), Held::Inherited);
 }
 
 /// As deep on the stack as a handler would be.
@@ -102,10 +189,12 @@ fn an_observer_finds_the_family_and_its_connections() {
     let i = f.claim().unwrap();
     let a = Addr { ip: [1; 16], port: 77, scope: 0 };
     f.conn(i).reset(1, a, a);
+    f.holders(f.conn(i)).begin(0);
     f.count(Reason::NoDoor);
     let me = View::all().unwrap().into_iter().filter(|v| v.pid == std::process::id());
     let found = me.filter(|v| v.connections().iter().any(|c| c.local.port == 77)).count();
     assert_eq!(found, 1);
 }
 
+use crate::sys::raw;
 use crate::sys::tcp::Addr;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use super::{Conn, Family, Member, Reason, Stage, CONNS, LEN, MAGIC, MEMBERS, NAME, VERSION};
+use super::{Conn, Family, Member, Reason, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
 use crate::edge::ring::LINE;
 use crate::edge::slot::Side;
 use crate::edge::switch::in_ring;
@@ -134,9 +134,15 @@ impl View {
 
     /// The connections it has now.
     pub fn connections(&self) -> Vec<Snapshot> {
-        let high = (self.family.header().high.load(Ordering::Acquire) as usize).min(CONNS) as u32;
-        (0..high)
-            .filter(|&i| self.family.in_use(i))
+        // Those of processes that ended are only there until one of the family looks.
+        let alive: Vec<bool> = (0..MEMBERS).map(|n| self.family.member(n)).map(Member::alive).collect();
+        let held = |i: &u32| {
+            let c = self.family.conn(*i);
+            c.has(Conn::UNCOUNTED) || self.family.holders(c).each().any(|n| alive[n as usize])
+        };
+        self.family
+            .used()
+            .filter(held)
             .map(|i| snapshot(self.family.conn(i)))
             .filter(|s| s.stage != Stage::Unused)
             .collect()

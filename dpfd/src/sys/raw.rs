@@ -237,6 +237,11 @@ pub fn getpid() -> u32 {
     sys!(SYS_getpid).unwrap_or(0) as u32
 }
 
+/// getppid(2): 0 if the parent is in another pid namespace.
+pub fn getppid() -> u32 {
+    sys!(SYS_getppid).unwrap_or(0) as u32
+}
+
 /// gettid(2).
 pub fn gettid() -> u32 {
     sys!(SYS_gettid).unwrap_or(0) as u32
@@ -264,6 +269,23 @@ pub fn proc_is_ours() -> bool {
 /// kill(2) with signal 0: 0, or why not.
 pub fn probe_process(pid: u32) -> Result<(), i32> {
     sys!(SYS_kill, pid, 0usize).map(|_| ())
+}
+
+/// tgkill(2) with signal 0: whether process `pid` has a thread `tid`, or why that is not known.
+pub fn probe_thread(pid: u32, tid: u32) -> Result<(), i32> {
+    sys!(SYS_tgkill, pid, tid, 0usize).map(|_| ())
+}
+
+/// Where the stack of another thread of this process ends, if the thread sleeps in the kernel.
+pub fn thread_stack(tid: u32) -> Option<u64> {
+    use std::io::Write;
+    let mut path = [0u8; 48];
+    write!(&mut path[..47], "/proc/self/task/{tid}/syscall").ok()?;
+    let mut text = [0u8; 256];
+    let n = read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, &mut text).ok()?;
+    // The call's number and arguments, the stack pointer, the place in the program; or "running".
+    let sp = core::str::from_utf8(&text[..n]).ok()?.trim_end().rsplit(' ').nth(1)?;
+    u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
 }
 
 /// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has

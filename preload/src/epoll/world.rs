@@ -9,7 +9,7 @@ use dpfd::edge::ring::Pos;
 use dpfd::edge::slot::Side;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage, CONNS};
+use dpfd::family::{Conn, Family, Stage, CONNS, MEMBERS};
 use dpfd::sys::raw;
 use dpfd::watch::{Settled, World};
 use libc::epoll_event;
@@ -235,7 +235,7 @@ impl World for Ground<'_> {
 
     fn uncounted(&mut self, conn: u32) {
         if let (Some((_, c)), Some(me)) = (self.conn(conn), state::member_if_joined()) {
-            c.armed_by.fetch_or(1 << me, Ordering::SeqCst);
+            c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
             self.cool(conn);
         }
     }
@@ -358,7 +358,8 @@ fn armed(family: Family, c: &Conn) -> bool {
     let mut by = c.armed_by.load(Ordering::SeqCst);
     while by != 0 {
         let bit = by & by.wrapping_neg();
-        if family.member(bit.trailing_zeros() as usize).alive() {
+        let mut members = (bit.trailing_zeros() as usize..MEMBERS).step_by(64);
+        if members.any(|i| family.member(i).pid() != 0 && family.member(i).alive()) {
             return true;
         }
         c.armed_by.fetch_and(!bit, Ordering::SeqCst);

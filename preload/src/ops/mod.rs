@@ -20,6 +20,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use dpfd::family::{Conn, Family, Stage};
 
 use crate::channel;
+use crate::inside::Inside;
 
 /// preadv2 and pwritev2: do not wait.
 pub const RWF_NOWAIT: c_int = 8;
@@ -29,7 +30,7 @@ pub enum Way {
     /// The kernel call, as it is.
     Kernel,
     /// The kernel call, counted here while it runs: no switch may start meanwhile (E5).
-    Counted(&'static AtomicU32),
+    Counted(&'static AtomicU32, Inside),
     /// The channel answered.
     Done(Result<usize, i32>),
 }
@@ -41,9 +42,10 @@ impl Way {
         match self {
             Way::Kernel => real(),
             Way::Done(r) => give(r),
-            Way::Counted(flight) => {
+            Way::Counted(flight, inside) => {
                 let n = real();
                 flight.fetch_sub(1, Ordering::SeqCst);
+                inside.leave();
                 n
             }
         }

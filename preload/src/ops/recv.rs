@@ -3,11 +3,12 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Stage};
+use dpfd::family::{Family, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
+use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, rx, state};
 
@@ -22,24 +23,36 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     // drop, so the unwinding may pass.
     // SAFETY: no arguments.
     unsafe { pthread_testcancel() };
-    let Some(i) = fdtable::conn(fd) else { return Way::Kernel };
+    let entry = fdtable::word(fd);
+    let Some(i) = fdtable::conn_of(entry) else { return Way::Kernel };
     let Some(family) = state::family() else { return Way::Kernel };
     let c = family.conn(i);
     if w.is_bad() && flags & libc::MSG_TRUNC == 0 && c.stage() == Stage::Live {
         return Way::Done(Err(libc::EFAULT));
     }
     if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
-        if let Some(n) = rx::quick(family, fd, c, w) {
+        if let Some(n) = rx::quick(family, fd, entry, c, w) {
             return Way::Done(Ok(n));
         }
     }
-    slow(fd, c, w, flags)
+    slow(fd, w, flags)
 }
 
 #[cold]
 #[inline(never)]
-fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
+fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
+    // The walk lies in the hook's frame.
+    let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
+    let way = within(family, inside, fd, w, flags);
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
+    }
+    way
+}
+
+fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+    let c = family.conn(inside.conn());
     match super::stage(family, fd, c) {
         Stage::Unused | Stage::Plain => return Way::Kernel,
         Stage::Candidate | Stage::Offered => {
@@ -47,7 +60,7 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             let stage = c.stage();
             if matches!(stage, Stage::Candidate | Stage::Offered) {
-                return Way::Counted(&c.rx_flight);
+                return Way::Counted(&c.rx_flight, inside);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
             // Another thread gave up meanwhile: there are no rings.
@@ -64,7 +77,7 @@ fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
         // Out-of-band bytes and error queues are the kernel's.
         return Way::Kernel;
     }
-    Way::Done(rx::receive(family, fd, c, w, flags, &|there| {
+    Way::Done(rx::receive(family, &inside, c, w, flags, &|fd, there| {
         let mut byte = 0u8;
         // MSG_TRUNC: on TCP nothing is copied, whatever the length.
         let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };

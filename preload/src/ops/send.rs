@@ -8,38 +8,47 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
+use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Way::Kernel };
+    let entry = fdtable::word(fd);
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Way::Kernel };
     let c = family.conn(i);
     if w.is_bad() && c.stage() == Stage::Live {
         return Way::Done(Err(libc::EFAULT));
     }
     if flags & !tx::FLAGS == 0 {
-        if let Some(n) = tx::quick(c, fd, w) {
+        if let Some(n) = tx::quick(c, fd, entry, w) {
             return Way::Done(Ok(n));
         }
     }
-    slow(fd, c, w, flags)
+    slow(fd, w, flags)
 }
 
 #[cold]
 #[inline(never)]
-fn slow(fd: c_int, c: &'static Conn, w: &mut Walk, flags: c_int) -> Way {
+fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
-    way(family, fd, c).unwrap_or_else(|| {
+    // The walk lies in the hook's frame.
+    let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
+    let c = family.conn(inside.conn());
+    let way = way(family, fd, c, inside).unwrap_or_else(|| {
         if w.is_bad() {
             return Way::Done(Err(libc::EFAULT));
         }
-        Way::Done(tx::send(family, fd, c, w, flags, |w, flags| kernel(fd, w, flags)))
-    })
+        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+    });
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
+    }
+    way
 }
 
 /// The kernel's way, or `None` for a live channel.
-fn way(family: Family, fd: c_int, c: &'static Conn) -> Option<Way> {
+fn way(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Option<Way> {
     match super::stage(family, fd, c) {
         Stage::Unused | Stage::Plain => Some(Way::Kernel),
         Stage::Live => None,
@@ -47,7 +56,7 @@ fn way(family: Family, fd: c_int, c: &'static Conn) -> Option<Way> {
             // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
             if c.stage() != Stage::Live {
-                return Some(Way::Counted(&c.tx_flight));
+                return Some(Way::Counted(&c.tx_flight, inside));
             }
             c.tx_flight.fetch_sub(1, Ordering::SeqCst);
             None
@@ -57,14 +66,19 @@ fn way(family: Family, fd: c_int, c: &'static Conn) -> Option<Way> {
 
 /// A call whose bytes only the kernel can move to `fd`.
 pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return real() };
-    let c = family.conn(i);
+    let frame = 0u8;
+    let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else { return real() };
+    let c = family.conn(inside.conn());
     let live = || Way::Done(tx::by_kernel(family, fd, c, || took(real())));
-    way(family, fd, c).unwrap_or_else(live).go(&real)
+    let way = way(family, fd, c, inside).unwrap_or_else(live);
+    if !matches!(way, Way::Counted(..)) {
+        inside.leave();
+    }
+    way.go(&real)
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
-fn kernel(fd: c_int, w: &Walk, flags: c_int) -> Result<usize, i32> {
+fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
     let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 64];
     let mut w = *w;
     let mut sum = 0;
@@ -76,7 +90,7 @@ fn kernel(fd: c_int, w: &Walk, flags: c_int) -> Result<usize, i32> {
         msg.msg_iov = list.as_mut_ptr();
         msg.msg_iovlen = list.len() as _;
         // SAFETY: the list covers the program's own buffers.
-        match took(unsafe { hooks::sendmsg::real()(fd, &msg, flags) }) {
+        match took(unsafe { hooks::sendmsg::real()(at.fd(), &msg, flags) }) {
             Ok(n) => {
                 sum += n;
                 w.skip(n);

@@ -10,15 +10,20 @@ use dpfd::sys::{raw, tcp};
 
 use super::{bells_out, hint};
 use crate::channel::End;
-use crate::state;
+use crate::{fdtable, state};
 
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
 
 /// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
-/// whose counts are half done. Nothing was done then, and the caller must not wait for it.
+/// whose counts are half done; or the descriptor means another connection meanwhile. Nothing was done then, and the caller
+/// must not wait for it.
 pub fn locked<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
     match c.rx_lock.lock(state::me(), family) {
+        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
+            c.rx_lock.unlock();
+            return None;
+        }
         Held::Clean => {}
         Held::Mine => return None,
         Held::Inherited => recount(fd, c),

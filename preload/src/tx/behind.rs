@@ -61,7 +61,7 @@ fn wait_for_room(fd: i32, ms: i32) -> Result<(), i32> {
 
 /// The descriptor for locks, and the lock of the connection behind `fd`.
 fn lock_of(fd: i32, kind: i32) -> Option<(i32, libc::flock)> {
-    let i = fdtable::conn(fd)?;
+    let i = fdtable::conn_inside(fd)?;
     // SAFETY: plain data.
     let mut lock: libc::flock = unsafe { core::mem::zeroed() };
     lock.l_type = kind as _;

@@ -1,0 +1,41 @@
+//! Thousands of children that end without a word leave nothing behind.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::{await_that, TempDir};
+use compat_tests::{programs, Combo};
+
+use crate::product;
+
+/// More connections than an arena has slots; in the long run more than a family has entries.
+#[test]
+fn children_that_only_end_give_back_what_they_had() {
+    let _turn = product::alone();
+    let count = if product::long() { 70_000 } else { 2000 };
+    let limit = Duration::from_secs(if product::long() { 900 } else { 50 });
+    let (folder, program, number) = (TempDir::new(), programs::c("fork_exits"), count.to_string());
+    let start = |role| {
+        let alarm = [("COMPAT_ALARM", "1000".to_string())];
+        product::start(&Combo::shimmed(), &program, role, folder.path(), &["", &number, "3"], &alarm)
+    };
+    let (server, client) = (start("server"), start("client"));
+    let deadline = Instant::now() + limit;
+    let done = folder.file("port.done");
+    await_that("the connections", limit, || done.exists());
+    // The last child may be on its way out.
+    let empty = || product::family(server.pid().as_raw()).is_some_and(|family| family.connections.is_empty());
+    await_that("the end of the last child's connection", Duration::from_secs(5), empty);
+    let [made, offered] = [&server, &client].map(|job| product::channels(job.pid().as_raw()));
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    let [server, client] = [server, client].map(|job| job.finish(deadline));
+    for (who, ended) in [("client", &client), ("server", &server)] {
+        assert!(ended.ok(), "{who}: {}", ended.text());
+    }
+    assert!(made >= count * 9 / 10 && offered >= count * 9 / 10, "{made} and {offered} channels of {count}");
+    let numbers: Vec<u64> = server.transcript.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    let [before, after] = numbers[..] else { panic!("{}", server.transcript) };
+    // A page holds ten entries.
+    assert!(after < before + count / 100 * 4 + 64, "entries are not used again: {}", server.transcript);
+}

@@ -1,0 +1,405 @@
+//! Which calls are inside a connection, so that a descriptor can be closed under them as in the kernel: a call goes on
+//! with the open file that it began with, and that file lives until the call returns.
+//!
+//! A call that may sleep, or makes more than one system call, notes in a place of its thread's which entry of the
+//! descriptor table it works with ([`Inside::enter`]). Whoever closes a descriptor looks through these places. If there
+//! is a call in it, the open file is kept under another number, and the call, which asks for the number at every turn
+//! ([`Inside::fd`]), goes on with that one. The last call that leaves closes it, and does what the last close does.
+//!
+//! The two sides are ordered by one fence each: a call notes the entry and then looks whether the entry still stands; a
+//! close clears the entry and then looks for notes. A call that is over may be left by longjmp, or with its thread. So a
+//! note counts only while its thread lives and is not further up its stack than the call was.
+//!
+//! What does not come here, because it neither sleeps nor calls the kernel, checks the entry again where it commits
+//! (`rx::quick`), or under the lock that [`crate::life`] takes before the entry is free (`tx::quick`).
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+use dpfd::sys::raw;
+
+use crate::fdtable::{self, Entry};
+use crate::{life, state};
+
+/// Threads that can be inside a connection at once. Further ones are not waited for.
+const PLACES: usize = 1024;
+/// Open files kept at once for calls inside. Further ones are closed under them.
+const KEPT: usize = 256;
+/// Stacks are not longer than that, so something further away is on another one.
+const STACK: u64 = 64 << 20;
+
+/// Where a thread notes the entry that it works with.
+#[repr(align(64))]
+struct Place {
+    /// Whose it is; 0: nobody's.
+    tid: AtomicU32,
+    /// The entry of the descriptor table; 0: the thread is inside none.
+    word: AtomicU32,
+    fd: AtomicI32,
+    /// Something in the hook's frame: whoever runs below it is inside the call.
+    frame: AtomicU64,
+}
+
+/// An open file whose number the program has closed while calls were inside.
+struct Kept {
+    /// The entry that stood for it; 0: none.
+    word: AtomicU32,
+    /// Its number now; -1: it was closed where we did not see it.
+    fd: AtomicI32,
+    /// 1: the program has no other number for it.
+    end: AtomicU32,
+}
+
+static CALLS: [Place; PLACES] = [const {
+    Place {
+        tid: AtomicU32::new(0),
+        word: AtomicU32::new(0),
+        fd: AtomicI32::new(-1),
+        frame: AtomicU64::new(0),
+    }
+}; PLACES];
+/// Places in use lie below this.
+static HIGH: AtomicU32 = AtomicU32::new(0);
+/// Where the last look for the place of a thread that ended stopped.
+static ROUND: AtomicU32 = AtomicU32::new(0);
+static FILES: [Kept; KEPT] =
+    [const { Kept { word: AtomicU32::new(0), fd: AtomicI32::new(-1), end: AtomicU32::new(0) } }; KEPT];
+/// How many of them there are.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Guards them; taken with signals blocked.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+/// Threads between clearing an entry and keeping its file.
+static CLOSING: AtomicU32 = AtomicU32::new(0);
+/// `__libc_single_threaded` of glibc, if it has that.
+static SINGLE: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
+
+thread_local! {
+    /// This thread's place, plus one.
+    static MINE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Finds what tells whether the process has one thread.
+pub fn prepare() {
+    // SAFETY: a C string.
+    let p = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    SINGLE.store(p.cast(), Ordering::Relaxed);
+}
+
+/// With one thread there is nobody to close what it is in, but its own signal handlers: the kernel, too, lets an
+/// interrupted call begin anew with the number.
+fn alone() -> bool {
+    let p = SINGLE.load(Ordering::Relaxed);
+    // SAFETY: a variable of libc's, which stays.
+    !p.is_null() && unsafe { &*p }.load(Ordering::Relaxed) != 0
+}
+
+/// A call is inside a connection, until it leaves.
+///
+/// This has no destructor, on purpose: a thread that is ended by a signal handler, or cancelled, at any instruction is
+/// unwound, which ends the process where a frame has something to drop.
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct Inside {
+    place: Option<&'static Place>,
+    fd: i32,
+    word: u32,
+}
+
+impl Inside {
+    /// Notes that a call is inside what `fd` stands for; `frame` is a variable of the hook. `None`: it is no connection.
+    #[inline]
+    pub fn enter<T>(fd: i32, frame: &T) -> Option<Inside> {
+        let frame = frame as *const T as u64;
+        loop {
+            let word = fdtable::word(fd);
+            fdtable::conn_of(word)?;
+            if alone() {
+                return Some(Inside { place: None, fd, word });
+            }
+            let place = place(frame);
+            if let Some(place) = place {
+                place.fd.store(fd, Ordering::Relaxed);
+                place.frame.store(frame, Ordering::Relaxed);
+                // The fence between the note and the look; whoever closes has the other one.
+                place.word.swap(word, Ordering::SeqCst);
+            }
+            let inside = Inside { place, fd, word };
+            if fdtable::word_now(fd) == word {
+                return Some(inside);
+            }
+            inside.leave();
+        }
+    }
+
+    /// Whether it is the connection of that entry.
+    #[inline]
+    pub fn is(&self, entry: u32) -> bool {
+        self.word == entry
+    }
+
+    /// The connection.
+    #[inline]
+    pub fn conn(&self) -> u32 {
+        fdtable::conn_of(self.word).unwrap_or(0)
+    }
+
+    /// The descriptor that stands for the connection now: the program's, or ours. Asked for again after every sleep and
+    /// before every turn. -1: it could not be kept.
+    #[inline]
+    pub fn fd(&self) -> i32 {
+        if fdtable::word(self.fd) == self.word {
+            self.fd
+        } else {
+            self.moved()
+        }
+    }
+
+    /// The call is over.
+    #[inline]
+    pub fn leave(self) {
+        let Some(place) = self.place else { return };
+        place.word.store(0, Ordering::Release);
+        if !mine(place) {
+            // A handler's, inside another call of its thread.
+            place.tid.store(0, Ordering::Release);
+        }
+        if COUNT.load(Ordering::Relaxed) != 0 {
+            sweep();
+        }
+    }
+
+    #[cold]
+    fn moved(&self) -> i32 {
+        // Whoever closes it is about to keep it.
+        for turn in 0..100_000 {
+            let busy = CLOSING.load(Ordering::SeqCst) != 0;
+            let of = |k: &&Kept| k.word.load(Ordering::Acquire) == self.word;
+            if let Some(k) = FILES.iter().find(of) {
+                return k.fd.load(Ordering::Relaxed);
+            }
+            match turn {
+                _ if !busy => break,
+                0..100 => core::hint::spin_loop(),
+                _ => raw::yield_now(),
+            }
+        }
+        -1
+    }
+}
+
+fn mine(place: &Place) -> bool {
+    let n = MINE.get() as usize;
+    n != 0 && core::ptr::eq(place, &CALLS[n - 1])
+}
+
+/// Whether `here` is in a handler that has interrupted the call whose frame is `outer`.
+fn below(outer: u64, here: u64) -> bool {
+    here < outer || raw::on_signal_stack_above(outer)
+}
+
+#[inline]
+fn place(frame: u64) -> Option<&'static Place> {
+    let tid = state::me() as u32;
+    if let Some(place) = (MINE.get() as usize).checked_sub(1).map(|n| &CALLS[n]) {
+        if place.tid.load(Ordering::Relaxed) == tid {
+            let outside = place.word.load(Ordering::Relaxed) == 0;
+            return if outside || !below(place.frame.load(Ordering::Relaxed), frame) {
+                Some(place)
+            } else {
+                claim(tid).map(|n| &CALLS[n])
+            };
+        }
+    }
+    let n = claim(tid)?;
+    MINE.set(n as u32 + 1);
+    Some(&CALLS[n])
+}
+
+/// How many places of others are looked at before one more is taken.
+const FEW: usize = 8;
+
+/// A place that is nobody's, or that of a thread that ended.
+#[cold]
+fn claim(tid: u32) -> Option<usize> {
+    let take = |n: usize, of: u32| {
+        CALLS[n].tid.compare_exchange(of, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let high = HIGH.load(Ordering::Relaxed) as usize;
+    let ended = |n: &usize| {
+        let of = CALLS[*n].tid.load(Ordering::Relaxed);
+        of != 0 && of != tid && raw::probe_thread(raw::getpid(), of) == Err(libc::ESRCH) && take(*n, of) && {
+            CALLS[*n].word.store(0, Ordering::Release);
+            true
+        }
+    };
+    let start = ROUND.fetch_add(FEW as u32, Ordering::Relaxed) as usize;
+    let round = |n: usize| (start + n) % high.max(1);
+    (0..high)
+        .find(|&n| take(n, 0))
+        .or_else(|| (0..FEW.min(high)).map(round).find(ended))
+        .or_else(|| (high..PLACES).find(|&n| take(n, 0)))
+        .or_else(|| (0..high).find(ended))
+        .inspect(|&n| {
+            HIGH.fetch_max(n as u32 + 1, Ordering::SeqCst);
+        })
+}
+
+fn places() -> &'static [Place] {
+    &CALLS[..(HIGH.load(Ordering::SeqCst) as usize).min(PLACES)]
+}
+
+/// Whether the call that noted something in `place` goes on. Doubt counts as yes.
+fn goes_on(place: &Place) -> bool {
+    let (tid, frame) = (place.tid.load(Ordering::Relaxed), place.frame.load(Ordering::Relaxed));
+    let here = 0u8;
+    if tid == state::me() as u32 {
+        return below(frame, &raw const here as u64);
+    }
+    if raw::probe_thread(raw::getpid(), tid) == Err(libc::ESRCH) {
+        return false;
+    }
+    // A thread that sleeps further up its stack has left the call by longjmp.
+    raw::thread_stack(tid).is_none_or(|sp| sp <= frame || sp - frame > STACK)
+}
+
+fn noted(word: u32) -> impl Iterator<Item = &'static Place> {
+    places().iter().filter(move |p| p.word.load(Ordering::SeqCst) == word)
+}
+
+/// Somebody closes a descriptor; until that has come to [`Closing::keep`], calls inside wait for the file to be kept.
+#[must_use]
+pub struct Closing(());
+
+impl Closing {
+    /// Before the entry is cleared.
+    pub fn begin() -> Closing {
+        CLOSING.fetch_add(1, Ordering::SeqCst);
+        Closing(())
+    }
+
+    /// The entry was none of a connection.
+    pub fn over(self) {
+        CLOSING.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// After the entry `word` of `fd` was cleared, before the kernel closes `fd`, or -1 if it has: where there are calls
+    /// inside that need it, the open file stays, and they do what is to be done at its end. False: nobody is inside.
+    /// `last`: the program has no other number for it.
+    pub fn keep(self, fd: i32, word: u32, last: bool) -> bool {
+        let kept = keep(fd, word, last);
+        self.over();
+        kept
+    }
+}
+
+fn keep(fd: i32, word: u32, last: bool) -> bool {
+    if noted(word).next().is_none() && COUNT.load(Ordering::SeqCst) == 0 {
+        return false;
+    }
+    exclusively(|| {
+        let here = |p: &&Place| last || p.fd.load(Ordering::Relaxed) == fd;
+        let busy = noted(word).filter(here).any(goes_on);
+        let known = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == word);
+        match (busy, known) {
+            (true, Some(k)) => {
+                k.end.fetch_or(last.into(), Ordering::Relaxed);
+                true
+            }
+            (true, None) => add(fd, word, last),
+            // Its calls have just left, and it is ours to end.
+            (false, Some(k)) if last => {
+                close_kept(take(k).0);
+                false
+            }
+            (false, _) => false,
+        }
+    })
+}
+
+/// Keeps the open file behind `fd`. False: there is no room for it.
+fn add(fd: i32, word: u32, last: bool) -> bool {
+    let Some(k) = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == 0) else { return false };
+    let copy = if fd < 0 { Some(-1) } else { state::high_copy(fd) };
+    let Some(copy) = copy else { return false };
+    if copy >= 0 {
+        fdtable::mark_kept(copy, word);
+    }
+    k.fd.store(copy, Ordering::Relaxed);
+    k.end.store(last.into(), Ordering::Relaxed);
+    k.word.store(word, Ordering::SeqCst);
+    COUNT.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
+/// The file is the caller's from here on: its number, and whether that is the end.
+fn take(k: &Kept) -> (i32, bool) {
+    let found = (k.fd.load(Ordering::Relaxed), k.end.load(Ordering::Relaxed) != 0);
+    k.word.store(0, Ordering::Release);
+    COUNT.fetch_sub(1, Ordering::SeqCst);
+    found
+}
+
+fn close_kept(fd: i32) {
+    if fd >= 0 {
+        fdtable::set(fd, Entry::None);
+        raw::close(fd);
+    }
+}
+
+/// Ends what was kept, and has nobody inside any more.
+#[cold]
+pub fn sweep() {
+    while COUNT.load(Ordering::SeqCst) != 0 {
+        let found = exclusively(|| {
+            let left = |k: &&Kept| {
+                let word = k.word.load(Ordering::Relaxed);
+                word != 0 && !noted(word).any(goes_on)
+            };
+            let k = FILES.iter().find(left)?;
+            let word = k.word.load(Ordering::Relaxed);
+            Some((word, take(k)))
+        });
+        let Some((word, (fd, end))) = found else { return };
+        if let Some(i) = fdtable::conn_of(word).filter(|_| end) {
+            life::end(fd, i);
+        }
+        close_kept(fd);
+    }
+}
+
+/// In a forked child: only the thread that forked is here.
+pub fn inherited() {
+    // Each page that is written to is copied.
+    for word in [&LOCK, &CLOSING].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
+        word.store(0, Ordering::Relaxed);
+    }
+    if HIGH.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for place in places() {
+        place.word.store(0, Ordering::Relaxed);
+        place.tid.store(0, Ordering::Relaxed);
+    }
+    HIGH.store(0, Ordering::Relaxed);
+    for k in FILES.iter().filter(|k| k.word.load(Ordering::Relaxed) != 0) {
+        let word = k.word.load(Ordering::Relaxed);
+        let (fd, end) = take(k);
+        if let Some(i) = fdtable::conn_of(word).filter(|_| end) {
+            // The parent has it; here nobody ever will.
+            life::forget(i);
+        }
+        close_kept(fd);
+    }
+}
+
+/// Does `f` with the files to itself. Signals wait: a handler may close descriptors.
+fn exclusively<R>(f: impl FnOnce() -> R) -> R {
+    let blocked = raw::block_signals();
+    while LOCK.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        raw::yield_now();
+    }
+    let result = f();
+    LOCK.store(0, Ordering::Release);
+    raw::set_blocked_signals(blocked);
+    result
+}
