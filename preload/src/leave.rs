@@ -159,7 +159,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
         c.set(Conn::TX_TCP);
     }
     let left = rx::locked(family, fd, c, || {
-        rx::drain_for_close(fd, c, &inward);
+        rx::drain_for_close(fd, c, &inward, rx::Patience::Stranger);
         (rx::unread(fd, c, &inward), bells_left(c, &inward))
     });
     let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };

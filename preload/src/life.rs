@@ -183,7 +183,7 @@ fn last_words(fd: i32, c: &Conn, edge: &End) {
     if rx::unread(fd, c, edge) {
         raw::reset_at_close(fd);
     } else {
-        rx::drain_for_close(fd, c, edge);
+        rx::drain_for_close(fd, c, edge, rx::Patience::Close);
     }
 }
 

@@ -24,7 +24,7 @@ use crate::channel::{self, End};
 use crate::fdtable;
 use crate::inside::Inside;
 use crate::walk::Walk;
-pub use epoch::{drain_for_close, locked, news, unread};
+pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};

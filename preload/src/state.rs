@@ -89,6 +89,8 @@ pub fn reserve<T>(bytes: usize) -> Option<*mut T> {
     }
     // SAFETY: the mapping just made.
     unsafe { dpfd::edge::segment::unlock(p, bytes, libc::PROT_READ | libc::PROT_WRITE) }.ok()?;
+    // SAFETY: as above.
+    unsafe { dpfd::edge::segment::leave_out_of_dumps(p.cast(), bytes) };
     Some(p.cast())
 }
 

@@ -15,6 +15,8 @@ same_everywhere! {
     writing_to_a_closed_peer_gives_sigpipe => Pair::c("endings").arg("sigpipe");
     bytes_of_a_killed_peer_arrive => Pair::c("endings").arg("killed");
     bytes_of_a_peer_that_only_exits_arrive => Pair::c("endings").arg("exits");
+    bells_that_are_only_claimed_do_not_hold_up_a_close => Pair::c("claims").arg("bells");
+    core_dumps_hold_nothing_of_channels => Pair::c("claims").arg("dump");
     sender_killed_at_the_bell_and_its_relative => Pair::c("bell_death").arg("same");
     sender_killed_at_the_bell_and_another_connection => Pair::c("bell_death").arg("other");
     every_row_of_ends_closed => Pair::c("ends").arg("close");

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::bell::{Group, Word};
 use super::ring::LINE;
-use super::segment::{map_flat, sealed_len, sealed_memory, Mapped};
+use super::segment::{map_undumped, sealed_len, sealed_memory, Mapped};
 use super::slot::{Side, Slot};
 use super::spare::{self, Spares};
 use super::switch::{RxLine, TxLine};
@@ -140,7 +140,7 @@ impl Arena {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let fd = sealed_memory(c"dp-arena", geo.len())?;
-        let arena = Arena { base: map_flat(fd.as_fd(), geo.len())?, geo };
+        let arena = Arena { base: map_undumped(fd.as_fd(), geo.len())?, geo };
         let h = arena.header();
         h.version.store(VERSION, Ordering::Relaxed);
         h.slots.store(geo.slots, Ordering::Relaxed);
@@ -161,7 +161,7 @@ impl Arena {
         if len < PAGE {
             return Err(bad());
         }
-        let base = map_flat(fd, len)?;
+        let base = map_undumped(fd, len)?;
         let probe = Arena { base, geo: Geometry { slots: 0, lines: 0, spare: 0 } };
         let h = probe.header();
         // Each read once; the copies are what is checked and kept.

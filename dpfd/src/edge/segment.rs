@@ -264,7 +264,29 @@ pub fn map_flat(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
     map(fd, len, 0, None, READ_WRITE)
 }
 
-/// The same, for reading only.
+/// Leaves a mapping out of core dumps: sparse memory of ours, of which a dump would hold every page as zeros.
+///
+/// # Safety
+///
+/// The range is a mapping of the caller's.
+pub unsafe fn leave_out_of_dumps(base: *mut u8, len: usize) {
+    // SAFETY: by the contract; no contents change. A larger dump is all that a failure means.
+    unsafe { libc::madvise(base.cast(), len, libc::MADV_DONTDUMP) };
+}
+
+/// The same as [`map_flat`], of memory that no core dump needs.
+///
+/// # Errors
+///
+/// As [`map_flat`].
+pub fn map_undumped(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
+    let base = map_flat(fd, len)?;
+    // SAFETY: mapped just now.
+    unsafe { leave_out_of_dumps(base, len) };
+    Ok(base)
+}
+
+/// The same as [`map_flat`], for reading only.
 ///
 /// # Errors
 ///

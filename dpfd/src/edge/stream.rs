@@ -11,9 +11,14 @@ use crate::sync::{fence, AtomicU64, Ordering};
 
 /// Longest payload of one stream token, bytes: 256 lines with the header.
 pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
-/// Times a receive starts over because others moved the cursor. Each is a receive that somebody else
-/// completed, so honest neighbours never get there; a peer that only spins on the cursor does.
-const MAX_TRIES: u32 = 1 << 16;
+/// Times a receive starts over because others moved the cursor, before it is content with a brief piece.
+const TRIES: u32 = 4;
+/// A brief piece, bytes: as quickly copied as the cursor is moved.
+const BRIEF: usize = 1024;
+/// Times a receive tries to take a brief piece. Each failure is a receive that somebody else completed, and of
+/// these each of its neighbours has a like share, so honest ones never get there; a peer that only spins on the
+/// cursor does, and has cost less than a millisecond.
+const BRIEF_TRIES: u32 = 4096;
 
 /// Where the bytes of a write come from: a walk over a scatter list.
 pub trait Source {
@@ -117,12 +122,59 @@ pub fn pull_where<L: Lines>(
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
-    for _ in 0..MAX_TRIES {
+    match tries(TRIES, &ring, cursor, dst, peek) {
+        Some(result) => result,
+        None => brief(&ring, cursor, dst, peek),
+    }
+}
+
+/// Where others are quicker again and again, a long copy would never be committed: less at a time.
+#[cold]
+fn brief<L: Lines>(
+    ring: &impl Fn() -> L,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+    peek: bool,
+) -> Result<usize, Error> {
+    let mut dst = Brief { left: BRIEF, dst };
+    tries(BRIEF_TRIES, ring, cursor, &mut dst, peek).unwrap_or(Err(Error::Corrupt))
+}
+
+/// The first [`BRIEF`] bytes of another's room.
+struct Brief<'a, S> {
+    left: usize,
+    dst: &'a mut S,
+}
+
+impl<S: Sink> Sink for Brief<'_, S> {
+    fn left(&self) -> usize {
+        self.left.min(self.dst.left())
+    }
+    fn fill(&mut self, n: usize, f: impl FnMut(*mut u8, usize)) {
+        self.left -= n.min(self.left);
+        self.dst.fill(n, f);
+    }
+    fn rewind(&mut self) {
+        self.left = BRIEF;
+        self.dst.rewind();
+    }
+}
+
+/// Up to `most` tries; `None` when others moved the cursor under each.
+#[inline(always)]
+fn tries<L: Lines>(
+    most: u32,
+    ring: &impl Fn() -> L,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+    peek: bool,
+) -> Option<Result<usize, Error>> {
+    for _ in 0..most {
         // Acquire: what another receiver gave back is not read again as if it were new.
         let word = cursor.load(Ordering::Acquire);
         let start = Cursor::unpack(word);
         if start.frozen {
-            return Err(Error::Empty);
+            return Some(Err(Error::Empty));
         }
         let got = copy_out(&ring(), start, dst);
         // Nothing, something impossible, or a peek that no commit confirms: true only if no other
@@ -136,12 +188,15 @@ pub fn pull_where<L: Lines>(
                 continue;
             }
         }
-        let (n, end) = got?;
+        let (n, end) = match got {
+            Ok(got) => got,
+            Err(e) => return Some(Err(e)),
+        };
         if peek {
-            return if n == 0 { Err(Error::Empty) } else { Ok(n) };
+            return Some(if n == 0 { Err(Error::Empty) } else { Ok(n) });
         }
         if end == start {
-            return Err(Error::Empty);
+            return Some(Err(Error::Empty));
         }
         // Release: the copy is done before the sender may reuse the lines. SeqCst, because the caller
         // may go on to arm the wake word, and this is the fence between.
@@ -149,11 +204,11 @@ pub fn pull_where<L: Lines>(
             if n == 0 {
                 continue; // only void tokens so far
             }
-            return Ok(n);
+            return Some(Ok(n));
         }
         dst.rewind();
     }
-    Err(Error::Corrupt)
+    None
 }
 
 #[inline(always)]

@@ -32,7 +32,7 @@ pub use view::{Snapshot, View};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::edge::segment::{map_flat, sealed_memory};
+use crate::edge::segment::{map_undumped, sealed_memory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// First word: "DPFAMLY1", little endian.
@@ -108,7 +108,7 @@ impl Family {
     /// EMFILE, ENFILE, ENOMEM.
     pub fn create() -> io::Result<(Family, OwnedFd)> {
         let fd = sealed_memory(NAME, LEN)?;
-        let family = Family { base: map_flat(fd.as_fd(), LEN)? };
+        let family = Family { base: map_undumped(fd.as_fd(), LEN)? };
         family.header().version.store(VERSION, Ordering::Relaxed);
         family.header().magic.store(MAGIC, Ordering::Release);
         Ok((family, fd))

@@ -1,6 +1,6 @@
 //! Following the sender from epoch to epoch, and taking bells out of the kernel (PROTOCOLS E5-E7).
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use dpfd::edge::ring::Cursor;
 use dpfd::edge::stream;
@@ -117,19 +117,60 @@ pub(super) fn drain(fd: i32, c: &Conn, n: usize) -> usize {
     sum
 }
 
-/// How often a bell that was counted, and is not there, is looked for: by spinning, as long as a send takes; then
-/// with naps, because its sender may have been preempted before its send.
-const SPINS: u32 = 500;
-const NAPS: u32 = 200;
-/// Between two looks, ns.
+/// How often a bell that was counted, and is not there, is looked for by spinning: as long as a send takes.
+const SPINS: u32 = 200;
+/// Between two later looks, ns; its sender may have been preempted before its send.
 const NAP: u32 = 100_000;
+
+/// How long whoever takes the last bells waits for one that was counted, and is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Before the last close. A bell that comes later is answered with a reset, as anything sent to a closed
+    /// connection is, and costs the peer no bytes: those are in its ring, which it empties first. So a few naps
+    /// now and then, for an honest peer's sake, and none for one that claims bells again and again.
+    Close,
+    /// Before a stranger reads, who would take a bell for data.
+    Stranger,
+}
+
+impl Patience {
+    /// How often a bell is looked for with naps between.
+    const fn naps(self) -> u32 {
+        match self {
+            Patience::Close => 10,
+            Patience::Stranger => 200,
+        }
+    }
+
+    /// Whether one more nap may be taken.
+    fn may_nap(self) -> bool {
+        self == Patience::Stranger || CLOSING.one_more(state::now())
+    }
+}
+
+/// The naps that all closes of this process took.
+static CLOSING: Allowance = Allowance(AtomicU64::new(0));
+
+/// At most [`Patience::naps`] in each period of about a second.
+struct Allowance(AtomicU64);
+
+impl Allowance {
+    /// One more, at `now`, ns: none without saying so, however many ask at once.
+    fn one_more(&self, now: u64) -> bool {
+        let period = (now >> 30) << 8;
+        let used = self.0.load(Ordering::Relaxed);
+        let next = if used & !0xff == period { used + 1 } else { period + 1 };
+        next & 0xff <= u64::from(Patience::Close.naps())
+            && self.0.compare_exchange(used, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
 
 /// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
 /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
-pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
+pub fn drain_for_close(fd: i32, c: &Conn, rx: &End, patience: Patience) {
     let mut looks = 0;
     let mut ended = false;
-    while looks < SPINS + NAPS {
+    while looks < SPINS + patience.naps() {
         if !catch_up(fd, c, rx) {
             return;
         }
@@ -153,7 +194,8 @@ pub fn drain_for_close(fd: i32, c: &Conn, rx: &End) {
             // Whatever was sent before a FIN is there before it: one more look, and no bell comes any more.
             0 if ended => return,
             0 if super::ended(fd) => ended = true,
-            0 => raw::nap(NAP),
+            0 if patience.may_nap() => raw::nap(NAP),
+            0 => return,
             n => drop(drain(fd, c, n)),
         }
         looks += 1;
@@ -166,4 +208,19 @@ pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
     // Tokens behind a switch that was not reached yet count as well.
     (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closes_share_a_few_naps_a_second() {
+        let naps = Allowance(AtomicU64::new(0));
+        for second in [5u64, 6, 900] {
+            let at = second << 30;
+            let taken = (0..1000).filter(|i| naps.one_more(at + i)).count();
+            assert_eq!(taken as u32, Patience::Close.naps());
+        }
+    }
 }

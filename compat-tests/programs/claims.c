@@ -1,0 +1,111 @@
+/*
+ * A peer that says what is not so, in the memory that it shares with the server: what does that cost the server?
+ * It prints whether its calls were quick: milliseconds where nothing holds them up, tens of them where it waits on
+ * the peer's word. The peer natively, or on a connection that is no channel, can say nothing.
+ *
+ *     bells  bells counted and never sent: a close
+ *     dump   how large a core dump the server's own channels make
+ */
+#include "common.h"
+
+#define ROUNDS 10
+#define SLOTS_AT(slots) (8192 + (size_t)(slots) * 16)
+#define LIVE 3
+
+/* Calls what() with the wake word of each live slot's edge towards the server: offer 128, word 64, cursor 64, sender 64. */
+static int each_edge(void (*what)(uint64_t *word)) {
+    char line[512];
+    int edges = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    CHECK(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long from, to;
+        if (!strstr(line, "/memfd:dp-arena") || sscanf(line, "%lx-%lx rw", &from, &to) != 2)
+            continue;
+        char *arena = (char *)from;
+        if (memcmp(arena, "DPARENA1", 8) != 0)
+            continue;
+        uint32_t slots = ((uint32_t *)arena)[3];
+        for (uint32_t i = 0; i < slots; i++) {
+            char *slot = arena + SLOTS_AT(slots) + (size_t)i * 512;
+            if ((*(uint64_t *)slot & 0xff) == LIVE) {
+                what((uint64_t *)(slot + 128));
+                edges++;
+            }
+        }
+    }
+    fclose(file);
+    return edges;
+}
+
+static void count_bell(uint64_t *word) { __atomic_fetch_add(word, 1ull << 32, __ATOMIC_SEQ_CST); }
+
+static double milliseconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+static void bells_server(int listener) {
+    double sum = 0;
+    for (int k = 0; k < ROUNDS; k++) {
+        char word;
+        int fd = accepted(listener);
+        read_exact(fd, &word, 1);
+        double began = milliseconds();
+        close(fd);
+        sum += milliseconds() - began;
+    }
+    fprintf(stderr, "closes: %.2f ms\n", sum);
+    say("ten closes are %s\n", sum < 50 ? "quick" : "slow");
+}
+
+static void bells_client(void) {
+    for (int k = 0; k < ROUNDS; k++) {
+        char byte = 'q';
+        int fd = connected();
+        each_edge(count_bell);
+        write_all(fd, &byte, 1);
+        while (read(fd, &byte, 1) > 0)
+            ;
+        close(fd);
+    }
+}
+
+/* What a dump would hold of shared memory, from the kernel's own flags of each mapping. */
+static void dump_server(int listener) {
+    char line[512];
+    bool ours = false;
+    unsigned long pages = 0;
+    int fd = accepted(listener);
+    FILE *file = fopen("/proc/self/smaps", "r");
+    CHECK(file);
+    unsigned long size = 0;
+    while (fgets(line, sizeof line, file)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            ours = strstr(line, "/memfd:dp") != NULL;
+            size = to - from;
+        } else if (ours && !strncmp(line, "VmFlags:", 8) && !strstr(line, " dd")) {
+            pages += size / 4096;
+        }
+    }
+    fclose(file);
+    say("pages of channels in a dump: %lu\n", pages);
+    close(fd);
+}
+
+void server(void) {
+    int listener = listen_here();
+    if (mode_is("bells"))
+        bells_server(listener);
+    else
+        dump_server(listener);
+}
+
+void client(void) {
+    if (mode_is("bells"))
+        bells_client();
+    else
+        close(connected());
+}
