@@ -115,7 +115,8 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             rx.word.arm();
         }
         if stream::waiting(&rx.ring(), &rx.rx.cursor) {
-            if there > 0 && !rx.word.is_hot() {
+            // Whoever waits in a set for edges needs a new bell for the next byte.
+            if there > 0 && !rx.word.is_hot() && c.watched.load(Ordering::Relaxed) == 0 {
                 rx.word.unarm();
             }
         } else if there > 0 && !rx.tx.moved(r) {
