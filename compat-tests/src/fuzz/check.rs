@@ -1,0 +1,78 @@
+//! Runs a script natively and under the shim, and says whether they differ.
+
+use super::judge::comparable;
+use super::known::known;
+use super::run::{Shimmed, Tools, NOT_REACHED};
+use super::script::Script;
+
+/// A script that does not do the same under the shim, twice.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The script.
+    pub script: Script,
+    /// Which sides had the shim.
+    pub shimmed: Shimmed,
+    /// What TCP said, line by line.
+    pub native: Vec<String>,
+    /// What was said under the shim.
+    pub other: Vec<String>,
+    /// The first line that differs.
+    pub line: usize,
+}
+
+/// What a look at a script found.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The same.
+    Same,
+    /// Not the same, by design: the reason.
+    Known(&'static str),
+    /// Not the same once, and the same afterwards; or Linux itself does not always say the same.
+    Unsteady,
+    /// Not the same.
+    Differs(Box<Difference>),
+}
+
+/// How often TCP must have said the same before its word counts.
+const NATIVE_RUNS: usize = 3;
+
+impl Tools {
+    /// Whether the script does the same under the shim as on TCP.
+    pub fn check(&self, script: &Script, shimmed: Shimmed) -> Verdict {
+        let native = self.run(script, Shimmed::NONE);
+        self.check_against(script, shimmed, native)
+    }
+
+    /// The same, with a native run that has been made already.
+    pub fn check_against(&self, script: &Script, shimmed: Shimmed, native: Vec<String>) -> Verdict {
+        let words = comparable(script, &native);
+        let mut other = self.run(script, shimmed);
+        let mut got = comparable(script, &other);
+        if got == words {
+            return Verdict::Same;
+        }
+        let mut steady = vec![true; words.len()];
+        for _ in 1..NATIVE_RUNS {
+            let again = comparable(script, &self.run(script, Shimmed::NONE));
+            for (steady, (word, again)) in steady.iter_mut().zip(words.iter().zip(&again)) {
+                *steady &= word == again;
+            }
+        }
+        let first = |got: &[String]| {
+            (0..words.len()).find(|&at| {
+                steady[at] && words[at] != got[at] && native[at] != NOT_REACHED && got[at] != NOT_REACHED
+            })
+        };
+        let Some(line) = first(&got) else { return Verdict::Unsteady };
+        // Everything behind an unsteady line may be its consequence, so the same line must differ again.
+        other = self.run(script, shimmed);
+        got = comparable(script, &other);
+        if first(&got) != Some(line) {
+            return Verdict::Unsteady;
+        }
+        if let Some(reason) = known(script, line, &words[line], &got[line]) {
+            return Verdict::Known(reason);
+        }
+        Verdict::Differs(Box::new(Difference { script: script.clone(), shimmed, native, other, line }))
+    }
+}
