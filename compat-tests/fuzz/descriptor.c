@@ -84,7 +84,8 @@ static void socket_error(struct line *line) {
     socklen_t length = sizeof error;
     long result = getsockopt(fd_of(word(line, 1)), SOL_SOCKET, SO_ERROR, &error, &length);
     if (result < 0) return say_result(line, result);
-    say(line, "%s", error ? strerrorname_np(error) : "none");
+    const char *text = error ? strerrorname_np(error) : "none";
+    say(line, "%s", text ? text : "E?");
 }
 
 // tcp NAME: bytes that came over TCP; where a channel is, they are few. Not compared.

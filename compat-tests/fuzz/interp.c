@@ -30,8 +30,10 @@ void say_result(struct line *line, long result) {
         say(line, "%ld", result);
     else if (error == EINTR)
         say(line, "blocked");
-    else
+    else if (strerrorname_np(error))
         say(line, "%s", strerrorname_np(error));
+    else
+        say(line, "E%d", error);
 }
 
 long number(struct line *line, int at, long otherwise) {

@@ -20,6 +20,33 @@ pub struct Difference {
     pub line: usize,
 }
 
+/// How bad a difference is. A script that is made short must not become a harmless one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Another answer.
+    Answer,
+    /// No answer.
+    Hangs,
+    /// Bytes that are not those of the stream.
+    Bytes,
+}
+
+impl Difference {
+    /// The worst that happened in it.
+    pub fn severity(&self) -> Severity {
+        let only_here = |what: &str| {
+            self.other.iter().zip(&self.native).any(|(other, native)| other.contains(what) && !native.contains(what))
+        };
+        if only_here("BAD") {
+            Severity::Bytes
+        } else if only_here("HANG") || only_here("stuck") {
+            Severity::Hangs
+        } else {
+            Severity::Answer
+        }
+    }
+}
+
 /// What a look at a script found.
 #[derive(Debug)]
 pub enum Verdict {
