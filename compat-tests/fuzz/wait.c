@@ -76,7 +76,7 @@ static void wait_once(struct line *line) {
     }
 }
 
-// epoll_seen SET MAX TIMES: waits that often, and tells all that was told; nobody may be passed over
+// epoll_seen SET MAX TIMES MS: waits that often, and tells all that was told; nobody may be passed over
 static void wait_often(struct line *line) {
     enum { MOST = 32 };
     struct epoll_event events[MOST];
@@ -84,7 +84,7 @@ static void wait_often(struct line *line) {
     int most = (int)number(line, 2, 1);
     if (most > MOST) most = MOST;
     for (long i = number(line, 3, 20); i > 0; i--) {
-        int n = epoll_wait(fd_of(word(line, 1)), events, most, 5);
+        int n = epoll_wait(fd_of(word(line, 1)), events, most, (int)number(line, 4, 5));
         if (n < 0) return say_result(line, n);
         for (int k = 0; k < n; k++)
             if (events[k].data.u64 < MOST) seen[events[k].data.u64] |= events[k].events;

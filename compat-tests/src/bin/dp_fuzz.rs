@@ -67,9 +67,16 @@ struct Tally {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let shim = options.shim.clone().or_else(|| env::var_os("DP_SHIM").map(PathBuf::from)).unwrap_or_else(|| target_dir().join("release/libdp_preload.so"));
+    let shim = options
+        .shim
+        .clone()
+        .or_else(|| env::var_os("DP_SHIM").map(PathBuf::from))
+        .unwrap_or_else(|| target_dir().join("release/libdp_preload.so"));
     let Ok(shim) = shim.canonicalize() else {
-        eprintln!("dp_fuzz: no shim at {}: run `cargo build --release` first, or name it with --shim", shim.display());
+        eprintln!(
+            "dp_fuzz: no shim at {}: run `cargo build --release` first, or name it with --shim",
+            shim.display()
+        );
         return ExitCode::from(2);
     };
     let tools = Tools { interpreter: interpreter(), shim };
@@ -82,9 +89,10 @@ fn main() -> ExitCode {
 fn replay(options: &Options, tools: &Tools) -> ExitCode {
     let mut differ = 0;
     for file in &options.replay {
-        let script = match fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| {
-            Script::parse(&text).map_err(|error| error.to_string())
-        }) {
+        let script = match fs::read_to_string(file)
+            .map_err(|error| error.to_string())
+            .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
+        {
             Ok(script) => script,
             Err(error) => {
                 eprintln!("dp_fuzz: {}: {error}", file.display());
@@ -116,7 +124,8 @@ fn fuzz(options: &Options, tools: &Tools) -> ExitCode {
     let first = options.seed.unwrap_or(clock);
     let count = options.count.unwrap_or(u64::MAX);
     if options.print {
-        (0..options.count.unwrap_or(1)).for_each(|at| println!("{}", generate(first + at, options.shape.as_deref())));
+        (0..options.count.unwrap_or(1))
+            .for_each(|at| println!("{}", generate(first + at, options.shape.as_deref())));
         return ExitCode::SUCCESS;
     }
     eprintln!("dp_fuzz: from seed {first}");

@@ -35,7 +35,10 @@ impl Difference {
     /// The worst that happened in it.
     pub fn severity(&self) -> Severity {
         let only_here = |what: &str| {
-            self.other.iter().zip(&self.native).any(|(other, native)| other.contains(what) && !native.contains(what))
+            self.other
+                .iter()
+                .zip(&self.native)
+                .any(|(other, native)| other.contains(what) && !native.contains(what))
         };
         if only_here("BAD") {
             Severity::Bytes

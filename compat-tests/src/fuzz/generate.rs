@@ -55,28 +55,61 @@ fn wild(rng: &mut Rng, script: &mut Script, connections: &[&str]) {
 }
 
 fn modes(rng: &mut Rng) -> &'static str {
-    pick(rng, &["IN", "OUT", "IN|OUT", "IN|ET", "IN|OUT|ET", "IN|RDHUP", "IN|RDHUP|ET", "IN|ONESHOT", "RDHUP", "IN|ET|EXCLUSIVE"])
+    pick(
+        rng,
+        &[
+            "IN",
+            "OUT",
+            "IN|OUT",
+            "IN|ET",
+            "IN|OUT|ET",
+            "IN|RDHUP",
+            "IN|RDHUP|ET",
+            "IN|ONESHOT",
+            "RDHUP",
+            "IN|ET|EXCLUSIVE",
+        ],
+    )
 }
 
 fn one(rng: &mut Rng, script: &mut Script, who: Who, name: &str) {
     let line = match rng.u32(..40) {
         0..=6 => format!("{} {name} {}", pick(rng, &["send", "write", "writev", "sendmsg"]), size(rng)),
         7..=13 => format!("{} {name} {}", pick(rng, &["recv", "read", "readv", "recvmsg"]), size(rng)),
-        14 => format!("recv {name} {} {}", size(rng), pick(rng, &["peek", "dontwait", "waitall", "trunc dontwait"])),
+        14 => format!(
+            "recv {name} {} {}",
+            size(rng),
+            pick(rng, &["peek", "dontwait", "waitall", "trunc dontwait"])
+        ),
         15 => format!("sendmmsg {name} {} {}", rng.u32(1..8), size(rng) % 5000),
         16 => format!("recvmmsg {name} {} {} 0 dontwait", rng.u32(1..8), size(rng) % 5000 + 1),
         17 => format!("drain {name} {}", size(rng)),
-        18 | 19 => format!("epoll_add e0 {} {} {}", pick(rng, &[name, "d", "v", "s"]), modes(rng), rng.u32(1..4)),
+        18 | 19 => {
+            format!("epoll_add e0 {} {} {}", pick(rng, &[name, "d", "v", "s"]), modes(rng), rng.u32(1..4))
+        }
         20 => format!("epoll_mod e0 {} {} {}", pick(rng, &[name, "d", "v"]), modes(rng), rng.u32(1..4)),
         21 => format!("epoll_del e0 {} IN 0", pick(rng, &[name, "d", "v"])),
-        22..=25 => format!("{} e0 8 {}", pick(rng, &["epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_raw"]), pick(rng, &["0", "10"])),
+        22..=25 => format!(
+            "{} e0 8 {}",
+            pick(rng, &["epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_raw"]),
+            pick(rng, &["0", "10"])
+        ),
         26 => format!("epoll_seen e0 {} 20", rng.u32(1..4)),
-        27 | 28 => format!("poll {} {name}:{} v:IN|OUT", pick(rng, &["0", "10"]), pick(rng, &["IN|OUT", "IN", "OUT|RDHUP", "IN|RDHUP"])),
+        27 | 28 => format!(
+            "poll {} {name}:{} v:IN|OUT",
+            pick(rng, &["0", "10"]),
+            pick(rng, &["IN|OUT", "IN", "OUT|RDHUP", "IN|RDHUP"])
+        ),
         29 => format!("select {} {name}:IN|OUT v:IN", pick(rng, &["0", "10"])),
         30 => format!("fionread {name}"),
         31 => format!("soerror {name}"),
         32 => format!("dup {name} d"),
-        33 => format!("{} {} {}", pick(rng, &["dup2", "dup3"]), pick(rng, &["d", name]), pick(rng, &["d", name])),
+        33 => format!(
+            "{} {} {}",
+            pick(rng, &["dup2", "dup3"]),
+            pick(rng, &["d", name]),
+            pick(rng, &["d", name])
+        ),
         34 => format!("close {}", pick(rng, &[name, "d", "d"])),
         35 => format!("shutdown {name} {}", pick(rng, &["WR", "RD", "RDWR"])),
         36 => pick(rng, &["evwrite v", "evread v", "eventfd v 1", "epoll e0"]).into(),

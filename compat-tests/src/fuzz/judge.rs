@@ -74,7 +74,8 @@ impl Ways {
 
     fn operation(&mut self, who: Who, words: &[String], result: &str) -> String {
         let what = words.first().map_or("", String::as_str);
-        let argument = |at: usize| words.get(at).and_then(|word| word.parse::<i64>().ok()).unwrap_or_default();
+        let argument =
+            |at: usize| words.get(at).and_then(|word| word.parse::<i64>().ok()).unwrap_or_default();
         let first = result.split(' ').next().unwrap_or_default();
         let count: Option<i64> = first.parse().ok();
         let coming = self.under_way(who.other());
@@ -93,8 +94,11 @@ impl Ways {
                 result.to_owned()
             }
             "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" => {
-                let got: i64 =
-                    if what == "recvmmsg" { numbers(result).iter().skip(1).sum() } else { count.unwrap_or(0) };
+                let got: i64 = if what == "recvmmsg" {
+                    numbers(result).iter().skip(1).sum()
+                } else {
+                    count.unwrap_or(0)
+                };
                 let peeks = words.iter().any(|word| word == "peek");
                 if !peeks {
                     *self.received.entry(key(who.other())).or_default() += got;
@@ -130,7 +134,8 @@ impl Ways {
 /// Whether there is room to write is nobody's promise while much is on its way.
 fn without_room(result: &str, what: &str) -> String {
     let kept = result.split(' ').skip(usize::from(what != "epoll_seen"));
-    let entry = |entry: &str| entry.replace("|OUT", "").replace("OUT|", "").replace("OUT", "-").replace('w', "-");
+    let entry =
+        |entry: &str| entry.replace("|OUT", "").replace("OUT|", "").replace("OUT", "-").replace('w', "-");
     kept.map(entry).filter(|entry| !entry.ends_with(":-")).collect::<Vec<_>>().join(" ")
 }
 

@@ -55,7 +55,8 @@ pub const ALL: &[(&str, Shape)] = &[
 fn ends(rng: &mut Rng, script: &mut Script) {
     let (goes, stays) = sides(rng);
     if rng.bool() {
-        let how = pick(rng, &["epoll_add e0 s IN|RDHUP 1", "epoll_add e0 s IN|OUT|ET 1", "epoll_add e0 s IN|ET 1"]);
+        let how =
+            pick(rng, &["epoll_add e0 s IN|RDHUP 1", "epoll_add e0 s IN|OUT|ET 1", "epoll_add e0 s IN|ET 1"]);
         script.add(stays, "epoll e0");
         script.add(stays, how);
     }
@@ -104,7 +105,10 @@ fn pump(rng: &mut Rng, script: &mut Script) {
     let total = rng.u32(500_000..12_000_000);
     script.add(reads, "epoll e0");
     script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &["IN|ET", "IN|ET|RDHUP", "IN|OUT|ET"])));
-    script.add(writes, format!("thread t1 sendall s {total} {}", pick(rng, &["4096", "65536", "100000", "1000000"])));
+    script.add(
+        writes,
+        format!("thread t1 sendall s {total} {}", pick(rng, &["4096", "65536", "100000", "1000000"])),
+    );
     let want = if rng.bool() { rng.u32(1000..20_000) } else { rng.u32(20_000..200_000) };
     script.add(reads, format!("etpump e0 s {total} {want} {}", pick(rng, &["0", "50", "400", "400"])));
     script.add(writes, "join t1 300");
@@ -117,8 +121,10 @@ fn equal_data(rng: &mut Rng, script: &mut Script) {
     script.add(reads, "pipe p q");
     script.add(reads, "eventfd v 0");
     script.add(reads, "dup s d");
-    let mut list: Vec<String> =
-        ["s", "p", "v", "d"].iter().map(|name| format!("epoll_add e0 {name} {} 1", pick(rng, &["IN", "IN", "OUT", "IN|ET"]))).collect();
+    let mut list: Vec<String> = ["s", "p", "v", "d"]
+        .iter()
+        .map(|name| format!("epoll_add e0 {name} {} 1", pick(rng, &["IN", "IN", "OUT", "IN|ET"])))
+        .collect();
     rng.shuffle(&mut list);
     list.truncate(rng.usize(2..=4));
     list.iter().for_each(|line| script.add(reads, line));
@@ -146,7 +152,7 @@ fn turns(rng: &mut Rng, script: &mut Script) {
     }
     script.add(writes, format!("send s {}", size(rng)));
     script.add(Who::Nobody, "settle 2");
-    script.add(reads, format!("epoll_seen e0 {} 200", rng.u32(1..3)));
+    script.add(reads, format!("epoll_seen e0 {} 200 {}", rng.u32(1..3), pick(rng, &["0", "0", "5"])));
     script.add(reads, "epoll_wait e0 8 5");
 }
 
@@ -154,14 +160,25 @@ fn turns(rng: &mut Rng, script: &mut Script) {
 fn edges(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
     script.add(reads, "epoll e0");
-    let modes = ["IN|ET", "IN|OUT|ET", "IN|ET|EXCLUSIVE", "IN|ONESHOT", "IN|ET|ONESHOT", "IN|RDHUP|ET", "IN|EXCLUSIVE"];
+    let modes = [
+        "IN|ET",
+        "IN|OUT|ET",
+        "IN|ET|EXCLUSIVE",
+        "IN|ONESHOT",
+        "IN|ET|ONESHOT",
+        "IN|RDHUP|ET",
+        "IN|EXCLUSIVE",
+    ];
     script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &modes)));
     for _ in 0..rng.u32(3..9) {
         match rng.u32(..10) {
             0..=4 => script.add(writes, format!("send s {}", size(rng) % 30_000 + 1)),
             5 => script.add(reads, format!("recv s {} dontwait", size(rng))),
             6 => script.add(reads, "drain s 65536"),
-            7 => script.add(reads, format!("epoll_mod e0 s {} 1", pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"]))),
+            7 => script.add(
+                reads,
+                format!("epoll_mod e0 s {} 1", pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"])),
+            ),
             8 => script.add(reads, format!("send s {}", rng.u32(1..100))),
             _ => script.add(writes, "shutdown s WR"),
         }
@@ -181,7 +198,18 @@ fn copies(rng: &mut Rng, script: &mut Script) {
         script.add(reads, format!("epoll_add e0 {} IN|OUT|ET 2", pick(rng, &["s", "d"])));
     }
     for _ in 0..rng.u32(1..4) {
-        let ops = ["dup3 d s", "dup2 d s", "close s", "close d", "dup2 s d", "epoll_del e0 s IN 1", "epoll_del e0 d IN 1", "eventfd v 0", "dup2 v s", "drain s 100"];
+        let ops = [
+            "dup3 d s",
+            "dup2 d s",
+            "close s",
+            "close d",
+            "dup2 s d",
+            "epoll_del e0 s IN 1",
+            "epoll_del e0 d IN 1",
+            "eventfd v 0",
+            "dup2 v s",
+            "drain s 100",
+        ];
         script.add(reads, pick(rng, &ops));
         if rng.bool() {
             let sends = format!("send s {}", rng.u32(1..100));
@@ -199,7 +227,8 @@ fn copies(rng: &mut Rng, script: &mut Script) {
 /// A descriptor is closed, or another put on its number, while a thread is blocked in it.
 fn closed_under(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
-    let call = pick(rng, &["recv s 100", "read s 100", "recvmsg s 100", "recv s 10 waitall", "recvmmsg s 2 5 0"]);
+    let call =
+        pick(rng, &["recv s 100", "read s 100", "recvmsg s 100", "recv s 10 waitall", "recvmmsg s 2 5 0"]);
     script.add(reads, format!("thread t1 {call}"));
     match rng.u32(..5) {
         0 => script.add(reads, "close s"),
@@ -236,7 +265,8 @@ fn many_sets(rng: &mut Rng, script: &mut Script) {
         script.add(reads, "eventfd a 0");
     }
     let count = rng.u32(1000..1400);
-    script.add(reads, if rng.bool() { format!("badctl {count} a") } else { format!("manysets {count} a IN") });
+    script
+        .add(reads, if rng.bool() { format!("badctl {count} a") } else { format!("manysets {count} a IN") });
     script.add(reads, "epoll e0");
     script.add(reads, "epoll_add e0 s IN 1");
     for _ in 0..3 {
@@ -254,7 +284,10 @@ fn messages(rng: &mut Rng, script: &mut Script) {
         0 => {
             script.add(writes, format!("thread t1 trickle s 2 {count} 40"));
             let flags = pick(rng, &["", "waitforone", "waitall"]);
-            script.add(reads, format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["60", "100", "20"])));
+            script.add(
+                reads,
+                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["60", "100", "20"])),
+            );
             script.add(writes, "join t1 300");
         }
         1 => {
@@ -265,7 +298,14 @@ fn messages(rng: &mut Rng, script: &mut Script) {
         }
         2 => {
             script.add(writes, format!("sendmmsg s {count} {}", size(rng) % 30_000));
-            script.add(reads, format!("recvmmsg s {count} {} 0 {}", size(rng), pick(rng, &["dontwait", "waitforone", "", "waitall"])));
+            script.add(
+                reads,
+                format!(
+                    "recvmmsg s {count} {} 0 {}",
+                    size(rng),
+                    pick(rng, &["dontwait", "waitforone", "", "waitall"])
+                ),
+            );
         }
         _ => {
             script.add(reads, pick(rng, &["close s", "shutdown s RDWR", "shutdown s RD"]));

@@ -38,7 +38,8 @@ pub fn shrink(tools: &Tools, found: Difference, time: Duration) -> Difference {
 /// Sizes and counts of bytes only: with a shorter time, or less room for events, it would be another question.
 fn shrink_numbers(tools: &Tools, best: &mut Difference, deadline: Instant) {
     const MOVE_BYTES: [&str; 11] = [
-        "send", "write", "writev", "sendmsg", "sendmmsg", "recv", "read", "readv", "recvmsg", "recvmmsg", "drain",
+        "send", "write", "writev", "sendmsg", "sendmmsg", "recv", "read", "readv", "recvmsg", "recvmmsg",
+        "drain",
     ];
     for at in 0..best.script.0.len() {
         let words = &best.script.0[at].words;

@@ -84,7 +84,8 @@ impl Side {
 
     /// How it ended, if it did by itself.
     pub fn fate(&mut self) -> Option<String> {
-        (!self.alive).then(|| self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()))
+        (!self.alive)
+            .then(|| self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()))
     }
 }
 
