@@ -207,14 +207,17 @@ static void warm(struct line *line) {
     struct name name = {.fd = -1};
     if (find(word(line, 1))) name = *find(word(line, 1));
     char bytes[64];
+    ssize_t n;
     for (long i = number(line, 2, 20); i > 0; i--) {
         for (int turn = 0; turn < 2; turn++) {
             if ((turn == 0) != is_server) {
                 fill(name.stream, bytes, sizeof bytes, 0);
-                if (send(name.fd, bytes, sizeof bytes, MSG_NOSIGNAL) != sizeof bytes) goto failed;
+                n = send(name.fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+                if (n != sizeof bytes) goto failed;
                 if (name.stream) atomic_fetch_add(&name.stream->sent, sizeof bytes);
             } else {
-                if (recv(name.fd, bytes, sizeof bytes, MSG_WAITALL) != sizeof bytes) goto failed;
+                n = recv(name.fd, bytes, sizeof bytes, MSG_WAITALL);
+                if (n != sizeof bytes) goto failed;
                 check(line, name.stream, bytes, sizeof bytes, 1);
             }
         }
@@ -222,7 +225,23 @@ static void warm(struct line *line) {
     say(line, "ok");
     return;
 failed:
-    say_result(line, -1);
+    say_result(line, n);
+}
+
+// echo NAME: as many bytes as come, at once, until the end
+static void echo(struct line *line) {
+    struct name name = {.fd = -1};
+    if (find(word(line, 1))) name = *find(word(line, 1));
+    char bytes[4096];
+    ssize_t n;
+    while ((n = recv(name.fd, bytes, sizeof bytes, 0)) > 0) {
+        check(line, name.stream, bytes, (size_t)n, 1);
+        fill(name.stream, bytes, (size_t)n, 0);
+        n = send(name.fd, bytes, (size_t)n, MSG_NOSIGNAL);
+        if (n < 0) break;
+        if (name.stream) atomic_fetch_add(&name.stream->sent, (uint64_t)n);
+    }
+    say_result(line, n);
 }
 
 static const char *const sends[] = {"send", "write", "writev", "sendmsg", NULL};
@@ -251,6 +270,7 @@ int run_transfer(struct line *line) {
     }
     if (!strcmp(what, "drain")) return drain(line), 1;
     if (!strcmp(what, "sendall")) return send_all(line), 1;
+    if (!strcmp(what, "echo")) return echo(line), 1;
     if (!strcmp(what, "trickle")) return trickle(line), 1;
     if (!strcmp(what, "warm")) return warm(line), 1;
     return 0;

@@ -139,6 +139,33 @@ static void pump(struct line *line) {
     free(bytes);
 }
 
+// rounds SET NAME COUNT SIZE MS: sends, waits for the echo, reads it. Somebody else may be told of, too; who is not
+// told of for MS is stuck
+static void rounds(struct line *line) {
+    struct name name = {.fd = -1};
+    if (find(word(line, 2))) name = *find(word(line, 2));
+    char bytes[4096];
+    size_t size = (size_t)number(line, 4, 10);
+    if (size > sizeof bytes) size = sizeof bytes;
+    for (long i = number(line, 3, 10); i > 0; i--) {
+        fill(name.stream, bytes, size, 0);
+        ssize_t n = send(name.fd, bytes, size, MSG_NOSIGNAL);
+        if (n > 0 && name.stream) atomic_fetch_add(&name.stream->sent, (uint64_t)n);
+        if (n < 0) return say_result(line, n);
+        for (size_t left = size; left;) {
+            struct epoll_event events[8];
+            int told = epoll_wait(fd_of(word(line, 1)), events, 8, (int)number(line, 5, 200));
+            if (told <= 0) return say(line, "stuck");
+            n = recv(name.fd, bytes, left, MSG_DONTWAIT);
+            if (n < 0 && errno == EAGAIN) continue;
+            if (n <= 0) return say_result(line, n);
+            check(line, name.stream, bytes, (size_t)n, 1);
+            left -= (size_t)n;
+        }
+    }
+    say(line, "complete");
+}
+
 // poll MS NAME:EVENTS...
 static void poll_many(struct line *line) {
     struct pollfd list[WORDS];
@@ -221,6 +248,7 @@ int run_wait(struct line *line) {
     if (!strcmp(what, "epoll_wait") || !strcmp(what, "epoll_raw") || !strncmp(what, "epoll_pwait", 11))
         return wait_once(line), 1;
     if (!strcmp(what, "etpump")) return pump(line), 1;
+    if (!strcmp(what, "rounds")) return rounds(line), 1;
     if (!strcmp(what, "poll")) return poll_many(line), 1;
     if (!strcmp(what, "select")) return select_many(line), 1;
     if (!strcmp(what, "badctl")) return bad_controls(line), 1;

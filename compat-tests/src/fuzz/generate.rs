@@ -9,6 +9,12 @@ use super::shapes::{pick, size, ALL};
 pub fn generate(seed: u64, shape: Option<&str>) -> Script {
     let mut rng = Rng::with_seed(seed);
     let mut script = Script::default();
+    if rng.u32(..5) == 0 {
+        let chaos = format!("DP_CHAOS={}", rng.u32(1..1000));
+        let settings =
+            ["DP_SPIN=1000000", "DP_SPIN=1000000", "DP_SPIN=0", "DP_RING=4096", "DP_RING=1048576", &chaos];
+        script.add(Who::Nobody, format!("env {}", pick(&mut rng, &settings)));
+    }
     let connections: &[&str] = if rng.u32(..4) == 0 { &["s", "t"] } else { &["s"] };
     let warm = rng.u32(..8) > 0;
     for name in connections {

@@ -8,8 +8,7 @@ impl Difference {
     /// The script with what TCP and the shim said as comments; the first line that differs is marked.
     pub fn to_text(&self, title: &str) -> String {
         let mut text = format!("# {title}\n");
-        let _ =
-            writeln!(text, "# {}: TCP | {} | the first difference is marked", self.shimmed.name(), "shim");
+        let _ = writeln!(text, "# {}: TCP | shim; the first difference is marked", self.shimmed.name());
         let widest =
             self.script.0.iter().map(|line| line.to_string().len()).max().unwrap_or_default().min(48);
         for (at, line) in self.script.0.iter().enumerate() {

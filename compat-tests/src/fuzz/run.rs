@@ -56,7 +56,8 @@ impl Tools {
     /// The results, one a line.
     pub fn run(&self, script: &Script, shimmed: Shimmed) -> Vec<String> {
         let shim = |with: bool| with.then_some(self.shim.as_path());
-        let mut pair = Pair::start(&self.interpreter, shim(shimmed.server), shim(shimmed.client));
+        let settings = settings(script);
+        let mut pair = Pair::start(&self.interpreter, shim(shimmed.server), shim(shimmed.client), &settings);
         let mut results = Vec::with_capacity(script.0.len());
         for line in &script.0 {
             let result = pair.run(line);
@@ -71,6 +72,13 @@ impl Tools {
     }
 }
 
+/// The shim's settings of a script: `- env DP_SPIN=0`.
+fn settings(script: &Script) -> Vec<(String, String)> {
+    let lines = script.0.iter().filter(|line| line.who == Who::Nobody && line.word(0) == "env");
+    let words = lines.flat_map(|line| line.words.iter().skip(1)).filter(|word| word.starts_with("DP_"));
+    words.filter_map(|word| word.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
 struct Pair {
     server: Side,
     client: Side,
@@ -78,9 +86,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(interpreter: &Path, server: Option<&Path>, client: Option<&Path>) -> Self {
-        let mut server = Side::start(interpreter, "server", server);
-        let client = Side::start(interpreter, "client", client);
+    fn start(
+        interpreter: &Path,
+        server: Option<&Path>,
+        client: Option<&Path>,
+        settings: &[(String, String)],
+    ) -> Self {
+        let mut server = Side::start(interpreter, "server", server, settings);
+        let client = Side::start(interpreter, "client", client, settings);
         server.tell("listen");
         let port = match server.hear(Duration::from_secs(10)) {
             Answer::Said(port) => port,
@@ -106,6 +119,7 @@ impl Pair {
                 let client = heard(&mut self.client);
                 format!("{} / {client}", heard(&mut self.server))
             }
+            Who::Nobody if line.word(0) == "env" => "ok".into(),
             Who::Nobody => {
                 let milliseconds = line.word(1).parse().unwrap_or(2);
                 sleep(Duration::from_millis(milliseconds));

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use super::script::{Script, Who};
+use super::script::{Line, Script, Who};
 
 /// A side, and the other.
 fn sides(rng: &mut Rng) -> (Who, Who) {
@@ -47,6 +47,7 @@ pub const ALL: &[(&str, Shape)] = &[
     ("copies", copies),
     ("closed-under", closed_under),
     ("many-sets", many_sets),
+    ("conversation", conversation),
     ("messages", messages),
     ("forks", forks),
 ];
@@ -265,15 +266,47 @@ fn many_sets(rng: &mut Rng, script: &mut Script) {
         script.add(reads, "eventfd a 0");
     }
     let count = rng.u32(1000..1400);
+    if rng.bool() {
+        script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
+    }
     script
         .add(reads, if rng.bool() { format!("badctl {count} a") } else { format!("manysets {count} a IN") });
     script.add(reads, "epoll e0");
     script.add(reads, "epoll_add e0 s IN 1");
-    for _ in 0..3 {
-        script.add(writes, format!("send s {}", rng.u32(1..100)));
-        script.add(reads, "epoll_wait e0 8 40");
-        script.add(reads, "drain s 100");
+    if rng.u32(..3) > 0 {
+        return rounds(rng, script, (reads, writes));
     }
+    for _ in 0..rng.u32(3..10) {
+        // Just now this side was looking, and did not sleep.
+        script.add(Who::Both, format!("warm s {}", rng.u32(10..200)));
+        let size = rng.u32(1..100);
+        script.add(writes, format!("send s {size}"));
+        script.add(reads, "epoll_wait e0 8 60");
+        script.add(reads, format!("read s {size}"));
+    }
+}
+
+/// A busy connection: sometimes the other side is waited for, sometimes it has answered already.
+fn rounds(rng: &mut Rng, script: &mut Script, (asks, answers): (Who, Who)) {
+    script.add(answers, "thread t1 echo s");
+    script.add(asks, format!("rounds e0 s {} {} 300", rng.u32(20..300), rng.u32(1..200)));
+    script.add(asks, "close s");
+    script.add(answers, "join t1 100");
+}
+
+/// A connection that is asked and answers, in an epoll set with others.
+fn conversation(rng: &mut Rng, script: &mut Script) {
+    let (asks, answers) = sides(rng);
+    script.add(asks, "epoll e0");
+    script.add(asks, format!("eventfd v {}", rng.u32(..2)));
+    if rng.bool() {
+        script.add(asks, format!("epoll_add e0 v {} {}", pick(rng, &["IN|ET", "OUT|ET"]), rng.u32(1..3)));
+    }
+    script.add(
+        asks,
+        format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|RDHUP", "IN|ET|EXCLUSIVE"])),
+    );
+    rounds(rng, script, (asks, answers));
 }
 
 /// Several messages in one call.

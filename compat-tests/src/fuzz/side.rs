@@ -33,13 +33,14 @@ impl Side {
     ///
     /// # Panics
     /// If the interpreter cannot be started.
-    pub fn start(interpreter: &Path, role: &str, shim: Option<&Path>) -> Self {
+    pub fn start(interpreter: &Path, role: &str, shim: Option<&Path>, settings: &[(String, String)]) -> Self {
         let mut command = Command::new(interpreter);
         command.arg(role).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/tmp");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(shim) = shim {
             // One call is enough for a channel, so a short warm-up is.
             command.env("LD_PRELOAD", shim).env("DP_AFTER", "1");
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
         }
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()));
         let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
