@@ -39,6 +39,9 @@ struct Options {
     /// Run these scripts instead of random ones
     #[arg(long, num_args = 1.., value_name = "FILE")]
     replay: Vec<PathBuf>,
+    /// How often each of them, until one run differs: races are not lost every time
+    #[arg(long, default_value_t = 3)]
+    times: usize,
     /// The shim; `<target>/release/libdp_preload.so` otherwise
     #[arg(long)]
     shim: Option<PathBuf>,
@@ -100,7 +103,8 @@ fn replay(options: &Options, tools: &Tools) -> ExitCode {
             }
         };
         let sides = [Shimmed::BOTH, Shimmed::SERVER, Shimmed::CLIENT];
-        let failed = sides.iter().find_map(|&shimmed| match tools.check(&script, shimmed) {
+        let sides = sides.iter().cycle().take(sides.len() * options.times.max(1));
+        let failed = sides.into_iter().find_map(|&shimmed| match tools.check(&script, shimmed) {
             Verdict::Differs(difference) => Some(difference.to_text(&file.display().to_string())),
             Verdict::Known(reason) => {
                 println!("{}: {}: by design: {reason}", file.display(), shimmed.name());

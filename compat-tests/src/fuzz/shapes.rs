@@ -276,13 +276,14 @@ fn many_sets(rng: &mut Rng, script: &mut Script) {
     if rng.u32(..3) > 0 {
         return rounds(rng, script, (reads, writes));
     }
-    for _ in 0..rng.u32(3..10) {
-        // Just now this side was looking, and did not sleep.
-        script.add(Who::Both, format!("warm s {}", rng.u32(10..200)));
+    for turn in 0..rng.u32(3..8) {
+        // Just now this side was looking and did not sleep; then bytes come while it waits.
+        script.add(Who::Both, format!("warm s {}", pick(rng, &["20", "200", "400"])));
         let size = rng.u32(1..100);
-        script.add(writes, format!("send s {size}"));
-        script.add(reads, "epoll_wait e0 8 60");
+        script.add(writes, format!("thread t{turn} trickle s {size} 1 {}", rng.u32(5..25)));
+        script.add(reads, "epoll_wait e0 8 100");
         script.add(reads, format!("read s {size}"));
+        script.add(writes, format!("join t{turn} 100"));
     }
 }
 
