@@ -38,6 +38,7 @@ pub const ALL: &[(&str, Shape)] = &[
     ("ends", ends),
     ("ends", ends),
     ("ends", ends),
+    ("reset", reset),
     ("pump", pump),
     ("equal-data", equal_data),
     ("turns", turns),
@@ -98,6 +99,24 @@ fn ends(rng: &mut Rng, script: &mut Script) {
             script.add(Who::Nobody, "settle 2");
         }
     }
+}
+
+/// One side goes with bytes unread, or without lingering: there is an error behind what the other still has to read.
+fn reset(rng: &mut Rng, script: &mut Script) {
+    let (goes, stays) = sides(rng);
+    if rng.bool() {
+        script.add(stays, format!("send s {}", rng.u32(1..100)));
+    } else {
+        script.add(goes, "linger s 0");
+    }
+    script.add(goes, format!("send s {}", rng.u32(1..330_000)));
+    script.add(goes, pick(rng, &["close s", "close s", "_exit 0", "kill9"]));
+    script.add(Who::Nobody, "settle 4");
+    for _ in 0..rng.u32(2..5) {
+        let call = pick(rng, &["recv", "read", "readv", "recvmsg"]);
+        script.add(stays, format!("{call} s {}", pick(rng, &["1000000", "200000", "50000"])));
+    }
+    script.add(stays, pick(rng, &["send s 10", "soerror s", "poll 5 s:IN|OUT|RDHUP"]));
 }
 
 /// A stream under back-pressure to an edge-triggered reader.
