@@ -1,6 +1,6 @@
 //! Runs a script natively and under the shim, and says whether they differ.
 
-use super::judge::comparable;
+use super::judge::{comparable, same};
 use super::known::known;
 use super::run::{Shimmed, Tools, NOT_REACHED};
 use super::script::Script;
@@ -81,19 +81,22 @@ impl Tools {
         let words = comparable(script, &native);
         let mut other = self.run(script, shimmed);
         let mut got = comparable(script, &other);
-        if got == words {
+        if words.iter().zip(&got).all(|(word, got)| same(word, got)) {
             return Verdict::Same;
         }
         let mut steady = vec![true; words.len()];
         for _ in 1..NATIVE_RUNS {
             let again = comparable(script, &self.run(script, Shimmed::NONE));
             for (steady, (word, again)) in steady.iter_mut().zip(words.iter().zip(&again)) {
-                *steady &= word == again;
+                *steady &= same(word, again);
             }
         }
         let first = |got: &[String]| {
             (0..words.len()).find(|&at| {
-                steady[at] && words[at] != got[at] && native[at] != NOT_REACHED && got[at] != NOT_REACHED
+                steady[at]
+                    && !same(&words[at], &got[at])
+                    && native[at] != NOT_REACHED
+                    && got[at] != NOT_REACHED
             })
         };
         if first(&got).is_none() {
