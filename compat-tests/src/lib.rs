@@ -17,6 +17,7 @@
 //! | other `DP_*` | reach the shimmed side unchanged |
 
 mod combo;
+pub mod fuzz;
 mod job;
 pub mod measure;
 mod pair;

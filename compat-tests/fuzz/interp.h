@@ -1,0 +1,70 @@
+// What the files of the fuzzer's interpreter share: names of descriptors, streams, and one line's result.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define WORDS 24
+#define LINE 1024
+
+// One direction pair of a connection. It lies in memory that forked children share, because they share the stream.
+struct stream {
+    uint64_t id;
+    _Atomic uint64_t sent, received;
+};
+
+// A name of the script: a descriptor, and the stream behind it (none: an eventfd, a pipe, an epoll set).
+struct name {
+    char text[12];
+    int fd;
+    struct stream *stream;
+};
+
+// The words of a line, and where its result is put together.
+struct line {
+    int words;
+    char *word[WORDS];
+    char text[LINE];
+    char result[LINE];
+    size_t length;
+    // A thread does it: it may block for as long as it likes.
+    int patient;
+};
+
+// The first byte says which direction of a stream this process sends.
+extern int is_server;
+
+void say(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Prints a call's return value, or the name of its errno.
+void say_result(struct line *line, long result);
+// The word at a place as a number; `otherwise` if there is none.
+long number(struct line *line, int at, long otherwise);
+const char *word(struct line *line, int at);
+
+struct name *find(const char *text);
+int fd_of(const char *text);
+// Makes the name, or gives an old one a new meaning.
+struct name *bind_name(const char *text, int fd, struct stream *stream);
+struct stream *new_stream(const char *text);
+
+// Fills with the next bytes that this side sends, which are a function of stream, direction and position.
+void fill(struct stream *stream, void *bytes, size_t length, uint64_t ahead);
+// Checks received bytes against the same function; `taken` moves the position on. Adds " BAD" to the result if not.
+void check(struct line *line, struct stream *stream, const void *bytes, size_t length, int taken);
+
+// While it is on, a signal interrupts the main thread's blocking call every 25 ms; that is reported as "blocked".
+void impatient(int on);
+
+// Each runs one kind of operation and says whether it knew the word.
+int run_transfer(struct line *line);
+int run_wait(struct line *line);
+int run_descriptor(struct line *line);
+int run_life(struct line *line);
+void run(struct line *line);
+// Reads lines and answers each, until the end of the input.
+void serve(int in, int out);

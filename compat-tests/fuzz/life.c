@@ -1,0 +1,146 @@
+// Operations of threads, children, signals and deaths.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "interp.h"
+
+#define THREADS 16
+#define CHILDREN 8
+
+static struct thread {
+    char text[12];
+    struct line line;
+    pthread_t id;
+    _Atomic int started, done;
+} threads[THREADS];
+static int thread_count;
+
+static struct child {
+    char text[12];
+    pid_t pid;
+    int to, from;
+} children[CHILDREN];
+static int child_count;
+
+static void *run_thread(void *argument) {
+    struct thread *thread = argument;
+    // The main thread's impatience must not reach this one.
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    atomic_store(&thread->started, 1);
+    run(&thread->line);
+    atomic_store(&thread->done, 1);
+    return NULL;
+}
+
+static void put_together(struct line *line, int from, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int at = from; at < line->words && used < room; at++)
+        used += (size_t)snprintf(text + used, room - used, "%s%s", at > from ? " " : "", line->word[at]);
+}
+
+// thread T OPERATION...: in a thread of its own; 3 ms later it certainly is inside
+static void start_thread(struct line *line) {
+    if (thread_count == THREADS) return say(line, "too many");
+    struct thread *thread = &threads[thread_count++];
+    snprintf(thread->text, sizeof thread->text, "%s", word(line, 1));
+    thread->line.patient = 1;
+    put_together(line, 2, thread->line.text, sizeof thread->line.text);
+    if (pthread_create(&thread->id, NULL, run_thread, thread)) return say(line, "failed");
+    while (!atomic_load(&thread->started)) usleep(100);
+    usleep(3000);
+    say(line, "ok");
+}
+
+// join T [MS]: the result of the thread's operation, or "blocked"
+static void join_thread(struct line *line) {
+    for (int i = thread_count - 1; i >= 0; i--) {
+        if (strcmp(threads[i].text, word(line, 1))) continue;
+        for (long waited = 0; !atomic_load(&threads[i].done) && waited < number(line, 2, 60); waited++) usleep(1000);
+        return say(line, "%s", atomic_load(&threads[i].done) ? threads[i].line.result : "blocked");
+    }
+    say(line, "unnamed");
+}
+
+// fork F: the child answers to `child F OPERATION...`
+static void do_fork(struct line *line) {
+    int to[2], from[2];
+    if (child_count == CHILDREN || pipe(to) || pipe(from)) return say(line, "failed");
+    pid_t pid = fork();
+    if (pid < 0) return say_result(line, pid);
+    if (pid == 0) {
+        // The runner must see the end of its pipes when the parent dies, not later.
+        close(0);
+        close(1);
+        close(to[1]);
+        close(from[0]);
+        for (int i = 0; i < child_count; i++) close(children[i].to), close(children[i].from);
+        thread_count = child_count = 0;
+        serve(to[0], from[1]);
+    }
+    close(to[0]);
+    close(from[1]);
+    struct child *child = &children[child_count++];
+    snprintf(child->text, sizeof child->text, "%s", word(line, 1));
+    *child = (struct child){.pid = pid, .to = to[1], .from = from[0]};
+    snprintf(child->text, sizeof child->text, "%s", word(line, 1));
+    say(line, "ok");
+}
+
+static struct child *find_child(struct line *line) {
+    for (int i = child_count - 1; i >= 0; i--)
+        if (!strcmp(children[i].text, word(line, 1))) return &children[i];
+    return NULL;
+}
+
+static void in_child(struct line *line) {
+    struct child *child = find_child(line);
+    if (!child) return say(line, "unnamed");
+    char text[LINE];
+    put_together(line, 2, text, sizeof text - 1);
+    strcat(text, "\n");
+    void (*former)(int) = signal(SIGPIPE, SIG_IGN);
+    ssize_t n = write(child->to, text, strlen(text));
+    signal(SIGPIPE, former);
+    size_t have = 0;
+    while (n > 0 && have < sizeof text - 1) {
+        struct pollfd one = {child->from, POLLIN, 0};
+        if (poll(&one, 1, 1500) != 1) return say(line, "HANG");
+        n = read(child->from, text + have, sizeof text - 1 - have);
+        if (n > 0) have += (size_t)n;
+        if (have && text[have - 1] == '\n') {
+            text[have - 1] = 0;
+            return say(line, "%s", text);
+        }
+    }
+    say(line, "gone");
+}
+
+static void wait_child(struct line *line) {
+    struct child *child = find_child(line);
+    int status = 0;
+    if (!child) return say(line, "unnamed");
+    for (int waited = 0; waitpid(child->pid, &status, WNOHANG) == 0; waited++) {
+        if (waited == 200) return say(line, "alive");
+        usleep(1000);
+    }
+    say(line, WIFSIGNALED(status) ? "killed %d" : "exited %d", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+int run_life(struct line *line) {
+    const char *what = word(line, 0);
+    if (!strcmp(what, "thread")) return start_thread(line), 1;
+    if (!strcmp(what, "join")) return join_thread(line), 1;
+    if (!strcmp(what, "fork")) return do_fork(line), 1;
+    if (!strcmp(what, "child")) return in_child(line), 1;
+    if (!strcmp(what, "waitchild")) return wait_child(line), 1;
+    if (!strcmp(what, "kill9")) return kill(getpid(), SIGKILL), 1;
+    if (!strcmp(what, "_exit")) _exit((int)number(line, 1, 0));
+    if (!strcmp(what, "exit")) exit((int)number(line, 1, 0));
+    return 0;
+}

@@ -1,0 +1,391 @@
+//! Shapes of programs that are known to be difficult, with everything in them left to chance that can be.
+
+use fastrand::Rng;
+
+use super::script::{Line, Script, Who};
+
+/// A side, and the other.
+fn sides(rng: &mut Rng) -> (Who, Who) {
+    if rng.bool() {
+        (Who::Server, Who::Client)
+    } else {
+        (Who::Client, Who::Server)
+    }
+}
+
+/// One of a few.
+pub fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
+    from[rng.usize(..from.len())]
+}
+
+/// A size, small ones more often.
+pub fn size(rng: &mut Rng) -> u32 {
+    match rng.u32(..10) {
+        0 => rng.u32(1..4),
+        1..=4 => rng.u32(1..200),
+        5..=6 => rng.u32(200..5000),
+        7 => rng.u32(5000..30_000),
+        8 => rng.u32(30_000..140_000),
+        _ => rng.u32(140_000..330_000),
+    }
+}
+
+/// A shape's lines, on the connection `s`.
+pub type Shape = fn(&mut Rng, &mut Script);
+
+/// All of them, with their names.
+pub const ALL: &[(&str, Shape)] = &[
+    ("ends", ends),
+    ("ends", ends),
+    ("ends", ends),
+    ("reset", reset),
+    ("pump", pump),
+    ("equal-data", equal_data),
+    ("turns", turns),
+    ("edges", edges),
+    ("edges", edges),
+    ("copies", copies),
+    ("copies", copies),
+    ("closed-under", closed_under),
+    ("many-sets", many_sets),
+    ("conversation", conversation),
+    ("messages", messages),
+    ("forks", forks),
+];
+
+/// One side goes, in any way; the other goes on.
+fn ends(rng: &mut Rng, script: &mut Script) {
+    let (goes, stays) = sides(rng);
+    if rng.bool() {
+        let how =
+            pick(rng, &["epoll_add e0 s IN|RDHUP 1", "epoll_add e0 s IN|OUT|ET 1", "epoll_add e0 s IN|ET 1"]);
+        script.add(stays, "epoll e0");
+        script.add(stays, how);
+    }
+    if rng.bool() {
+        script.add(stays, format!("send s {}", size(rng)));
+    }
+    if rng.u32(..3) > 0 {
+        script.add(goes, format!("send s {}", size(rng)));
+    }
+    if rng.u32(..4) == 0 {
+        script.add(stays, format!("recv s {}", size(rng)));
+    }
+    if rng.u32(..4) == 0 {
+        script.add(goes, format!("drain s {}", rng.u32(100..100_000)));
+    }
+    match rng.u32(..8) {
+        0 => {
+            script.add(goes, "linger s 0");
+            script.add(goes, "close s");
+        }
+        1 => script.add(goes, "kill9"),
+        2 => script.add(goes, pick(rng, &["_exit 0", "exit 0"])),
+        3 | 4 => script.add(goes, format!("shutdown s {}", pick(rng, &["WR", "RDWR", "RD"]))),
+        _ => script.add(goes, "close s"),
+    }
+    script.add(Who::Nobody, "settle 4");
+    for _ in 0..rng.u32(2..6) {
+        match rng.u32(..12) {
+            0..=3 => script.add(stays, format!("send s {}", size(rng))),
+            4..=6 => script.add(stays, format!("recv s {}", if rng.bool() { 1_000_000 } else { size(rng) })),
+            7 => script.add(stays, "poll 5 s:IN|OUT|RDHUP"),
+            8 => script.add(stays, "epoll_wait e0 8 5"),
+            9 => script.add(stays, pick(rng, &["soerror s", "fionread s", "drain s 65536", "writev s 0"])),
+            10 => script.add(goes, format!("recv s {}", size(rng))),
+            _ => script.add(stays, pick(rng, &["recv s 10 peek", "recvmmsg s 5 10 0", "shutdown s WR"])),
+        }
+        if rng.bool() {
+            script.add(Who::Nobody, "settle 2");
+        }
+    }
+}
+
+/// One side goes with bytes unread, or without lingering: there is an error behind what the other still has to read.
+fn reset(rng: &mut Rng, script: &mut Script) {
+    let (goes, stays) = sides(rng);
+    if rng.bool() {
+        script.add(stays, format!("send s {}", rng.u32(1..100)));
+    } else {
+        script.add(goes, "linger s 0");
+    }
+    script.add(goes, format!("send s {}", rng.u32(1..330_000)));
+    script.add(goes, pick(rng, &["close s", "close s", "_exit 0", "kill9"]));
+    script.add(Who::Nobody, "settle 4");
+    for _ in 0..rng.u32(2..5) {
+        let call = pick(rng, &["recv", "read", "readv", "recvmsg"]);
+        script.add(stays, format!("{call} s {}", pick(rng, &["1000000", "200000", "50000"])));
+    }
+    script.add(stays, pick(rng, &["send s 10", "soerror s", "poll 5 s:IN|OUT|RDHUP"]));
+}
+
+/// A stream under back-pressure to an edge-triggered reader.
+fn pump(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    let total = rng.u32(500_000..12_000_000);
+    script.add(reads, "epoll e0");
+    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &["IN|ET", "IN|ET|RDHUP", "IN|OUT|ET"])));
+    script.add(
+        writes,
+        format!("thread t1 sendall s {total} {}", pick(rng, &["4096", "65536", "100000", "1000000"])),
+    );
+    let want = if rng.bool() { rng.u32(1000..20_000) } else { rng.u32(20_000..200_000) };
+    script.add(reads, format!("etpump e0 s {total} {want} {}", pick(rng, &["0", "50", "400", "400"])));
+    script.add(writes, "join t1 300");
+}
+
+/// Several descriptors with the same data.
+fn equal_data(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    script.add(reads, "epoll e0");
+    script.add(reads, "pipe p q");
+    script.add(reads, "eventfd v 0");
+    script.add(reads, "dup s d");
+    let mut list: Vec<String> = ["s", "p", "v", "d"]
+        .iter()
+        .map(|name| format!("epoll_add e0 {name} {} 1", pick(rng, &["IN", "IN", "OUT", "IN|ET"])))
+        .collect();
+    rng.shuffle(&mut list);
+    list.truncate(rng.usize(2..=4));
+    list.iter().for_each(|line| script.add(reads, line));
+    for _ in 0..rng.u32(2..6) {
+        match rng.u32(..5) {
+            0 => script.add(reads, "write q 1"),
+            1 => script.add(reads, "evwrite v"),
+            2 => script.add(reads, pick(rng, &["read p 10", "evread v", "drain s 1000"])),
+            _ => script.add(writes, format!("send s {}", rng.u32(1..100))),
+        }
+        script.add(reads, "epoll_wait e0 8 40");
+    }
+}
+
+/// More is ready than a call has room for.
+fn turns(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    script.add(reads, "epoll e0");
+    script.add(reads, format!("eventfd v {}", rng.u32(..2)));
+    script.add(reads, "eventfd w 1");
+    script.add(reads, format!("epoll_add e0 v {} 2", pick(rng, &["IN", "OUT", "IN|OUT"])));
+    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|OUT", "IN|ET"])));
+    if rng.bool() {
+        script.add(reads, format!("epoll_add e0 w {} 3", pick(rng, &["IN", "IN|ET", "OUT"])));
+    }
+    script.add(writes, format!("send s {}", size(rng)));
+    script.add(Who::Nobody, "settle 2");
+    script.add(reads, format!("epoll_seen e0 {} 200 {}", rng.u32(1..3), pick(rng, &["0", "0", "5"])));
+    script.add(reads, "epoll_wait e0 8 5");
+}
+
+/// Edges: what is told again, and what is not.
+fn edges(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    script.add(reads, "epoll e0");
+    let modes = [
+        "IN|ET",
+        "IN|OUT|ET",
+        "IN|ET|EXCLUSIVE",
+        "IN|ONESHOT",
+        "IN|ET|ONESHOT",
+        "IN|RDHUP|ET",
+        "IN|EXCLUSIVE",
+    ];
+    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &modes)));
+    for _ in 0..rng.u32(3..9) {
+        match rng.u32(..10) {
+            0..=4 => script.add(writes, format!("send s {}", size(rng) % 30_000 + 1)),
+            5 => script.add(reads, format!("recv s {} dontwait", size(rng))),
+            6 => script.add(reads, "drain s 65536"),
+            7 => script.add(
+                reads,
+                format!("epoll_mod e0 s {} 1", pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"])),
+            ),
+            8 => script.add(reads, format!("send s {}", rng.u32(1..100))),
+            _ => script.add(writes, "shutdown s WR"),
+        }
+        script.add(Who::Nobody, "settle 2");
+        let call = pick(rng, &["epoll_wait", "epoll_wait", "epoll_pwait2", "epoll_raw"]);
+        script.add(reads, format!("{call} e0 8 {}", pick(rng, &["0", "10"])));
+    }
+}
+
+/// A registration belongs to what is open, not to its number.
+fn copies(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    script.add(reads, "dup s d");
+    script.add(reads, "epoll e0");
+    script.add(reads, format!("epoll_add e0 {} IN 1", pick(rng, &["s", "d"])));
+    if rng.bool() {
+        script.add(reads, format!("epoll_add e0 {} IN|OUT|ET 2", pick(rng, &["s", "d"])));
+    }
+    for _ in 0..rng.u32(1..4) {
+        let ops = [
+            "dup3 d s",
+            "dup2 d s",
+            "close s",
+            "close d",
+            "dup2 s d",
+            "epoll_del e0 s IN 1",
+            "epoll_del e0 d IN 1",
+            "eventfd v 0",
+            "dup2 v s",
+            "drain s 100",
+        ];
+        script.add(reads, pick(rng, &ops));
+        if rng.bool() {
+            let sends = format!("send s {}", rng.u32(1..100));
+            script.add(writes, if rng.u32(..4) == 0 { "close s" } else { &sends });
+            script.add(reads, "epoll_wait e0 8 20");
+        }
+    }
+    script.add(writes, format!("send s {}", rng.u32(1..100)));
+    script.add(reads, "epoll_wait e0 8 20");
+    script.add(reads, format!("recv {} 1000", pick(rng, &["s", "d"])));
+    script.add(writes, "close s");
+    script.add(reads, "epoll_wait e0 8 20");
+}
+
+/// A descriptor is closed, or another put on its number, while a thread is blocked in it.
+fn closed_under(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    let call =
+        pick(rng, &["recv s 100", "read s 100", "recvmsg s 100", "recv s 10 waitall", "recvmmsg s 2 5 0"]);
+    script.add(reads, format!("thread t1 {call}"));
+    match rng.u32(..5) {
+        0 => script.add(reads, "close s"),
+        1 => {
+            script.add(reads, "eventfd v 0");
+            script.add(reads, "dup2 v s");
+        }
+        _ => {
+            script.add(reads, "close s");
+            script.add(Who::Both, "open u");
+            script.add(Who::Both, format!("warm u {}", pick(rng, &["20", "20", "2"])));
+            script.add(writes, format!("send u {}", rng.u32(1..100)));
+        }
+    }
+    match rng.u32(..4) {
+        0 => script.add(writes, "close s"),
+        1 => script.add(writes, "shutdown s WR"),
+        _ => script.add(writes, format!("send s {}", rng.u32(1..100))),
+    }
+    script.add(Who::Nobody, "settle 3");
+    script.add(reads, "join t1 40");
+    script.add(reads, "recv u 100 dontwait");
+    script.add(writes, "send s 10");
+    script.add(writes, "send s 10");
+}
+
+/// Many epoll sets, or calls that fail.
+fn many_sets(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    if rng.bool() {
+        script.add(Who::Both, "open a");
+        script.add(Who::Both, "warm a 20");
+    } else {
+        script.add(reads, "eventfd a 0");
+    }
+    let count = rng.u32(1000..1400);
+    if rng.bool() {
+        script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
+    }
+    script
+        .add(reads, if rng.bool() { format!("badctl {count} a") } else { format!("manysets {count} a IN") });
+    script.add(reads, "epoll e0");
+    script.add(reads, "epoll_add e0 s IN 1");
+    if rng.u32(..3) > 0 {
+        return rounds(rng, script, (reads, writes));
+    }
+    for turn in 0..rng.u32(3..8) {
+        // Just now this side was looking and did not sleep; then bytes come while it waits.
+        script.add(Who::Both, format!("warm s {}", pick(rng, &["20", "200", "400"])));
+        let size = rng.u32(1..100);
+        script.add(writes, format!("thread t{turn} trickle s {size} 1 {}", rng.u32(5..25)));
+        script.add(reads, "epoll_wait e0 8 100");
+        script.add(reads, format!("read s {size}"));
+        script.add(writes, format!("join t{turn} 100"));
+    }
+}
+
+/// A busy connection: sometimes the other side is waited for, sometimes it has answered already.
+fn rounds(rng: &mut Rng, script: &mut Script, (asks, answers): (Who, Who)) {
+    script.add(answers, "thread t1 echo s");
+    script.add(asks, format!("rounds e0 s {} {} 300", rng.u32(20..300), rng.u32(1..200)));
+    script.add(asks, "close s");
+    script.add(answers, "join t1 100");
+}
+
+/// A connection that is asked and answers, in an epoll set with others.
+fn conversation(rng: &mut Rng, script: &mut Script) {
+    let (asks, answers) = sides(rng);
+    script.add(asks, "epoll e0");
+    script.add(asks, format!("eventfd v {}", rng.u32(..2)));
+    if rng.bool() {
+        script.add(asks, format!("epoll_add e0 v {} {}", pick(rng, &["IN|ET", "OUT|ET"]), rng.u32(1..3)));
+    }
+    script.add(
+        asks,
+        format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|RDHUP", "IN|ET|EXCLUSIVE"])),
+    );
+    rounds(rng, script, (asks, answers));
+}
+
+/// Several messages in one call.
+fn messages(rng: &mut Rng, script: &mut Script) {
+    let (reads, writes) = sides(rng);
+    let count = rng.u32(2..6);
+    match rng.u32(..4) {
+        0 => {
+            script.add(writes, format!("thread t1 trickle s 2 {count} 40"));
+            let flags = pick(rng, &["", "waitforone", "waitall"]);
+            script.add(
+                reads,
+                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["60", "100", "20"])),
+            );
+            script.add(writes, "join t1 300");
+        }
+        1 => {
+            script.add(writes, format!("send s {}", rng.u32(1..40)));
+            script.add(writes, pick(rng, &["close s", "shutdown s WR"]));
+            script.add(Who::Nobody, "settle 3");
+            script.add(reads, format!("recvmmsg s {count} {} 0", rng.u32(1..40)));
+        }
+        2 => {
+            script.add(writes, format!("sendmmsg s {count} {}", size(rng) % 30_000));
+            script.add(
+                reads,
+                format!(
+                    "recvmmsg s {count} {} 0 {}",
+                    size(rng),
+                    pick(rng, &["dontwait", "waitforone", "", "waitall"])
+                ),
+            );
+        }
+        _ => {
+            script.add(reads, pick(rng, &["close s", "shutdown s RDWR", "shutdown s RD"]));
+            script.add(Who::Nobody, "settle 3");
+            script.add(writes, format!("sendmmsg s {count} 10"));
+            script.add(writes, format!("sendmmsg s {count} 10"));
+        }
+    }
+    script.add(reads, "drain s 1000");
+}
+
+/// A child has the connection, too.
+fn forks(rng: &mut Rng, script: &mut Script) {
+    let (forks, other) = sides(rng);
+    script.add(forks, "fork f");
+    for _ in 0..rng.u32(3..9) {
+        let prefix = if rng.bool() { "child f " } else { "" };
+        match rng.u32(..10) {
+            0..=2 => script.add(forks, format!("{prefix}send s {}", size(rng))),
+            3 | 4 => script.add(other, format!("send s {}", size(rng))),
+            5 => script.add(forks, format!("{prefix}recv s {}", size(rng))),
+            6 => script.add(other, format!("recv s {}", size(rng))),
+            7 => script.add(forks, format!("{prefix}close s")),
+            8 => script.add(forks, format!("child f {}", pick(rng, &["_exit 0", "kill9", "exit 0"]))),
+            _ => script.add(other, pick(rng, &["poll 5 s:IN|OUT|RDHUP", "drain s 1000", "shutdown s WR"])),
+        }
+    }
+    script.add(Who::Nobody, "settle 3");
+    script.add(other, "drain s 65536");
+}

@@ -1,0 +1,98 @@
+//! One of the two processes, driven over its standard input and output.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+/// What came of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The interpreter's own words.
+    Said(String),
+    /// The process ended at this line.
+    Ended,
+    /// No answer in time: the operation hangs.
+    Hangs,
+}
+
+/// An interpreter.
+pub struct Side {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    heard: Vec<u8>,
+    alive: bool,
+}
+
+impl Side {
+    /// Starts it, under the shim if one is given.
+    ///
+    /// # Panics
+    /// If the interpreter cannot be started.
+    pub fn start(interpreter: &Path, role: &str, shim: Option<&Path>, settings: &[(String, String)]) -> Self {
+        let mut command = Command::new(interpreter);
+        command.arg(role).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/tmp");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(shim) = shim {
+            // One call is enough for a channel, so a short warm-up is.
+            command.env("LD_PRELOAD", shim).env("DP_AFTER", "1");
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
+        }
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()));
+        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Self { child, input, output, heard: Vec::new(), alive: true }
+    }
+
+    /// Gives it a line.
+    pub fn tell(&mut self, text: &str) {
+        if self.alive {
+            // A process that has ended shows itself when it is heard.
+            let _ = self.input.write_all(format!("{text}\n").as_bytes());
+        }
+    }
+
+    /// Waits for the answer to the last line.
+    pub fn hear(&mut self, limit: Duration) -> Answer {
+        if !self.alive {
+            return Answer::Said("gone".into());
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return Answer::Said(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut one = [PollFd::new(self.output.as_fd(), PollFlags::POLLIN)];
+            let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            if left.is_zero() || poll(&mut one, wait).unwrap_or(0) == 0 {
+                return Answer::Hangs;
+            }
+            let mut bytes = [0; 4096];
+            match self.output.read(&mut bytes) {
+                Ok(count) if count > 0 => self.heard.extend_from_slice(&bytes[..count]),
+                _ => {
+                    self.alive = false;
+                    return Answer::Ended;
+                }
+            }
+        }
+    }
+
+    /// How it ended, if it did by itself.
+    pub fn fate(&mut self) -> Option<String> {
+        (!self.alive)
+            .then(|| self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()))
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
