@@ -1,4 +1,4 @@
-//! Arenas this family made as a client: for which server, and which slots are taken.
+//! Arenas this family made as a client: for which server family (PROTOCOLS I1), and which slots are taken.
 
 use crate::edge::arena::Arena;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +18,14 @@ pub struct OwnArena {
     /// Left by us, perhaps not yet by the server.
     closing: [AtomicU64; WORDS],
     key: [AtomicU64; 3],
+    id: [AtomicU64; 3],
     taken: AtomicU32,
+    /// When a connection was last proven to end in this server family, in units of about a second; 0: never.
+    proven: AtomicU32,
 }
+
+/// A program family as the kernel tells it apart from all others: the process that opened the door.
+pub type Id = [u64; 3];
 
 fn key_of(a: Addr) -> [u64; 3] {
     let (mut lo, mut hi) = ([0; 8], [0; 8]);
@@ -29,8 +35,8 @@ fn key_of(a: Addr) -> [u64; 3] {
 }
 
 impl OwnArena {
-    /// Takes the entry for the server at `addr`.
-    pub fn claim(&self, addr: Addr) -> bool {
+    /// Takes the entry for the server family `id` at `addr`.
+    pub fn claim(&self, addr: Addr, id: Id) -> bool {
         if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -40,6 +46,10 @@ impl OwnArena {
         for (to, from) in self.key.iter().zip(key_of(addr)) {
             to.store(from, Ordering::Relaxed);
         }
+        for (to, from) in self.id.iter().zip(id) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.proven.store(0, Ordering::Relaxed);
         self.taken.store(2, Ordering::Release);
         true
     }
@@ -53,6 +63,21 @@ impl OwnArena {
     pub fn is_for(&self, addr: Addr) -> bool {
         self.taken.load(Ordering::Acquire) == 2
             && self.key.iter().zip(key_of(addr)).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// The server family that was given it.
+    pub fn id(&self) -> Id {
+        core::array::from_fn(|i| self.id[i].load(Ordering::Relaxed))
+    }
+
+    /// When a connection was last proven to end in that family; 0: never.
+    pub fn proven(&self) -> u32 {
+        self.proven.load(Ordering::Relaxed)
+    }
+
+    /// A connection was proven to end in that family, at `now` nanoseconds.
+    pub fn prove(&self, now: u64) {
+        self.proven.store((now >> 30) as u32 | 1, Ordering::Relaxed);
     }
 
     /// Takes a slot: one both sides are through with, or a new one. The lowest first: it is the warmest.

@@ -75,6 +75,11 @@ fn stat_of(pid: u32) -> Option<(u8, u64)> {
     ))
 }
 
+/// When process `pid` of our pid namespace began, in clock ticks since boot.
+pub fn start_of(pid: u32) -> Option<u64> {
+    stat_of(pid).map(|(_, start)| start)
+}
+
 impl Member {
     /// Takes the entry for this process if it is free or its owner is dead.
     pub fn claim(&self, pid: u32, uid: u32, name: &[u8]) -> bool {

@@ -9,7 +9,7 @@
 //!   4 KiB    64 members, 64 bytes each
 //!   8 KiB    bitmap of connections in use
 //!   16 KiB   64 arenas this family made as a client, 320 bytes each
-//!   36 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//!   36 KiB   connections, 448 bytes each (sparse: memory is used as they are)
 //! ```
 
 mod arenas;
@@ -19,10 +19,10 @@ mod member;
 mod reason;
 mod view;
 
-pub use arenas::{OwnArena, ARENAS, SLOTS};
-pub use conn::{Conn, Stage};
+pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
+pub use conn::{Conn, Proof, Stage};
 pub use lock::{Held, Lock};
-pub use member::{forked, space, Member, MEMBERS};
+pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
 
@@ -35,7 +35,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
 /// Name of the memory, as /proc/PID/fd shows it.
@@ -48,7 +48,7 @@ const CONNS_AT: usize = 36 * 1024;
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = CONNS_AT + CONNS * size_of::<Conn>();
 
-const _: () = assert!(size_of::<Conn>() == 384);
+const _: () = assert!(size_of::<Conn>() == 448);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
