@@ -258,9 +258,9 @@ pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
     }
     let Some(View::Unmapped(memory)) = g.view() else { return None };
     let uid = g.uid.load(Ordering::Relaxed);
-    if !has_share(uid, memory.geometry().len())
-        && !(bury(Some(uid)) && has_share(uid, memory.geometry().len()))
-    {
+    let more = memory.geometry().len();
+    let room = has_share(uid, more) || bury(Some(uid)) && has_share(uid, more);
+    if !room {
         state::count(Reason::Slots);
         return None;
     }
