@@ -7,7 +7,7 @@ use dpfd::edge::arena::Arena;
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::unmapped;
-use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
+use dpfd::family::{Conn, Family, Id, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
 use crate::intro::{self, COPIES};
@@ -29,6 +29,12 @@ struct Mapped {
     fd: AtomicI32,
     /// Which memory it is ([`unmapped::Key`]).
     key: [AtomicU64; 2],
+    /// The server family that was given it, and nobody else ever is.
+    id: [AtomicU64; 3],
+    /// Which of the arenas that had this entry in the family; a relative may have given the entry to another.
+    serial: AtomicU32,
+    /// When its server family was last found at a door, ns of the monotonic clock.
+    told: AtomicU64,
     /// Slots whose rings have memory.
     populated: [AtomicU64; SLOTS / 64],
 }
@@ -38,6 +44,9 @@ static MAPPED: [Mapped; ARENAS] = [const {
         arena: AtomicUsize::new(0),
         fd: AtomicI32::new(-1),
         key: [const { AtomicU64::new(0) }; 2],
+        id: [const { AtomicU64::new(0) }; 3],
+        serial: AtomicU32::new(0),
+        told: AtomicU64::new(0),
         populated: [const { AtomicU64::new(0) }; SLOTS / 64],
     }
 }; ARENAS];
@@ -109,15 +118,24 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
 
 /// Our arenas for servers at an address.
 fn all(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
-    (0..ARENAS)
-        .filter(move |&i| MAPPED[i].arena.load(Ordering::Acquire) != 0 && family.arena(i).is_for(server))
+    (0..ARENAS).filter(move |&i| {
+        MAPPED[i].arena.load(Ordering::Acquire) != 0
+            && family.arena(i).is_for(server, MAPPED[i].serial.load(Ordering::Relaxed))
+    })
+}
+
+/// Those of them whose servers had a door when it was last gone round. The others belong to former servers.
+fn present(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
+    let told = |i: usize| MAPPED[i].told.load(Ordering::Relaxed);
+    let last = all(family, server).map(told).max();
+    all(family, server).filter(move |&i| Some(told(i)) == last)
 }
 
 /// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
 /// proven to end.
 fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize> {
     let tried = c.tried.load(Ordering::Relaxed);
-    all(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
+    present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
 }
 
 /// The arena for the next offer of `c`.
@@ -126,7 +144,7 @@ fn choose(family: Family, c: &Conn, server: tcp::Addr) -> Result<usize, No> {
         return Ok(i);
     }
     let made = go_round(family, server);
-    // All are tried: one more round, they have been told anew.
+    // All that have a door are tried: they have been told anew, and may be tried again.
     if c.tried.load(Ordering::Relaxed) != 0 && find(family, c, server).is_none() {
         c.tried.store(0, Ordering::Relaxed);
     }
@@ -227,13 +245,14 @@ fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
     result
 }
 
-/// Arenas for one address that nothing was ever proven of. Squatters of its doors cost us no more.
+/// Arenas of one round that nothing was ever proven of. Squatters of an address's doors cost us no more.
 const UNPROVEN: usize = 4;
 
 fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
+    let round = state::now();
     for door in Doors::new(server) {
-        let this = visit(family, server, door);
+        let this = visit(family, server, door, round);
         raw::close(door);
         // One door that was told is enough; a reason is as good as another.
         result = this.or(result.or(this));
@@ -242,24 +261,39 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
 }
 
 /// Says hello at one door. An arena goes to one family only: what one knows, no other one must (PROTOCOLS I1).
-fn visit(family: Family, server: tcp::Addr, door: i32) -> Result<(), No> {
+fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(), No> {
     let refused = |_| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
-    if let Some(i) = all(family, server).find(|&i| family.arena(i).id() == id) {
-        return intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused);
+    if let Some(i) = all(family, server).find(|&i| id_of(i) == id) {
+        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused)?;
+        MAPPED[i].told.store(round, Ordering::Relaxed);
+        return Ok(());
     }
-    if all(family, server).filter(|&i| family.arena(i).proven() == 0).count() >= UNPROVEN {
+    let of_this_round = |&i: &usize| MAPPED[i].told.load(Ordering::Relaxed) == round;
+    let unproven = |&i: &usize| family.arena(i).proven() == 0;
+    if all(family, server).filter(of_this_round).filter(unproven).count() >= UNPROVEN {
         return Err(No::Never(Reason::Owner));
     }
-    let i = (0..ARENAS)
-        .find(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0 && family.arena(i).claim(server, id))
-        .ok_or(No::Never(Reason::Slots))?;
+    let free = || {
+        (0..ARENAS).filter(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0).find_map(|i| {
+            let serial = family.arena(i).claim(server)?;
+            Some((i, serial))
+        })
+    };
+    let (i, serial) =
+        free().or_else(|| retire(family).then(free).flatten()).ok_or(No::Never(Reason::Slots))?;
     let made = make(door);
     match made {
         Ok((arena, memfd, key)) => {
             for (to, from) in MAPPED[i].key.iter().zip(key) {
                 to.store(from, Ordering::Relaxed);
             }
+            for (to, from) in MAPPED[i].id.iter().zip(id) {
+                to.store(from, Ordering::Relaxed);
+            }
+            MAPPED[i].populated.iter().for_each(|w| w.store(0, Ordering::Relaxed));
+            MAPPED[i].serial.store(serial, Ordering::Relaxed);
+            MAPPED[i].told.store(round, Ordering::Relaxed);
             MAPPED[i].fd.store(memfd, Ordering::Release);
             MAPPED[i].arena.store(arena, Ordering::Release);
             Ok(())
@@ -269,6 +303,45 @@ fn visit(family: Family, server: tcp::Addr, door: i32) -> Result<(), No> {
             Err(e)
         }
     }
+}
+
+fn id_of(i: usize) -> Id {
+    [0, 1, 2].map(|k: usize| MAPPED[i].id[k].load(Ordering::Relaxed))
+}
+
+/// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
+/// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
+fn retire(family: Family) -> bool {
+    let mut order = [0usize; ARENAS];
+    order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
+    order.sort_unstable_by_key(|&i| family.arena(i).proven());
+    for i in order {
+        let Some(arena) = arena_of(i) else { continue };
+        let own = family.arena(i);
+        // An entry that a relative gave to another is that one's; what we have of it is of no use.
+        let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
+        let over = |n| arena.slot(n).both_left() || server_is_gone(&arena, n);
+        if ours && !own.retire(over) {
+            continue;
+        }
+        MAPPED[i].arena.store(0, Ordering::Release);
+        let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
+        if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+            // Another thread may have found the arena just before, so it stays mapped; its pages go.
+            if ours {
+                // SAFETY: our descriptor.
+                let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
+                arena.empty(fd);
+            }
+            fdtable::set(memfd, fdtable::Entry::None);
+            raw::close(memfd);
+        }
+        if ours {
+            own.release();
+            return true;
+        }
+    }
+    false
 }
 
 /// A new arena, of which the owner of `door` was told: its address, its memory.
@@ -356,7 +429,7 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
     c.expected.store(challenge, Ordering::Relaxed);
     let own = family.arena(i);
     let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
-    let numbers = Numbers::of(key, own.id(), c.nonce.load(Ordering::Relaxed), challenge);
+    let numbers = Numbers::of(key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
     if !proof::other_shows(fd, c, numbers.server) {
         return Answer::Wrong;
     }
@@ -372,7 +445,7 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
 pub fn has_another(family: Family, c: &Conn) -> bool {
     let here = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     let tried = c.tried.load(Ordering::Relaxed) | 1 << here;
-    all(family, c.peer()).any(|i| tried & (1 << i) == 0)
+    present(family, c.peer()).any(|i| tried & (1 << i) == 0)
 }
 
 /// Nobody takes the offer of `c`, which was withdrawn: perhaps a worker that has not met us serves it, or another
