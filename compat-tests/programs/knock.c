@@ -3,7 +3,11 @@
  *   garbage, magic, version, no_fd, pipe, unsealed, tiny, wrong_size, many, silent   one wrong introduction
  *   flood    four hundred connections, half of them silent, kept open until the mark `over`
  *   ahead    takes the first of the door's names (argument: the port), and lets nobody in, until the mark `over`
- *   squat    takes the door's names first (argument: the port) and counts what it is given
+ *   squat    takes the door's names first (argument: the port) and every offer in the arenas it is given, and says
+ *            what it could read in them
+ *   between  takes all names but the first, and hands the arenas it is given on to the server, as its own
+ *   huge     eight arenas in order but for their size, of 128 GiB each
+ *   proper   eight arenas in order, without an offer
  */
 #include "common.h"
 
@@ -35,18 +39,22 @@ static int knock(void) {
     return connect(fd, (void *)&name, length) == 0 ? fd : (close(fd), -1);
 }
 
-static int memory(size_t length, bool sealed) {
+static int memory_of(size_t length, bool sealed, uint32_t lines) {
     int fd = MUST(memfd_create("dp-arena", MFD_ALLOW_SEALING | MFD_CLOEXEC));
     MUST(ftruncate(fd, (off_t)length));
     struct {
         char magic[8];
-        uint32_t version, slots, lines;
-    } header = {"DPARENA1", 1, 1024, 2048};
+        uint32_t version, slots, lines, spare;
+    } header = {"DPARENA1", 3, 1024, lines, 0};
     header.magic[7] = '1';
     MUST(pwrite(fd, &header, sizeof header < length ? sizeof header : length, 0));
     if (sealed)
         MUST(fcntl(fd, F_ADD_SEALS, SEALS));
     return fd;
+}
+
+static int memory(size_t length, bool sealed) {
+    return memory_of(length, sealed, 2048);
 }
 
 static void stand_ahead(unsigned port) {
@@ -62,39 +70,105 @@ static void stand_ahead(unsigned port) {
     await_mark("over");
 }
 
-static void squat(unsigned port) {
+/* Where offers and rings lie in an arena of 1024 slots. */
+enum { SLOTS_AT = 24576, RINGS_AT = SLOTS_AT + 1024 * 512, LOOKED_AT = 32 << 20 };
+
+/* Answers every offer there is, and takes it, as if it were ours: odd ones at once, even ones when the client has
+ * shown its own proof. */
+static void take_offers(char *arena) {
+    for (int i = 0; i < 1024; i++) {
+        volatile uint64_t *words = (void *)(arena + SLOTS_AT + i * 512);
+        uint64_t state = words[0];
+        if ((state & 0xff) != 1)
+            continue;
+        words[11] = 1; /* the challenge */
+        if ((state >> 8 & 1) || words[12])
+            __sync_bool_compare_and_swap(words, state, state + 1);
+    }
+}
+
+static long bytes_in(const char *arena) {
+    long bytes = 0;
+    for (size_t at = RINGS_AT; at < LOOKED_AT; at++)
+        bytes += arena[at] != 0;
+    return bytes;
+}
+
+/* The hello that came by `fd`: its arena, and handed on to door `on` unless that is negative. */
+static char *take_hello(int fd, unsigned port, int on) {
+    char words[64];
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {words, sizeof words};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 200) != 1)
+        return NULL;
+    ssize_t n = recvmsg(fd, &message, 0);
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (n <= 0 || !c || c->cmsg_type != SCM_RIGHTS)
+        return NULL;
+    int memory;
+    memcpy(&memory, CMSG_DATA(c), sizeof memory);
+    char *arena = mmap(NULL, LOOKED_AT, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    CHECK(arena != MAP_FAILED);
+    if (on >= 0) {
+        struct sockaddr_un name;
+        socklen_t length = door(&name, port, on);
+        int next = MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+        if (connect(next, (void *)&name, length) == 0)
+            send_with(next, words, (size_t)n, &memory, 1);
+        close(next);
+    }
+    close(memory);
+    return arena;
+}
+
+/* `on` negative: takes all names, and the offers. Else takes the other names and hands hellos on to that door. */
+static void squat(unsigned port, int on) {
     struct pollfd doors[4];
     for (int i = 0; i < 4; i++) {
         struct sockaddr_un name;
         socklen_t length = door(&name, port, i);
-        doors[i] = (struct pollfd){.fd = MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0)), .events = POLLIN};
+        doors[i] = (struct pollfd){.fd = i == on ? -1 : MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0)), .events = POLLIN};
+        if (i == on)
+            continue;
         MUST(bind(doors[i].fd, (void *)&name, length));
         MUST(listen(doors[i].fd, 64));
     }
     mark("squatting", 1);
-    int visits = 0, hellos = 0;
-    char path[512];
-    path_beside(path, sizeof path, "over");
-    while (access(path, F_OK) != 0) {
-        poll(doors, 4, 10);
+    int given = 0;
+    char *arenas[256];
+    while (!is_marked("over")) {
+        poll(doors, 4, 1);
         for (int i = 0; i < 4; i++) {
-            if (!(doors[i].revents & POLLIN))
+            if (doors[i].fd < 0 || !(doors[i].revents & POLLIN))
                 continue;
             int fd = MUST(accept(doors[i].fd, NULL, NULL));
-            char words[64];
-            visits++;
-            hellos += recv(fd, words, sizeof words, 0) > 0;
+            char *arena = given < 256 ? take_hello(fd, port, on) : NULL;
+            if (arena)
+                arenas[given++] = arena;
             close(fd);
         }
+        for (int i = 0; i < given && on < 0; i++)
+            take_offers(arenas[i]);
     }
-    say("%s, given %d", visits ? "visited" : "not visited", hellos);
+    long read = 0;
+    for (int i = 0; i < given; i++)
+        read += bytes_in(arenas[i]);
+    say("%s, read %ld bytes", given ? "given memory" : "given nothing", read);
 }
 
 void client(void) {
-    struct hello hello = {"DPHELLO", 1, 0};
+    struct hello hello = {"DPHELLO", 2, 0};
     hello.magic[7] = '1';
     if (mode_is("squat")) {
-        squat((unsigned)argument(0, 0));
+        squat((unsigned)argument(0, 0), -1);
+        return;
+    }
+    if (mode_is("between")) {
+        squat((unsigned)argument(0, 0), 0);
         return;
     }
     if (mode_is("ahead")) {
@@ -124,11 +198,14 @@ void client(void) {
             one = fds[0];
         } else if (mode_is("tiny")) {
             one = memory((size_t)round, true);
+        } else if (mode_is("huge") || mode_is("proper")) {
+            uint32_t lines = mode_is("huge") ? 1u << 20 : 2048;
+            one = memory_of(24576 + 1024 * 512 + (size_t)1024 * 2 * 64 * lines, true, lines);
         } else {
             one = memory(right, !mode_is("unsealed"));
         }
         hello.magic[7] = mode_is("magic") ? '0' + (char)round + 2 : '1';
-        hello.version = mode_is("version") ? 2 + (uint32_t)round * 1000 : 1;
+        hello.version = mode_is("version") ? 1 + (uint32_t)round * 1000 : 2;
         if (mode_is("no_fd"))
             n = 0;
         if (mode_is("many"))

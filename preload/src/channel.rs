@@ -16,7 +16,8 @@ use dpfd::edge::switch::{RxLine, TxLine};
 use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
-use crate::{client, door, fdtable, life, state};
+use crate::client::Answer;
+use crate::{client, door, fdtable, life, proof, state};
 
 /// One direction of a live channel, in this process's mapping.
 #[derive(Clone, Copy)]
@@ -201,7 +202,8 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
         return stage;
     }
     let turn = calls - after;
-    if stage == Stage::Candidate && !worth_a_look(turn) {
+    // A proof under way is looked at in every call: it is over soon.
+    if stage == Stage::Candidate && !worth_a_look(turn) && !proof::is_shown(c) {
         return stage;
     }
     // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
@@ -272,19 +274,50 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
 fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
     let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
     if s.is(generation, State::Accepted) {
-        confirm(family, fd, c, s, generation);
-    } else if !s.is(generation, State::Offered) {
-        client::release(c);
-        give_up(c, Reason::Silent);
-    } else if !patient(c, turn) {
-        if s.withdraw(generation) {
-            client::release(c);
-            give_up(c, Reason::Silent);
+        if proof::is_shown(c) {
+            return confirm(family, fd, c, s, generation);
         }
-    } else if turn >= 16 && turn.is_power_of_two() {
-        // Perhaps another worker of the server took the last introduction.
-        client::introduce_again(c);
+        // Taken by somebody who has proven nothing.
+        s.kill(generation);
+        client::leave(c);
+        return elsewhere(family, fd, c, turn, Answer::Wrong);
     }
+    if !s.is(generation, State::Offered) {
+        client::release(c);
+        proof::put_back(fd, c);
+        return give_up(c, Reason::Silent);
+    }
+    let answer = client::look_at_answer(fd, c, s);
+    let over = !patient(c, turn);
+    // Perhaps another worker of the server took the last introduction, or another family serves the address by now.
+    let move_on = match answer {
+        Answer::Proven => false,
+        Answer::Wrong => true,
+        Answer::Nothing if proof::is_shown(c) || turn < 4 => false,
+        Answer::Nothing => turn.is_power_of_two() && (turn >= 16 || client::has_another(family, c)),
+    };
+    if (over || move_on) && s.withdraw(generation) {
+        client::release(c);
+        proof::put_back(fd, c);
+        if over {
+            give_up(c, if c.wrong.load(Ordering::Relaxed) > 0 { Reason::Owner } else { Reason::Silent });
+        } else {
+            elsewhere(family, fd, c, turn, answer);
+        }
+    }
+}
+
+/// Answers that prove to be wrong before a connection is left alone.
+const WRONG: u32 = 8;
+
+/// Client: nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
+fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
+    c.set_stage(Stage::Candidate);
+    if answer == Answer::Wrong && c.wrong.fetch_add(1, Ordering::Relaxed) >= WRONG {
+        return give_up(c, Reason::Owner);
+    }
+    client::give_up_here(family, c, turn >= 16);
+    post(family, fd, c, turn);
 }
 
 /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
@@ -304,10 +337,12 @@ fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
     if !same_socket(fd, s, Side::Client) {
         s.kill(generation);
         client::leave(c);
+        proof::put_back(fd, c);
         give_up(c, Reason::State);
     } else if exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
+            proof::put_back(fd, c);
             go_live(family, fd, c);
         } else {
             c.set_stage(Stage::Offered);
@@ -350,12 +385,46 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
         return;
     }
     let walking = door::walking();
-    match door::find_offer(fd, c, &walking) {
-        door::Found::Offer { arena, slot: n, generation } => accept(fd, c, &arena, n, generation),
-        door::Found::Refused(why) => give_up(c, why),
-        door::Found::Nothing if !patient(c, turn) => give_up(c, Reason::NoOffer),
-        door::Found::Nothing => {}
+    if proof::is_shown(c) {
+        return await_proof(fd, c, turn, &walking);
     }
+    match door::find_offer(fd, c, &walking) {
+        Some(_) if unsuited(fd) => give_up(c, Reason::Option),
+        Some(offer) => door::answer(fd, c, &offer, &walking),
+        None if patient(c, turn) => {}
+        None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(c, Reason::Owner),
+        None => give_up(c, Reason::NoOffer),
+    }
+}
+
+/// Server: has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
+fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
+    let wrong = || {
+        c.wrong.fetch_add(1, Ordering::Relaxed);
+    };
+    match door::is_shown(c, walking) {
+        door::Shown::NotYet if turn < 16 || !turn.is_power_of_two() => return,
+        // It may be somebody else's offer, which hides the true one.
+        door::Shown::NotYet => wrong(),
+        door::Shown::Gone => {}
+        door::Shown::Said => {
+            if !proof::other_shows(fd, c, c.expected.load(Ordering::Relaxed)) {
+                wrong();
+            } else if let Some(arena) = door::admit(c, walking) {
+                let (n, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
+                proof::put_back(fd, c);
+                return accept(fd, c, &arena, n, generation);
+            } else {
+                return give_up_proof(fd, c, Reason::Slots);
+            }
+        }
+    }
+    proof::put_back(fd, c);
+}
+
+fn give_up_proof(fd: i32, c: &Conn, why: Reason) {
+    proof::put_back(fd, c);
+    give_up(c, why);
 }
 
 /// Server: takes the offer.

@@ -1,15 +1,17 @@
-//! The connecting side: one arena per server, an introduction at its door, offers in slots.
+//! The connecting side: one arena per server family (PROTOCOLS I1), an introduction at its door, offers in slots.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 
-use dpfd::edge::arena::{Arena, Geometry};
+use dpfd::edge::arena::Arena;
 use dpfd::edge::ring::{Cursor, Lines};
-use dpfd::edge::slot::Side;
-use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
+use dpfd::edge::slot::{Side, Slot};
+use dpfd::edge::unmapped;
+use dpfd::family::{Conn, Family, Id, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
 use crate::intro::{self, COPIES};
+use crate::proof::{self, Numbers};
 use crate::{channel, diag, fdtable, state};
 
 /// Why there is no offer.
@@ -25,6 +27,14 @@ pub enum No {
 struct Mapped {
     arena: AtomicUsize,
     fd: AtomicI32,
+    /// Which memory it is ([`unmapped::Key`]).
+    key: [AtomicU64; 2],
+    /// The server family that was given it, and nobody else ever is.
+    id: [AtomicU64; 3],
+    /// Which of the arenas that had this entry in the family; a relative may have given the entry to another.
+    serial: AtomicU32,
+    /// When its server family was last found at a door, ns of the monotonic clock.
+    told: AtomicU64,
     /// Slots whose rings have memory.
     populated: [AtomicU64; SLOTS / 64],
 }
@@ -33,6 +43,10 @@ static MAPPED: [Mapped; ARENAS] = [const {
     Mapped {
         arena: AtomicUsize::new(0),
         fd: AtomicI32::new(-1),
+        key: [const { AtomicU64::new(0) }; 2],
+        id: [const { AtomicU64::new(0) }; 3],
+        serial: AtomicU32::new(0),
+        told: AtomicU64::new(0),
         populated: [const { AtomicU64::new(0) }; SLOTS / 64],
     }
 }; ARENAS];
@@ -64,13 +78,7 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let never = |r| Err(No::Never(r));
     let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return Err(No::Later) };
     c.set_addresses(local, peer);
-    let i = match find(family, peer) {
-        Some(i) => i,
-        None => {
-            make(family, peer)?;
-            find(family, peer).ok_or(No::Later)?
-        }
-    };
+    let i = choose(family, c, peer)?;
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = family.arena(i);
     let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else { return never(Reason::Slots) };
@@ -95,7 +103,13 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         e.rx.reset(at);
     }
     let tuple = tcp::tuple(local, peer);
-    let generation = arena.slot(n).offer(&tuple, cookie, tcp::netns(fd));
+    let Some(nonce) = proof::random() else {
+        own.free(n);
+        return never(Reason::Memory);
+    };
+    let generation = arena.slot(n).offer(&tuple, cookie, tcp::netns(fd), nonce);
+    c.nonce.store(nonce, Ordering::Relaxed);
+    c.expected.store(0, Ordering::Relaxed);
     channel::attach(c, &arena, n, Side::Client, generation);
     c.arena.store(i as u32, Ordering::Relaxed);
     if arena.publish(tuple.hash(arena.index_len()), n) {
@@ -107,8 +121,42 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     never(Reason::Slots)
 }
 
-fn find(family: Family, server: tcp::Addr) -> Option<usize> {
-    (0..ARENAS).find(|&i| MAPPED[i].arena.load(Ordering::Relaxed) != 0 && family.arena(i).is_for(server))
+/// Our arenas for servers at an address.
+fn all(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
+    (0..ARENAS).filter(move |&i| {
+        MAPPED[i].arena.load(Ordering::Acquire) != 0
+            && family.arena(i).is_for(server, MAPPED[i].serial.load(Ordering::Relaxed))
+    })
+}
+
+/// Those of them whose servers had a door when it was last gone round. The others belong to former servers.
+fn present(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
+    let told = |i: usize| MAPPED[i].told.load(Ordering::Relaxed);
+    let last = all(family, server).map(told).max();
+    all(family, server).filter(move |&i| Some(told(i)) == last)
+}
+
+/// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
+/// proven to end.
+fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize> {
+    let tried = c.tried.load(Ordering::Relaxed);
+    present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
+}
+
+/// The arena for the next offer of `c`.
+fn choose(family: Family, c: &Conn, server: tcp::Addr) -> Result<usize, No> {
+    if let Some(i) = find(family, c, server) {
+        return Ok(i);
+    }
+    let made = go_round(family, server);
+    // All that have a door are tried: they have been told anew, and may be tried again.
+    if c.tried.load(Ordering::Relaxed) != 0 && find(family, c, server).is_none() {
+        c.tried.store(0, Ordering::Relaxed);
+    }
+    find(family, c, server).ok_or(match made {
+        Ok(()) => No::Later,
+        Err(no) => no,
+    })
 }
 
 fn populate(i: usize, arena: &Arena, n: u32) -> bool {
@@ -143,7 +191,7 @@ fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
 fn server_is_gone(arena: &Arena, n: u32) -> bool {
     let Some((client, server)) = arena.slot(n).ends() else { return false };
     let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
-    diag::owner(a(server.0, server.1), a(client.0, client.1)) == Err(libc::ENOENT)
+    diag::is_gone(a(server.0, server.1), a(client.0, client.1))
 }
 
 /// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
@@ -179,8 +227,8 @@ fn clear(arena: &Arena, n: u32) {
     }
 }
 
-/// A new server: its door, its credentials, an arena, the hello.
-fn make(family: Family, server: tcp::Addr) -> Result<(), No> {
+/// Says hello at all doors of the address: anew where an arena was given, with a new one where there is none yet.
+fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
     let key = hash(server);
     let now = state::now();
     let known = NOBODY
@@ -192,7 +240,7 @@ fn make(family: Family, server: tcp::Addr) -> Result<(), No> {
     if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Err(No::Later);
     }
-    let result = make_alone(family, server);
+    let result = go_round_alone(family, server);
     MAKING.store(0, Ordering::Release);
     if let Err(No::Never(Reason::NoDoor)) = result {
         let place = &NOBODY[(key % 16) as usize];
@@ -202,49 +250,55 @@ fn make(family: Family, server: tcp::Addr) -> Result<(), No> {
     result
 }
 
-fn make_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
-    if find(family, server).is_some() {
+/// Arenas of one round that nothing was ever proven of. Squatters of an address's doors cost us no more.
+const UNPROVEN: usize = 4;
+
+fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
+    let mut result = Err(No::Never(Reason::NoDoor));
+    let round = state::now();
+    for door in Doors::new(server) {
+        let this = visit(family, server, door, round);
+        raw::close(door);
+        // One door that was told is enough; a reason is as good as another.
+        result = this.or(result.or(this));
+    }
+    result
+}
+
+/// Says hello at one door. An arena goes to one family only: what one knows, no other one must (PROTOCOLS I1).
+fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(), No> {
+    let refused = |_| No::Never(Reason::Memory);
+    let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
+    if let Some(i) = all(family, server).find(|&i| id_of(i) == id) {
+        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused)?;
+        MAPPED[i].told.store(round, Ordering::Relaxed);
         return Ok(());
     }
-    let memory = No::Never(Reason::Memory);
-    let i = (0..ARENAS)
-        .find(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0 && family.arena(i).claim(server))
-        .ok_or(No::Never(Reason::Slots))?;
-    let made = (|| {
-        let mut doors = Doors::new(server);
-        let first = doors.next().ok_or(No::Never(Reason::NoDoor))?;
-        let lines = state::RING_LINES.load(Ordering::Relaxed);
-        let spare = Some(state::SPARE_LINES.load(Ordering::Relaxed)).filter(|&n| n > lines).unwrap_or(0);
-        let made = Arena::create(Geometry { slots: SLOTS as u32, lines, spare }).map_err(|_| memory);
-        let (arena, memfd) = match made {
-            Ok(x) => x,
-            Err(e) => {
-                raw::close(first);
-                return Err(e);
-            }
-        };
-        let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else {
-            raw::close(first);
-            return Err(memory);
-        };
-        fdtable::mark_internal(memfd);
-        // One that answered may be what a child of an earlier server has kept; another one is as good.
-        let mut greeted = introduce(first, server, memfd);
-        for door in doors {
-            let this = introduce(door, server, memfd);
-            greeted = greeted.or(this.or(greeted));
-        }
-        match (greeted, state::leak_value(arena).map(|p| p as usize)) {
-            (Ok(()), Some(p)) => Ok((p, memfd)),
-            (e, _) => {
-                fdtable::set(memfd, fdtable::Entry::None);
-                raw::close(memfd);
-                Err(e.err().map_or(memory, No::Never))
-            }
-        }
-    })();
+    let of_this_round = |&i: &usize| MAPPED[i].told.load(Ordering::Relaxed) == round;
+    let unproven = |&i: &usize| family.arena(i).proven() == 0;
+    if all(family, server).filter(of_this_round).filter(unproven).count() >= UNPROVEN {
+        return Err(No::Never(Reason::Owner));
+    }
+    let free = || {
+        (0..ARENAS).filter(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0).find_map(|i| {
+            let serial = family.arena(i).claim(server)?;
+            Some((i, serial))
+        })
+    };
+    let (i, serial) =
+        free().or_else(|| retire(family).then(free).flatten()).ok_or(No::Never(Reason::Slots))?;
+    let made = make(door);
     match made {
-        Ok((arena, memfd)) => {
+        Ok((arena, memfd, key)) => {
+            for (to, from) in MAPPED[i].key.iter().zip(key) {
+                to.store(from, Ordering::Relaxed);
+            }
+            for (to, from) in MAPPED[i].id.iter().zip(id) {
+                to.store(from, Ordering::Relaxed);
+            }
+            MAPPED[i].populated.iter().for_each(|w| w.store(0, Ordering::Relaxed));
+            MAPPED[i].serial.store(serial, Ordering::Relaxed);
+            MAPPED[i].told.store(round, Ordering::Relaxed);
             MAPPED[i].fd.store(memfd, Ordering::Release);
             MAPPED[i].arena.store(arena, Ordering::Release);
             Ok(())
@@ -252,6 +306,68 @@ fn make_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
         Err(e) => {
             family.arena(i).release();
             Err(e)
+        }
+    }
+}
+
+fn id_of(i: usize) -> Id {
+    [0, 1, 2].map(|k: usize| MAPPED[i].id[k].load(Ordering::Relaxed))
+}
+
+/// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
+/// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
+fn retire(family: Family) -> bool {
+    let mut order = [0usize; ARENAS];
+    order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
+    order.sort_unstable_by_key(|&i| family.arena(i).proven());
+    for i in order {
+        let Some(arena) = arena_of(i) else { continue };
+        let own = family.arena(i);
+        // An entry that a relative gave to another is that one's; what we have of it is of no use.
+        let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
+        let over = |n| arena.slot(n).both_left() || server_is_gone(&arena, n);
+        if ours && !own.retire(over) {
+            continue;
+        }
+        MAPPED[i].arena.store(0, Ordering::Release);
+        let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
+        if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+            // Another thread may have found the arena just before, so it stays mapped; its pages go.
+            if ours {
+                // SAFETY: our descriptor.
+                let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
+                arena.empty(fd);
+            }
+            fdtable::set(memfd, fdtable::Entry::None);
+            raw::close(memfd);
+        }
+        if ours {
+            own.release();
+            return true;
+        }
+    }
+    false
+}
+
+/// A new arena, of which the owner of `door` was told: its address, its memory.
+fn make(door: i32) -> Result<(usize, i32, unmapped::Key), No> {
+    let memory = No::Never(Reason::Memory);
+    let (arena, memfd) = Arena::create(state::geometry()).map_err(|_| memory)?;
+    let unmap = |arena: Arena| {
+        // SAFETY: nobody else knows of it.
+        unsafe { arena.unmap() };
+        memory
+    };
+    let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
+    let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
+    fdtable::mark_internal(memfd);
+    let told = intro::send_hello(door, memfd).is_ok();
+    match state::leak_value(arena).filter(|_| told) {
+        Some(p) => Ok((p as usize, memfd, key)),
+        None => {
+            fdtable::set(memfd, fdtable::Entry::None);
+            raw::close(memfd);
+            Err(unmap(arena))
         }
     }
 }
@@ -294,42 +410,56 @@ impl Iterator for Doors {
     }
 }
 
-/// Checks whose door it is, then sends the hello. Closes `door`.
-fn introduce(door: i32, server: tcp::Addr, arena: i32) -> Result<(), Reason> {
-    let result = (|| {
-        let cred = intro::peer_credentials(door).ok_or(Reason::Owner)?;
-        // SAFETY: no arguments, no failure.
-        let me = unsafe { libc::geteuid() };
-        // Root and ourselves could reach into this process anyway; anybody else must own the listener.
-        if cred.uid != 0 && cred.uid != me {
-            let anyone = tcp::Addr {
-                ip: if server.ip[10] == 0xff { v4_zero() } else { [0; 16] },
-                ..Default::default()
-            };
-            if diag::owner(server, anyone) != Ok(cred.uid) {
-                return Err(Reason::Owner);
-            }
-        }
-        intro::send_hello(door, arena).map_err(|_| Reason::Memory)
-    })();
-    raw::close(door);
-    result
+/// The server's answer to the offer of `c`, as far as there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// None yet, or one that was dealt with.
+    Nothing,
+    /// It has proven that it holds the other end, and our socket shows our own proof.
+    Proven,
+    /// Whoever answered does not hold the other end.
+    Wrong,
 }
 
-fn v4_zero() -> [u8; 16] {
-    let mut ip = [0; 16];
-    ip[10..12].copy_from_slice(&[0xff, 0xff]);
-    ip
+/// Looks at the answer, and answers it (PROTOCOLS I2). Under the receiver's lock.
+pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
+    let challenge = s.challenge.load(Ordering::Acquire);
+    let (i, Some(family)) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, state::family()) else {
+        return Answer::Nothing;
+    };
+    // What was looked at is not looked at again: the kernel would say the same.
+    if challenge == 0 || challenge == c.expected.load(Ordering::Relaxed) {
+        return Answer::Nothing;
+    }
+    c.expected.store(challenge, Ordering::Relaxed);
+    let own = family.arena(i);
+    let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
+    let numbers = Numbers::of(key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
+    if !proof::other_shows(fd, c, numbers.server) {
+        return Answer::Wrong;
+    }
+    if !proof::show(fd, c, numbers.client) {
+        return Answer::Nothing;
+    }
+    own.prove(state::now());
+    s.shown.store(challenge, Ordering::Release);
+    Answer::Proven
 }
 
-/// The offer is unanswered: perhaps a worker that has not met us serves it. Say hello again.
-pub fn introduce_again(c: &Conn) {
-    let i = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
-    let fd = MAPPED[i].fd.load(Ordering::Acquire);
-    if fd >= 0 {
-        for door in Doors::new(c.peer()) {
-            let _ = introduce(door, c.peer(), fd);
-        }
+/// Whether the offer of `c`, not taken so far, might be taken elsewhere: in another arena for this address.
+pub fn has_another(family: Family, c: &Conn) -> bool {
+    let here = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
+    let tried = c.tried.load(Ordering::Relaxed) | 1 << here;
+    present(family, c.peer()).any(|i| tried & (1 << i) == 0)
+}
+
+/// Nobody takes the offer of `c`, which was withdrawn: perhaps a worker that has not met us serves it, or another
+/// family. The next offer goes elsewhere; `again`: after another hello to all.
+pub fn give_up_here(family: Family, c: &Conn, again: bool) {
+    c.tried.fetch_or(1 << (c.arena.load(Ordering::Relaxed) as usize % ARENAS), Ordering::Relaxed);
+    // Where no arena is left, choose() goes round anyway.
+    if again && find(family, c, c.peer()).is_some() {
+        let _ = go_round(family, c.peer());
     }
 }
 

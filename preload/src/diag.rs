@@ -1,17 +1,20 @@
-//! Who owns a TCP socket: sock_diag, the kernel's own word (PROTOCOLS I: nobody is believed).
+//! What the kernel says of a TCP socket that is not ours: sock_diag (PROTOCOLS I2: nobody is believed).
 
-use core::mem::size_of;
-
-use dpfd::sys::{raw, tcp::Addr};
+use dpfd::sys::{raw, tcp, tcp::Addr};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST: usize = 16 + 56;
-/// Offset of idiag_uid behind the two headers' worth of reply: nlmsghdr 16, inet_diag_msg: 4 + 48 id,
-/// expires, rqueue, wqueue.
-const UID_AT: usize = 16 + 4 + 48 + 12;
-
-/// Offset of idiag_state, and two of its values (linux/tcp_states.h).
+/// Where the state lies in a reply: nlmsghdr 16, then inet_diag_msg begins with family and state.
 const STATE_AT: usize = 16 + 1;
+/// Where the attributes begin: behind inet_diag_msg of 72 bytes.
+const ATTRIBUTES_AT: usize = 16 + 72;
+/// The attribute with struct tcp_info, and as a bit in a request.
+const INET_DIAG_INFO: u16 = 2;
+/// Offset of tcpi_max_pacing_rate in struct tcp_info.
+const PACING_AT: usize = 112;
+const ESTABLISHED: u8 = 1;
+
+/// Two of its values (linux/tcp_states.h).
 const TIME_WAIT: u8 = 6;
 const LISTEN: u8 = 10;
 
@@ -27,27 +30,70 @@ fn address(buf: &mut [u8], at: usize, a: &Addr, v4: bool) {
     }
 }
 
-/// The owner of the TCP socket whose own end is `own` and whose other end is `other`.
+/// Whether the kernel knows no TCP socket whose own end is `own` and whose other end is `other`.
+pub fn is_gone(own: Addr, other: Addr) -> bool {
+    ask(own, other, None).err() == Some(libc::ENOENT)
+}
+
+/// SO_MAX_PACING_RATE of the established TCP socket whose own end is `own` and whose other end is `other`, in the network
+/// namespace `netns`.
 ///
 /// # Errors
 ///
 /// ENOENT when there is no such socket; else why the kernel could not be asked.
-pub fn owner(own: Addr, other: Addr) -> Result<u32, i32> {
-    let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
-    let result = ask(own, other, mapped);
-    // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
-    // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
-    result
+pub fn pacing(own: Addr, other: Addr, netns: u64) -> Result<u64, i32> {
+    let reply = ask(own, other, Some(netns))?;
+    if reply.bytes[STATE_AT] != ESTABLISHED {
+        return Err(libc::ENOENT);
+    }
+    let info = reply.attribute(INET_DIAG_INFO).ok_or(libc::EPROTO)?;
+    let rate = info.get(PACING_AT..PACING_AT + 8).ok_or(libc::EPROTO)?;
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(rate);
+    Ok(u64::from_ne_bytes(bytes))
 }
 
-fn ask(own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
+struct Reply {
+    bytes: [u8; 1024],
+    len: usize,
+}
+
+impl Reply {
+    fn u16_at(&self, at: usize) -> usize {
+        usize::from(u16::from_ne_bytes([self.bytes[at], self.bytes[at + 1]]))
+    }
+
+    fn attribute(&self, kind: u16) -> Option<&[u8]> {
+        let mut at = ATTRIBUTES_AT;
+        while at + 4 <= self.len {
+            let len = self.u16_at(at);
+            if len < 4 || at + len > self.len {
+                return None;
+            }
+            if self.u16_at(at + 2) == usize::from(kind) {
+                return self.bytes.get(at + 4..at + len);
+            }
+            at += len.next_multiple_of(4);
+        }
+        None
+    }
+}
+
+fn ask(own: Addr, other: Addr, netns: Option<u64>) -> Result<Reply, i32> {
+    // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
+    // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
+    let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
     let fd = raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)?;
-    let result = exchange(fd, own, other, v4);
+    // The answer is about the namespace that this thread is in, which need not be the connection's.
+    let result = match netns {
+        Some(there) if there != tcp::netns(fd) => Err(libc::EXDEV),
+        _ => exchange(fd, own, other, mapped),
+    };
     raw::close(fd);
     result
 }
 
-fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
+fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
     let mut req = [0u8; REQUEST];
     put(&mut req, 0, &(REQUEST as u32).to_ne_bytes());
     put(&mut req, 4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -55,6 +101,7 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
     req[16] = family as u8;
     req[17] = libc::IPPROTO_TCP as u8;
+    req[18] = 1 << (INET_DIAG_INFO - 1);
     put(&mut req, 20, &u32::MAX.to_ne_bytes()); // all states
     put(&mut req, 24, &own.port.to_be_bytes());
     put(&mut req, 26, &other.port.to_be_bytes());
@@ -64,20 +111,20 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<u32, i32> {
     put(&mut req, 64, &[0xff; 8]); // no cookie
                                    // SAFETY: the request buffer.
     unsafe { raw::send(fd, req.as_ptr(), req.len(), 0)? };
-    let mut reply = [0u8; 512];
+    let mut reply = Reply { bytes: [0; 1024], len: 0 };
     // SAFETY: the reply buffer.
-    let n = unsafe { raw::recv(fd, reply.as_mut_ptr(), reply.len(), 0)? };
-    let u16_at = |at: usize| u16::from_ne_bytes([reply[at], reply[at + 1]]);
-    let i32_at = |at: usize| i32::from_ne_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);
-    if n >= 20 && u16_at(4) == libc::NLMSG_ERROR as u16 {
-        return Err(-i32_at(16));
+    reply.len = unsafe { raw::recv(fd, reply.bytes.as_mut_ptr(), reply.bytes.len(), 0)? };
+    let kind = reply.u16_at(4);
+    if reply.len >= 20 && kind == libc::NLMSG_ERROR as usize {
+        let b = &reply.bytes;
+        return Err(-i32::from_ne_bytes([b[16], b[17], b[18], b[19]]));
     }
-    if n < UID_AT + size_of::<u32>() || u16_at(4) != SOCK_DIAG_BY_FAMILY {
+    if reply.len < ATTRIBUTES_AT || kind != usize::from(SOCK_DIAG_BY_FAMILY) {
         return Err(libc::EPROTO);
     }
     // Where there is no such connection, its listener answers; and what is left of one that is over is nobody's.
-    if other.port != 0 && matches!(reply[STATE_AT], LISTEN | TIME_WAIT) {
+    if other.port != 0 && matches!(reply.bytes[STATE_AT], LISTEN | TIME_WAIT) {
         return Err(libc::ENOENT);
     }
-    Ok(i32_at(UID_AT) as u32)
+    Ok(reply)
 }

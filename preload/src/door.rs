@@ -1,18 +1,19 @@
-//! The accepting side: doors of our listeners, arenas of clients that came, their offers.
+//! The accepting side: doors of our listeners, and the hellos that come through them.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use dpfd::edge::arena::Arena;
-use dpfd::edge::slot::State;
-use dpfd::family::{Conn, Reason};
+use dpfd::family::{Conn, Id, Reason};
 use dpfd::sys::{raw, tcp};
 
+use crate::guests::{self, Offer};
 use crate::intro::{self, COPIES};
-use crate::{diag, fdtable, state};
+use crate::{fdtable, state};
+
+pub use guests::{answer, is_shown, walking, Shown, Walking};
 
 const DOORS: usize = 64;
-const GUESTS: usize = 256;
 
 struct Door {
     /// The AF_UNIX listener; -1 free.
@@ -22,55 +23,37 @@ struct Door {
     refs: AtomicU32,
     /// The process that opened it.
     pid: AtomicU32,
+    /// The same as its clients are told ([`intro::opener`]).
+    id: [AtomicU64; 3],
 }
 
-/// A client process's arena, mapped here.
-struct Guest {
-    /// 0 free, else address of a boxed arena.
-    arena: AtomicUsize,
-    uid: AtomicU32,
-    pid: AtomicU32,
-    inode: AtomicU64,
+impl Door {
+    fn id(&self) -> Id {
+        core::array::from_fn(|i| self.id[i].load(Ordering::Relaxed))
+    }
+}
+
+/// A connection that has not said hello yet, and the door it came through.
+struct Waiting {
+    conn: AtomicI32,
+    door: AtomicUsize,
 }
 
 static OPEN: [Door; DOORS] = [const {
-    Door { fd: AtomicI32::new(-1), port: AtomicU32::new(0), refs: AtomicU32::new(0), pid: AtomicU32::new(0) }
-}; DOORS];
-static MET: [Guest; GUESTS] = [const {
-    Guest {
-        arena: AtomicUsize::new(0),
-        uid: AtomicU32::new(0),
+    Door {
+        fd: AtomicI32::new(-1),
+        port: AtomicU32::new(0),
+        refs: AtomicU32::new(0),
         pid: AtomicU32::new(0),
-        inode: AtomicU64::new(0),
+        id: [const { AtomicU64::new(0) }; 3],
     }
-}; GUESTS];
-/// Guests in use lie below this.
-static HIGH: AtomicUsize = AtomicUsize::new(0);
+}; DOORS];
 /// Introductions whose hello had not come yet.
-static WAITING: [AtomicI32; 8] = [const { AtomicI32::new(-1) }; 8];
+static WAITING: [Waiting; 8] = [const { Waiting { conn: AtomicI32::new(-1), door: AtomicUsize::new(0) } }; 8];
 /// Whose place the next one takes when there is no free one.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
-/// Threads walking the guests; nobody unmaps while there are any.
-static WALKERS: AtomicU32 = AtomicU32::new(0);
 /// One thread at a time receives hellos.
 static BUSY: AtomicU32 = AtomicU32::new(0);
-
-/// What [`find_offer`] found.
-pub enum Found {
-    /// An offer for this very connection.
-    Offer {
-        /// Where.
-        arena: Arena,
-        /// Its slot.
-        slot: u32,
-        /// The slot's generation.
-        generation: u32,
-    },
-    /// An offer that must not be taken.
-    Refused(Reason),
-    /// No offer yet.
-    Nothing,
-}
 
 /// Opens the door of the listener `fd`; the entry for the descriptor table.
 pub fn open(fd: i32) -> fdtable::Entry {
@@ -93,6 +76,9 @@ pub fn open(fd: i32) -> fdtable::Entry {
             OPEN[i].port.store(u32::from(addr.port), Ordering::Relaxed);
             OPEN[i].refs.store(1, Ordering::Relaxed);
             OPEN[i].pid.store(raw::getpid(), Ordering::Relaxed);
+            for (to, from) in OPEN[i].id.iter().zip(intro::opener(door).unwrap_or_default()) {
+                to.store(from, Ordering::Relaxed);
+            }
             OPEN[i].fd.store(door, Ordering::Release);
             fdtable::mark_internal(door);
             fdtable::Entry::Listener(i as u32 + 1)
@@ -150,65 +136,25 @@ fn close(d: &Door) {
     d.fd.store(-1, Ordering::Release);
 }
 
-/// While it lives, no guest's arena is unmapped.
-pub struct Walking(());
-
-/// Keeps guests' arenas mapped.
-pub fn walking() -> Walking {
-    WALKERS.fetch_add(1, Ordering::SeqCst);
-    Walking(())
-}
-
-impl Drop for Walking {
-    fn drop(&mut self) {
-        WALKERS.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(fd: i32, c: &Conn, _: &Walking) -> Found {
+pub fn find_offer(fd: i32, c: &Conn, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
-        match tcp::local(fd) {
-            Some(a) => local = a,
-            None => return Found::Nothing,
-        }
+        local = tcp::local(fd)?;
         c.set_addresses(local, c.peer());
     }
-    match walk(fd, local, c.peer()) {
-        Found::Nothing if receive_hellos(local.port) => walk(fd, local, c.peer()),
-        found => found,
-    }
+    guests::find(fd, c, walking)
+        .or_else(|| receive_hellos(local.port).then(|| guests::find(fd, c, walking)).flatten())
 }
 
-fn walk(fd: i32, local: tcp::Addr, peer: tcp::Addr) -> Found {
-    let tuple = tcp::tuple(peer, local);
-    let high = HIGH.load(Ordering::Acquire).min(GUESTS);
-    // The newest guest is the likeliest.
-    for g in MET[..high].iter().rev() {
-        let p = g.arena.load(Ordering::SeqCst) as *const Arena;
-        if p.is_null() {
-            continue;
-        }
-        // SAFETY: boxed by admit(), freed only while nobody walks.
-        let arena = unsafe { *p };
-        for n in arena.candidates(tuple.hash(arena.index_len())) {
-            let s = arena.slot(n);
-            let Some((generation, State::Offered)) = s.get() else { continue };
-            if !s.matches(&tuple, tcp::netns(fd)) {
-                continue;
-            }
-            let uid = g.uid.load(Ordering::Relaxed);
-            // SAFETY: no arguments, no failure.
-            let trusted = uid == 0 || uid == unsafe { libc::geteuid() };
-            // The connecting socket's owner, by the kernel's word, must be who said hello.
-            if !trusted && diag::owner(peer, local) != Ok(uid) {
-                return Found::Refused(Reason::Owner);
-            }
-            return Found::Offer { arena, slot: n, generation };
-        }
+/// The guest that was answered may be let in.
+pub fn admit(c: &Conn, walking: &Walking) -> Option<Arena> {
+    if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return None;
     }
-    Found::Nothing
+    let arena = guests::admit(c, walking);
+    BUSY.store(0, Ordering::Release);
+    arena
 }
 
 /// Takes the hellos waiting at the doors on `port`; true if there was one.
@@ -217,7 +163,7 @@ fn receive_hellos(port: u16) -> bool {
         return false;
     }
     let mut any = false;
-    for d in &OPEN {
+    for (i, d) in OPEN.iter().enumerate() {
         let fd = d.fd.load(Ordering::Acquire);
         if fd < 0 || d.port.load(Ordering::Relaxed) != u32::from(port) {
             continue;
@@ -225,14 +171,15 @@ fn receive_hellos(port: u16) -> bool {
         // Bounded: a flood of hellos must not hold up the program.
         for _ in 0..16 {
             let Ok(conn) = raw::accept(fd, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) else { break };
-            any |= greet(conn);
+            any |= greet(conn, i);
         }
     }
     for w in &WAITING {
-        let conn = w.swap(-1, Ordering::AcqRel);
+        let door = w.door.load(Ordering::Relaxed);
+        let conn = w.conn.swap(-1, Ordering::AcqRel);
         if conn >= 0 {
             fdtable::set(conn, fdtable::Entry::None);
-            any |= greet(conn);
+            any |= greet(conn, door);
         }
     }
     BUSY.store(0, Ordering::Release);
@@ -240,16 +187,18 @@ fn receive_hellos(port: u16) -> bool {
 }
 
 /// Takes one hello, or puts the connection aside: the client may be between connect and send.
-fn greet(conn: i32) -> bool {
+fn greet(conn: i32, door: usize) -> bool {
+    // A door that was closed since has no opener any more.
+    let opener = OPEN[door % DOORS].id();
     let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
         (None, _) => {
             state::count(Reason::Owner);
             false
         }
         // SAFETY: just received, ours alone; closed on drop.
-        (Some(cred), Ok(fd)) => admit(unsafe { OwnedFd::from_raw_fd(fd) }, &cred),
+        (Some(cred), Ok(fd)) => guests::receive(unsafe { OwnedFd::from_raw_fd(fd) }, &cred, opener),
         (_, Err(intro::Bad::Late)) => {
-            put_aside(conn);
+            put_aside(conn, door);
             return false;
         }
         (_, Err(bad)) => {
@@ -263,112 +212,27 @@ fn greet(conn: i32) -> bool {
 
 /// Keeps a connection for the next look. Those that never say anything must not keep out one that was only
 /// interrupted, so where all places are taken one of them goes.
-fn put_aside(conn: i32) {
+fn put_aside(conn: i32, door: usize) {
     fdtable::mark_internal(conn);
-    let free = |w: &AtomicI32| w.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    if WAITING.iter().any(free) {
+    let free = |w: &Waiting| w.conn.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    // One thread at a time receives hellos, so the door is put down before anybody else looks.
+    if let Some(w) = WAITING.iter().find(|w| free(w)) {
+        w.door.store(door, Ordering::Relaxed);
         return;
     }
-    let old = WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()].swap(conn, Ordering::AcqRel);
+    let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
+    w.door.store(door, Ordering::Relaxed);
+    let old = w.conn.swap(conn, Ordering::AcqRel);
     if old >= 0 {
         fdtable::set(old, fdtable::Entry::None);
         raw::close(old);
     }
 }
 
-/// Maps a client's arena.
-fn admit(fd: OwnedFd, cred: &libc::ucred) -> bool {
-    use std::os::fd::{AsFd, AsRawFd};
-    // SAFETY: plain data.
-    let mut st: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: fills the struct it is given.
-    if unsafe { libc::fstat(fd.as_raw_fd(), &mut st) } != 0 {
-        return false;
-    }
-    let high = HIGH.load(Ordering::Relaxed).min(GUESTS);
-    let known = MET[..high]
-        .iter()
-        .any(|g| g.arena.load(Ordering::Relaxed) != 0 && g.inode.load(Ordering::Relaxed) == st.st_ino);
-    if known {
-        return true;
-    }
-    let free = (0..GUESTS).find(|&i| MET[i].arena.load(Ordering::Relaxed) == 0).or_else(bury);
-    let Some(i) = free else {
-        state::count(Reason::Slots);
-        return false;
-    };
-    let arena = match Arena::open(fd.as_fd()) {
-        Ok(a) => a,
-        Err(e) => {
-            let version = e.raw_os_error() == Some(libc::EPROTONOSUPPORT);
-            let memory = e.raw_os_error() == Some(libc::ENOMEM);
-            state::count(match (version, memory) {
-                (true, _) => Reason::Version,
-                (_, true) => Reason::Memory,
-                _ => Reason::Corrupt,
-            });
-            return false;
-        }
-    };
-    MET[i].uid.store(cred.uid, Ordering::Relaxed);
-    MET[i].pid.store(cred.pid as u32, Ordering::Relaxed);
-    MET[i].inode.store(st.st_ino, Ordering::Relaxed);
-    let Some(p) = crate::state::leak_value(arena) else { return false };
-    MET[i].arena.store(p as usize, Ordering::SeqCst);
-    HIGH.fetch_max(i + 1, Ordering::Release);
-    true
-}
-
-/// Whether a guest's arena is mapped there.
-pub fn maps(address: usize) -> bool {
-    let _walking = walking();
-    MET.iter().any(|g| {
-        let p = g.arena.load(Ordering::SeqCst) as *const Arena;
-        // SAFETY: boxed by admit(), freed only while nobody walks.
-        let arena = (!p.is_null()).then(|| unsafe { &*p });
-        arena.is_some_and(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
-    })
-}
-
-/// Makes room: unmaps an arena whose client is dead and in which no connection of ours is left.
-fn bury() -> Option<usize> {
-    let family = state::family()?;
-    let mut freed = None;
-    for (i, g) in MET.iter().enumerate() {
-        let p = g.arena.load(Ordering::Acquire);
-        if p == 0 || raw::probe_process(g.pid.load(Ordering::Relaxed)) != Err(libc::ESRCH) {
-            continue;
-        }
-        // SAFETY: boxed by admit(); only this thread (BUSY) takes guests away.
-        let arena = unsafe { *(p as *const Arena) };
-        let range = arena.id()..arena.id() + arena.geometry().len();
-        let high = family.header().high.load(Ordering::Acquire);
-        let used = (0..high).any(|n| {
-            family.in_use(n) && range.contains(&(family.conn(n).offer.load(Ordering::Acquire) as usize))
-        });
-        if used {
-            continue;
-        }
-        g.arena.store(0, Ordering::SeqCst);
-        // One walker is the caller itself, on its way to look again from the start.
-        if WALKERS.load(Ordering::SeqCst) > 1 {
-            // Somebody may have read the address just before; put it back, try another time.
-            g.arena.store(p, Ordering::SeqCst);
-            continue;
-        }
-        // SAFETY: no connection refers to it, nobody walks, and nobody can find it any more.
-        unsafe {
-            arena.unmap();
-            crate::state::free_value(p as *mut Arena);
-        }
-        freed = Some(i);
-    }
-    freed
-}
-
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    for word in [&BUSY, &WALKERS].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
-        word.store(0, Ordering::Release);
+    if BUSY.load(Ordering::Relaxed) != 0 {
+        BUSY.store(0, Ordering::Release);
     }
+    guests::inherited();
 }

@@ -6,14 +6,17 @@
 //! never waits.
 
 use core::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
+use dpfd::edge::unmapped;
+use dpfd::family::{self, Id};
 use dpfd::sys::{raw, tcp::Addr};
 
 /// Doors of different processes on one address (SO_REUSEPORT).
 pub const COPIES: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
 /// Version of hello and arena; a peer of another one is refused.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a client says at a door, beside the arena's descriptor.
 #[derive(Clone, Copy)]
@@ -58,12 +61,38 @@ pub fn door_address(addr: Addr, copy: u8) -> (libc::sockaddr_un, u32) {
     (un, (core::mem::offset_of!(libc::sockaddr_un, sun_path) + name.len()) as u32)
 }
 
-/// User, group and process at the other end of an AF_UNIX socket, by the kernel's word.
+/// User, group and process at the other end of an AF_UNIX socket, by the kernel's word. They decide about shares, and
+/// about nothing else.
 pub fn peer_credentials(fd: i32) -> Option<libc::ucred> {
     let mut cred = libc::ucred { pid: 0, uid: 65534, gid: 65534 };
-    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut cred).ok()?;
-    // 65534: a user this namespace cannot name.
-    (cred.uid != 65534).then_some(cred)
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut cred).ok().map(|_| cred)
+}
+
+const SO_PEERPIDFD: i32 = 77;
+const PID_FS_MAGIC: i64 = 0x5049_4446;
+
+/// Who opened the door: of a connection to it, or of the door itself. Both sides of a door get the same answer, and no
+/// two processes ever have the same.
+///
+/// Since Linux 6.9 a process has an inode of its own, the same in all namespaces. Before, it is told by its number and
+/// the time it began, and only where both sides are in one namespace.
+pub fn opener(fd: i32) -> Option<Id> {
+    let mut pidfd = -1i32;
+    if raw::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, &mut pidfd).is_ok() && pidfd >= 0 {
+        // SAFETY: the kernel has just made it for us; closed on drop.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        // SAFETY: statfs is plain data, all zero is a value of it.
+        let mut fs: libc::statfs = unsafe { zeroed() };
+        // SAFETY: fstatfs fills the struct it is given.
+        let known = unsafe { libc::fstatfs(std::os::fd::AsRawFd::as_raw_fd(&pidfd), &mut fs) } == 0;
+        if known && fs.f_type as i64 == PID_FS_MAGIC {
+            let [device, inode] = unmapped::key(pidfd.as_fd()).ok()?;
+            return Some([1, device, inode]);
+        }
+    }
+    let pid = u32::try_from(peer_credentials(fd)?.pid).ok().filter(|&pid| pid != 0)?;
+    let space = raw::pid_namespace()?;
+    Some([2, (u64::from(space) << 32) | u64::from(pid), family::start_of(pid)?])
 }
 
 #[repr(C, align(8))]

@@ -12,7 +12,7 @@ use dpfd::sys::raw;
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, door, epoll, leave, relay, rx, state, tx};
+use crate::{channel, client, door, epoll, guests, leave, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -242,7 +242,7 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
 fn mapped_here(c: &Conn) -> bool {
     let at = c.offer.load(Ordering::Acquire) as usize;
     let end = |a: dpfd::sys::tcp::Addr| (a.ip, a.port);
-    (client::maps(at) || door::maps(at))
+    (client::maps(at) || guests::maps(at))
         && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
             let (ours, theirs) = (end(c.local()), end(c.peer()));
             (client, server) == (ours, theirs) || (client, server) == (theirs, ours)

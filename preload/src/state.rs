@@ -6,7 +6,8 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
-use dpfd::family::{Family, Reason};
+use dpfd::edge::arena::Geometry;
+use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
 use dpfd::sys::raw;
 
@@ -69,6 +70,13 @@ pub fn program() -> &'static [u8] {
     }
     // SAFETY: set together, from a leaked slice.
     unsafe { core::slice::from_raw_parts(p, NAME_LEN.load(Ordering::Relaxed) as usize) }
+}
+
+/// Sizes of the arenas that we make.
+pub fn geometry() -> Geometry {
+    let lines = RING_LINES.load(Ordering::Relaxed);
+    let spare = Some(SPARE_LINES.load(Ordering::Relaxed)).filter(|&n| n > lines).unwrap_or(0);
+    Geometry { slots: SLOTS as u32, lines, spare }
 }
 
 /// Zeroed memory of our own, without malloc; pages that nobody touches take none.

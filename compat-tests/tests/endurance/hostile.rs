@@ -109,6 +109,13 @@ impl Crowd {
         }
     }
 
+    /// Bytes of addresses in use.
+    fn addresses(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/statm", self.server.pid())).unwrap_or_default();
+        let pages: Option<u64> = text.split(' ').next().and_then(|pages| pages.parse().ok());
+        pages.unwrap_or(0) * 4096
+    }
+
     fn descriptors(&self) -> usize {
         product::descriptors(Path::new(&format!("/proc/{}", self.server.pid()))).len()
     }
@@ -119,8 +126,25 @@ struct Honest {
     number: u32,
 }
 
-const SINGLE: [&str; 10] =
-    ["garbage", "magic", "version", "no_fd", "pipe", "unsealed", "tiny", "wrong_size", "many", "silent"];
+const SINGLE: [&str; 12] = [
+    "garbage",
+    "magic",
+    "version",
+    "no_fd",
+    "pipe",
+    "unsealed",
+    "tiny",
+    "wrong_size",
+    "many",
+    "silent",
+    "huge",
+    "proper",
+];
+
+/// Descriptors that strangers of one user can make a server keep: arenas that have proven nothing.
+const KEPT: usize = 4;
+/// Addresses of a client's arena, about; strangers get none.
+const ARENA: u64 = 400 << 20;
 
 #[test]
 fn strangers_at_the_door_do_no_harm() {
@@ -129,6 +153,7 @@ fn strangers_at_the_door_do_no_harm() {
     let mut crowd = Crowd::new("threads");
     crowd.check(&mut wrong, "at the start", true);
     let before = crowd.descriptors();
+    let addresses = crowd.addresses();
     for mode in SINGLE.into_iter().chain(["flood"]) {
         for name in ["knocked", "over"] {
             let _ = fs::remove_file(crowd.marked(name));
@@ -156,13 +181,61 @@ fn strangers_at_the_door_do_no_harm() {
         sleep(Duration::from_millis(1100)); // clients remember a missing door for a second
         crowd.check(&mut wrong, &format!("{mode}, over"), true);
         let after = crowd.descriptors();
-        if after > before + 2 {
+        if after > before + 2 + KEPT {
             wrong.push(format!("{mode}: the server had {before} descriptors and has {after}"));
         }
         if crowd.server.ended().is_some() {
             break;
         }
+        let clients = u64::from(crowd.clients);
+        let grown = crowd.addresses().saturating_sub(addresses);
+        if grown > (clients + 1) * ARENA {
+            wrong.push(format!("{mode}: {grown} bytes of addresses for {clients} clients"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A server that closed its port keeps what its clients gave it.
+#[test]
+fn a_former_server_learns_nothing_of_the_next_one() {
+    let _turn = product::alone();
+    let folder = TempDir::new();
+    let program = programs::c("successor");
+    let start = |role: &str, arguments: &[&str]| {
+        product::start(&Combo::shimmed(), &program, role, folder.path(), arguments, &[])
+    };
+    let former = start("server", &["first"]);
+    let next = start("server", &["second"]);
+    let mut client = start("client", &[""]);
+    let done = folder.file("port.done");
+    await_that("the exchanges", Duration::from_secs(20), || done.exists() || client.ended().is_some());
+    let channels = [next.pid(), client.pid()].map(|pid| product::channels(pid.as_raw()));
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file("port.over")).expect("the mark");
+    let ended = [former, next, client].map(|job| job.finish(Instant::now() + Duration::from_secs(10)));
+    let said = ended.each_ref().map(|ended| ended.transcript.as_str());
+    assert_eq!(said, ["read 0 secrets\n", "served\n", "fine\n"]);
+    assert_eq!(channels, [1, 2], "channels of the next server, and of its client");
+}
+
+/// Somebody with doors of his own gives the server, as his, the memory that a client gave to him. Both would prove to
+/// each other that they hold the connection, and he would have the memory.
+#[test]
+fn somebody_between_client_and_server_reads_nothing() {
+    let _turn = product::alone();
+    let (folder, port) = (TempDir::new(), free_port());
+    let arguments = ["between", &port.to_string()];
+    let between =
+        product::start(&Combo::native(), &programs::c("knock"), "client", folder.path(), &arguments, &[]);
+    let squatting = folder.file("port.squatting");
+    await_that("the doors are taken", Duration::from_secs(10), || squatting.exists());
+    let mut crowd = Crowd::on(folder, port, "threads");
+    let mut wrong = Vec::new();
+    crowd.check(&mut wrong, "with somebody between", true);
+    crowd.mark("over");
+    let ended = between.finish(Instant::now() + Duration::from_secs(10));
+    assert_eq!(ended.transcript, "given memory, read 0 bytes\n", "{}", ended.text());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -21,16 +21,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::bell::{Group, Word};
 use super::ring::LINE;
-use super::segment::{map_undumped, sealed_len, sealed_memory, Mapped};
+use super::segment::{map_undumped, sealed_memory, Mapped};
 use super::slot::{Side, Slot};
 use super::spare::{self, Spares};
 use super::switch::{RxLine, TxLine};
+use super::unmapped::Unmapped;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
 /// Layout version; a peer of another one is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
 /// Watcher groups per side.
@@ -41,23 +42,23 @@ pub const MAX_SLOTS: u32 = 1 << 14;
 pub const PROBES: usize = 8;
 
 const GROUPS_AT: usize = 4096;
-const INDEX_AT: usize = GROUPS_AT + 2 * GROUPS * LINE;
-const SLOT: usize = 512;
-const OFFER: usize = 128;
+pub(super) const INDEX_AT: usize = GROUPS_AT + 2 * GROUPS * LINE;
+pub(super) const SLOT: usize = 512;
+pub(super) const OFFER: usize = 128;
 const EDGE: usize = 3 * LINE;
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 const _: () = assert!(size_of::<Slot>() == OFFER && size_of::<Group>() == LINE);
 const _: () = assert!(size_of::<RxLine>() == LINE && size_of::<TxLine>() == LINE);
 const _: () = assert!(OFFER + 2 * EDGE == SLOT);
 
 #[repr(C)]
-struct Header {
-    magic: AtomicU64,
-    version: AtomicU32,
-    slots: AtomicU32,
-    lines: AtomicU32,
-    spare: AtomicU32,
+pub(super) struct Header {
+    pub(super) magic: AtomicU64,
+    pub(super) version: AtomicU32,
+    pub(super) slots: AtomicU32,
+    pub(super) lines: AtomicU32,
+    pub(super) spare: AtomicU32,
 }
 
 /// Sizes of an arena.
@@ -72,7 +73,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    fn valid(self) -> bool {
+    pub(super) fn valid(self) -> bool {
         self.slots.is_power_of_two()
             && (16..=MAX_SLOTS).contains(&self.slots)
             && self.lines.is_power_of_two()
@@ -80,10 +81,10 @@ impl Geometry {
             && (self.spare == 0
                 || self.spare.is_power_of_two() && self.spare > self.lines && self.spare <= MAX_LINES)
     }
-    fn index_len(self) -> usize {
+    pub(super) fn index_len(self) -> usize {
         self.slots as usize * 4
     }
-    fn slots_at(self) -> usize {
+    pub(super) fn slots_at(self) -> usize {
         INDEX_AT + self.index_len() * 4
     }
     fn rings_at(self) -> usize {
@@ -154,39 +155,14 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// EBADMSG: not a sealed arena, or its size and geometry disagree. EPROTONOSUPPORT: another version.
+    /// Those of [`Unmapped::look`], ENOMEM.
     pub fn open(fd: BorrowedFd<'_>) -> io::Result<Arena> {
-        let bad = || io::Error::from_raw_os_error(libc::EBADMSG);
-        let len = sealed_len(fd)?;
-        if len < PAGE {
-            return Err(bad());
-        }
-        let base = map_undumped(fd, len)?;
-        let probe = Arena { base, geo: Geometry { slots: 0, lines: 0, spare: 0 } };
-        let h = probe.header();
-        // Each read once; the copies are what is checked and kept.
-        let geo = Geometry {
-            slots: h.slots.load(Ordering::Relaxed),
-            lines: h.lines.load(Ordering::Relaxed),
-            spare: h.spare.load(Ordering::Relaxed),
-        };
-        let error = if h.magic.load(Ordering::Acquire) != MAGIC {
-            Some(bad())
-        } else if h.version.load(Ordering::Relaxed) != VERSION {
-            Some(io::Error::from_raw_os_error(libc::EPROTONOSUPPORT))
-        } else if !geo.valid() || geo.len() != len {
-            Some(bad())
-        } else {
-            None
-        };
-        match error {
-            None => Ok(Arena { base, geo }),
-            Some(e) => {
-                // SAFETY: mapped above, and nobody else knows of it.
-                unsafe { libc::munmap(base.cast(), len) };
-                Err(e)
-            }
-        }
+        Unmapped::look(fd, usize::MAX)?.map()
+    }
+
+    /// Maps all of `fd`, whose size was checked against `geo`.
+    pub(super) fn mapped(fd: BorrowedFd<'_>, geo: Geometry) -> io::Result<Arena> {
+        Ok(Arena { base: map_undumped(fd, geo.len())?, geo })
     }
 
     fn at<T>(&self, off: usize) -> &'static T {
@@ -303,6 +279,13 @@ impl Arena {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Client: gives all of its memory back. Both sides are through with every slot.
+    pub fn empty(&self, fd: BorrowedFd<'_>) {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: a plain call on our descriptor. Where it fails the memory is in use as long as the mapping.
+        unsafe { libc::fallocate(fd.as_raw_fd(), mode, 0, self.geo.len() as libc::off_t) };
     }
 
     /// The base address, to tell arenas apart.

@@ -47,6 +47,8 @@ pub mod space;
 pub mod spare;
 pub mod stream;
 pub mod switch;
+#[cfg(not(loom))]
+pub mod unmapped;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,10 @@
 //!
 //! Nobody uses a ring before LIVE, so an offer nobody takes, or a stale one, never carries a byte. Every
 //! transition carries the slot's generation: a late writer of an earlier connection changes nothing.
+//!
+//! While the slot is OFFERED both sides prove that they hold the connection (PROTOCOLS I2): the offer has the client's
+//! `nonce`, the server answers with its `challenge`, and the client says by `shown` that its socket shows the proof. These
+//! words are hints about when to look. What is believed is what the kernel says of the sockets.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -101,6 +105,12 @@ pub struct Slot {
     pub cookie: AtomicU64,
     /// The cookie of the network namespace both sockets live in.
     pub netns: AtomicU64,
+    /// The client's random number, a part of what both sockets have to show.
+    pub nonce: AtomicU64,
+    /// The server's random number, the other part; 0: no server has answered yet.
+    pub challenge: AtomicU64,
+    /// The challenge that the client's socket answers.
+    pub shown: AtomicU64,
 }
 
 impl Default for Slot {
@@ -112,6 +122,9 @@ impl Default for Slot {
             tuple: Default::default(),
             cookie: AtomicU64::new(0),
             netns: AtomicU64::new(0),
+            nonce: AtomicU64::new(0),
+            challenge: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
         }
     }
 }
@@ -135,7 +148,7 @@ impl Slot {
     }
 
     /// Client, owning the free slot: posts the offer of the next generation, which it returns.
-    pub fn offer(&self, tuple: &Tuple, cookie: u64, netns: u64) -> u32 {
+    pub fn offer(&self, tuple: &Tuple, cookie: u64, netns: u64, nonce: u64) -> u32 {
         let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;
         let generation = generation.wrapping_add(1);
         self.left.store(u64::from(generation) << 8, Ordering::Relaxed);
@@ -145,6 +158,9 @@ impl Slot {
         }
         self.cookie.store(cookie, Ordering::Relaxed);
         self.netns.store(netns, Ordering::Relaxed);
+        self.nonce.store(nonce, Ordering::Relaxed);
+        self.challenge.store(0, Ordering::Relaxed);
+        self.shown.store(0, Ordering::Relaxed);
         // Release: all of the offer before its state.
         self.state.store(word(generation, State::Offered), Ordering::Release);
         generation

@@ -1,4 +1,4 @@
-//! Arenas this family made as a client: for which server, and which slots are taken.
+//! Arenas this family made as a client: for which server family (PROTOCOLS I1), and which slots are taken.
 
 use crate::edge::arena::Arena;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,14 @@ pub struct OwnArena {
     closing: [AtomicU64; WORDS],
     key: [AtomicU64; 3],
     taken: AtomicU32,
+    /// Counts the arenas that had this entry.
+    serial: AtomicU32,
+    /// When a connection was last proven to end in this server family, in units of about a second; 0: never.
+    proven: AtomicU32,
 }
+
+/// A program family as the kernel tells it apart from all others: the process that opened the door.
+pub type Id = [u64; 3];
 
 fn key_of(a: Addr) -> [u64; 3] {
     let (mut lo, mut hi) = ([0; 8], [0; 8]);
@@ -29,10 +36,10 @@ fn key_of(a: Addr) -> [u64; 3] {
 }
 
 impl OwnArena {
-    /// Takes the entry for the server at `addr`.
-    pub fn claim(&self, addr: Addr) -> bool {
+    /// Takes the entry for a server at `addr`; its serial number.
+    pub fn claim(&self, addr: Addr) -> Option<u32> {
         if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return false;
+            return None;
         }
         for w in self.used.iter().chain(&self.closing) {
             w.store(0, Ordering::Relaxed);
@@ -40,8 +47,10 @@ impl OwnArena {
         for (to, from) in self.key.iter().zip(key_of(addr)) {
             to.store(from, Ordering::Relaxed);
         }
+        self.proven.store(0, Ordering::Relaxed);
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.taken.store(2, Ordering::Release);
-        true
+        Some(serial)
     }
 
     /// Gives the entry back.
@@ -49,10 +58,44 @@ impl OwnArena {
         self.taken.store(0, Ordering::Release);
     }
 
-    /// Whether it is for the server at `addr`.
-    pub fn is_for(&self, addr: Addr) -> bool {
-        self.taken.load(Ordering::Acquire) == 2
+    /// Takes all slots of an arena in which nobody has one, so that nobody gets one either: the entry may be given back
+    /// then. `over`: whether the server, too, is through with a slot that we left.
+    pub fn retire(&self, over: impl Fn(u32) -> bool) -> bool {
+        if !self.closing().all(over) {
+            return false;
+        }
+        for w in 0..WORDS {
+            // Nobody takes again what is not marked as left.
+            let left = self.closing[w].swap(0, Ordering::AcqRel);
+            if self.used[w].compare_exchange(left, u64::MAX, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                self.closing[w].fetch_or(left, Ordering::AcqRel);
+                // The words before were free: nobody was in them.
+                self.used[..w].iter().for_each(|w| w.store(0, Ordering::Release));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the entry still is that of the arena with that serial number.
+    pub fn is_serial(&self, serial: u32) -> bool {
+        self.taken.load(Ordering::Acquire) == 2 && self.serial.load(Ordering::Relaxed) == serial
+    }
+
+    /// Whether it is for the server at `addr`, and still the one with that serial number.
+    pub fn is_for(&self, addr: Addr, serial: u32) -> bool {
+        self.is_serial(serial)
             && self.key.iter().zip(key_of(addr)).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// When a connection was last proven to end in that family; 0: never.
+    pub fn proven(&self) -> u32 {
+        self.proven.load(Ordering::Relaxed)
+    }
+
+    /// A connection was proven to end in that family, at `now` nanoseconds.
+    pub fn prove(&self, now: u64) {
+        self.proven.store((now >> 30) as u32 | 1, Ordering::Relaxed);
     }
 
     /// Takes a slot: one both sides are through with, or a new one. The lowest first: it is the warmest.

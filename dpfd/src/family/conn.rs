@@ -6,6 +6,7 @@
 //!   line 2   receiving: lock, epoch, kernel position
 //!   line 3   the two edges' addresses (this family's mapping)
 //!   line 4-5 for people: addresses, counters, reason
+//!   line 6   the proof that both sides hold the connection, until the channel is made
 //! ```
 
 use super::lock::Lock;
@@ -140,6 +141,35 @@ pub struct Conn {
     pub heard: AtomicU32,
     /// When `alone` began, or the kernel was asked since, in ticks of the sender's own.
     pub asked: AtomicU32,
+
+    /// How far the proof has come ([`Proof`]).
+    pub proof: AtomicU32,
+    /// Server: the client's arena in the process's table of guests.
+    pub guest: AtomicU32,
+    /// Answers (client) or offers (server) that proved to be wrong.
+    pub wrong: AtomicU32,
+    /// Client: the arenas, as bits, in which the offer was not taken.
+    pub tried: AtomicU64,
+    /// Server: the inode of the memory in which the offer was answered.
+    pub memory: AtomicU64,
+    /// Client: its random number.
+    pub nonce: AtomicU64,
+    /// Server: what the client's socket has to show. Client: the challenge that was looked at.
+    pub expected: AtomicU64,
+    /// What our socket shows; 0: nothing of ours.
+    pub showing: AtomicU64,
+    /// The pacing rate that our socket had before.
+    pub pacing: AtomicU64,
+}
+
+/// How far the proof of possession has come (PROTOCOLS I2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Proof {
+    /// Nothing is asked.
+    None = 0,
+    /// Our socket shows its proof; the other one's has yet to (server), or did (client).
+    Shown = 1,
 }
 
 impl Conn {
@@ -194,6 +224,8 @@ impl Conn {
             &self.alone,
             &self.heard,
             &self.asked,
+            &self.proof,
+            &self.wrong,
         ] {
             a.store(0, Ordering::Relaxed);
         }
@@ -213,6 +245,8 @@ impl Conn {
             &self.full_since[0],
             &self.full_since[1],
             &self.spares,
+            &self.tried,
+            &self.showing,
         ] {
             a.store(0, Ordering::Relaxed);
         }

@@ -93,6 +93,11 @@ fn stat_of(pid: u32) -> Option<Stat> {
     Some(Stat { ended: matches!(state, b'Z' | b'X'), threads, start })
 }
 
+/// When process `pid` of our pid namespace began, in clock ticks since boot.
+pub fn start_of(pid: u32) -> Option<u64> {
+    stat_of(pid).map(|stat| stat.start)
+}
+
 impl Member {
     /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
     /// the connections ([`Member::leave`]).

@@ -9,7 +9,7 @@
 //!   4 KiB    256 members, 64 bytes each
 //!   20 KiB   bitmap of connections in use
 //!   28 KiB   64 arenas this family made as a client, 320 bytes each
-//!   48 KiB   connections, 384 bytes each (sparse: memory is used as they are)
+//!   48 KiB   connections, 448 bytes each (sparse: memory is used as they are)
 //!   then     who has them, 40 bytes each
 //! ```
 
@@ -21,11 +21,11 @@ mod member;
 mod reason;
 mod view;
 
-pub use arenas::{OwnArena, ARENAS, SLOTS};
-pub use conn::{Conn, Stage};
+pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
+pub use conn::{Conn, Proof, Stage};
 pub use holders::Holders;
 pub use lock::{Held, Lock};
-pub use member::{forked, space, Member, MEMBERS};
+pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
 
@@ -52,7 +52,7 @@ const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 
-const _: () = assert!(size_of::<Conn>() == 384);
+const _: () = assert!(size_of::<Conn>() == 448);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);

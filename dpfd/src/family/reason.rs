@@ -27,7 +27,7 @@ reasons! {
     Rules = 1, "rules", "The rules leave this address on TCP.";
     Remote = 2, "remote", "The other end is not on this host's loopback.";
     NoDoor = 3, "no-door", "The server does not run under the shim.";
-    Owner = 4, "owner", "The door or the client does not belong to the owner of the TCP socket.";
+    Owner = 4, "owner", "Who answered at the door, or came through it, does not hold the other end of the connection.";
     Version = 5, "version", "The other side speaks another version of the channel protocol.";
     Memory = 6, "memory", "There was no memory or no descriptor for the rings.";
     Slots = 7, "slots", "All slots for connections are in use.";

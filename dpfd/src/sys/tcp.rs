@@ -93,6 +93,19 @@ pub fn netns(fd: i32) -> u64 {
     raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut c).map_or(0, |_| c)
 }
 
+/// SO_MAX_PACING_RATE: bytes a second that the socket may send at most; all ones: no limit.
+pub fn pacing(fd: i32) -> Option<u64> {
+    let mut rate = 0u64;
+    let n = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate).ok()?;
+    // A kernel of 32 bits has half of it.
+    (n == size_of::<u64>()).then_some(rate)
+}
+
+/// Sets what [`pacing`] tells.
+pub fn set_pacing(fd: i32, rate: u64) -> bool {
+    raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, size_of::<u64>()).is_ok()
+}
+
 /// An address as this crate keeps it: v4-mapped, with port and scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Addr {

@@ -77,6 +77,7 @@ pub fn plain(fd: c_int, c: &Conn, why: Reason) {
             _ => false,
         };
         if may {
+            crate::proof::put_back(fd, c);
             c.reason.store(why as u32, Ordering::Relaxed);
             state::count(why);
             c.set_stage(Stage::Plain);

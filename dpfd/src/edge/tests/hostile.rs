@@ -288,7 +288,7 @@ fn use_slot(random: &mut Random, arena: &Arena, i: u32, slot: &Slot) {
     let tuple = Tuple { client_port: i as u16, server_port: 1, ..Tuple::default() };
     let hash = tuple.hash(arena.index_len());
     arena.publish(hash, i);
-    let mine = slot.offer(&tuple, 1, 2);
+    let mine = slot.offer(&tuple, 1, 2, 0);
     for found in arena.candidates(hash) {
         assert!(found < arena.geometry().slots);
         let slot = arena.slot(found);

@@ -53,7 +53,7 @@ fn loom_offer_accept_confirm() {
             let s = s.clone();
             thread::spawn(move || serve(&s, 9))
         };
-        let generation = s.slot.offer(&tuple(9), 1, 7);
+        let generation = s.slot.offer(&tuple(9), 1, 7, 0);
         assert!(!s.use_ring(Side::Client, generation));
         let live = s.slot.confirm(generation);
         assert_eq!(live, s.use_ring(Side::Client, generation));
@@ -71,7 +71,7 @@ fn loom_offer_accept_confirm() {
 fn loom_withdraw_or_accept_but_not_both() {
     explore(Some(3), || {
         let s = shared();
-        let generation = s.slot.offer(&tuple(9), 1, 7);
+        let generation = s.slot.offer(&tuple(9), 1, 7, 0);
         let server = {
             let s = s.clone();
             thread::spawn(move || serve(&s, 9))
@@ -89,7 +89,7 @@ fn loom_withdraw_or_accept_but_not_both() {
 /// looked at, or nothing.
 fn reoffer(accept: fn(&Slot, u32) -> bool) {
     let s = shared();
-    let first = s.slot.offer(&tuple(9), 1, 7);
+    let first = s.slot.offer(&tuple(9), 1, 7, 0);
     let server = {
         let s = s.clone();
         thread::spawn(move || {
@@ -99,7 +99,7 @@ fn reoffer(accept: fn(&Slot, u32) -> bool) {
         })
     };
     if s.slot.withdraw(first) {
-        let second = s.slot.offer(&tuple(10), 2, 7);
+        let second = s.slot.offer(&tuple(10), 2, 7, 0);
         assert_eq!(server.join().unwrap(), None, "took the offer of another connection");
         assert!(s.slot.is(second, State::Offered));
     } else {
@@ -127,7 +127,7 @@ fn loom_broken_accept_of_whatever_generation() {
 fn loom_kill_beside_confirm() {
     explore(Some(3), || {
         let s = shared();
-        let generation = s.slot.offer(&tuple(9), 1, 7);
+        let generation = s.slot.offer(&tuple(9), 1, 7, 0);
         assert!(s.slot.accept(generation));
         let server = {
             let s = s.clone();
@@ -145,7 +145,7 @@ fn loom_kill_beside_confirm() {
 fn loom_last_to_leave_frees_the_slot() {
     explore(Some(3), || {
         let s = shared();
-        let generation = s.slot.offer(&tuple(9), 1, 7);
+        let generation = s.slot.offer(&tuple(9), 1, 7, 0);
         assert!(s.slot.accept(generation) && s.slot.confirm(generation));
         let server = {
             let s = s.clone();
@@ -171,7 +171,7 @@ fn loom_last_to_leave_frees_the_slot() {
 fn loom_late_leave_of_an_earlier_generation() {
     explore(Some(3), || {
         let s = shared();
-        let first = s.slot.offer(&tuple(9), 1, 7);
+        let first = s.slot.offer(&tuple(9), 1, 7, 0);
         let late = {
             let s = s.clone();
             thread::spawn(move || {
@@ -180,7 +180,7 @@ fn loom_late_leave_of_an_earlier_generation() {
             })
         };
         assert!(s.slot.withdraw(first));
-        let second = s.slot.offer(&tuple(10), 2, 7);
+        let second = s.slot.offer(&tuple(10), 2, 7, 0);
         assert!(s.slot.accept(second) && s.slot.confirm(second));
         late.join().unwrap();
         assert!(s.slot.is(second, State::Live));

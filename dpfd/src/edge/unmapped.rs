@@ -1,0 +1,146 @@
+//! An arena of somebody who has proven nothing yet (PROTOCOLS I3): it is looked into by pread(2) and not mapped, so it
+//! costs a descriptor and no addresses.
+//!
+//! A sealed memfd answers pread without waiting for anybody, whatever its maker does meanwhile.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, SLOT, VERSION};
+use super::segment::{sealed_len, stat};
+use super::slot::Slot;
+use crate::sync::Ordering;
+use crate::sys::raw;
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub struct Unmapped<'a> {
+    fd: BorrowedFd<'a>,
+    geo: Geometry,
+}
+
+/// Device and inode of memory: tells it from all other memory there is.
+pub type Key = [u64; 2];
+
+/// The key of `fd`.
+///
+/// # Errors
+///
+/// EBADF.
+pub fn key(fd: BorrowedFd<'_>) -> io::Result<Key> {
+    stat(fd).map(|st| [st.st_dev, st.st_ino])
+}
+
+impl<'a> Unmapped<'a> {
+    /// Checks seals, version and size.
+    ///
+    /// # Errors
+    ///
+    /// EBADMSG: not a sealed arena, or its size and geometry disagree. EPROTONOSUPPORT: another version. EFBIG: it is
+    /// longer than `limit` bytes.
+    pub fn look(fd: BorrowedFd<'a>, limit: usize) -> io::Result<Unmapped<'a>> {
+        let error = |e| Err(io::Error::from_raw_os_error(e));
+        let len = sealed_len(fd)?;
+        if len < PAGE {
+            return error(libc::EBADMSG);
+        }
+        let mut bytes = [0u8; size_of::<Header>()];
+        read(fd, 0, &mut bytes)?;
+        // SAFETY: Header is repr(C), made of atomic integers and as long as the bytes; any bits are a value of it.
+        let h = unsafe { core::mem::transmute::<[u8; size_of::<Header>()], Header>(bytes) };
+        let geo = Geometry {
+            slots: h.slots.load(Ordering::Relaxed),
+            lines: h.lines.load(Ordering::Relaxed),
+            spare: h.spare.load(Ordering::Relaxed),
+        };
+        if h.magic.load(Ordering::Relaxed) != MAGIC {
+            return error(libc::EBADMSG);
+        }
+        if h.version.load(Ordering::Relaxed) != VERSION {
+            return error(libc::EPROTONOSUPPORT);
+        }
+        if !geo.valid() || geo.len() != len {
+            return error(libc::EBADMSG);
+        }
+        if len > limit {
+            return error(libc::EFBIG);
+        }
+        Ok(Unmapped { fd, geo })
+    }
+
+    /// What was looked at before, as `geo`.
+    pub fn again(fd: BorrowedFd<'a>, geo: Geometry) -> Unmapped<'a> {
+        Unmapped { fd, geo }
+    }
+
+    /// Its sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.geo
+    }
+
+    /// The slots that may hold the offer hashed to `hash`.
+    pub fn candidates(&self, hash: usize) -> impl Iterator<Item = u32> {
+        let (len, slots) = (self.geo.index_len(), self.geo.slots);
+        let first = hash & (len - 1);
+        let mut words = [[0u8; 4]; PROBES];
+        // The index is a circle; what cannot be read holds no slot.
+        let (ahead, behind) = words.split_at_mut(PROBES.min(len - first));
+        let _ = read(self.fd, INDEX_AT + first * 4, ahead.as_flattened_mut());
+        if !behind.is_empty() {
+            let _ = read(self.fd, INDEX_AT, behind.as_flattened_mut());
+        }
+        words.into_iter().map(|w| u32::from_ne_bytes(w).wrapping_sub(1)).filter(move |&slot| slot < slots)
+    }
+
+    fn slot_at(&self, i: u32) -> usize {
+        self.geo.slots_at() + (i & (self.geo.slots - 1)) as usize * SLOT
+    }
+
+    /// A copy of the offer in slot `i`.
+    ///
+    /// # Errors
+    ///
+    /// Those of pread(2).
+    pub fn slot(&self, i: u32) -> io::Result<Slot> {
+        let mut bytes = [0u8; OFFER];
+        read(self.fd, self.slot_at(i), &mut bytes)?;
+        // SAFETY: Slot is repr(C), made of atomic integers and as long as the bytes; any bits are a value of it.
+        Ok(unsafe { core::mem::transmute::<[u8; OFFER], Slot>(bytes) })
+    }
+
+    /// Answers the offer in slot `i`.
+    ///
+    /// # Errors
+    ///
+    /// Those of pwrite(2).
+    pub fn challenge(&self, i: u32, challenge: u64) -> io::Result<()> {
+        let at = self.slot_at(i) + core::mem::offset_of!(Slot, challenge);
+        let bytes = challenge.to_ne_bytes();
+        let args = [self.fd.as_raw_fd() as usize, bytes.as_ptr() as usize, bytes.len(), at, 0, 0];
+        // SAFETY: the buffer is as long as it says.
+        whole(unsafe { raw::call(libc::SYS_pwrite64, args) }, bytes.len())
+    }
+
+    /// Maps it.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub fn map(&self) -> io::Result<Arena> {
+        Arena::mapped(self.fd, self.geo)
+    }
+}
+
+fn read(fd: BorrowedFd<'_>, at: usize, to: &mut [u8]) -> io::Result<()> {
+    let args = [fd.as_raw_fd() as usize, to.as_mut_ptr() as usize, to.len(), at, 0, 0];
+    // SAFETY: the buffer is as long as it says.
+    whole(unsafe { raw::call(libc::SYS_pread64, args) }, to.len())
+}
+
+fn whole(done: raw::Res, len: usize) -> io::Result<()> {
+    match done {
+        Ok(n) if n == len => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EBADMSG)),
+        Err(e) => Err(io::Error::from_raw_os_error(e)),
+    }
+}

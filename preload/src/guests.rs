@@ -1,0 +1,430 @@
+//! Arenas of clients that said hello. A stranger's costs a descriptor, of which each user has few; it is mapped when one
+//! connection has proven to end in its client (PROTOCOLS I3), and then counts for its user's share.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use dpfd::edge::arena::{Arena, Geometry};
+use dpfd::edge::slot::{Slot, State};
+use dpfd::edge::unmapped::{key, Key, Unmapped};
+use dpfd::family::{Conn, Id, Reason};
+use dpfd::sys::{raw, tcp};
+
+use crate::proof::{self, Numbers};
+use crate::{fdtable, state};
+
+const GUESTS: usize = 256;
+/// Guests of one user that are mapped; addresses of the same number of arenas of our own size.
+const SHARE: usize = GUESTS / 2;
+/// Guests that have proven nothing yet, in all and of one user.
+const UNPROVEN: usize = 16;
+const UNPROVEN_OF_ONE: usize = 4;
+/// An arena may be so many times as long as ours: settings differ.
+const LARGER: usize = 8;
+
+/// A client family's arena. Free when there is neither mapping nor descriptor.
+struct Guest {
+    /// Mapped: the address of a leaked [`Arena`], else 0.
+    arena: AtomicUsize,
+    /// Its memory as long as it is not mapped, else -1.
+    fd: AtomicI32,
+    uid: AtomicU32,
+    pid: AtomicU32,
+    key: [AtomicU64; 2],
+    opener: [AtomicU64; 3],
+    sizes: [AtomicU32; 3],
+    /// When the hello came, ns of the monotonic clock.
+    since: AtomicU64,
+}
+
+static MET: [Guest; GUESTS] = [const {
+    Guest {
+        arena: AtomicUsize::new(0),
+        fd: AtomicI32::new(-1),
+        uid: AtomicU32::new(0),
+        pid: AtomicU32::new(0),
+        key: [const { AtomicU64::new(0) }; 2],
+        opener: [const { AtomicU64::new(0) }; 3],
+        sizes: [const { AtomicU32::new(0) }; 3],
+        since: AtomicU64::new(0),
+    }
+}; GUESTS];
+/// Guests in use lie below this.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+/// Threads walking the guests; nobody unmaps or closes while there are any.
+static WALKERS: AtomicU32 = AtomicU32::new(0);
+
+/// While it lives, no guest is taken away.
+pub struct Walking(());
+
+/// Keeps guests where they are.
+pub fn walking() -> Walking {
+    WALKERS.fetch_add(1, Ordering::SeqCst);
+    Walking(())
+}
+
+impl Drop for Walking {
+    fn drop(&mut self) {
+        WALKERS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// An offer for a connection of ours, by the client's word.
+pub struct Offer {
+    guest: usize,
+    slot: u32,
+    generation: u32,
+    nonce: u64,
+}
+
+/// A guest as it can be looked at.
+enum View {
+    Mapped(Arena),
+    Unmapped(Unmapped<'static>),
+}
+
+impl View {
+    fn geometry(&self) -> Geometry {
+        match self {
+            View::Mapped(arena) => arena.geometry(),
+            View::Unmapped(memory) => memory.geometry(),
+        }
+    }
+
+    /// What `look` makes of slot `n`.
+    fn slot<R>(&self, n: u32, look: impl FnOnce(&Slot) -> Option<R>) -> Option<R> {
+        match self {
+            View::Mapped(arena) => look(arena.slot(n)),
+            View::Unmapped(memory) => look(&memory.slot(n).ok()?),
+        }
+    }
+
+    fn find<R>(&self, hash: usize, mut look: impl FnMut(u32) -> Option<R>) -> Option<R> {
+        match self {
+            View::Mapped(arena) => arena.candidates(hash).find_map(&mut look),
+            View::Unmapped(memory) => memory.candidates(hash).find_map(&mut look),
+        }
+    }
+
+    fn challenge(&self, n: u32, challenge: u64) -> bool {
+        match self {
+            View::Mapped(arena) => {
+                // Release: our socket shows its number before the client is told to look.
+                arena.slot(n).challenge.store(challenge, Ordering::Release);
+                true
+            }
+            View::Unmapped(memory) => memory.challenge(n, challenge).is_ok(),
+        }
+    }
+}
+
+impl Guest {
+    fn key(&self) -> Key {
+        [0, 1].map(|i: usize| self.key[i].load(Ordering::Relaxed))
+    }
+
+    fn opener(&self) -> Id {
+        [0, 1, 2].map(|i: usize| self.opener[i].load(Ordering::Relaxed))
+    }
+
+    fn geometry(&self) -> Geometry {
+        let [slots, lines, spare] = [0, 1, 2].map(|i: usize| self.sizes[i].load(Ordering::Relaxed));
+        Geometry { slots, lines, spare }
+    }
+
+    fn in_use(&self) -> bool {
+        self.arena.load(Ordering::Acquire) != 0 || self.fd.load(Ordering::Acquire) >= 0
+    }
+
+    fn arena(&self) -> Option<Arena> {
+        let p = self.arena.load(Ordering::SeqCst) as *const Arena;
+        // SAFETY: leaked by admit(), freed only while nobody walks.
+        (!p.is_null()).then(|| unsafe { *p })
+    }
+
+    fn memory(&self) -> Option<BorrowedFd<'static>> {
+        let fd = self.fd.load(Ordering::SeqCst);
+        // SAFETY: ours as long as somebody walks, unless the program closed it; key() is asked before it is used.
+        (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Only while somebody walks.
+    fn view(&self) -> Option<View> {
+        if let Some(arena) = self.arena() {
+            return Some(View::Mapped(arena));
+        }
+        let memory = self.memory()?;
+        // The program may have closed all descriptors there are, and this may be a file of its own by now.
+        (key(memory).ok()? == self.key()).then(|| View::Unmapped(Unmapped::again(memory, self.geometry())))
+    }
+
+    /// Forgets the memory of a guest that is not mapped, or not any more. Only where nobody else walks.
+    fn close(&self) {
+        let fd = self.fd.swap(-1, Ordering::SeqCst);
+        if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
+            fdtable::set(fd, fdtable::Entry::None);
+            raw::close(fd);
+        }
+    }
+}
+
+/// An offer for the connection. Those that proved to be wrong before are passed over.
+pub fn find(fd: i32, c: &Conn, _: &Walking) -> Option<Offer> {
+    let tuple = tcp::tuple(c.peer(), c.local());
+    let netns = tcp::netns(fd);
+    let wrong = c.wrong.load(Ordering::Relaxed);
+    let (mut seen, mut first) = (0, None);
+    let high = HIGH.load(Ordering::Acquire).min(GUESTS);
+    // The newest guest is the likeliest.
+    for (guest, g) in MET[..high].iter().enumerate().rev() {
+        let Some(view) = g.view() else { continue };
+        let hash = tuple.hash(view.geometry().slots as usize * 4);
+        let found = view.find(hash, |slot| {
+            view.slot(slot, |s| {
+                let Some((generation, State::Offered)) = s.get() else { return None };
+                let nonce = s.nonce.load(Ordering::Relaxed);
+                s.matches(&tuple, netns).then_some(Offer { guest, slot, generation, nonce })
+            })
+        });
+        if found.is_some() {
+            if seen == wrong {
+                return found;
+            }
+            seen += 1;
+            first = first.or(found);
+        }
+    }
+    // All of them were wrong once: from the start, a bounded number of times.
+    first.filter(|_| {
+        wrong < 64 && {
+            c.wrong.store(wrong + 1, Ordering::Relaxed);
+            true
+        }
+    })
+}
+
+/// Our socket shows that we hold the connection, and the client is told to look.
+pub fn answer(fd: i32, c: &Conn, offer: &Offer, _: &Walking) {
+    let g = &MET[offer.guest];
+    let (Some(view), Some(challenge)) = (g.view(), proof::random()) else { return };
+    let numbers = Numbers::of(g.key(), g.opener(), offer.nonce, challenge);
+    c.guest.store(offer.guest as u32, Ordering::Relaxed);
+    c.memory.store(g.key()[1], Ordering::Relaxed);
+    c.slot.store(offer.slot, Ordering::Relaxed);
+    c.generation.store(offer.generation, Ordering::Relaxed);
+    c.expected.store(numbers.client, Ordering::Relaxed);
+    c.nonce.store(challenge, Ordering::Relaxed);
+    if proof::show(fd, c, numbers.server) && !view.challenge(offer.slot, challenge) {
+        proof::put_back(fd, c);
+    }
+}
+
+/// What the client says about its own proof.
+pub enum Shown {
+    /// Nothing yet.
+    NotYet,
+    /// That its socket shows it.
+    Said,
+    /// The offer was withdrawn, or its arena is not here any more.
+    Gone,
+}
+
+/// The guest that `c` was offered by, if it still is that one.
+fn guest_of(c: &Conn) -> Option<&'static Guest> {
+    let g = &MET[c.guest.load(Ordering::Relaxed) as usize % GUESTS];
+    (g.in_use() && g.key()[1] == c.memory.load(Ordering::Relaxed)).then_some(g)
+}
+
+/// Whether the client has answered.
+pub fn is_shown(c: &Conn, _: &Walking) -> Shown {
+    let (slot, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
+    let Some(view) = guest_of(c).and_then(Guest::view) else { return Shown::Gone };
+    let found = view.slot(slot, |s| {
+        let said = s.shown.load(Ordering::Acquire) == c.nonce.load(Ordering::Relaxed);
+        Some(match s.get() {
+            Some((now, State::Offered)) if now == generation && said => Shown::Said,
+            Some((now, State::Offered)) if now == generation => Shown::NotYet,
+            _ => Shown::Gone,
+        })
+    });
+    found.unwrap_or(Shown::Gone)
+}
+
+/// The client of `c` has proven itself: its arena, mapped. One thread at a time.
+pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
+    let g = guest_of(c)?;
+    if let Some(arena) = g.arena() {
+        return Some(arena);
+    }
+    let Some(View::Unmapped(memory)) = g.view() else { return None };
+    let uid = g.uid.load(Ordering::Relaxed);
+    let more = memory.geometry().len();
+    let room = has_share(uid, more) || bury(Some(uid)) && has_share(uid, more);
+    if !room {
+        state::count(Reason::Slots);
+        return None;
+    }
+    let Ok(arena) = memory.map() else {
+        state::count(Reason::Memory);
+        return None;
+    };
+    let p = state::leak_value(arena)?;
+    g.arena.store(p as usize, Ordering::SeqCst);
+    close_mapped();
+    Some(arena)
+}
+
+/// Whether user `uid` may have `more` bytes of our addresses.
+fn has_share(uid: u32, more: usize) -> bool {
+    let mapped = || MET.iter().filter(|g| g.arena.load(Ordering::Relaxed) != 0);
+    let theirs = || mapped().filter(|g| g.uid.load(Ordering::Relaxed) == uid);
+    let bytes: usize = theirs().filter_map(Guest::arena).map(|a| a.geometry().len()).sum();
+    theirs().count() < SHARE && bytes + more <= SHARE * state::geometry().len()
+}
+
+/// Descriptors of guests that were mapped meanwhile; one thread that walks is the caller.
+fn close_mapped() {
+    for g in &MET {
+        if g.arena.load(Ordering::Relaxed) != 0 && g.fd.load(Ordering::Relaxed) >= 0 && alone() {
+            g.close();
+        }
+    }
+}
+
+fn alone() -> bool {
+    WALKERS.load(Ordering::SeqCst) <= 1
+}
+
+/// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
+pub fn receive(fd: OwnedFd, cred: &libc::ucred, opener: Id) -> bool {
+    close_mapped();
+    let limit = LARGER * state::geometry().len();
+    let geometry = match Unmapped::look(fd.as_fd(), limit) {
+        Ok(memory) => memory.geometry(),
+        Err(e) => {
+            state::count(match e.raw_os_error() {
+                Some(libc::EPROTONOSUPPORT) => Reason::Version,
+                Some(libc::EFBIG) => Reason::Memory,
+                _ => Reason::Corrupt,
+            });
+            return false;
+        }
+    };
+    let Ok(key) = key(fd.as_fd()) else { return false };
+    // Without an opener nothing could be proven.
+    if opener == Id::default() {
+        state::count(Reason::Owner);
+        return false;
+    }
+    if MET.iter().any(|g| g.in_use() && g.key() == key) {
+        return true;
+    }
+    let Some(i) = place(cred.uid) else {
+        state::count(Reason::Slots);
+        return false;
+    };
+    let Some(fd) = state::high_fd(fd.into_raw_fd()) else {
+        state::count(Reason::Memory);
+        return false;
+    };
+    fdtable::mark_internal(fd);
+    let g = &MET[i];
+    g.uid.store(cred.uid, Ordering::Relaxed);
+    g.pid.store(cred.pid as u32, Ordering::Relaxed);
+    g.since.store(state::now(), Ordering::Relaxed);
+    for (to, from) in g.key.iter().zip(key).chain(g.opener.iter().zip(opener)) {
+        to.store(from, Ordering::Relaxed);
+    }
+    for (to, from) in g.sizes.iter().zip([geometry.slots, geometry.lines, geometry.spare]) {
+        to.store(from, Ordering::Relaxed);
+    }
+    g.fd.store(fd, Ordering::SeqCst);
+    HIGH.fetch_max(i + 1, Ordering::Release);
+    true
+}
+
+/// A free place for a guest of user `uid`. Where too many have proven nothing yet, the oldest of them goes.
+fn place(uid: u32) -> Option<usize> {
+    let unproven = || {
+        let waits = |g: &Guest| g.arena.load(Ordering::Relaxed) == 0 && g.fd.load(Ordering::Relaxed) >= 0;
+        MET.iter().enumerate().filter(move |(_, g)| waits(g))
+    };
+    let theirs = |g: &Guest| g.uid.load(Ordering::Relaxed) == uid;
+    let age = |(_, g): &(usize, &Guest)| g.since.load(Ordering::Relaxed);
+    let oldest = if unproven().filter(|(_, g)| theirs(g)).count() >= UNPROVEN_OF_ONE {
+        unproven().filter(|(_, g)| theirs(g)).min_by_key(age)
+    } else if unproven().count() >= UNPROVEN {
+        unproven().min_by_key(age)
+    } else {
+        None
+    };
+    if let Some((i, g)) = oldest {
+        if !alone() {
+            return None;
+        }
+        g.close();
+        return Some(i);
+    }
+    let free = || MET.iter().position(|g| !g.in_use());
+    free().or_else(|| bury(None).then(free).flatten())
+}
+
+/// Makes room: unmaps an arena in which no connection of ours is left, of user `uid` if given. That of a dead client if
+/// there is one. A living one says hello again when it finds that nobody takes its offers.
+fn bury(uid: Option<u32>) -> bool {
+    let Some(family) = state::family() else { return false };
+    let high = family.header().high.load(Ordering::Acquire);
+    let mut best: Option<(bool, u64, &Guest)> = None;
+    for g in &MET {
+        let Some(arena) = g.arena() else { continue };
+        if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) {
+            continue;
+        }
+        let range = arena.id()..arena.id() + arena.geometry().len();
+        let used = (0..high).any(|n| {
+            family.in_use(n) && range.contains(&(family.conn(n).offer.load(Ordering::Acquire) as usize))
+        });
+        if used {
+            continue;
+        }
+        let pid = g.pid.load(Ordering::Relaxed);
+        let lives = pid == 0 || raw::probe_process(pid) != Err(libc::ESRCH);
+        let this = (lives, g.since.load(Ordering::Relaxed), g);
+        if best.is_none_or(|(l, since, _)| (this.0, this.1) < (l, since)) {
+            best = Some(this);
+        }
+    }
+    let Some((_, _, g)) = best else { return false };
+    let p = g.arena.swap(0, Ordering::SeqCst);
+    // One walker is the caller itself, on its way to look again from the start.
+    // SAFETY: leaked by admit(), and taken away by this thread alone.
+    let arena = unsafe { *(p as *const Arena) };
+    let range = arena.id()..arena.id() + arena.geometry().len();
+    if !alone() || !crate::epoll::forget_arena(&range) {
+        // Somebody may have read the address just before, or looks at a ring; put it back, try another time.
+        g.arena.store(p, Ordering::SeqCst);
+        return false;
+    }
+    g.close();
+    let p = p as *mut Arena;
+    // SAFETY: leaked by admit(); no connection refers to it, nobody else walks, and nobody can find it any more. Only
+    // this thread takes guests away.
+    unsafe {
+        (*p).unmap();
+        state::free_value(p);
+    }
+    true
+}
+
+/// Whether a guest's arena is mapped there.
+pub fn maps(address: usize) -> bool {
+    let _walking = walking();
+    MET.iter().filter_map(Guest::arena).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+}
+
+/// In a forked child: threads of the parent may have been at work. A page that was not changed stays shared.
+pub fn inherited() {
+    if WALKERS.load(Ordering::Relaxed) != 0 {
+        WALKERS.store(0, Ordering::Release);
+    }
+}

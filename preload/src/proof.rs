@@ -1,0 +1,93 @@
+//! Possession is proven, not claimed (PROTOCOLS I2): who answers an offer must hold the other end of that connection.
+//!
+//! Whoever holds a TCP socket can set its SO_MAX_PACING_RATE, and everybody in the network namespace can read that of
+//! the very socket. So each side has its socket show a number that the other one expects there, and reads the other's:
+//!
+//! ```text
+//!   client                         slot                        server
+//!   offers                         nonce ------------------->  has its socket show S
+//!   reads S by sock_diag  <------- challenge ----------------  and answers
+//!   has its socket show C          shown ------------------->  reads C by sock_diag, maps, accepts
+//!   confirms                                                   puts back what its socket had
+//!   puts back what its socket had
+//! ```
+//!
+//! S and C are digests of the memory's own number, of who opened the door, and of both sides' random numbers. With the
+//! random numbers alone, somebody in between could hand them on, in memory of his own or in the client's: a client of a
+//! squatter's door and a server that the squatter said hello to would prove themselves to each other, while he has both
+//! memories. The digests of the two differ, since the doors do, and 61 bits cannot be hit upon.
+//!
+//! Rates that large limit nothing.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::edge::slot::Side;
+use dpfd::edge::unmapped::Key;
+use dpfd::family::{Conn, Id, Proof};
+use dpfd::sys::{digest, process, tcp};
+
+use crate::diag;
+
+/// What the two sockets have to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// The client's.
+    pub client: u64,
+    /// The server's.
+    pub server: u64,
+}
+
+/// Bits of a digest that are shown; the one above is always set, and the rate is far from a limit and from "no limit".
+const BITS: u32 = 61;
+
+impl Numbers {
+    /// For an offer with `nonce` in the memory `key`, given to the family of `opener`, and answered by `challenge`.
+    pub fn of(key: Key, opener: Id, nonce: u64, challenge: u64) -> Numbers {
+        let number = |side: Side| {
+            let [a, b, c] = opener;
+            let digest = digest::of_words(&[side as u64, key[0], key[1], a, b, c, nonce, challenge]);
+            (1 << BITS) | (digest & ((1 << BITS) - 1))
+        };
+        Numbers { client: number(Side::Client), server: number(Side::Server) }
+    }
+}
+
+/// A number that nobody can guess, never 0.
+pub fn random() -> Option<u64> {
+    process::random().ok().map(|n| n | 1)
+}
+
+/// Has our socket show `number`.
+pub fn show(fd: i32, c: &Conn, number: u64) -> bool {
+    put_back(fd, c);
+    let Some(before) = tcp::pacing(fd) else { return false };
+    if !tcp::set_pacing(fd, number) {
+        return false;
+    }
+    c.pacing.store(before, Ordering::Relaxed);
+    c.showing.store(number, Ordering::Relaxed);
+    c.proof.store(Proof::Shown as u32, Ordering::Release);
+    true
+}
+
+/// Whether our socket shows a number.
+pub fn is_shown(c: &Conn) -> bool {
+    c.proof.load(Ordering::Acquire) == Proof::Shown as u32
+}
+
+/// Gives our socket back the rate it had, unless the program has set one meanwhile.
+pub fn put_back(fd: i32, c: &Conn) {
+    if is_shown(c) {
+        if tcp::pacing(fd) == Some(c.showing.load(Ordering::Relaxed)) {
+            tcp::set_pacing(fd, c.pacing.load(Ordering::Relaxed));
+        }
+        c.showing.store(0, Ordering::Relaxed);
+        c.proof.store(Proof::None as u32, Ordering::Release);
+    }
+}
+
+/// Whether the socket at the other end of the connection shows `number`, by the kernel's word.
+pub fn other_shows(fd: i32, c: &Conn, number: u64) -> bool {
+    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
+    local == c.local() && peer == c.peer() && diag::pacing(peer, local, tcp::netns(fd)) == Ok(number)
+}
