@@ -351,8 +351,8 @@ fn bury() -> Option<usize> {
         }
         g.arena.store(0, Ordering::SeqCst);
         // One walker is the caller itself, on its way to look again from the start.
-        if WALKERS.load(Ordering::SeqCst) > 1 {
-            // Somebody may have read the address just before; put it back, try another time.
+        if WALKERS.load(Ordering::SeqCst) > 1 || !crate::epoll::forget_arena(&range) {
+            // Somebody may have read the address just before, or looks at a ring; put it back, try another time.
             g.arena.store(p, Ordering::SeqCst);
             continue;
         }

@@ -202,6 +202,9 @@ pub struct Set {
     turn: usize,
     /// Somebody asleep was sent an event with this value, and has not been here since.
     kicked: Option<u64>,
+    /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
+    /// registration alive in the kernel.
+    forgotten: u64,
     /// The kernel filled the whole array the last time: what is hot comes first.
     hot_first: bool,
 }
@@ -229,6 +232,7 @@ impl Set {
             peeks: 0,
             turn: 0,
             kicked: None,
+            forgotten: 0,
             hot_first: false,
         }
     }

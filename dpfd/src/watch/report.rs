@@ -190,7 +190,9 @@ impl Set {
                     }
                     None => Some(bits),
                 },
-                (Some(_), Some(_)) => Some(self.judge_several(data, bits, w)).filter(|&bits| bits != 0),
+                (Some(_), Some(_)) => {
+                    Some(self.judge_several(data, bits, out.n as u32, w)).filter(|&bits| bits != 0)
+                }
             };
             if let Some(bits) = keep {
                 out.events[out.n] = epoll_event { events: bits, u64: data };
@@ -212,6 +214,13 @@ impl Set {
         };
         if row.want == 0 || row.spent {
             return Some(0);
+        }
+        if self.forgotten & Self::mark(row.kernel_data) != 0 {
+            let foreign = bits & IN != 0 && !w.has_bytes(row.io);
+            if foreign || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
+                // It is not of this row.
+                return None;
+            }
         }
         let mut bits = bits & (row.want | ALWAYS);
         let once = row.want & ONESHOT != 0;
@@ -253,12 +262,13 @@ impl Set {
     }
 
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is
-    /// certain, since a report too many is allowed, and one too few is not.
-    fn judge_several(&mut self, data: u64, bits: u32, w: &mut impl World) -> u32 {
+    /// certain, since a report too many is allowed, and one too few is not. `at` is where the report would stand.
+    fn judge_several(&mut self, data: u64, bits: u32, at: u32, w: &mut impl World) -> u32 {
         if bits & IN == 0 {
             return bits;
         }
         let (mut bell, mut ready, mut edges) = (false, false, false);
+        let mut whose = None;
         let mut last = None;
         loop {
             // One after the other by number: the list may change on the way.
@@ -275,6 +285,9 @@ impl Set {
                     let settled = self.settle_cold(r, conn, w);
                     bell |= has && settled == Settled::Quiet;
                     ready |= settled == Settled::Ready;
+                    if settled == Settled::Ready && row.reported.0 != self.wait {
+                        whose = whose.or(Some(r));
+                    }
                     if row.want & (ET | ONESHOT) != 0 {
                         // An entry of its own, which was no more than a bell, and may be the one that counted.
                         ready |= row.want & ONESHOT != 0 && has;
@@ -288,6 +301,10 @@ impl Set {
                     }
                 }
             }
+        }
+        if let Some(r) = whose {
+            // What its ring has is reported with this one.
+            self.rows.get_mut(r).reported = (self.wait, at);
         }
         // Another one of them that is level-triggered is told by the next look at the kernel, which finds no bell then.
         match bell && !ready && !edges {

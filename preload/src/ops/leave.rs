@@ -5,7 +5,8 @@ use core::ffi::{c_char, c_int, c_void};
 use dpfd::family::Reason;
 use libc::{msghdr, FILE};
 
-use crate::{fdtable, hooks, leave, life};
+use crate::fdtable::{self, Entry};
+use crate::{epoll, hooks, leave, life};
 
 /// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
 ///
@@ -100,8 +101,11 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
                 let bytes = ((*c).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 for i in 0..bytes / size_of::<c_int>() {
                     let at = libc::CMSG_DATA(c).cast::<c_int>().add(i);
-                    if fdtable::conn(at.read_unaligned()).is_some() {
-                        f(at);
+                    match fdtable::get(at.read_unaligned()) {
+                        Entry::Conn(_) => f(at),
+                        // Whoever gets it waits by the kernel alone.
+                        Entry::Epoll(i) => epoll::give_away(i),
+                        _ => {}
                     }
                 }
             }

@@ -328,7 +328,7 @@ impl Sim {
         if hot_first {
             set.look(&mut out, w);
             set.peeked(&mut out, w);
-            set.filled(!out.is_full() && false);
+            set.filled(false);
         }
         if !out.is_full() {
             set.sync(w);
