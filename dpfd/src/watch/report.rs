@@ -93,6 +93,10 @@ impl Set {
     fn look_at(&mut self, r: u32, w: &mut impl World) -> u32 {
         let row = self.rows.get_mut(r);
         let Some(conn) = row.conn() else { return 0 };
+        if w.is_ending(conn) {
+            self.cool(r, w);
+            return 0;
+        }
         let reads = row.want & IN != 0 && w.waiting(conn);
         let writes = row.want & OUT != 0 && w.writable(conn);
         let edge = row.want & ET != 0;
@@ -240,7 +244,7 @@ impl Set {
             }
             match settled {
                 // Of a hot one its ring tells, and what was reported before.
-                Settled::Ready if heated && ring && w.waiting(conn) => {
+                Settled::Ready if heated && ring && w.waiting(conn) && !w.is_ending(conn) => {
                     bits = (bits & !IN) | self.look_at(r, w);
                 }
                 // What the program leaves in the ring has no bell: the next wait looks.
