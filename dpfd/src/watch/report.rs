@@ -97,15 +97,16 @@ impl Set {
             self.cool(r, w);
             return 0;
         }
+        let edge = row.want & ET != 0;
+        // Before the look: what comes in between is looked at, and is not taken for reported.
+        let front = (edge && row.want & IN != 0).then(|| w.frontier(conn, row.seen));
         let reads = row.want & IN != 0 && w.waiting(conn);
         let writes = row.want & OUT != 0 && w.writable(conn);
-        let edge = row.want & ET != 0;
         let mut due = !edge && (reads || writes);
-        if edge && row.want & IN != 0 {
-            // What arrived is an edge also when it was taken since.
-            let front = w.frontier(conn, row.seen);
-            due = row.seen != Some(front) && (reads || writes);
-            row.seen = Some(front);
+        // What arrived is an edge also when it was taken since.
+        if front.is_some() && row.seen != front && (reads || writes) {
+            row.seen = front;
+            due = true;
         }
         if edge && writes {
             due |= core::mem::replace(&mut row.out_edge, false);
@@ -238,7 +239,7 @@ impl Set {
             let heated = hot || self.heat(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
-            if !heated && row.want & ET != 0 {
+            if !heated && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
