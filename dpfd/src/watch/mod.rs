@@ -1,4 +1,4 @@
-//! Who looks: what a wait on an epoll set may decide without the kernel (PROTOCOLS W3, W5, W6, W18).
+//! Waiting on an epoll set: what the shim may decide without the kernel (PROTOCOLS W3, W5, W6, W18).
 //!
 //! The kernel's set stays as it is. A connection in it is *cold* at first: its sender rings a bell for new bytes, the
 //! bell makes the TCP socket readable, and the kernel's readiness is the truth. A wait that was woken by a bell may make
@@ -56,7 +56,7 @@ pub enum Settled {
     Quiet,
 }
 
-/// What is outside of the state machine: the kernel's set, and connections.
+/// The surroundings of the state machine: the kernel's set, and connections.
 pub trait World {
     /// epoll_ctl(2) on the kernel's set: `events` and `data` of `fd`.
     fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32>;
@@ -114,7 +114,8 @@ struct Inside {
 /// More than so many at once are only known to be many, until all of the known ones are gone.
 const MANY: usize = 16;
 
-/// Who waits on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known by thread.
+/// The threads that wait on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known
+/// by thread.
 #[derive(Debug)]
 struct Waiters {
     list: [Inside; MANY],
@@ -292,11 +293,6 @@ impl Set {
     /// once.
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
         self.waiters.sleeps(tid, asleep);
-    }
-
-    /// Whether only this thread waits.
-    pub fn is_alone(&self) -> bool {
-        self.waiters.count() <= 1
     }
 
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.
