@@ -255,11 +255,14 @@ fn goes_on(place: &Place) -> bool {
     if tid == state::me() as u32 {
         return below(frame, &raw const here as u64);
     }
-    if raw::probe_thread(raw::getpid(), tid) == Err(libc::ESRCH) {
+    if !state::thread_lives(tid) {
         return false;
     }
-    // A thread that sleeps further up its stack has left the call by longjmp.
-    raw::thread_stack(tid).is_none_or(|sp| sp <= frame || sp - frame > STACK)
+    match raw::thread_stack(tid) {
+        // A thread that sleeps further up its stack has left the call by longjmp.
+        Some(sp) => sp <= frame || sp - frame > STACK,
+        None => !raw::thread_is_ending(tid),
+    }
 }
 
 fn noted(word: u32) -> impl Iterator<Item = &'static Place> {

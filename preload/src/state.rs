@@ -313,9 +313,7 @@ pub fn tid() -> u32 {
 
 /// Whether a thread of this process lives. Doubt counts as alive.
 pub fn thread_lives(tid: u32) -> bool {
-    // SAFETY: numbers; signal 0 is none.
-    let probe = unsafe { raw::call(libc::SYS_tgkill, [raw::getpid() as usize, tid as usize, 0, 0, 0, 0]) };
-    probe != Err(libc::ESRCH)
+    raw::probe_thread(raw::getpid(), tid) != Err(libc::ESRCH)
 }
 
 #[cold]

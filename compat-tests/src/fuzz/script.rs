@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Who does a line.
+/// The side that does a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who {
     /// The process that listens.
@@ -35,7 +35,7 @@ impl Who {
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// Who does it.
+    /// The side that does it.
     pub who: Who,
     /// The operation and its arguments.
     pub words: Vec<String>,

@@ -137,7 +137,7 @@ impl Family {
         self.at(CONNS_AT + (i as usize & (CONNS - 1)) * size_of::<Conn>())
     }
 
-    /// Who has connection `c`, which is one of ours.
+    /// The processes that have connection `c`, which is one of ours.
     pub fn holders(&self, c: &Conn) -> &'static Holders {
         let i =
             (core::ptr::from_ref(c) as usize).wrapping_sub(self.base as usize + CONNS_AT) / size_of::<Conn>();

@@ -127,6 +127,11 @@ impl View {
         t
     }
 
+    /// Wake-ups that were lost, and found by a second look.
+    pub fn lost(&self) -> u64 {
+        self.family.header().lost.load(Ordering::Relaxed)
+    }
+
     /// Reasons counted so far, without the zeros.
     pub fn reasons(&self) -> Vec<(Reason, u64)> {
         Reason::ALL.iter().map(|&r| (r, self.family.counted(r))).filter(|x| x.1 > 0).collect()

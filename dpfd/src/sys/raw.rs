@@ -276,16 +276,35 @@ pub fn probe_thread(pid: u32, tid: u32) -> Result<(), i32> {
     sys!(SYS_tgkill, pid, tid, 0usize).map(|_| ())
 }
 
-/// Where the stack of another thread of this process ends, if the thread sleeps in the kernel.
-pub fn thread_stack(tid: u32) -> Option<u64> {
+/// What /proc says in `file` of another thread of this process.
+fn thread_file<'a>(tid: u32, file: &str, text: &'a mut [u8; 512]) -> Option<&'a [u8]> {
     use std::io::Write;
     let mut path = [0u8; 48];
-    write!(&mut path[..47], "/proc/self/task/{tid}/syscall").ok()?;
-    let mut text = [0u8; 256];
-    let n = read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, &mut text).ok()?;
+    write!(&mut path[..47], "/proc/self/task/{tid}/{file}").ok()?;
+    let n = read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, text).ok()?;
+    Some(&text[..n])
+}
+
+/// Where the stack of another thread of this process ends, if the thread sleeps in the kernel.
+pub fn thread_stack(tid: u32) -> Option<u64> {
+    let mut text = [0u8; 512];
     // The call's number and arguments, the stack pointer, the place in the program; or "running".
-    let sp = core::str::from_utf8(&text[..n]).ok()?.trim_end().rsplit(' ').nth(1)?;
-    u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
+    let line = core::str::from_utf8(thread_file(tid, "syscall", &mut text)?).ok()?;
+    u64::from_str_radix(line.trim_end().rsplit(' ').nth(1)?.strip_prefix("0x")?, 16).ok()
+}
+
+/// Whether another thread of this process is on its way out of the kernel for good: one that was joined may be found for
+/// a moment longer.
+pub fn thread_is_ending(tid: u32) -> bool {
+    /// Among a task's flags (linux/sched.h), which are the seventh field behind its name.
+    const PF_EXITING: u32 = 4;
+    let flags_of = |stat: &[u8]| {
+        let behind_name = stat.iter().rposition(|&b| b == b')')? + 2;
+        let field = stat.get(behind_name..)?.split(|&b| b == b' ').nth(6)?;
+        core::str::from_utf8(field).ok()?.parse::<u32>().ok()
+    };
+    let mut text = [0u8; 512];
+    thread_file(tid, "stat", &mut text).and_then(flags_of).is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 /// Whether this thread runs on its alternate signal stack, and `frame` does not lie there: a handler has

@@ -43,9 +43,15 @@ impl Set {
         let answer = w.ctl(libc::EPOLL_CTL_MOD, row.fd, row.kernel, row.kernel_data);
         let gone = matches!(answer, Err(libc::ENOENT | libc::EBADF));
         if gone {
+            self.forgotten |= Self::mark(row.kernel_data);
             self.rows.remove(r);
         }
         gone
+    }
+
+    /// The bit of a value in `forgotten`.
+    pub(super) fn mark(data: u64) -> u64 {
+        1 << (data.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
     }
 
     /// Makes a row hot, if it may be. True when it is.

@@ -1,4 +1,4 @@
-//! Who looks: what a wait on an epoll set may decide without the kernel (PROTOCOLS W3, W5, W6, W18).
+//! Waiting on an epoll set: what the shim may decide without the kernel (PROTOCOLS W3, W5, W6, W18).
 //!
 //! The kernel's set stays as it is. A connection in it is *cold* at first: its sender rings a bell for new bytes, the
 //! bell makes the TCP socket readable, and the kernel's readiness is the truth. A wait that was woken by a bell may make
@@ -56,7 +56,7 @@ pub enum Settled {
     Quiet,
 }
 
-/// What is outside of the state machine: the kernel's set, and connections.
+/// The surroundings of the state machine: the kernel's set, and connections.
 pub trait World {
     /// epoll_ctl(2) on the kernel's set: `events` and `data` of `fd`.
     fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32>;
@@ -82,6 +82,8 @@ pub trait World {
     fn writable(&self, conn: u32) -> bool;
     /// Follows the sender; whether its bytes still come through the ring, and nothing is on TCP before them.
     fn in_ring(&mut self, conn: u32, io: i32) -> bool;
+    /// Whether the other end has shut down or closed: then the kernel has more to tell than the ring.
+    fn is_ending(&self, conn: u32) -> bool;
     /// Takes bells out of the kernel, as far as that may be; `arm` asks for a new one with the next byte.
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled;
     /// The next byte shall be a new bell, whatever lies in the kernel already.
@@ -112,7 +114,8 @@ struct Inside {
 /// More than so many at once are only known to be many, until all of the known ones are gone.
 const MANY: usize = 16;
 
-/// Who waits on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known by thread.
+/// The threads that wait on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known
+/// by thread.
 #[derive(Debug)]
 struct Waiters {
     list: [Inside; MANY],
@@ -202,6 +205,9 @@ pub struct Set {
     turn: usize,
     /// Somebody asleep was sent an event with this value, and has not been here since.
     kicked: Option<u64>,
+    /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
+    /// registration alive in the kernel.
+    forgotten: u64,
     /// The kernel filled the whole array the last time: what is hot comes first.
     hot_first: bool,
 }
@@ -229,6 +235,7 @@ impl Set {
             peeks: 0,
             turn: 0,
             kicked: None,
+            forgotten: 0,
             hot_first: false,
         }
     }
@@ -286,11 +293,6 @@ impl Set {
     /// once.
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
         self.waiters.sleeps(tid, asleep);
-    }
-
-    /// Whether only this thread waits.
-    pub fn is_alone(&self) -> bool {
-        self.waiters.count() <= 1
     }
 
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.

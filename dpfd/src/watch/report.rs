@@ -93,15 +93,20 @@ impl Set {
     fn look_at(&mut self, r: u32, w: &mut impl World) -> u32 {
         let row = self.rows.get_mut(r);
         let Some(conn) = row.conn() else { return 0 };
+        if w.is_ending(conn) {
+            self.cool(r, w);
+            return 0;
+        }
+        let edge = row.want & ET != 0;
+        // Before the look: what comes in between is looked at, and is not taken for reported.
+        let front = (edge && row.want & IN != 0).then(|| w.frontier(conn, row.seen));
         let reads = row.want & IN != 0 && w.waiting(conn);
         let writes = row.want & OUT != 0 && w.writable(conn);
-        let edge = row.want & ET != 0;
         let mut due = !edge && (reads || writes);
-        if edge && row.want & IN != 0 {
-            // What arrived is an edge also when it was taken since.
-            let front = w.frontier(conn, row.seen);
-            due = row.seen != Some(front) && (reads || writes);
-            row.seen = Some(front);
+        // What arrived is an edge also when it was taken since.
+        if front.is_some() && row.seen != front && (reads || writes) {
+            row.seen = front;
+            due = true;
         }
         if edge && writes {
             due |= core::mem::replace(&mut row.out_edge, false);
@@ -190,7 +195,9 @@ impl Set {
                     }
                     None => Some(bits),
                 },
-                (Some(_), Some(_)) => Some(self.judge_several(data, bits, w)).filter(|&bits| bits != 0),
+                (Some(_), Some(_)) => {
+                    Some(self.judge_several(data, bits, out.n as u32, w)).filter(|&bits| bits != 0)
+                }
             };
             if let Some(bits) = keep {
                 out.events[out.n] = epoll_event { events: bits, u64: data };
@@ -213,6 +220,13 @@ impl Set {
         if row.want == 0 || row.spent {
             return Some(0);
         }
+        if self.forgotten & Self::mark(row.kernel_data) != 0 {
+            let foreign = bits & IN != 0 && !w.has_bytes(row.io);
+            if foreign || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
+                // It is not of this row.
+                return None;
+            }
+        }
         let mut bits = bits & (row.want | ALWAYS);
         let once = row.want & ONESHOT != 0;
         if bits & IN != 0 {
@@ -225,13 +239,13 @@ impl Set {
             let heated = hot || self.heat(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
-            if !heated && row.want & ET != 0 {
+            if !heated && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
             match settled {
                 // Of a hot one its ring tells, and what was reported before.
-                Settled::Ready if heated && ring && w.waiting(conn) => {
+                Settled::Ready if heated && ring && w.waiting(conn) && !w.is_ending(conn) => {
                     bits = (bits & !IN) | self.look_at(r, w);
                 }
                 // What the program leaves in the ring has no bell: the next wait looks.
@@ -253,12 +267,13 @@ impl Set {
     }
 
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is
-    /// certain, since a report too many is allowed, and one too few is not.
-    fn judge_several(&mut self, data: u64, bits: u32, w: &mut impl World) -> u32 {
+    /// certain, since a report too many is allowed, and one too few is not. `at` is where the report would stand.
+    fn judge_several(&mut self, data: u64, bits: u32, at: u32, w: &mut impl World) -> u32 {
         if bits & IN == 0 {
             return bits;
         }
         let (mut bell, mut ready, mut edges) = (false, false, false);
+        let mut whose = None;
         let mut last = None;
         loop {
             // One after the other by number: the list may change on the way.
@@ -275,6 +290,9 @@ impl Set {
                     let settled = self.settle_cold(r, conn, w);
                     bell |= has && settled == Settled::Quiet;
                     ready |= settled == Settled::Ready;
+                    if settled == Settled::Ready && row.reported.0 != self.wait {
+                        whose = whose.or(Some(r));
+                    }
                     if row.want & (ET | ONESHOT) != 0 {
                         // An entry of its own, which was no more than a bell, and may be the one that counted.
                         ready |= row.want & ONESHOT != 0 && has;
@@ -288,6 +306,10 @@ impl Set {
                     }
                 }
             }
+        }
+        if let Some(r) = whose {
+            // What its ring has is reported with this one.
+            self.rows.get_mut(r).reported = (self.wait, at);
         }
         // Another one of them that is level-triggered is told by the next look at the kernel, which finds no bell then.
         match bell && !ready && !edges {

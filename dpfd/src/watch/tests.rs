@@ -29,7 +29,6 @@ enum Op {
     Look(usize, usize),
     /// A thread waits until there is something.
     Sleep(usize),
-    Fork,
     Expose(bool),
 }
 
@@ -73,7 +72,6 @@ fn run(ops: &[Op]) -> Result<(), String> {
             Op::Look(thread, max) => sim.look(thread, max)?,
             Op::Sleep(thread) => sim.sleep(thread)?,
             Op::Expose(more) => sim.expose(more),
-            Op::Fork => {}
         }
         sim.settle()?;
     }

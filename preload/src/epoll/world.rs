@@ -252,6 +252,9 @@ impl World for Ground<'_> {
         {
             return false;
         }
+        if channel::receiving(c).tx.is_ending() {
+            return false;
+        }
         let Some(group) = self.group(c) else { return false };
         let word = channel::receiving(c).word;
         if !word.heat_group(group) {
@@ -298,7 +301,11 @@ impl World for Ground<'_> {
             rx::news(family, io, c, &rx); // follows
         }
         let epoch = c.rx_epoch.load(Ordering::Relaxed);
-        in_ring(epoch) && !rx.tx.moved(epoch)
+        in_ring(epoch) && !rx.tx.moved(epoch) && !rx.tx.is_ending()
+    }
+
+    fn is_ending(&self, conn: u32) -> bool {
+        self.live(conn).is_none_or(|(_, c)| channel::receiving(c).tx.is_ending())
     }
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {

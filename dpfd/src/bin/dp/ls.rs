@@ -40,6 +40,8 @@ struct Family {
     rx_bytes: u64,
     doorbells: u64,
     hand_backs: u64,
+    /// Waits that slept while a channel had something, until a second look: a fault of the shim's.
+    lost_wakeups: u64,
     /// Connections that stayed on TCP or went back to it for good, by reason.
     on_tcp: BTreeMap<&'static str, u64>,
     connections: Vec<Connection>,
@@ -99,6 +101,16 @@ pub fn main(args: Args) -> ExitCode {
             );
         }
         listing.graph.explain_gaps();
+        for family in listing.families.iter().filter(|family| family.lost_wakeups > 0) {
+            let process = &family.processes[0];
+            eprintln!(
+                "dp ls: {} ({}) slept {} times over something that had come, and found it by a second look: a fault of the \
+                 shim; run it without until that is mended",
+                table::printable(&process.program),
+                process.pid,
+                family.lost_wakeups
+            );
+        }
     }
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
@@ -122,7 +134,18 @@ impl Family {
         let connections = view.connections().iter().map(|c| Connection::of(c, name(c.pid))).collect();
         let [channels, tx_bytes, rx_bytes, doorbells, hand_backs] = view.totals();
         let on_tcp = view.reasons().into_iter().map(|(reason, count)| (reason.word(), count)).collect();
-        Some(Family { processes, channels, tx_bytes, rx_bytes, doorbells, hand_backs, on_tcp, connections })
+        let lost_wakeups = view.lost();
+        Some(Family {
+            processes,
+            channels,
+            tx_bytes,
+            rx_bytes,
+            doorbells,
+            hand_backs,
+            lost_wakeups,
+            on_tcp,
+            connections,
+        })
     }
 }
 

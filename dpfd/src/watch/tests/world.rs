@@ -174,6 +174,9 @@ impl World for Kernel {
     fn in_ring(&mut self, _: u32, _: i32) -> bool {
         true
     }
+    fn is_ending(&self, _: u32) -> bool {
+        false
+    }
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
         let f = self.conn(conn);
@@ -328,7 +331,7 @@ impl Sim {
         if hot_first {
             set.look(&mut out, w);
             set.peeked(&mut out, w);
-            set.filled(!out.is_full() && false);
+            set.filled(false);
         }
         if !out.is_full() {
             set.sync(w);

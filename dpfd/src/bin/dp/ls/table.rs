@@ -145,7 +145,7 @@ fn family(of: &Family) -> [String; 8] {
 }
 
 /// A program gives itself its name; it must not be able to steer the terminal, or to add columns.
-fn printable(name: &str) -> String {
+pub fn printable(name: &str) -> String {
     if name.is_empty() {
         return "-".to_string();
     }

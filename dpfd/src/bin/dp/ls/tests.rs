@@ -37,6 +37,7 @@ fn listing() -> Listing {
         rx_bytes: 34560,
         doorbells: 20,
         hand_backs: 1,
+        lost_wakeups: 0,
         on_tcp: BTreeMap::from([("no-offer", 3), ("rules", 1)]),
         connections: connections.into(),
     };
@@ -66,7 +67,7 @@ fn json_has_the_documented_fields() {
             {"program": "redis-server", "pid": 71, "uid": 1000},
             {"program": "redis-server", "pid": 72, "uid": 1000},
         ],
-        "channels": 5, "tx_bytes": 120, "rx_bytes": 34560, "doorbells": 20, "hand_backs": 1,
+        "channels": 5, "tx_bytes": 120, "rx_bytes": 34560, "doorbells": 20, "hand_backs": 1, "lost_wakeups": 0,
         "on_tcp": {"no-offer": 3, "rules": 1},
         "connections": [
             {
