@@ -364,8 +364,8 @@ fn base_position(fd: i32, c: &Conn) -> bool {
     true
 }
 
-/// Both sides agreed.
-fn go_live(family: Family, fd: i32, c: &Conn) {
+/// Both sides agreed. Under the receiver's lock.
+pub fn go_live(family: Family, fd: i32, c: &Conn) {
     // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
     // cork longer (W14). What the program asked for is remembered for its questions.
     for (name, flag) in [(libc::TCP_NODELAY, Conn::NODELAY), (libc::TCP_CORK, Conn::CORK)] {

@@ -89,38 +89,39 @@ pub fn leave(fd: i32, why: Reason) -> Left {
         Stage::Candidate | Stage::Offered => option::plain(fd, c, why),
         _ => {}
     }
-    if c.stage() == Stage::Offered {
-        // The server took the offer meanwhile; without our word it carries nothing. Under the lock: another
-        // thread of ours may be about to give it.
+    if matches!(c.stage(), Stage::Offered | Stage::Accepted) {
+        // Under the lock: another thread of ours may be about to go a step further.
         let held = c.rx_lock.lock(state::me(), family);
-        if c.stage() == Stage::Offered {
-            if let Some(s) = channel::slot(c) {
-                s.kill(c.generation.load(Ordering::Relaxed));
-            }
-            c.set_stage(Stage::Plain);
-        }
+        take_back_our_word(family, fd, c);
         if held != Held::Mine {
             c.rx_lock.unlock();
         }
     }
+    if c.stage() == Stage::Live {
+        return live(family, fd, c, why);
+    }
+    Left::Nothing
+}
+
+/// Leaves before both sides are known to have agreed.
+fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
+    let generation = c.generation.load(Ordering::Relaxed);
     match c.stage() {
-        Stage::Accepted => {
+        Stage::Offered => {
+            // The server took the offer meanwhile; without our word it carries nothing.
             if let Some(s) = channel::slot(c) {
-                s.refuse(c.generation.load(Ordering::Relaxed));
-            }
-            let slot = channel::slot_live(c);
-            if slot {
-                channel::check_live(family, fd, c);
-            }
-            if slot && c.stage() == Stage::Live {
-                return live(family, fd, c, why);
+                s.kill(generation);
             }
             c.set_stage(Stage::Plain);
         }
-        Stage::Live => return live(family, fd, c, why),
+        Stage::Accepted if channel::slot(c).is_some_and(|s| s.refuse(generation)) => {
+            c.set_stage(Stage::Plain);
+        }
+        // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
+        // all the same, and bells are where a stranger would look for bytes.
+        Stage::Accepted => channel::go_live(family, fd, c),
         _ => {}
     }
-    Left::Nothing
 }
 
 /// The same where glibc is about to write by itself: behind everything that was sent before.
