@@ -8,6 +8,8 @@
  *   between  takes all names but the first, and hands the arenas it is given on to the server, as its own
  *   huge     eight arenas in order but for their size, of 128 GiB each
  *   proper   eight arenas in order, without an offer
+ *   lie      one arena in order, in which it offers every connection to the port (argument) that others have, and
+ *            answers each challenge at once, or with that of an earlier lie
  */
 #include "common.h"
 
@@ -160,6 +162,90 @@ static void squat(unsigned port, int on) {
     say("%s, read %ld bytes", given ? "given memory" : "given nothing", read);
 }
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+enum { LIES = 8 };
+
+static struct {
+    volatile uint64_t *words; /* the slot */
+    unsigned port;            /* of the client whose connection it offers */
+    bool challenged;
+} lies[LIES];
+
+static void lie_about(int n, uint64_t server, unsigned client_port, unsigned port, uint64_t network) {
+    volatile uint64_t *words = lies[n].words;
+    uint64_t state = words[0], address = 0x0100007fffff0000;
+    words[0] = state & ~0xffull;
+    words[3] = 0, words[4] = address, words[5] = 0, words[6] = server;
+    words[7] = (uint64_t)client_port << 48 | (uint64_t)port << 32;
+    words[8] = 1, words[9] = network, words[10] = 4711;
+    words[11] = words[12] = 0;
+    lies[n].port = client_port;
+    lies[n].challenged = false;
+    __sync_synchronize();
+    words[0] = ((state >> 8) + 1) << 8 | 1;
+}
+
+/* Client ports of the connections to `port` in the network namespace. */
+static int connections_to(unsigned port, unsigned *ports, int most) {
+    FILE *list = fopen("/proc/net/tcp", "r");
+    CHECK(list);
+    char line[512];
+    int n = 0;
+    while (n < most && fgets(line, sizeof line, list)) {
+        unsigned own, other, state;
+        if (sscanf(line, " %*u: %*x:%x %*x:%x %x", &own, &other, &state) == 3 && other == port && state == 1)
+            ports[n++] = own;
+    }
+    fclose(list);
+    return n;
+}
+
+static void lie(unsigned port) {
+    size_t length = 24576 + 1024 * 512 + (size_t)1024 * 2 * 64 * 2048;
+    int memory = memory_of(length, true, 2048), door = knock(), at = 0, challenged = 0, taken = 0;
+    char *arena = mmap(NULL, LOOKED_AT, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    CHECK(arena != MAP_FAILED && door >= 0);
+    for (int i = 0; i < LIES; i++)
+        lies[i].words = (void *)(arena + SLOTS_AT + i * 512);
+    /* a look at any eight entries in a row finds all */
+    for (int i = 0; i < 4096; i++)
+        ((volatile uint32_t *)(arena + 8192))[i] = (uint32_t)(i % LIES) + 1;
+    uint64_t network = 0, earlier = 0;
+    socklen_t size = sizeof network;
+    int any = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(getsockopt(any, SOL_SOCKET, SO_NETNS_COOKIE, &network, &size));
+    struct hello hello = {"DPHELLO", 2, 0};
+    hello.magic[7] = '1';
+    send_with(door, &hello, sizeof hello, &memory, 1);
+    mark("knocked", 1);
+    while (!is_marked("over")) {
+        unsigned ports[64];
+        int n = connections_to(port, ports, 64);
+        for (int i = 0; i < n; i++) {
+            bool known = false;
+            for (int k = 0; k < LIES; k++)
+                known |= lies[k].port == ports[i];
+            if (!known)
+                lie_about(at++ % LIES, 0x0100007fffff0000, ports[i], port, network);
+        }
+        for (int i = 0; i < LIES; i++) {
+            volatile uint64_t *words = lies[i].words;
+            taken += (words[0] & 0xff) > 1;
+            if (words[11] == 0 || words[12] == words[11])
+                continue;
+            if (!lies[i].challenged)
+                challenged++;
+            lies[i].challenged = true;
+            words[12] = challenged % 3 == 2 ? earlier : words[11];
+            earlier = words[11];
+        }
+    }
+    say("%s, taken %d times", challenged > 0 ? "challenged" : "not even challenged", taken);
+}
+
 void client(void) {
     struct hello hello = {"DPHELLO", 2, 0};
     hello.magic[7] = '1';
@@ -169,6 +255,10 @@ void client(void) {
     }
     if (mode_is("between")) {
         squat((unsigned)argument(0, 0), 0);
+        return;
+    }
+    if (mode_is("lie")) {
+        lie((unsigned)argument(0, 0));
         return;
     }
     if (mode_is("ahead")) {

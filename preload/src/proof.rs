@@ -91,3 +91,34 @@ pub fn other_shows(fd: i32, c: &Conn, number: u64) -> bool {
     let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
     local == c.local() && peer == c.peer() && diag::pacing(peer, local, tcp::netns(fd)) == Ok(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_hands_numbers_on_has_other_ones_to_show() {
+        let of = |key, opener, nonce, challenge| Numbers::of(key, opener, nonce, challenge);
+        let true_ones = of([1, 2], [1, 5, 6], 7, 8);
+        let others = [
+            of([9, 2], [1, 5, 6], 7, 8), // other memory
+            of([1, 9], [1, 5, 6], 7, 8),
+            of([1, 2], [2, 5, 6], 7, 8), // the same, given to somebody else
+            of([1, 2], [1, 9, 6], 7, 8),
+            of([1, 2], [1, 5, 9], 7, 8),
+            of([1, 2], [1, 5, 6], 9, 8), // another time
+            of([1, 2], [1, 5, 6], 7, 9),
+        ];
+        // One side's number shown by the other proves nothing, either.
+        assert_ne!(true_ones.client, true_ones.server);
+        for other in others {
+            for number in [other.client, other.server] {
+                assert!(number != true_ones.client && number != true_ones.server);
+            }
+        }
+        for number in [true_ones.client, true_ones.server] {
+            assert_eq!(number >> BITS, 1, "neither a limit nor the value for none");
+        }
+        assert_eq!(true_ones, of([1, 2], [1, 5, 6], 7, 8));
+    }
+}

@@ -1,5 +1,6 @@
 //! Strangers at the door, and a partner that destroys what it shares.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -15,20 +16,26 @@ struct Crowd {
     server: Job,
     folder: TempDir,
     clients: u32,
+    /// Calls before a connection is offered.
+    after: u32,
 }
 
 impl Crowd {
     fn new(mode: &str) -> Self {
-        Self::on(TempDir::new(), 0, mode)
+        Self::on(TempDir::new(), 0, mode, 3)
     }
 
-    fn on(folder: TempDir, port: u16, mode: &str) -> Self {
+    fn on(folder: TempDir, port: u16, mode: &str, after: u32) -> Self {
         let crowd = programs::c("crowd");
         // It outlives all rounds of a long run; the test ends it.
-        let settings = [("COMPAT_ALARM", "3600".to_string()), ("COMPAT_PORT", port.to_string())];
+        let settings = [
+            ("COMPAT_ALARM", "3600".to_string()),
+            ("COMPAT_PORT", port.to_string()),
+            ("DP_AFTER", after.to_string()),
+        ];
         let server = product::start(&Combo::shimmed(), &crowd, "server", folder.path(), &[mode], &settings);
         await_that("the server listens", Duration::from_secs(10), || folder.file("port").exists());
-        Self { server, folder, clients: 0 }
+        Self { server, folder, clients: 0, after }
     }
 
     fn marked(&self, name: &str) -> PathBuf {
@@ -51,7 +58,7 @@ impl Crowd {
             "client",
             self.folder.path(),
             &arguments,
-            &[],
+            &[("DP_AFTER", self.after.to_string())],
         );
         Honest { job, number }
     }
@@ -230,12 +237,43 @@ fn somebody_between_client_and_server_reads_nothing() {
         product::start(&Combo::native(), &programs::c("knock"), "client", folder.path(), &arguments, &[]);
     let squatting = folder.file("port.squatting");
     await_that("the doors are taken", Duration::from_secs(10), || squatting.exists());
-    let mut crowd = Crowd::on(folder, port, "threads");
+    let mut crowd = Crowd::on(folder, port, "threads", 3);
     let mut wrong = Vec::new();
     crowd.check(&mut wrong, "with somebody between", true);
     crowd.mark("over");
     let ended = between.finish(Instant::now() + Duration::from_secs(10));
     assert_eq!(ended.transcript, "given memory, read 0 bytes\n", "{}", ended.text());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Which arenas a process has mapped, by their inodes.
+fn arenas_of(pid: i32) -> BTreeSet<String> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let lines = maps.lines().filter(|line| line.contains("dp-arena"));
+    lines.filter_map(|line| line.split_whitespace().nth(4)).map(String::from).collect()
+}
+
+/// Somebody offers, in memory of his own, connections that others have, and says that he has proven it.
+#[test]
+fn a_liar_about_whose_connection_it_is_is_found_out() {
+    let _turn = product::alone();
+    let mut wrong = Vec::new();
+    let (folder, port) = (TempDir::new(), free_port());
+    // He needs a moment until he sees a connection.
+    let mut crowd = Crowd::on(folder, port, "threads", 150);
+    let arguments = ["lie", &port.to_string()];
+    let knock = programs::c("knock");
+    let liar = product::start(&Combo::native(), &knock, "client", crowd.folder.path(), &arguments, &[]);
+    let knocked = crowd.marked("knocked");
+    await_that("the hello", Duration::from_secs(10), || knocked.exists());
+    for _ in 0..8 {
+        crowd.check(&mut wrong, "with a liar", true);
+    }
+    let [his, mapped] = [liar.pid(), crowd.server.pid()].map(|pid| arenas_of(pid.as_raw()));
+    assert_eq!((his.len(), mapped.intersection(&his).count()), (1, 0), "the liar's arena, and mapped");
+    crowd.mark("over");
+    let ended = liar.finish(Instant::now() + Duration::from_secs(10));
+    assert_eq!(ended.transcript, "challenged, taken 0 times\n", "{}", ended.text());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -251,7 +289,7 @@ fn a_server_is_found_whose_door_has_not_the_first_name() {
         let ahead = product::start(&Combo::native(), &knock, "client", folder.path(), &arguments, &[]);
         let squatting = folder.file("port.squatting");
         await_that("the door's first name is taken", Duration::from_secs(10), || squatting.exists());
-        let mut crowd = Crowd::on(folder, port, "threads");
+        let mut crowd = Crowd::on(folder, port, "threads", 3);
         if gone {
             drop(ahead);
             crowd.check(&mut wrong, "free again", true);
