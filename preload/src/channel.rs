@@ -322,8 +322,11 @@ fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
 
 /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
 /// that was disconnected and connected anew keeps its cookie and has another tuple.
-fn same_socket(fd: i32, s: &Slot, side: Side) -> bool {
+fn same_socket(fd: i32, c: &Conn, s: &Slot, side: Side) -> bool {
     let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
+    if (local, peer) != (c.local(), c.peer()) {
+        return false;
+    }
     let (tuple, cookie) = match side {
         Side::Client => (tcp::tuple(local, peer), tcp::cookie(fd) == Some(s.cookie.load(Ordering::Relaxed))),
         Side::Server => (tcp::tuple(peer, local), true),
@@ -334,7 +337,7 @@ fn same_socket(fd: i32, s: &Slot, side: Side) -> bool {
 /// Client: the server took the offer; from here on receives count first, and either side may switch. Under the
 /// receiver's lock: no receive of ours may be in the kernel while the position is read.
 fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
-    if !same_socket(fd, s, Side::Client) {
+    if !same_socket(fd, c, s, Side::Client) {
         s.kill(generation);
         client::leave(c);
         proof::put_back(fd, c);
@@ -368,13 +371,15 @@ fn base_position(fd: i32, c: &Conn) -> bool {
 pub fn go_live(family: Family, fd: i32, c: &Conn) {
     // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
     // cork longer (W14). What the program asked for is remembered for its questions.
-    for (name, flag) in [(libc::TCP_NODELAY, Conn::NODELAY), (libc::TCP_CORK, Conn::CORK)] {
-        if raw::getsockopt_int(fd, libc::IPPROTO_TCP, name).is_ok_and(|v| v != 0) {
+    for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
+        let theirs = raw::getsockopt_int(fd, libc::IPPROTO_TCP, name).map_or(0, |v| i32::from(v != 0));
+        if theirs != 0 {
             c.set(flag);
         }
+        if theirs != ours {
+            let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, name, ours);
+        }
     }
-    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
-    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     c.set_stage(Stage::Live);
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }
@@ -389,7 +394,6 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
         return await_proof(fd, c, turn, &walking);
     }
     match door::find_offer(fd, c, &walking) {
-        Some(_) if unsuited(fd) => give_up(c, Reason::Option),
         Some(offer) => door::answer(fd, c, &offer, &walking),
         None if patient(c, turn) => {}
         None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(c, Reason::Owner),
@@ -408,7 +412,7 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
         door::Shown::NotYet => wrong(),
         door::Shown::Gone => {}
         door::Shown::Said => {
-            if !proof::other_shows(fd, c, c.expected.load(Ordering::Relaxed)) {
+            if !proof::other_shows(c, tcp::netns(fd), c.expected.load(Ordering::Relaxed)) {
                 wrong();
             } else if let Some(arena) = door::admit(c, walking) {
                 let (n, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
@@ -431,7 +435,7 @@ fn give_up_proof(fd: i32, c: &Conn, why: Reason) {
 fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
     if unsuited(fd) {
         give_up(c, Reason::Option);
-    } else if !same_socket(fd, arena.slot(n), Side::Server) {
+    } else if !same_socket(fd, c, arena.slot(n), Side::Server) {
         give_up(c, Reason::State);
     } else {
         attach(c, arena, n, Side::Server, generation);

@@ -435,7 +435,8 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
     let own = family.arena(i);
     let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
     let numbers = Numbers::of(key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
-    if !proof::other_shows(fd, c, numbers.server) {
+    // Whether our own end is what it was, is asked before the offer is confirmed.
+    if !proof::other_shows(c, tcp::netns(fd), numbers.server) {
         return Answer::Wrong;
     }
     if !proof::show(fd, c, numbers.client) {

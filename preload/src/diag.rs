@@ -1,9 +1,15 @@
 //! What the kernel says of a TCP socket that is not ours: sock_diag (PROTOCOLS I2: nobody is believed).
 
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
 use dpfd::sys::{raw, tcp, tcp::Addr};
+
+use crate::{fdtable, state};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST: usize = 16 + 56;
+/// Where a question has its number, and a reply that of its question.
+const SEQUENCE_AT: usize = 8;
 /// Where the state lies in a reply: nlmsghdr 16, then inet_diag_msg begins with family and state.
 const STATE_AT: usize = 16 + 1;
 /// Where the attributes begin: behind inet_diag_msg of 72 bytes.
@@ -79,11 +85,57 @@ impl Reply {
     }
 }
 
+/// A socket for questions that stays open: making one and closing it costs more than all the rest of a question.
+struct Kept {
+    /// One thread at a time asks; another one, or a signal handler, takes a socket of its own.
+    busy: AtomicBool,
+    /// -1: there is none.
+    fd: AtomicI32,
+    /// The namespace that it answers about.
+    netns: AtomicU64,
+    /// Tells whether the number still stands for it; the program may have got at it by a system call.
+    cookie: AtomicU64,
+    /// Of the last question. A reply to another one is none.
+    sequence: AtomicU32,
+}
+
+static KEPT: Kept = Kept {
+    busy: AtomicBool::new(false),
+    fd: AtomicI32::new(-1),
+    netns: AtomicU64::new(0),
+    cookie: AtomicU64::new(0),
+    sequence: AtomicU32::new(0),
+};
+
+/// In a forked child: the parent would get our replies, and we its own.
+pub fn inherited() {
+    let fd = KEPT.fd.load(Ordering::Relaxed);
+    if fd >= 0 {
+        KEPT.fd.store(-1, Ordering::Relaxed);
+        if fdtable::get(fd) == fdtable::Entry::Internal {
+            fdtable::set(fd, fdtable::Entry::None);
+            raw::close(fd);
+        }
+    }
+    if KEPT.busy.load(Ordering::Relaxed) {
+        KEPT.busy.store(false, Ordering::Release);
+    }
+}
+
 fn ask(own: Addr, other: Addr, netns: Option<u64>) -> Result<Reply, i32> {
     // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
     // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
     let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
-    let fd = raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)?;
+    if !KEPT.busy.swap(true, Ordering::Acquire) {
+        let kept = keep(netns);
+        let reply = kept.map(|fd| exchange(fd, own, other, mapped));
+        KEPT.busy.store(false, Ordering::Release);
+        match reply {
+            Some(Err(libc::EAGAIN | libc::EPROTO)) | None => {}
+            Some(reply) => return reply,
+        }
+    }
+    let fd = open()?;
     // The answer is about the namespace that this thread is in, which need not be the connection's.
     let result = match netns {
         Some(there) if there != tcp::netns(fd) => Err(libc::EXDEV),
@@ -93,11 +145,43 @@ fn ask(own: Addr, other: Addr, netns: Option<u64>) -> Result<Reply, i32> {
     result
 }
 
+fn open() -> Result<i32, i32> {
+    raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
+}
+
+/// The socket that stays, if it answers about namespace `netns`; opened if there is none. Where no namespace is asked
+/// for, that of this thread is meant, and a thread may have gone elsewhere.
+fn keep(netns: Option<u64>) -> Option<i32> {
+    let netns = netns.filter(|&n| n != 0)?;
+    let fd = KEPT.fd.load(Ordering::Relaxed);
+    if fd >= 0 && tcp::cookie(fd) == Some(KEPT.cookie.load(Ordering::Relaxed)) {
+        return (KEPT.netns.load(Ordering::Relaxed) == netns).then_some(fd);
+    }
+    // A child of vfork has its parent's memory, and descriptors of its own.
+    if state::is_borrowed_memory() {
+        return None;
+    }
+    let new = open().ok()?;
+    let there = tcp::netns(new);
+    let Some(cookie) = tcp::cookie(new).filter(|_| there == netns) else {
+        raw::close(new);
+        return None;
+    };
+    let fd = state::high_fd(new)?;
+    fdtable::mark_internal(fd);
+    KEPT.netns.store(there, Ordering::Relaxed);
+    KEPT.cookie.store(cookie, Ordering::Relaxed);
+    KEPT.fd.store(fd, Ordering::Relaxed);
+    Some(fd)
+}
+
 fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
     let mut req = [0u8; REQUEST];
     put(&mut req, 0, &(REQUEST as u32).to_ne_bytes());
     put(&mut req, 4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     put(&mut req, 6, &(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    let sequence = KEPT.sequence.fetch_add(1, Ordering::Relaxed).to_ne_bytes();
+    put(&mut req, SEQUENCE_AT, &sequence);
     let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
     req[16] = family as u8;
     req[17] = libc::IPPROTO_TCP as u8;
@@ -112,8 +196,16 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
                                    // SAFETY: the request buffer.
     unsafe { raw::send(fd, req.as_ptr(), req.len(), 0)? };
     let mut reply = Reply { bytes: [0; 1024], len: 0 };
-    // SAFETY: the reply buffer.
-    reply.len = unsafe { raw::recv(fd, reply.bytes.as_mut_ptr(), reply.bytes.len(), 0)? };
+    // The kernel has answered inside of the send. What a question left that was cut off comes first.
+    for _ in 0..8 {
+        // SAFETY: the reply buffer.
+        reply.len =
+            unsafe { raw::recv(fd, reply.bytes.as_mut_ptr(), reply.bytes.len(), libc::MSG_DONTWAIT)? };
+        if reply.bytes[SEQUENCE_AT..SEQUENCE_AT + 4] == sequence {
+            break;
+        }
+        reply.len = 0;
+    }
     let kind = reply.u16_at(4);
     if reply.len >= 20 && kind == libc::NLMSG_ERROR as usize {
         let b = &reply.bytes;

@@ -86,10 +86,10 @@ pub fn put_back(fd: i32, c: &Conn) {
     }
 }
 
-/// Whether the socket at the other end of the connection shows `number`, by the kernel's word.
-pub fn other_shows(fd: i32, c: &Conn, number: u64) -> bool {
-    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
-    local == c.local() && peer == c.peer() && diag::pacing(peer, local, tcp::netns(fd)) == Ok(number)
+/// Whether the socket at the other end of the connection that `c` was when its addresses were asked for shows `number`, by
+/// the kernel's word. Whether a descriptor still stands for that connection, the caller asks afterwards.
+pub fn other_shows(c: &Conn, netns: u64, number: u64) -> bool {
+    diag::pacing(c.peer(), c.local(), netns) == Ok(number)
 }
 
 #[cfg(test)]
