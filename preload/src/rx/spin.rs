@@ -27,7 +27,8 @@ pub fn may_spin(c: &Conn, rx: &End) -> bool {
 /// Spins while nothing is there; true when something came. Adapts to how often that helps.
 pub(super) fn look_a_while(c: &Conn) -> bool {
     let rx = channel::receiving(c);
-    if !may_spin(c, &rx) {
+    // The end of the stream comes through the kernel, and no looking finds it there.
+    if rx.tx.is_ending() || !may_spin(c, &rx) {
         return false;
     }
     let budget = spin_budget(c);
@@ -38,7 +39,7 @@ pub(super) fn look_a_while(c: &Conn) -> bool {
     if c.watched.load(Ordering::Relaxed) == 0 {
         rx.word.heat();
     }
-    spin_and_learn(c, budget, || hint(c, &rx))
+    spin_and_learn(c, budget, || hint(c, &rx) || rx.tx.is_ending())
 }
 
 /// How long a look may take, by the connection's record; 0: not this time.
