@@ -1,7 +1,7 @@
 /*
  * A server for any number of clients, good and bad, until it is killed (threads, or one thread and epoll), and an
- * honest client of it (arguments: exchanges, a number for its marks): it says `fine` when every byte came back.
- * COMPAT_PORT is the port to listen on, 0 for any.
+ * honest client of it (arguments: exchanges, a number for its marks, and for how long it rests, ms, after 20): it says
+ * `fine` when every byte came back. COMPAT_PORT is the port to listen on, 0 for any.
  */
 #include "common.h"
 
@@ -85,8 +85,11 @@ void client(void) {
     snprintf(looked, sizeof looked, "looked-%ld", argument(1, 0));
     int fd = connect_there();
     uint64_t state = (uint64_t)argument(1, 0) * 7919 + 13;
-    for (long i = 0, count = argument(0, 1000); i < count; i++)
+    for (long i = 0, count = argument(0, 1000); i < count; i++) {
+        if (i == 20)
+            sleep_ms((int)argument(2, 0));
         exchange(fd, 1 + next_random(&state) % (state % 20 ? 200 : 20000), (uint64_t)i);
+    }
     mark(done, 1);
     await_mark(looked);
     exchange(fd, 100, 1);

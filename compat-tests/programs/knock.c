@@ -236,14 +236,14 @@ static void lie(unsigned port) {
             taken += (words[0] & 0xff) > 1;
             if (words[11] == 0 || words[12] == words[11])
                 continue;
-            if (!lies[i].challenged)
-                challenged++;
+            if (!lies[i].challenged && ++challenged == 3)
+                mark("challenged", 1);
             lies[i].challenged = true;
             words[12] = challenged % 3 == 2 ? earlier : words[11];
             earlier = words[11];
         }
     }
-    say("%s, taken %d times", challenged > 0 ? "challenged" : "not even challenged", taken);
+    say("%s, taken %d times", challenged >= 3 ? "challenged" : "hardly challenged", taken);
 }
 
 void client(void) {

@@ -7,7 +7,7 @@ use dpfd::edge::arena::Arena;
 use dpfd::family::{Conn, Id, Reason};
 use dpfd::sys::{raw, tcp};
 
-use crate::guests::{self, Offer};
+use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, state};
 
@@ -143,8 +143,11 @@ pub fn find_offer(fd: i32, c: &Conn, walking: &Walking) -> Option<Offer> {
         local = tcp::local(fd)?;
         c.set_addresses(local, c.peer());
     }
-    guests::find(fd, c, walking)
-        .or_else(|| receive_hellos(local.port).then(|| guests::find(fd, c, walking)).flatten())
+    let look = |which| guests::find(fd, c, which, walking);
+    // What lies here must not hide what waits at the door.
+    look(Wrong::PassOver)
+        .or_else(|| receive_hellos(local.port).then(|| look(Wrong::PassOver)).flatten())
+        .or_else(|| (c.wrong.load(Ordering::Relaxed) > 0).then(|| look(Wrong::TryAgain)).flatten())
 }
 
 /// The guest that was answered may be let in.

@@ -168,8 +168,17 @@ impl Guest {
     }
 }
 
-/// An offer for the connection. Those that proved to be wrong before are passed over.
-pub fn find(fd: i32, c: &Conn, _: &Walking) -> Option<Offer> {
+/// Which offers of those that proved to be wrong before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrong {
+    /// None of them.
+    PassOver,
+    /// All from the start, where there is no other one; a bounded number of times.
+    TryAgain,
+}
+
+/// An offer for the connection.
+pub fn find(fd: i32, c: &Conn, which: Wrong, _: &Walking) -> Option<Offer> {
     let tuple = tcp::tuple(c.peer(), c.local());
     let netns = tcp::netns(fd);
     let wrong = c.wrong.load(Ordering::Relaxed);
@@ -194,12 +203,12 @@ pub fn find(fd: i32, c: &Conn, _: &Walking) -> Option<Offer> {
             first = first.or(found);
         }
     }
-    // All of them were wrong once: from the start, a bounded number of times.
     first.filter(|_| {
-        wrong < 64 && {
+        let again = which == Wrong::TryAgain && wrong < 64;
+        if again {
             c.wrong.store(wrong + 1, Ordering::Relaxed);
-            true
         }
+        again
     })
 }
 

@@ -18,6 +18,8 @@ struct Crowd {
     clients: u32,
     /// Calls before a connection is offered.
     after: u32,
+    /// How long clients rest after their first exchanges, ms.
+    rest: u32,
 }
 
 impl Crowd {
@@ -35,7 +37,7 @@ impl Crowd {
         ];
         let server = product::start(&Combo::shimmed(), &crowd, "server", folder.path(), &[mode], &settings);
         await_that("the server listens", Duration::from_secs(10), || folder.file("port").exists());
-        Self { server, folder, clients: 0, after }
+        Self { server, folder, clients: 0, after, rest: 0 }
     }
 
     fn marked(&self, name: &str) -> PathBuf {
@@ -51,7 +53,7 @@ impl Crowd {
     fn welcome(&mut self, exchanges: u32) -> Honest {
         self.clients += 1;
         let number = self.clients;
-        let arguments = ["", &exchanges.to_string(), &number.to_string()];
+        let arguments = ["", &exchanges.to_string(), &number.to_string(), &self.rest.to_string()];
         let job = product::start(
             &Combo::shimmed(),
             &programs::c("crowd"),
@@ -260,14 +262,20 @@ fn a_liar_about_whose_connection_it_is_is_found_out() {
     let mut wrong = Vec::new();
     let (folder, port) = (TempDir::new(), free_port());
     // He needs a moment until he sees a connection.
-    let mut crowd = Crowd::on(folder, port, "threads", 150);
+    let mut crowd = Crowd::on(folder, port, "threads", 200);
+    crowd.rest = 20;
     let arguments = ["lie", &port.to_string()];
     let knock = programs::c("knock");
     let liar = product::start(&Combo::native(), &knock, "client", crowd.folder.path(), &arguments, &[]);
     let knocked = crowd.marked("knocked");
     await_that("the hello", Duration::from_secs(10), || knocked.exists());
-    for _ in 0..8 {
+    // It takes some until he was quick enough often enough.
+    let challenged = crowd.marked("challenged");
+    for _ in 0..60 {
         crowd.check(&mut wrong, "with a liar", true);
+        if challenged.exists() || !wrong.is_empty() {
+            break;
+        }
     }
     let [his, mapped] = [liar.pid(), crowd.server.pid()].map(|pid| arenas_of(pid.as_raw()));
     assert_eq!((his.len(), mapped.intersection(&his).count()), (1, 0), "the liar's arena, and mapped");
