@@ -212,7 +212,12 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
         match (c.stage(), c.side.load(Ordering::Relaxed) == Side::Client as u32) {
             (Stage::Candidate, true) => post(family, fd, c, turn),
             (Stage::Offered, _) => await_answer(family, fd, c, turn),
-            (Stage::Candidate, false) => look_for_offer(family, fd, c, turn),
+            (Stage::Candidate, false) => {
+                look_for_offer(family, fd, c, turn);
+                if c.stage() != Stage::Candidate {
+                    door::sweep();
+                }
+            }
             _ => {}
         }
         c.rx_lock.unlock();

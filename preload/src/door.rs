@@ -1,10 +1,11 @@
 //! The accepting side: doors of our listeners, and the hellos that come through them.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use dpfd::edge::arena::Arena;
-use dpfd::family::{Conn, Id, Reason};
+use dpfd::edge::slot::Side;
+use dpfd::family::{Conn, Id, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
 use crate::guests::{self, Offer, Wrong};
@@ -31,6 +32,25 @@ impl Door {
     fn id(&self) -> Id {
         core::array::from_fn(|i| self.id[i].load(Ordering::Relaxed))
     }
+
+    /// Whether this process opened it. Others do not close it.
+    fn is_mine(&self) -> bool {
+        self.pid.load(Ordering::Relaxed) == raw::getpid()
+    }
+
+    /// Whether a connection that was accepted here has no channel yet, and may have a client that wants one.
+    fn is_awaited(&self) -> bool {
+        let Some(family) = state::family() else { return false };
+        let port = self.port.load(Ordering::Relaxed);
+        let waits = |i: u32| {
+            let c = family.conn(i);
+            c.stage() == Stage::Candidate
+                && c.side.load(Ordering::Relaxed) == Side::Server as u32
+                && u32::from(c.local().port) == port
+        };
+        let awaited = family.used().any(waits);
+        awaited
+    }
 }
 
 /// A connection that has not said hello yet, and the door it came through.
@@ -52,7 +72,9 @@ static OPEN: [Door; DOORS] = [const {
 static WAITING: [Waiting; 8] = [const { Waiting { conn: AtomicI32::new(-1), door: AtomicUsize::new(0) } }; 8];
 /// Whose place the next one takes when there is no free one.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
-/// One thread at a time receives hellos.
+/// Whether there may be doors of ours whose listener is closed.
+static LINGERING: AtomicBool = AtomicBool::new(false);
+/// One thread at a time receives hellos, or closes a door.
 static BUSY: AtomicU32 = AtomicU32::new(0);
 
 /// Opens the door of the listener `fd`; the entry for the descriptor table.
@@ -66,9 +88,13 @@ pub fn open(fd: i32) -> fdtable::Entry {
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     };
-    let left =
-        || OPEN.iter().find(|d| d.fd.load(Ordering::Acquire) >= 0 && d.refs.load(Ordering::Relaxed) == 0);
-    let Some(i) = free().or_else(|| left().and_then(|d| (close(d), free()).1)) else {
+    let without = |d: &&Door| d.fd.load(Ordering::Acquire) >= 0 && d.refs.load(Ordering::Relaxed) == 0;
+    // A listener that is opened again takes its own name, not the next one.
+    let same = |d: &&Door| d.port.load(Ordering::Relaxed) == u32::from(addr.port) && d.is_mine();
+    for d in OPEN.iter().filter(without).filter(same) {
+        close(d);
+    }
+    let Some(i) = free().or_else(|| OPEN.iter().find(without).and_then(|d| close(d).then(free)?)) else {
         return none;
     };
     match listen(addr) {
@@ -118,22 +144,62 @@ pub fn retain(i: u32) {
     }
 }
 
-/// A descriptor of the listener is closed; with the last one, the door closes.
+/// A descriptor of the listener is closed; with the last one, the door closes, unless somebody may come through it yet.
 pub fn release(i: u32) {
     let Some(d) = i.checked_sub(1).and_then(|i| OPEN.get(i as usize)) else { return };
     // A child that serves one connection has no use for the listener, but its client may come through the door yet.
-    if d.refs.fetch_sub(1, Ordering::AcqRel) == 1 && d.pid.load(Ordering::Relaxed) == raw::getpid() {
-        close(d);
+    if d.refs.fetch_sub(1, Ordering::AcqRel) == 1 && d.is_mine() && (d.is_awaited() || !close(d)) {
+        LINGERING.store(true, Ordering::Relaxed);
     }
 }
 
-fn close(d: &Door) {
-    let fd = d.fd.load(Ordering::Acquire);
+/// Closes doors without a listener, whose last client has come or will not. To be called when a connection of ours may
+/// have been the last one that kept such a door open.
+#[inline]
+pub fn sweep() {
+    if LINGERING.load(Ordering::Relaxed) {
+        sweep_now();
+    }
+}
+
+/// A family with more entries than this is looked through at most once in [`PAUSE`].
+const FEW: u32 = 256;
+const PAUSE: u64 = 10_000_000;
+
+#[cold]
+fn sweep_now() {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let Some(family) = state::family() else { return };
+    if family.header().high.load(Ordering::Relaxed) > FEW {
+        let (now, last) = (state::now(), LAST.load(Ordering::Relaxed));
+        if now.saturating_sub(last) < PAUSE {
+            return;
+        }
+        LAST.store(now, Ordering::Relaxed);
+    }
+    // Before the look: a door that begins to linger during it is seen by the next one.
+    LINGERING.store(false, Ordering::Relaxed);
+    let lingers =
+        |d: &Door| d.fd.load(Ordering::Acquire) >= 0 && d.refs.load(Ordering::Relaxed) == 0 && d.is_mine();
+    for d in OPEN.iter().filter(|d| lingers(d)) {
+        if d.is_awaited() || !close(d) {
+            LINGERING.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// False: somebody is taking hellos, perhaps at this door.
+fn close(d: &Door) -> bool {
+    if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    let fd = d.fd.swap(-1, Ordering::AcqRel);
     if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
         fdtable::set(fd, fdtable::Entry::None);
         raw::close(fd);
     }
-    d.fd.store(-1, Ordering::Release);
+    BUSY.store(0, Ordering::Release);
+    true
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).

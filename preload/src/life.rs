@@ -236,6 +236,9 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
         }
     }
     family.free(i);
+    if !client_side {
+        door::sweep();
+    }
 }
 
 /// Whether the connection's slot is where the entry says, in this process too.

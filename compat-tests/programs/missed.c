@@ -1,0 +1,165 @@
+/*
+ * Connections that could easily be left without a channel. The mark `serving` has the process that serves the last one.
+ *   closes   the server closes its listener as soon as it has accepted
+ *   ports    a control connection that says little, and for each transfer a listener of its own on a new port, closed
+ *            as soon as its connection is accepted (arguments: transfers, exchanges in all but the last)
+ *   child    the server only listens; a child accepts and serves
+ *   daemon   the same, and the parent ends before anybody connects
+ *   handed   the parent accepts, and both close the listener; a child serves
+ *   executed the listener is another program's, which this one was started by
+ *   hurry    the client has sent before the server accepts, in several calls
+ */
+#include "common.h"
+
+#define TRANSFERS (int)argument(0, 30)
+#define LONG 1500
+
+static void serve(int fd) {
+    echo_until_eof(fd);
+    close(fd);
+}
+
+static void serve_last(int fd) {
+    mark("serving", (uint64_t)getpid());
+    serve(fd);
+    await_mark("looked");
+}
+
+static int fresh_listener(unsigned *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(bind(listener, (void *)&address, sizeof address));
+    MUST(listen(listener, 1));
+    MUST(getsockname(listener, (void *)&address, &length));
+    *port = ntohs(address.sin_port);
+    return listener;
+}
+
+static void serve_ports(int control) {
+    for (int i = 0; i < TRANSFERS; i++) {
+        unsigned port;
+        int listener = fresh_listener(&port);
+        write_all(control, &port, sizeof port);
+        int fd = MUST(accept(listener, NULL, NULL));
+        close(listener);
+        if (i + 1 < TRANSFERS)
+            serve(fd);
+        else
+            serve_last(fd);
+    }
+}
+
+static void by_child(int listener, bool parent_stays) {
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        if (!parent_stays)
+            while (getppid() != 1 && !is_marked("gone"))
+                sleep_ms(1);
+        mark("ready", 1);
+        serve_last(MUST(accept(listener, NULL, NULL)));
+        say("served");
+        exit(0);
+    }
+    if (!parent_stays) {
+        mark("gone", 1);
+        _exit(0);
+    }
+    join_child(child);
+}
+
+static void handed(int listener) {
+    int fd = MUST(accept(listener, NULL, NULL));
+    pid_t child = MUST(fork());
+    close(listener);
+    if (child == 0) {
+        serve_last(fd);
+        say("served");
+        exit(0);
+    }
+    close(fd);
+    join_child(child);
+}
+
+void other_role(const char *role) {
+    CHECK(strcmp(role, "executed") == 0);
+    mark("ready", 1);
+    serve_last(MUST(accept(9, NULL, NULL)));
+    say("served");
+}
+
+void server(void) {
+    int listener = listen_here();
+    if (mode_is("child") || mode_is("daemon")) {
+        by_child(listener, mode_is("child"));
+        return;
+    }
+    if (mode_is("executed")) {
+        MUST(dup2(listener, 9));
+        MUST(close(listener));
+        MUST(execl("/proc/self/exe", program_argv[0], "executed", program_argv[2], NULL));
+    }
+    mark("ready", 1);
+    if (mode_is("handed")) {
+        handed(listener);
+        return;
+    }
+    if (mode_is("hurry"))
+        await_mark("sent");
+    int fd = MUST(accept(listener, NULL, NULL));
+    if (mode_is("closes"))
+        close(listener);
+    if (mode_is("ports"))
+        serve_ports(fd);
+    else
+        serve_last(fd);
+    say("served");
+}
+
+static void talk(int fd, int times) {
+    for (int i = 0; i < times; i++)
+        exchange(fd, 100, (uint64_t)i);
+}
+
+static int to_port(unsigned port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(connect(fd, (void *)&address, sizeof address));
+    return fd;
+}
+
+static int transfers(int control) {
+    for (int i = 0;; i++) {
+        unsigned port;
+        read_exact(control, &port, sizeof port);
+        int fd = to_port(port);
+        talk(fd, (int)argument(1, 10));
+        if (i + 1 == TRANSFERS)
+            return fd;
+        close(fd);
+    }
+}
+
+void client(void) {
+    await_mark("ready");
+    int fd = connect_there();
+    if (mode_is("ports"))
+        fd = transfers(fd);
+    if (mode_is("hurry")) {
+        char data[12 * 50], back[sizeof data];
+        fill(data, sizeof data, 1);
+        for (int i = 0; i < 12; i++)
+            write_all(fd, data + i * 50, 50);
+        mark("sent", 1);
+        read_exact(fd, back, sizeof back);
+        CHECK(memcmp(data, back, sizeof data) == 0);
+    }
+    talk(fd, LONG);
+    mark("done", 1);
+    await_mark("looked");
+    talk(fd, 10);
+    close(fd);
+    say("fine");
+}

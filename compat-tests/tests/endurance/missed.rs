@@ -1,0 +1,91 @@
+//! Connections that could easily be left without a channel.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::{await_that, TempDir};
+use compat_tests::{programs, Combo};
+
+use crate::product;
+
+/// How many doors a process has open.
+fn doors_of(pid: i32) -> usize {
+    let sockets = fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
+    let doors = sockets.lines().filter(|line| line.contains("@dp-door-"));
+    let inodes: Vec<String> =
+        doors.filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(6)?))).collect();
+    let open = product::descriptors(Path::new(&format!("/proc/{pid}")));
+    open.iter().filter(|(_, target)| inodes.contains(target)).count()
+}
+
+/// Runs the mode natively and under the shim; what the client made, and what became of its last connection.
+/// Where all is in one process, its doors are those of its open listeners.
+fn becomes_a_channel(mode: &str, listeners: Option<usize>) {
+    let _turn = product::alone();
+    for combo in [Combo::native(), Combo::shimmed()] {
+        let (folder, program) = (TempDir::new(), programs::c("missed"));
+        let start = |role| product::start(&combo, &program, role, folder.path(), &[mode], &[]);
+        let (server, mut client) = (start("server"), start("client"));
+        let done = folder.file("port.done");
+        await_that("the exchanges", Duration::from_secs(20), || done.exists() || client.ended().is_some());
+        let serving = fs::read_to_string(folder.file("port.serving")).unwrap_or_default();
+        let serving: i32 = serving.trim().parse().unwrap_or_default();
+        let families = [serving, client.pid().as_raw()].map(product::family);
+        let doors = doors_of(serving);
+        fs::write(folder.file("new"), "1\n").expect("the mark");
+        fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let [client, server] = [client, server].map(|job| job.finish(deadline));
+        assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
+        assert!(server.ok(), "{}", server.text());
+        if combo.name == "native" {
+            continue;
+        }
+        // Those that were closed early say nothing.
+        let all_channels = |family: &product::Family| {
+            family.on_tcp.keys().all(|why| why == "closed")
+                && family.connections.iter().all(|c| c.tx_ring_bytes.is_some())
+        };
+        let both = families.iter().all(|family| family.as_ref().is_some_and(all_channels));
+        assert!(both, "{mode}: no channel: {families:?}");
+        if let Some(listeners) = listeners {
+            assert_eq!(doors, listeners, "{mode}: doors without a listener");
+        }
+    }
+}
+
+#[test]
+fn a_listener_closed_right_after_accept() {
+    becomes_a_channel("closes", Some(0));
+}
+
+#[test]
+fn data_connections_on_ports_of_their_own() {
+    becomes_a_channel("ports", Some(1));
+}
+
+#[test]
+fn a_child_that_accepts_what_its_parent_listens_for() {
+    becomes_a_channel("child", None);
+}
+
+#[test]
+fn a_child_whose_parent_ended() {
+    becomes_a_channel("daemon", None);
+}
+
+#[test]
+fn a_child_that_is_handed_a_connection_when_the_listener_is_gone() {
+    becomes_a_channel("handed", None);
+}
+
+#[test]
+fn a_listener_that_another_program_opened() {
+    becomes_a_channel("executed", None);
+}
+
+#[test]
+fn a_client_that_sends_before_the_server_accepts() {
+    becomes_a_channel("hurry", None);
+}
