@@ -51,6 +51,35 @@ static MAPPED: [Mapped; ARENAS] = [const {
     }
 }; ARENAS];
 
+/// Another address at which the server family of an arena was found: a server that listens on a new port for each transfer
+/// is given one arena, not one for each.
+struct Also {
+    /// Which arena; [`ARENAS`]: none. Last to be written.
+    arena: AtomicUsize,
+    serial: AtomicU32,
+    /// Hash of the address. What a wrong one leads to is an offer that nobody takes.
+    address: AtomicU64,
+    /// As [`Mapped::told`].
+    told: AtomicU64,
+}
+
+static ALSO: [Also; 64] = [const {
+    Also {
+        arena: AtomicUsize::new(ARENAS),
+        serial: AtomicU32::new(0),
+        address: AtomicU64::new(0),
+        told: AtomicU64::new(0),
+    }
+}; 64];
+
+impl Also {
+    fn is(&self, i: usize, server: tcp::Addr) -> bool {
+        self.arena.load(Ordering::Acquire) == i
+            && self.serial.load(Ordering::Relaxed) == MAPPED[i].serial.load(Ordering::Relaxed)
+            && self.address.load(Ordering::Relaxed) == hash(server)
+    }
+}
+
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
 const REMEMBER: u64 = 1_000_000_000;
@@ -121,19 +150,42 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     never(Reason::Slots)
 }
 
-/// Our arenas for servers at an address.
-fn all(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
-    (0..ARENAS).filter(move |&i| {
-        MAPPED[i].arena.load(Ordering::Acquire) != 0
-            && family.arena(i).is_for(server, MAPPED[i].serial.load(Ordering::Relaxed))
-    })
+/// Our arenas for servers at an address, and when those were last found at a door there.
+fn all(family: Family, server: tcp::Addr) -> impl Iterator<Item = (usize, u64)> {
+    let serial = |i: usize| MAPPED[i].serial.load(Ordering::Relaxed);
+    let mapped = |i: usize| MAPPED[i].arena.load(Ordering::Acquire) != 0;
+    let first = (0..ARENAS)
+        .filter(move |&i| mapped(i) && family.arena(i).is_for(server, serial(i)))
+        .map(|i| (i, MAPPED[i].told.load(Ordering::Relaxed)));
+    let also = ALSO.iter().filter_map(move |also| {
+        let i = also.arena.load(Ordering::Acquire);
+        let theirs = i < ARENAS && mapped(i) && also.is(i, server) && family.arena(i).is_serial(serial(i));
+        theirs.then(|| (i, also.told.load(Ordering::Relaxed)))
+    });
+    first.chain(also)
 }
 
 /// Those of them whose servers had a door when it was last gone round. The others belong to former servers.
 fn present(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
-    let told = |i: usize| MAPPED[i].told.load(Ordering::Relaxed);
-    let last = all(family, server).map(told).max();
-    all(family, server).filter(move |&i| Some(told(i)) == last)
+    let last = all(family, server).map(|(_, told)| told).max();
+    all(family, server).filter(move |(_, told)| Some(*told) == last).map(|(i, _)| i)
+}
+
+/// The server family of arena `i` was found at a door of `server`. One thread at a time.
+fn found(family: Family, i: usize, server: tcp::Addr, round: u64) {
+    if family.arena(i).is_for(server, MAPPED[i].serial.load(Ordering::Relaxed)) {
+        MAPPED[i].told.store(round, Ordering::Relaxed);
+        return;
+    }
+    let age = |also: &&Also| also.told.load(Ordering::Relaxed);
+    let entry = ALSO.iter().find(|also| also.is(i, server)).or_else(|| ALSO.iter().min_by_key(age));
+    if let Some(also) = entry {
+        also.arena.store(ARENAS, Ordering::Release);
+        also.serial.store(MAPPED[i].serial.load(Ordering::Relaxed), Ordering::Relaxed);
+        also.address.store(hash(server), Ordering::Relaxed);
+        also.told.store(round, Ordering::Relaxed);
+        also.arena.store(i, Ordering::Release);
+    }
 }
 
 /// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
@@ -269,14 +321,13 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
 fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(), No> {
     let refused = |_| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
-    if let Some(i) = all(family, server).find(|&i| id_of(i) == id) {
+    if let Some(i) = given_to(family, id) {
         intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused)?;
-        MAPPED[i].told.store(round, Ordering::Relaxed);
+        found(family, i, server, round);
         return Ok(());
     }
-    let of_this_round = |&i: &usize| MAPPED[i].told.load(Ordering::Relaxed) == round;
-    let unproven = |&i: &usize| family.arena(i).proven() == 0;
-    if all(family, server).filter(of_this_round).filter(unproven).count() >= UNPROVEN {
+    let unproven = |&(i, told): &(usize, u64)| told == round && family.arena(i).proven() == 0;
+    if all(family, server).filter(unproven).count() >= UNPROVEN {
         return Err(No::Never(Reason::Owner));
     }
     let free = || {
@@ -308,6 +359,15 @@ fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(),
             Err(e)
         }
     }
+}
+
+/// The arena that a server family was given, whatever address it was found at.
+fn given_to(family: Family, id: Id) -> Option<usize> {
+    (0..ARENAS).find(|&i| {
+        MAPPED[i].arena.load(Ordering::Acquire) != 0
+            && id_of(i) == id
+            && family.arena(i).is_serial(MAPPED[i].serial.load(Ordering::Relaxed))
+    })
 }
 
 fn id_of(i: usize) -> Id {

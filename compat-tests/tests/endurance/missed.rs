@@ -1,5 +1,6 @@
 //! Connections that could easily be left without a channel.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,20 +20,27 @@ fn doors_of(pid: i32) -> usize {
     open.iter().filter(|(_, target)| inodes.contains(target)).count()
 }
 
+/// How many arenas a process has mapped.
+fn arenas_of(pid: i32) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let lines = maps.lines().filter(|line| line.contains("dp-arena"));
+    lines.filter_map(|line| line.split_whitespace().nth(4)).collect::<BTreeSet<_>>().len()
+}
+
 /// Runs the mode natively and under the shim; what the client made, and what became of its last connection.
 /// Where all is in one process, its doors are those of its open listeners.
 fn becomes_a_channel(mode: &str, listeners: Option<usize>) {
     let _turn = product::alone();
     for combo in [Combo::native(), Combo::shimmed()] {
         let (folder, program) = (TempDir::new(), programs::c("missed"));
-        let start = |role| product::start(&combo, &program, role, folder.path(), &[mode], &[]);
+        let start = |role| product::start(&combo, &program, role, folder.path(), &[mode, "30", "100"], &[]);
         let (server, mut client) = (start("server"), start("client"));
         let done = folder.file("port.done");
         await_that("the exchanges", Duration::from_secs(20), || done.exists() || client.ended().is_some());
         let serving = fs::read_to_string(folder.file("port.serving")).unwrap_or_default();
         let serving: i32 = serving.trim().parse().unwrap_or_default();
         let families = [serving, client.pid().as_raw()].map(product::family);
-        let doors = doors_of(serving);
+        let (doors, arenas) = (doors_of(serving), arenas_of(client.pid().as_raw()));
         fs::write(folder.file("new"), "1\n").expect("the mark");
         fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -49,6 +57,8 @@ fn becomes_a_channel(mode: &str, listeners: Option<usize>) {
         };
         let both = families.iter().all(|family| family.as_ref().is_some_and(all_channels));
         assert!(both, "{mode}: no channel: {families:?}");
+        // One for the server, however many ports it has.
+        assert_eq!(arenas, 1, "{mode}: arenas of the client");
         if let Some(listeners) = listeners {
             assert_eq!(doors, listeners, "{mode}: doors without a listener");
         }
