@@ -8,6 +8,8 @@
  *   handed   the parent accepts, and both close the listener; a child serves
  *   executed the listener is another program's, which this one was started by
  *   hurry    the client has sent before the server accepts, in several calls
+ *   upload   the client only sends, the server only receives, and its listener is closed
+ *   download the other way round
  */
 #include "common.h"
 
@@ -35,6 +37,18 @@ static int fresh_listener(unsigned *port) {
     MUST(getsockname(listener, (void *)&address, &length));
     *port = ntohs(address.sin_port);
     return listener;
+}
+
+/* In one direction, until the other side has looked; both have done so many calls by then that one must have. */
+static void in_one_direction(int fd, bool sends, const char *over) {
+    static char data[5000];
+    for (int i = 0; i < 4000; i++) {
+        if (sends)
+            write_all(fd, data, sizeof data);
+        else
+            read_exact(fd, data, sizeof data);
+    }
+    mark(over, 1);
 }
 
 static void serve_ports(int control) {
@@ -108,8 +122,10 @@ void server(void) {
     if (mode_is("hurry"))
         await_mark("sent");
     int fd = MUST(accept(listener, NULL, NULL));
-    if (mode_is("closes"))
+    if (mode_is("closes") || mode_is("upload") || mode_is("download"))
         close(listener);
+    if (mode_is("upload") || mode_is("download"))
+        in_one_direction(fd, mode_is("download"), "half");
     if (mode_is("ports"))
         serve_ports(fd);
     else
@@ -156,7 +172,12 @@ void client(void) {
         read_exact(fd, back, sizeof back);
         CHECK(memcmp(data, back, sizeof data) == 0);
     }
-    talk(fd, LONG);
+    if (mode_is("upload") || mode_is("download")) {
+        in_one_direction(fd, mode_is("upload"), "other");
+        await_mark("serving");
+    } else {
+        talk(fd, LONG);
+    }
     mark("done", 1);
     await_mark("looked");
     talk(fd, 10);

@@ -13,7 +13,8 @@ use crate::product;
 /// How many doors a process has open.
 fn doors_of(pid: i32) -> usize {
     let sockets = fs::read_to_string("/proc/net/unix").expect("/proc/net/unix");
-    let doors = sockets.lines().filter(|line| line.contains("@dp-door-"));
+    // Flags of one that listens; a connection that came through it has its name.
+    let doors = sockets.lines().filter(|line| line.contains("@dp-door-") && line.contains(" 00010000 "));
     let inodes: Vec<String> =
         doors.filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(6)?))).collect();
     let open = product::descriptors(Path::new(&format!("/proc/{pid}")));
@@ -98,4 +99,14 @@ fn a_listener_that_another_program_opened() {
 #[test]
 fn a_client_that_sends_before_the_server_accepts() {
     becomes_a_channel("hurry", None);
+}
+
+#[test]
+fn a_client_that_only_sends() {
+    becomes_a_channel("upload", Some(0));
+}
+
+#[test]
+fn a_client_that_only_receives() {
+    becomes_a_channel("download", Some(0));
 }

@@ -55,6 +55,8 @@ pub struct Family {
 
 #[derive(Debug, Deserialize)]
 pub struct Connection {
+    local: String,
+    peer: String,
     pub tx_ring_bytes: Option<u64>,
 }
 
@@ -70,12 +72,25 @@ struct Listing {
 
 /// What `dp ls` says of the process.
 pub fn family(pid: i32) -> Option<Family> {
+    families().into_iter().find(|family| family.processes.iter().any(|member| member.pid == pid))
+}
+
+/// How many ends of connections to a port are channels.
+pub fn channel_ends(port: u16) -> usize {
+    let port = format!(":{port}");
+    let there = |c: &&Connection| c.local.ends_with(&port) || c.peer.ends_with(&port);
+    let families = families();
+    let all = families.iter().flat_map(|family| &family.connections).filter(there);
+    all.filter(|c| c.tx_ring_bytes.is_some()).count()
+}
+
+fn families() -> Vec<Family> {
     let dp = programs::target_dir().join("release/dp");
     let said =
         Command::new(&dp).args(["ls", "--json"]).output().expect("dp: run `cargo build --release` first");
     assert!(said.status.success(), "dp ls: {}", String::from_utf8_lossy(&said.stderr));
     let listing: Listing = serde_json::from_slice(&said.stdout).expect("what dp ls --json prints");
-    listing.families.into_iter().find(|family| family.processes.iter().any(|member| member.pid == pid))
+    listing.families
 }
 
 /// How many connections of the process became channels.

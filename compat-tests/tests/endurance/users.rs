@@ -68,6 +68,23 @@ fn root() -> bool {
     false
 }
 
+/// The command in namespaces of its own but for the network: another container of the same pod.
+fn contained(command: &Command) -> Command {
+    let mut inside = Command::new(needed("unshare", "util-linux"));
+    inside.args(["--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts"]);
+    inside.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => inside.env(name, value),
+            None => inside.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        inside.current_dir(folder);
+    }
+    inside
+}
+
 /// Exchanges between two users: both transcripts, both ends' channels, and the reasons for staying on TCP.
 fn between(server: u32, client: u32, shimmed: bool) -> ([Ended; 2], [u64; 2], String) {
     let open = Open::new();
@@ -126,10 +143,20 @@ fn a_squatted_door_costs_only_the_channel() {
         return;
     }
     // The same user, or user 0, is nobody's word either: it may be in another container.
-    for (thief, client) in [(OTHER, ROOT), (OTHER, 2), (ROOT, ROOT), (2, 2)] {
+    for (thief, client, container) in [
+        (OTHER, ROOT, false),
+        (OTHER, 2, false),
+        (ROOT, ROOT, false),
+        (2, 2, false),
+        (ROOT, ROOT, true),
+        (ONE, ONE, true),
+    ] {
         let open = Open::new();
         let port = free_port();
         let mut command = open.command(thief, "client", &programs::c("knock"), false);
+        if container {
+            command = contained(&command);
+        }
         command.args(["squat", &port.to_string()]);
         let squatter = Job::start("squatter", command, open.folder.path());
         let squatting = open.folder.file("port.squatting");
@@ -152,5 +179,37 @@ fn a_squatted_door_costs_only_the_channel() {
         assert_eq!(thief.transcript, "given memory, read 0 bytes\n", "client {client}: {}", thief.text());
         let told = reasons.as_ref().is_some_and(|all| all.contains_key("owner"));
         assert!(told, "client {client}: the reason is not `owner`: {reasons:?}");
+    }
+}
+
+/// Neither sees the number of the other's process, nor the time it began.
+#[test]
+fn containers_of_one_network_talk_over_channels() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    for (inner_server, inner_client) in [(true, false), (false, true), (true, true)] {
+        let open = Open::new();
+        let start = |role: &str, inner: bool| {
+            let mut command = open.command(ONE, role, &programs::c("ping_pong"), true);
+            command.args(["hold", "1000"]);
+            let command = if inner { contained(&command) } else { command };
+            Job::start(role, command, open.folder.path())
+        };
+        let (mut server, mut client) = (start("server", inner_server), start("client", inner_client));
+        let [done, told] = ["port.server-done", "port.client-done"].map(|name| open.folder.file(name));
+        await_that("the exchanges", Duration::from_secs(20), || {
+            (done.exists() && told.exists()) || server.ended().is_some() || client.ended().is_some()
+        });
+        let port = fs::read_to_string(open.folder.file("port")).unwrap_or_default();
+        let port = port.split_whitespace().nth(1).and_then(|port| port.parse().ok()).unwrap_or_default();
+        let channels = product::channel_ends(port);
+        open.mark("looked");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        for ended in [client.finish(deadline), server.finish(deadline)] {
+            assert!(ended.ok(), "{}", ended.text());
+        }
+        assert_eq!(channels, 2, "inside: server {inner_server}, client {inner_client}: ends of channels");
     }
 }
