@@ -417,7 +417,9 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
         door::Shown::NotYet => wrong(),
         door::Shown::Gone => {}
         door::Shown::Said => {
-            if !proof::other_shows(c, tcp::netns(fd), c.expected.load(Ordering::Relaxed)) {
+            let proven = door::expected(c, walking)
+                .is_some_and(|number| proof::other_shows(c, tcp::netns(fd), number));
+            if !proven {
                 wrong();
             } else if let Some(arena) = door::admit(c, walking) {
                 let (n, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));

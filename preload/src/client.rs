@@ -11,8 +11,7 @@ use dpfd::family::{Conn, Family, Id, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::{raw, tcp};
 
 use crate::intro::{self, COPIES};
-use crate::proof::{self, Numbers};
-use crate::{channel, diag, fdtable, state};
+use crate::{channel, diag, fdtable, proof, state};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -494,12 +493,12 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
     c.expected.store(challenge, Ordering::Relaxed);
     let own = family.arena(i);
     let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
-    let numbers = Numbers::of(key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
+    let number = |side| proof::number(side, key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
     // Whether our own end is what it was, is asked before the offer is confirmed.
-    if !proof::other_shows(c, tcp::netns(fd), numbers.server) {
+    if !proof::other_shows(c, tcp::netns(fd), number(Side::Server)) {
         return Answer::Wrong;
     }
-    if !proof::show(fd, c, numbers.client) {
+    if !proof::show(fd, c, number(Side::Client)) {
         return Answer::Nothing;
     }
     own.prove(state::now());

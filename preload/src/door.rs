@@ -12,7 +12,7 @@ use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, state};
 
-pub use guests::{answer, is_shown, walking, Shown, Walking};
+pub use guests::{answer, expected, is_shown, walking, Shown, Walking};
 
 const DOORS: usize = 64;
 

@@ -5,13 +5,12 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use dpfd::edge::arena::{Arena, Geometry};
-use dpfd::edge::slot::{Slot, State};
+use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
 use dpfd::sys::{raw, tcp};
 
-use crate::proof::{self, Numbers};
-use crate::{fdtable, state};
+use crate::{fdtable, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped; addresses of the same number of arenas of our own size.
@@ -216,14 +215,14 @@ pub fn find(fd: i32, c: &Conn, which: Wrong, _: &Walking) -> Option<Offer> {
 pub fn answer(fd: i32, c: &Conn, offer: &Offer, _: &Walking) {
     let g = &MET[offer.guest];
     let (Some(view), Some(challenge)) = (g.view(), proof::random()) else { return };
-    let numbers = Numbers::of(g.key(), g.opener(), offer.nonce, challenge);
+    let number = proof::number(Side::Server, g.key(), g.opener(), offer.nonce, challenge);
     c.guest.store(offer.guest as u32, Ordering::Relaxed);
     c.memory.store(g.key()[1], Ordering::Relaxed);
     c.slot.store(offer.slot, Ordering::Relaxed);
     c.generation.store(offer.generation, Ordering::Relaxed);
-    c.expected.store(numbers.client, Ordering::Relaxed);
+    c.expected.store(offer.nonce, Ordering::Relaxed);
     c.nonce.store(challenge, Ordering::Relaxed);
-    if proof::show(fd, c, numbers.server) && !view.challenge(offer.slot, challenge) {
+    if proof::show(fd, c, number) && !view.challenge(offer.slot, challenge) {
         proof::put_back(fd, c);
     }
 }
@@ -257,6 +256,13 @@ pub fn is_shown(c: &Conn, _: &Walking) -> Shown {
         })
     });
     found.unwrap_or(Shown::Gone)
+}
+
+/// What the client's socket shows if it holds the other end. The nonce is that of the moment when it was answered.
+pub fn expected(c: &Conn, _: &Walking) -> Option<u64> {
+    let g = guest_of(c)?;
+    let (nonce, challenge) = (c.expected.load(Ordering::Relaxed), c.nonce.load(Ordering::Relaxed));
+    Some(proof::number(Side::Client, g.key(), g.opener(), nonce, challenge))
 }
 
 /// The client of `c` has proven itself: its arena, mapped. One thread at a time.

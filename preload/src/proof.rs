@@ -28,28 +28,15 @@ use dpfd::sys::{digest, process, tcp};
 
 use crate::diag;
 
-/// What the two sockets have to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
-    /// The client's.
-    pub client: u64,
-    /// The server's.
-    pub server: u64,
-}
-
 /// Bits of a digest that are shown; the one above is always set, and the rate is far from a limit and from "no limit".
 const BITS: u32 = 61;
 
-impl Numbers {
-    /// For an offer with `nonce` in the memory `key`, given to the family of `opener`, and answered by `challenge`.
-    pub fn of(key: Key, opener: Id, nonce: u64, challenge: u64) -> Numbers {
-        let number = |side: Side| {
-            let [a, b, c] = opener;
-            let digest = digest::of_words(&[side as u64, key[0], key[1], a, b, c, nonce, challenge]);
-            (1 << BITS) | (digest & ((1 << BITS) - 1))
-        };
-        Numbers { client: number(Side::Client), server: number(Side::Server) }
-    }
+/// What the socket of `side` has to show, for an offer with `nonce` in the memory `key`, given to the family of `opener`, and
+/// answered by `challenge`.
+pub fn number(side: Side, key: Key, opener: Id, nonce: u64, challenge: u64) -> u64 {
+    let [a, b, c] = opener;
+    let digest = digest::of_words(&[side as u64, key[0], key[1], a, b, c, nonce, challenge]);
+    (1 << BITS) | (digest & ((1 << BITS) - 1))
 }
 
 /// A number that nobody can guess, never 0.
@@ -98,7 +85,9 @@ mod tests {
 
     #[test]
     fn whoever_hands_numbers_on_has_other_ones_to_show() {
-        let of = |key, opener, nonce, challenge| Numbers::of(key, opener, nonce, challenge);
+        let of = |key, opener, nonce, challenge| {
+            [Side::Client, Side::Server].map(|side| number(side, key, opener, nonce, challenge))
+        };
         let true_ones = of([1, 2], [1, 5, 6], 7, 8);
         let others = [
             of([9, 2], [1, 5, 6], 7, 8), // other memory
@@ -110,13 +99,11 @@ mod tests {
             of([1, 2], [1, 5, 6], 7, 9),
         ];
         // One side's number shown by the other proves nothing, either.
-        assert_ne!(true_ones.client, true_ones.server);
+        assert_ne!(true_ones[0], true_ones[1]);
         for other in others {
-            for number in [other.client, other.server] {
-                assert!(number != true_ones.client && number != true_ones.server);
-            }
+            assert!(other.iter().all(|number| !true_ones.contains(number)));
         }
-        for number in [true_ones.client, true_ones.server] {
+        for number in true_ones {
             assert_eq!(number >> BITS, 1, "neither a limit nor the value for none");
         }
         assert_eq!(true_ones, of([1, 2], [1, 5, 6], 7, 8));

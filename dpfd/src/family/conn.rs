@@ -152,9 +152,9 @@ pub struct Conn {
     pub tried: AtomicU64,
     /// Server: the inode of the memory in which the offer was answered.
     pub memory: AtomicU64,
-    /// Client: its random number.
+    /// Our random number: the client's nonce, or the server's challenge.
     pub nonce: AtomicU64,
-    /// Server: what the client's socket has to show. Client: the challenge that was looked at.
+    /// Server: the client's random number when it was answered. Client: the challenge that was looked at.
     pub expected: AtomicU64,
     /// What our socket shows; 0: nothing of ours.
     pub showing: AtomicU64,
