@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 
 use dpfd::edge::arena::Arena;
+use dpfd::edge::possession;
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::unmapped;
@@ -493,7 +494,7 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
     c.expected.store(challenge, Ordering::Relaxed);
     let own = family.arena(i);
     let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
-    let number = |side| proof::number(side, key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
+    let number = |side| possession::number(side, key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
     // Whether our own end is what it was, is asked before the offer is confirmed.
     if !proof::other_shows(c, tcp::netns(fd), number(Side::Server)) {
         return Answer::Wrong;

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use dpfd::edge::arena::{Arena, Geometry};
+use dpfd::edge::possession;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
@@ -215,7 +216,7 @@ pub fn find(fd: i32, c: &Conn, which: Wrong, _: &Walking) -> Option<Offer> {
 pub fn answer(fd: i32, c: &Conn, offer: &Offer, _: &Walking) {
     let g = &MET[offer.guest];
     let (Some(view), Some(challenge)) = (g.view(), proof::random()) else { return };
-    let number = proof::number(Side::Server, g.key(), g.opener(), offer.nonce, challenge);
+    let number = possession::number(Side::Server, g.key(), g.opener(), offer.nonce, challenge);
     c.guest.store(offer.guest as u32, Ordering::Relaxed);
     c.memory.store(g.key()[1], Ordering::Relaxed);
     c.slot.store(offer.slot, Ordering::Relaxed);
@@ -262,7 +263,7 @@ pub fn is_shown(c: &Conn, _: &Walking) -> Shown {
 pub fn expected(c: &Conn, _: &Walking) -> Option<u64> {
     let g = guest_of(c)?;
     let (nonce, challenge) = (c.expected.load(Ordering::Relaxed), c.nonce.load(Ordering::Relaxed));
-    Some(proof::number(Side::Client, g.key(), g.opener(), nonce, challenge))
+    Some(possession::number(Side::Client, g.key(), g.opener(), nonce, challenge))
 }
 
 /// The client of `c` has proven itself: its arena, mapped. One thread at a time.
