@@ -38,6 +38,7 @@ pub mod knock;
 pub mod longer;
 pub mod message;
 pub mod pace;
+pub mod mode;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;

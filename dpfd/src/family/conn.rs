@@ -9,6 +9,7 @@
 //! ```
 
 use super::lock::Lock;
+use crate::edge::mode::Mode;
 use crate::edge::ring::{Pos, Tail};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::tcp::Addr;
@@ -140,6 +141,8 @@ pub struct Conn {
     pub heard: AtomicU32,
     /// When `alone` began, or the kernel was asked since, in ticks of the sender's own.
     pub asked: AtomicU32,
+    /// Whether its descriptor blocks.
+    pub mode: Mode,
 }
 
 impl Conn {
@@ -216,6 +219,7 @@ impl Conn {
         ] {
             a.store(0, Ordering::Relaxed);
         }
+        self.mode.reset();
         self.rx_spin.store(20_000, Ordering::Relaxed);
         self.tx_lock.renew();
         self.rx_lock.renew();

@@ -38,7 +38,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
 /// Name of the memory, as /proc/PID/fd shows it.
@@ -52,7 +52,7 @@ const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 
-const _: () = assert!(size_of::<Conn>() == 384);
+const _: () = assert!(size_of::<Conn>() == 448);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);

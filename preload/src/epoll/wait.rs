@@ -262,7 +262,7 @@ impl<'a> Wait<'a> {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = rx::spin_until(budget, || looked.any(family));
+            let hit = rx::look_until(budget, || looked.any(family));
             self.place.spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
             hit
         })
