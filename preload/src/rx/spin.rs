@@ -79,12 +79,13 @@ pub fn nobody_looks() -> bool {
 
 /// A yield that lasts longer gave the processor to somebody, ns.
 const SOMEBODY_RAN: u64 = 8_000;
-/// How long nobody of this process looks after that, ns: the first time, and at most; twice as long each time.
-const REST_FIRST: u64 = 16_000_000;
-const REST_LONGEST: u64 = 1_024_000_000;
+/// How long nobody of this process looks after that, ns: at least, and at most.
+const REST_LEAST: u64 = 16_000_000;
+const REST_MOST: u64 = 1_024_000_000;
 
-/// Until when nobody of this process looks, by `state::now()`, and how long the last such rest was; 0: looks are free.
+/// Until when nobody of this process looks, by `state::now()`; 0: looks are free.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// How long the last such rest was, less a little for each look since that took nobody's time.
 static REST: AtomicU64 = AtomicU64::new(0);
 
 /// Whether somebody else wanted the processor lately while we looked.
@@ -92,6 +93,19 @@ static REST: AtomicU64 = AtomicU64::new(0);
 fn others_have_work() -> bool {
     let until = RESTS_UNTIL.load(Ordering::Relaxed);
     until != 0 && state::now() < until
+}
+
+/// A look was over at `now`: `taken` from somebody who was ready to run, or from nobody. Threads may lose each other's
+/// stores here: it is a measure, not a count.
+fn learn_whose_time(taken: bool, now: u64) {
+    let rest = REST.load(Ordering::Relaxed);
+    if taken {
+        let rest = (rest * 4).clamp(REST_LEAST, REST_MOST);
+        REST.store(rest, Ordering::Relaxed);
+        RESTS_UNTIL.store(now + rest, Ordering::Relaxed);
+    } else if rest != 0 {
+        REST.store(if rest < REST_LEAST / 4 { 0 } else { rest - rest / 32 }, Ordering::Relaxed);
+    }
 }
 
 /// Looks until `f` holds or `budget` nanoseconds are over, in time that nobody else needs (W19): from the first
@@ -118,20 +132,17 @@ pub fn look_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     while now < end {
         raw::yield_now();
         let back = state::now();
-        if polls() {
-            return true;
-        }
         if back - now > SOMEBODY_RAN {
-            let rest = (REST.load(Ordering::Relaxed) * 2).clamp(REST_FIRST, REST_LONGEST);
-            REST.store(rest, Ordering::Relaxed);
-            RESTS_UNTIL.store(back + rest, Ordering::Relaxed);
-            return false;
+            learn_whose_time(true, back);
+            return polls();
         }
-        if REST.load(Ordering::Relaxed) != 0 {
-            REST.store(0, Ordering::Relaxed);
+        if polls() {
+            learn_whose_time(false, back);
+            return true;
         }
         now = state::now();
     }
+    learn_whose_time(false, now);
     false
 }
 
