@@ -80,6 +80,12 @@ pub fn receiving(c: &Conn) -> End<'_> {
     end(c, 4)
 }
 
+/// Whether the connection's descriptor `fd` was made not to block.
+#[inline]
+pub fn is_nonblocking(fd: i32, c: &Conn) -> bool {
+    c.mode.is_nonblocking(|| raw::is_nonblocking(fd))
+}
+
 /// The other side's watcher groups.
 pub fn peer_groups(c: &Conn) -> &'static [Group] {
     // SAFETY: as in end(): the address of GROUPS groups in a row.

@@ -28,9 +28,9 @@ pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, is_over, settle, Settled};
+pub use settle::{ended, is_over, settle, settle_unasked, Settled};
 use spin::look_a_while;
-pub use spin::{looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until};
+pub use spin::{look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until};
 use step::{step, GOING_ON};
 
 /// What one step brought.
@@ -211,7 +211,7 @@ pub fn receive(
                 if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {
                     return Ok(n);
                 }
-                if raw::is_nonblocking(fd) || c.has(Conn::SHUT_RD) {
+                if channel::is_nonblocking(fd, c) || c.has(Conn::SHUT_RD) {
                     return Ok(n);
                 }
                 peeked = (n, peek::wait(fd, c, n, &|there| sleep(fd, there)));
@@ -251,7 +251,7 @@ pub fn receive(
         if c.has(Conn::SHUT_RD) {
             return Ok(sum);
         }
-        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(fd) {
+        if flags & libc::MSG_DONTWAIT != 0 || channel::is_nonblocking(fd, c) {
             if sum > 0 {
                 return Ok(sum);
             }

@@ -116,6 +116,7 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
     // SAFETY: one byte.
     match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
         Ok(_) => {
+            tx.tx.bell_sent();
             c.tx_kernel.fetch_add(1, Ordering::Relaxed);
             c.bells.fetch_add(1, Ordering::Relaxed);
         }
@@ -164,7 +165,7 @@ pub fn send(
     if pending != 0 {
         return Err(pending as i32);
     }
-    let blocking = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(at.fd());
+    let blocking = flags & libc::MSG_DONTWAIT == 0 && !channel::is_nonblocking(at.fd(), c);
     let mut sum = 0;
     let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
     loop {
@@ -220,7 +221,7 @@ pub fn by_kernel(
     }
     loop {
         if c.has(Conn::PUSHED) {
-            behind::wait(family, fd, c, !raw::is_nonblocking(fd))?;
+            behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
         }
         enter(family, fd, c)?;
         match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {

@@ -257,7 +257,7 @@ fn asleep(
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
-            news |= rx::settle(family, p.fd, c, true) == Settled::News;
+            news |= rx::settle_unasked(family, p.fd, c) == Settled::News;
             channel::receiving(c).word.sleep();
         }
         armed += 1;

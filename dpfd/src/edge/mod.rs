@@ -37,6 +37,7 @@ pub mod inbox;
 pub mod knock;
 pub mod longer;
 pub mod message;
+pub mod mode;
 pub mod pace;
 pub mod possession;
 pub mod ring;

@@ -37,6 +37,8 @@ pub struct TxLine {
     ending: AtomicU32,
     /// The ring that the ring epochs are in: 0 the slot's own, else a spare one ([`super::spare`]).
     spare: AtomicU32,
+    /// Bells that the sender has put on TCP, modulo 2^32: never more than were counted in the word.
+    sent: AtomicU32,
 }
 
 /// The receiver's control line.
@@ -62,6 +64,7 @@ impl Default for TxLine {
             cpu: AtomicU32::new(0),
             ending: AtomicU32::new(0),
             spare: AtomicU32::new(0),
+            sent: AtomicU32::new(0),
         }
     }
 }
@@ -108,6 +111,7 @@ impl TxLine {
         self.cpu.store(0, Ordering::Relaxed);
         self.ending.store(0, Ordering::Relaxed);
         self.spare.store(0, Ordering::Relaxed);
+        self.sent.store(0, Ordering::Relaxed);
     }
 
     /// Sender, under its lock, in a TCP epoch that the receiver has acknowledged: the next ring epochs are in the spare ring
@@ -141,6 +145,23 @@ impl TxLine {
     pub fn can_take_back(&self) -> bool {
         fence(Ordering::SeqCst);
         self.ending.load(Ordering::Relaxed) == 0 && in_ring(self.epoch.load(Ordering::Acquire))
+    }
+
+    /// Sender: a bell is on TCP now.
+    pub fn bell_sent(&self) {
+        // Release: after the send.
+        self.sent.fetch_add(1, Ordering::Release);
+    }
+
+    /// Receiver in ring epoch `r`, which has taken `drained` bells in all, modulo 2^32: how many are on TCP in front of
+    /// everything else, for certain. 0: perhaps none, perhaps one whose sender has not said so yet.
+    pub fn bells_in_front(&self, drained: u32, r: u64) -> u32 {
+        // Acquire: what was sent before is in front of what the next epoch puts on TCP, so this comes before the epoch.
+        let sent = self.sent.load(Ordering::Acquire).wrapping_sub(drained);
+        if self.moved(r) || sent > i32::MAX as u32 {
+            return 0;
+        }
+        sent
     }
 
     /// The sender's own epoch.

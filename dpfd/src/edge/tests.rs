@@ -29,7 +29,7 @@ mod loom_longer;
 #[cfg(loom)]
 mod loom_receive;
 #[cfg(loom)]
-mod loom_ring;
+pub(super) mod loom_ring;
 #[cfg(loom)]
 mod loom_slot;
 #[cfg(loom)]

@@ -10,6 +10,7 @@
 //! ```
 
 use super::lock::Lock;
+use crate::edge::mode::Mode;
 use crate::edge::ring::{Pos, Tail};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::tcp::Addr;
@@ -141,6 +142,8 @@ pub struct Conn {
     pub heard: AtomicU32,
     /// When `alone` began, or the kernel was asked since, in ticks of the sender's own.
     pub asked: AtomicU32,
+    /// Whether its descriptor blocks.
+    pub mode: Mode,
 
     /// How far the proof has come ([`Proof`]).
     pub proof: AtomicU32,
@@ -250,6 +253,7 @@ impl Conn {
         ] {
             a.store(0, Ordering::Relaxed);
         }
+        self.mode.reset();
         self.rx_spin.store(20_000, Ordering::Relaxed);
         self.tx_lock.renew();
         self.rx_lock.renew();

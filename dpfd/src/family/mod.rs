@@ -38,7 +38,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
 /// Name of the memory, as /proc/PID/fd shows it.

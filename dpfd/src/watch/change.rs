@@ -124,7 +124,9 @@ impl Set {
         let writable = |w: &mut _| row.conn().is_some_and(|conn| World::writable(w, conn));
         let lazy = row.is_hot()
             && !asleep
-            && (events | row.kernel) & SPECIAL == 0
+            // All but these two only the kernel can report.
+            && ((events | ALWAYS) ^ row.kernel) & !(IN | OUT) == 0
+            && events & SPECIAL == 0
             && (data == row.kernel_data || self.rows.with_data(data).next().is_none())
             && (events & OUT == 0 || writable(w));
         if !lazy {

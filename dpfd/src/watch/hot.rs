@@ -167,6 +167,15 @@ impl Set {
         }
     }
 
+    /// The kernel is about to be asked, without sleeping, for at most `room` events. What it was not told of are hot rows,
+    /// whose rings are looked at anyway and whose events are judged by what is wanted now; it has to hear of them only
+    /// where its old answers could take the room of others.
+    pub fn before_asking(&mut self, room: usize, w: &mut impl World) {
+        if room <= self.dirty as usize {
+            self.sync(w);
+        }
+    }
+
     pub(super) fn sync_row(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get_mut(r);
         if !core::mem::take(&mut row.dirty) {

@@ -209,7 +209,7 @@ impl<'a> Wait<'a> {
                 || state::family().is_some_and(|f| w.looked().is_some_and(|l| l.any(f)))
         };
         if self.timeout == 0 || (due && something()) {
-            set.sync(w);
+            set.before_asking(out.rest().len(), w);
             self.place.checked.store(now, Ordering::Relaxed);
             self.place.hits.store(0, Ordering::Relaxed);
             let fd = self.place.fd.load(Ordering::Relaxed);
@@ -262,7 +262,7 @@ impl<'a> Wait<'a> {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = rx::spin_until(budget, || looked.any(family));
+            let hit = rx::look_until(budget, || looked.any(family));
             self.place.spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
             hit
         })

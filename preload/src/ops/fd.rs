@@ -149,10 +149,22 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
         signal_driven(fd);
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::fcntl::real()(fd, cmd, arg) };
+    let real = || unsafe { hooks::fcntl::real()(fd, cmd, arg) };
+    if cmd == libc::F_SETFL {
+        return changing(fd, real);
+    }
+    let rc = real();
     match cmd {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => noted(fd, rc),
         _ => rc,
+    }
+}
+
+/// Does `real`, which may make `fd` block, or not.
+fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
+    match (fdtable::conn(fd), state::family()) {
+        (Some(i), Some(family)) => family.conn(i).mode.change(real),
+        _ => real(),
     }
 }
 
@@ -188,5 +200,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         }
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::ioctl::real()(fd, request, arg) }
+    let real = || unsafe { hooks::ioctl::real()(fd, request, arg) };
+    match request {
+        libc::FIONBIO => changing(fd, real),
+        _ => real(),
+    }
 }

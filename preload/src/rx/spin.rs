@@ -1,9 +1,10 @@
 //! Looking before sleeping: where another processor runs the peer, and as long as it has paid.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dpfd::family::Conn;
 use dpfd::look;
+use dpfd::sys::raw;
 
 use super::hint;
 use crate::channel::{self, End};
@@ -55,7 +56,7 @@ pub fn spin_budget(c: &Conn) -> u32 {
 /// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
 pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     let longest = state::SPIN.load(Ordering::Relaxed);
-    let hit = spin_until(budget, f);
+    let hit = look_until(budget, f);
     c.rx_spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
     hit
 }
@@ -75,6 +76,75 @@ pub fn looking<R>(f: impl FnOnce() -> R) -> R {
 /// Whether no thread looks now. For somebody who unmaps what none can find any more.
 pub fn nobody_looks() -> bool {
     LOOKERS.load(Ordering::SeqCst) == 0
+}
+
+/// A yield that lasts longer gave the processor to somebody, ns.
+const SOMEBODY_RAN: u64 = 8_000;
+/// How long nobody of this process looks after that, ns: at least, and at most.
+const REST_LEAST: u64 = 16_000_000;
+const REST_MOST: u64 = 1_024_000_000;
+
+/// Until when nobody of this process looks, by `state::now()`; 0: looks are free.
+static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// How long the last such rest was, less a little for each look since that took nobody's time.
+static REST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether somebody else wanted the processor lately while we looked.
+#[inline]
+fn others_have_work() -> bool {
+    let until = RESTS_UNTIL.load(Ordering::Relaxed);
+    until != 0 && state::now() < until
+}
+
+/// A look was over at `now`: `taken` from somebody who was ready to run, or from nobody. Threads may lose each other's
+/// stores here: it is a measure, not a count.
+fn learn_whose_time(taken: bool, now: u64) {
+    let rest = REST.load(Ordering::Relaxed);
+    if taken {
+        let rest = (rest * 4).clamp(REST_LEAST, REST_MOST);
+        REST.store(rest, Ordering::Relaxed);
+        RESTS_UNTIL.store(now + rest, Ordering::Relaxed);
+    } else if rest != 0 {
+        REST.store(if rest < REST_LEAST / 4 { 0 } else { rest - rest / 32 }, Ordering::Relaxed);
+    }
+}
+
+/// Looks until `f` holds or `budget` nanoseconds are over, in time that nobody else needs (W19): from the first
+/// microsecond on whoever is ready to run on this processor goes first, and once somebody did, a look is not worth its
+/// price for a while.
+pub fn look_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+    if others_have_work() {
+        return f();
+    }
+    let mut polls = || {
+        (0..64).any(|_| {
+            let there = f();
+            if !there {
+                core::hint::spin_loop();
+            }
+            there
+        })
+    };
+    if polls() {
+        return true;
+    }
+    let mut now = state::now();
+    let end = now + u64::from(budget);
+    while now < end {
+        raw::yield_now();
+        let back = state::now();
+        if back - now > SOMEBODY_RAN {
+            learn_whose_time(true, back);
+            return polls();
+        }
+        if polls() {
+            learn_whose_time(false, back);
+            return true;
+        }
+        now = state::now();
+    }
+    learn_whose_time(false, now);
+    false
 }
 
 /// Looks until `f` holds or `budget` nanoseconds are over.

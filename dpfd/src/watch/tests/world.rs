@@ -334,7 +334,7 @@ impl Sim {
             set.filled(false);
         }
         if !out.is_full() {
-            set.sync(w);
+            set.before_asking(max - out.len(), w);
             let rest = out.rest();
             let got = w.poll(rest.len());
             for (to, (events, data)) in rest.iter_mut().zip(&got) {
