@@ -17,6 +17,7 @@ mod intro;
 mod kept;
 mod leave;
 mod life;
+mod note;
 mod ops;
 mod relay;
 mod rx;
