@@ -48,6 +48,8 @@ impl Random {
 #[derive(Debug, Deserialize)]
 pub struct Family {
     processes: Vec<Member>,
+    pub state: String,
+    pub shim: Option<String>,
     pub channels: u64,
     pub on_tcp: BTreeMap<String, u64>,
     pub connections: Vec<Connection>,
@@ -55,6 +57,9 @@ pub struct Family {
 
 #[derive(Debug, Deserialize)]
 pub struct Connection {
+    pub pid: i32,
+    pub local: String,
+    pub reason: Option<String>,
     pub tx_ring_bytes: Option<u64>,
 }
 
@@ -68,8 +73,13 @@ struct Listing {
     families: Vec<Family>,
 }
 
-/// What `dp ls` says of the process.
+/// What `dp ls` says of the process, if it has a family's memory.
 pub fn family(pid: i32) -> Option<Family> {
+    listed(pid).filter(|family| family.state == "on")
+}
+
+/// What `dp ls` says of the process.
+pub fn listed(pid: i32) -> Option<Family> {
     let dp = programs::target_dir().join("release/dp");
     let said =
         Command::new(&dp).args(["ls", "--json"]).output().expect("dp: run `cargo build --release` first");
