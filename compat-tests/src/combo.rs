@@ -108,7 +108,7 @@ impl Combo {
         if side == Side::Native || native_only() {
             return command;
         }
-        command.env("LD_PRELOAD", shim());
+        command.env("LD_PRELOAD", shim()).env("DP_LOST", home.join(LOST));
         for (name, value) in env::vars() {
             if (name.starts_with("DP_") && !name.starts_with("DP_COMPAT_")) || name == "XDG_RUNTIME_DIR" {
                 command.env(name, value);
@@ -122,6 +122,9 @@ impl Combo {
         command
     }
 }
+
+/// The file in a run's folder to which the shim writes a line for each wake-up that was lost: [`crate::Job`] tells of it.
+pub const LOST: &str = "lost";
 
 /// Whether the shim is left out everywhere (`DP_COMPAT_NATIVE_ONLY=1`).
 pub fn native_only() -> bool {

@@ -12,6 +12,8 @@ use nix::sys::signal::{killpg, Signal};
 use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
 use nix::unistd::Pid;
 
+use crate::combo::LOST;
+
 /// A running process. Dropping it kills its whole group.
 pub struct Job {
     child: Child,
@@ -140,7 +142,13 @@ impl Job {
         lines
     }
 
-    fn told(&self, status: String) -> Ended {
+    fn told(&self, mut status: String) -> Ended {
+        // Whoever of the run it was, and whatever it then did: the second look found what nobody had told (dp-preload(7)).
+        let lost = self.transcript.parent().map(|folder| folder.join(LOST));
+        if let Some(Ok(lost)) = lost.map(fs::read_to_string) {
+            status +=
+                &format!("; wake-ups were lost: {}", lost.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
         let errors = String::from_utf8_lossy(&fs::read(&self.errors).unwrap_or_default()).into_owned();
         Ended { status, transcript: self.transcript(), errors }
     }

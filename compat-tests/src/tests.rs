@@ -11,7 +11,7 @@ use crate::{difference, Ended, Job};
 fn shell(script: &str, limit: Duration) -> Ended {
     let folder = TempDir::new();
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", script]);
+    command.args(["-c", script]).env("RUN", folder.path()).current_dir("/");
     Job::start("shell", command, folder.path()).finish(Instant::now() + limit)
 }
 
@@ -47,6 +47,14 @@ fn what_a_process_leaves_behind_is_killed() {
     let ended = shell("sleep 1000 & echo $!", Duration::from_secs(10));
     assert!(ended.ok());
     await_that("its child is gone", Duration::from_secs(5), || !lives(ended.transcript.trim()));
+}
+
+#[test]
+fn a_run_that_lost_a_wake_up_has_failed() {
+    // What the shim does with the name that it is given (combo.rs).
+    let ended = shell("cd \"$RUN\" && echo server >> lost; exit 0", Duration::from_secs(10));
+    assert_eq!(ended.status, "exit 0; wake-ups were lost: server");
+    assert!(!ended.ok());
 }
 
 #[test]

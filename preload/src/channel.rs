@@ -181,6 +181,13 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     true
 }
 
+/// The connection behind `fd`, which was just tracked, stays on TCP.
+pub fn keep_plain(fd: i32, why: Reason) {
+    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
+        give_up(family.conn(i), why);
+    }
+}
+
 /// Whether this process is the only living one that has the connection.
 pub fn exclusive(family: Family, c: &Conn) -> bool {
     let Some(me) = state::member_if_joined() else { return false };
@@ -275,6 +282,7 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     }
     match client::offer(family, fd, c) {
         Ok(()) => c.set_stage(Stage::Offered),
+        Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => give_up(c, Reason::NoUnix),
         Err(client::No::Never(why)) => give_up(c, why),
         Err(client::No::Later) if !patient(c, turn) => give_up(c, Reason::Silent),
         Err(client::No::Later) => {}

@@ -454,7 +454,7 @@ impl Iterator for Doors {
             return None;
         }
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let fd = raw::socket(libc::AF_UNIX, kind, 0).ok()?;
+        let fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
         while self.at < 3 * COPIES {
             let (name, copy) = (self.names[usize::from(self.at / COPIES)], self.at % COPIES);
             // A copy that is gone or lets nobody in says nothing of the next: their owners come and go.

@@ -121,7 +121,7 @@ fn listen(addr: tcp::Addr) -> Option<i32> {
     if !state::roomy() {
         return None;
     }
-    let fd = state::high_fd(raw::socket(libc::AF_UNIX, kind, 0).ok()?)?;
+    let fd = state::high_fd(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
     for copy in 0..COPIES {
         let (un, len) = intro::door_address(addr, copy);
         // SAFETY: the address outlives the call.

@@ -288,7 +288,10 @@ pub fn receive(
         looked = false;
         match slept {
             Ok(n) => ask = n == 0,
-            Err(e) if c.stage() == Stage::Live && news(family, fd, c, &rx) => keep(c, e),
+            Err(e) if c.stage() == Stage::Live && news(family, fd, c, &rx) => {
+                settle::count_if_lost(fd, c, &rx, e);
+                keep(c, e);
+            }
             Err(e) if sum > 0 => {
                 keep(c, e);
                 return Ok(sum);

@@ -48,6 +48,10 @@ fn prepare() {
     if let Some(n) = number("DP_SPIN") {
         state::SPIN.store(n.min(1_000_000) as u32, Ordering::Relaxed);
     }
+    if let Some(path) = std::env::var_os("DP_LOST").filter(|path| !path.is_empty()) {
+        let path = std::os::unix::ffi::OsStringExt::into_vec(path);
+        let _ = std::ffi::CString::new(path).map(state::set_lost);
+    }
     if let Some(n) = number("DP_CHAOS") {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }

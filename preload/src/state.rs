@@ -335,12 +335,43 @@ pub fn count(reason: Reason) {
     }
 }
 
+/// This process may have no AF_UNIX sockets, as far as it tried.
+static NO_UNIX: AtomicBool = AtomicBool::new(false);
+
+/// Keeps what became of a call for an AF_UNIX socket: a service's settings (systemd's RestrictAddressFamilies) or a filter may
+/// forbid it.
+pub fn unix(got: Result<i32, i32>) -> Result<i32, i32> {
+    let forbidden = matches!(got, Err(libc::EAFNOSUPPORT | libc::EPERM | libc::EACCES));
+    if got.is_ok() || forbidden {
+        NO_UNIX.store(forbidden, Ordering::Relaxed);
+    }
+    got
+}
+
+/// Whether AF_UNIX sockets were refused.
+pub fn unix_is_forbidden() -> bool {
+    NO_UNIX.load(Ordering::Relaxed)
+}
+
 /// Counts a wake-up that was lost and found by a second look.
 #[cold]
 pub fn lost() {
     if let Some(f) = family() {
         f.header().lost.fetch_add(1, Ordering::Relaxed);
     }
+    let path = LOST.load(Ordering::Acquire);
+    if !path.is_null() {
+        // SAFETY: a C string that was leaked.
+        raw::append(unsafe { core::ffi::CStr::from_ptr(path) }, program());
+    }
+}
+
+/// The file that hears of each lost wake-up (`DP_LOST`), or null.
+static LOST: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Keeps the name of that file. Called by the constructor only.
+pub fn set_lost(path: std::ffi::CString) {
+    LOST.store(path.into_raw(), Ordering::Release);
 }
 
 type Clock = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> i32;

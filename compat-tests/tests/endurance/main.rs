@@ -8,6 +8,7 @@ mod exports;
 mod forks;
 mod hostile;
 mod hygiene;
+mod listing;
 mod missed;
 mod product;
 mod settings;

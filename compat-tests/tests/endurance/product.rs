@@ -48,6 +48,8 @@ impl Random {
 #[derive(Debug, Deserialize)]
 pub struct Family {
     processes: Vec<Member>,
+    pub state: String,
+    pub shim: Option<String>,
     pub channels: u64,
     pub on_tcp: BTreeMap<String, u64>,
     pub connections: Vec<Connection>,
@@ -55,8 +57,10 @@ pub struct Family {
 
 #[derive(Debug, Deserialize)]
 pub struct Connection {
-    local: String,
+    pub pid: i32,
+    pub local: String,
     peer: String,
+    pub reason: Option<String>,
     pub tx_ring_bytes: Option<u64>,
 }
 
@@ -70,9 +74,9 @@ struct Listing {
     families: Vec<Family>,
 }
 
-/// What `dp ls` says of the process.
+/// What `dp ls` says of the process, if it has a family's memory.
 pub fn family(pid: i32) -> Option<Family> {
-    families().into_iter().find(|family| family.processes.iter().any(|member| member.pid == pid))
+    listed(pid).filter(|family| family.state == "on")
 }
 
 /// How many ends of connections to a port are channels.
@@ -82,6 +86,11 @@ pub fn channel_ends(port: u16) -> usize {
     let families = families();
     let all = families.iter().flat_map(|family| &family.connections).filter(there);
     all.filter(|c| c.tx_ring_bytes.is_some()).count()
+}
+
+/// What `dp ls` says of the process.
+pub fn listed(pid: i32) -> Option<Family> {
+    families().into_iter().find(|family| family.processes.iter().any(|member| member.pid == pid))
 }
 
 fn families() -> Vec<Family> {

@@ -196,6 +196,11 @@ impl Member {
         self.pid() == pid && self.space.load(Ordering::SeqCst) == space()
     }
 
+    /// The pid namespace in which [`Member::pid`] is its number.
+    pub fn space(&self) -> u32 {
+        self.space.load(Ordering::SeqCst)
+    }
+
     /// Its effective user id when it joined.
     pub fn uid(&self) -> u32 {
         self.uid.load(Ordering::Relaxed)

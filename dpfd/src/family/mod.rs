@@ -38,9 +38,13 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 7;
+/// The shim's version, as text.
+pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
 pub const CONNS: usize = 1 << 16;
+/// Name of the ELF note in which the shim's file tells its version.
+pub const NOTE: &[u8] = b"dp-shim\0";
 /// Name of the memory, as /proc/PID/fd shows it.
 pub const NAME: &core::ffi::CStr = c"dp-family";
 
@@ -52,6 +56,8 @@ const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 
+const _: () =
+    assert!(core::mem::offset_of!(Header, version) == 8 && core::mem::offset_of!(Header, shim) == 16);
 const _: () = assert!(size_of::<Conn>() == 448);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
@@ -65,6 +71,8 @@ const _: () = assert!(size_of::<Holders>() == 40 && HOLDERS_AT % 4096 == 0);
 pub struct Header {
     magic: AtomicU64,
     version: AtomicU32,
+    /// The shim's version, as text. From layout 6 on these three fields stay where they are.
+    shim: [AtomicU64; 3],
     /// Connections that became channels.
     pub channels: AtomicU64,
     /// Bytes sent through rings of connections that are over.
@@ -95,6 +103,14 @@ pub struct Family {
     base: *mut u8,
 }
 
+/// A short text as the header keeps it.
+fn text_words(text: &str) -> [u64; 3] {
+    let mut bytes = [0u8; 24];
+    let n = text.len().min(bytes.len());
+    bytes[..n].copy_from_slice(&text.as_bytes()[..n]);
+    core::array::from_fn(|i| u64::from_le_bytes(core::array::from_fn(|k| bytes[i * 8 + k])))
+}
+
 // SAFETY: everything in the mapping is reached through atomics.
 unsafe impl Send for Family {}
 // SAFETY: as above.
@@ -110,6 +126,9 @@ impl Family {
         let fd = sealed_memory(NAME, LEN)?;
         let family = Family { base: map_undumped(fd.as_fd(), LEN)? };
         family.header().version.store(VERSION, Ordering::Relaxed);
+        for (to, from) in family.header().shim.iter().zip(text_words(SHIM)) {
+            to.store(from, Ordering::Relaxed);
+        }
         family.header().magic.store(MAGIC, Ordering::Release);
         Ok((family, fd))
     }

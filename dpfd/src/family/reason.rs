@@ -43,4 +43,5 @@ reasons! {
     Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";
     PeerLeft = 18, "peer-left", "The other side went back to TCP.";
     Closed = 19, "closed", "The connection closed before it was worth a channel.";
+    NoUnix = 20, "no-unix", "This process may have no AF_UNIX sockets, by which the two ends find each other.";
 }

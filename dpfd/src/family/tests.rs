@@ -184,17 +184,32 @@ fn a_lock_left_by_longjmp_is_inherited() {
 
 #[test]
 fn an_observer_finds_the_family_and_its_connections() {
-    let (f, _fd) = Family::create().unwrap();
+    let (f, fd) = Family::create().unwrap();
     f.member(0).claim(std::process::id(), 0, b"observed");
     let i = f.claim().unwrap();
     let a = Addr { ip: [1; 16], port: 77, scope: 0 };
     f.conn(i).reset(1, a, a);
     f.holders(f.conn(i)).begin(0);
     f.count(Reason::NoDoor);
-    let me = View::all().unwrap().into_iter().filter(|v| v.pid == std::process::id());
-    let found = me.filter(|v| v.connections().iter().any(|c| c.local.port == 77)).count();
-    assert_eq!(found, 1);
+    let inode = std::fs::File::from(fd.try_clone().unwrap()).metadata().unwrap().ino();
+    let view = View::of_process(std::process::id(), inode).unwrap();
+    assert_eq!(view.shim().as_deref(), Some(SHIM));
+    assert_eq!(view.members().map(|(n, m)| (n, m.name())).collect::<Vec<_>>(), [(0, "observed".to_string())]);
+    let ports: Vec<_> = view.connections().into_iter().map(|c| (c.local.port, c.holders)).collect();
+    assert_eq!(ports, [(77, vec![0])]);
+    assert_eq!(view.reasons(), [(Reason::NoDoor, 1)]);
+    // Another layout: only the version is read.
+    f.header().version.store(VERSION + 1, Ordering::Relaxed);
+    let view = View::of_process(std::process::id(), inode).unwrap();
+    assert!(!view.is_readable() && view.connections().is_empty() && view.members().next().is_none());
+    assert_eq!(view.shim().as_deref(), Some(SHIM));
+    f.header().shim[0].store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(view.shim(), None, "that is no text");
+    f.header().version.store(4, Ordering::Relaxed);
+    assert_eq!(View::of_process(std::process::id(), inode).unwrap().shim(), None);
 }
+
+use std::os::unix::fs::MetadataExt;
 
 use crate::sys::raw;
 use crate::sys::tcp::Addr;

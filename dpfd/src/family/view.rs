@@ -1,7 +1,6 @@
 //! The family's memory as an observer (`dp ls`) reads it: through /proc, read-only, believing nothing.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use super::{Conn, Family, Member, Reason, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
@@ -11,22 +10,24 @@ use crate::edge::switch::in_ring;
 use crate::sync::Ordering;
 use crate::sys::tcp::Addr;
 
-/// A family found on this machine.
+/// What is read of any layout, bytes; and the first one that says the shim's version.
+const HEAD: usize = 4096;
+const SINCE: u32 = 6;
+
+/// A family's memory, found through one of its processes.
 #[derive(Debug)]
 pub struct View {
     family: Family,
     // Keeps the mapping alive.
     _map: memmap2::MmapRaw,
-    /// Inode of the memory: the same for all processes of the family.
-    pub inode: u64,
-    /// The process through which it was found.
-    pub pid: u32,
+    /// Its layout. Of one that is not ours nothing is known but its version.
+    pub layout: u32,
 }
 
 /// One connection at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Process and descriptor that had it first.
+    /// Process that had it first, by its number in its own pid namespace, and its descriptor there.
     pub pid: u32,
     /// See `pid`.
     pub fd: u32,
@@ -52,64 +53,68 @@ pub struct Snapshot {
     pub tx_ring: u64,
     /// Why it is on TCP.
     pub reason: Reason,
+    /// The members that have it; some may have ended.
+    pub holders: Vec<u32>,
+    /// Processes that are no members may have it, too.
+    pub uncounted: bool,
 }
 
 impl View {
-    /// All families whose processes this user may look into, each once, ordered by pid.
-    ///
-    /// # Errors
-    ///
-    /// When /proc cannot be listed. Processes that vanish or are not ours to see are passed over.
-    pub fn all() -> io::Result<Vec<View>> {
-        let mut pids: Vec<u32> =
-            fs::read_dir("/proc")?.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-        pids.sort_unstable();
-        let mut seen: Vec<u64> = Vec::new();
-        let mut views = Vec::new();
-        for pid in pids {
-            let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-            for entry in fds.flatten() {
-                let Ok(target) = fs::read_link(entry.path()) else { continue };
-                let wanted = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
-                if target.as_os_str().to_str() != Some(wanted.as_str()) {
-                    continue;
-                }
-                let Ok(file) = File::open(entry.path()) else { continue };
-                let Ok(meta) = file.metadata() else { continue };
-                if seen.contains(&meta.ino()) {
-                    continue;
-                }
-                if let Some(view) = View::open(&file, meta.ino(), pid) {
-                    seen.push(meta.ino());
-                    views.push(view);
-                }
-            }
-        }
-        Ok(views)
+    /// The memory with that inode, which process `pid`, as /proc numbers it, has open. `None`: it has not, or is not ours
+    /// to see.
+    pub fn of_process(pid: u32, inode: u64) -> Option<View> {
+        let wanted = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        fds.flatten()
+            .filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()))
+            .filter_map(|fd| File::open(fd.path()).ok())
+            .filter(|file| file.metadata().is_ok_and(|data| data.ino() == inode))
+            .find_map(|file| View::open(&file))
     }
 
-    fn open(file: &File, inode: u64, pid: u32) -> Option<View> {
+    fn open(file: &File) -> Option<View> {
         use std::os::fd::AsFd;
         let len = crate::edge::segment::sealed_len(file.as_fd()).ok()?;
-        if len < LEN {
+        if len < HEAD {
             return None;
         }
-        let map = memmap2::MmapOptions::new().len(LEN).map_raw_read_only(file).ok()?;
+        let map = memmap2::MmapOptions::new().len(len.min(LEN)).map_raw_read_only(file).ok()?;
         let family = Family { base: map.as_mut_ptr() };
         let h = family.header();
-        if h.magic.load(Ordering::Acquire) != MAGIC || h.version.load(Ordering::Relaxed) != VERSION {
+        let layout = h.version.load(Ordering::Relaxed);
+        if h.magic.load(Ordering::Acquire) != MAGIC || (layout == VERSION && len < LEN) {
             return None;
         }
-        Some(View { family, _map: map, inode, pid })
+        Some(View { family, _map: map, layout })
     }
 
-    /// Its living processes.
-    pub fn members(&self) -> Vec<&Member> {
-        (0..MEMBERS).map(|i| self.family.member(i)).filter(|m| m.pid() != 0 && m.alive()).collect()
+    /// Whether the layout is the one that this program knows.
+    pub fn is_readable(&self) -> bool {
+        self.layout == VERSION
+    }
+
+    /// The version of its shim, if the layout has it.
+    pub fn shim(&self) -> Option<String> {
+        if self.layout < SINCE {
+            return None;
+        }
+        let words = self.family.header().shim.iter().map(|w| w.load(Ordering::Relaxed));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|&b| b != 0).collect();
+        let text = String::from_utf8(bytes).ok()?;
+        (!text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())).then_some(text)
+    }
+
+    /// Places of members that are taken, with their numbers.
+    pub fn members(&self) -> impl Iterator<Item = (u32, &Member)> + '_ {
+        let places = if self.is_readable() { MEMBERS as u32 } else { 0 };
+        (0..places).map(|n| (n, self.family.member(n as usize))).filter(|(_, m)| m.pid() != 0)
     }
 
     /// Counters: channels made; bytes sent, received; bells; hand-backs, in all.
     pub fn totals(&self) -> [u64; 5] {
+        if !self.is_readable() {
+            return [0; 5];
+        }
         let h = self.family.header();
         let mut t = [
             h.channels.load(Ordering::Relaxed),
@@ -129,28 +134,34 @@ impl View {
 
     /// Wake-ups that were lost, and found by a second look.
     pub fn lost(&self) -> u64 {
+        if !self.is_readable() {
+            return 0;
+        }
         self.family.header().lost.load(Ordering::Relaxed)
     }
 
     /// Reasons counted so far, without the zeros.
     pub fn reasons(&self) -> Vec<(Reason, u64)> {
+        if !self.is_readable() {
+            return Vec::new();
+        }
         Reason::ALL.iter().map(|&r| (r, self.family.counted(r))).filter(|x| x.1 > 0).collect()
     }
 
-    /// The connections it has now.
+    /// The entries of connections that are in use. Those of processes that ended are there until one of the family looks.
     pub fn connections(&self) -> Vec<Snapshot> {
-        // Those of processes that ended are only there until one of the family looks.
-        let alive: Vec<bool> = (0..MEMBERS).map(|n| self.family.member(n)).map(Member::alive).collect();
-        let held = |i: &u32| {
-            let c = self.family.conn(*i);
-            c.has(Conn::UNCOUNTED) || self.family.holders(c).each().any(|n| alive[n as usize])
+        if !self.is_readable() {
+            return Vec::new();
+        }
+        let seen = |i| {
+            let c = self.family.conn(i);
+            Snapshot {
+                holders: self.family.holders(c).each().collect(),
+                uncounted: c.has(Conn::UNCOUNTED),
+                ..snapshot(c)
+            }
         };
-        self.family
-            .used()
-            .filter(held)
-            .map(|i| snapshot(self.family.conn(i)))
-            .filter(|s| s.stage != Stage::Unused)
-            .collect()
+        self.family.used().map(seen).filter(|s| s.stage != Stage::Unused).collect()
     }
 }
 
@@ -173,5 +184,7 @@ fn snapshot(c: &Conn) -> Snapshot {
         rx_ring: in_ring(c.rx_epoch.load(Ordering::Relaxed)),
         tx_ring: c.tx_lines().saturating_mul(LINE as u64),
         reason: Reason::from_number(c.reason.load(Ordering::Relaxed)).unwrap_or(Reason::None),
+        holders: Vec::new(),
+        uncounted: false,
     }
 }

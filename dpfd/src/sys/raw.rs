@@ -347,6 +347,16 @@ pub fn nap(ns: u32) {
     let _ = sys!(SYS_nanosleep, &t as *const libc::timespec, 0usize);
 }
 
+/// Adds a line to the end of a file, which is made if need be; what cannot be written, is not.
+pub fn append(path: &core::ffi::CStr, line: &[u8]) {
+    let how = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+    let Ok(fd) = sys!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), how, 0o666usize) else { return };
+    let pieces =
+        [line, b"\n"].map(|piece| libc::iovec { iov_base: piece.as_ptr() as *mut _, iov_len: piece.len() });
+    let _ = sys!(SYS_writev, fd, pieces.as_ptr(), pieces.len());
+    close(fd as i32);
+}
+
 /// Reads a whole small file into `buf`; how much there was.
 pub fn read_file(path: &core::ffi::CStr, buf: &mut [u8]) -> Res {
     let fd = sys!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0usize)?;

@@ -63,7 +63,9 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // The kernel connects to itself; its own word for it.
         peer = tcp::peer(fd).unwrap_or(peer);
     }
-    if wanted(Direction::Connect, peer) && tcp::is_tcp(fd) {
+    // A connect that is asked for again until it is done (non-blocking) was counted by its first call.
+    let first = || rc != 0 || !raw::is_nonblocking(fd);
+    if tcp::is_tcp(fd) && wanted(Direction::Connect, peer, first) {
         channel::track(fd, Side::Client, tcp::Addr::default(), peer);
     }
     if rc != 0 {
@@ -72,17 +74,18 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     rc
 }
 
-fn wanted(direction: Direction, a: tcp::Addr) -> bool {
+/// Whether the rules want a channel; `first`: if not, the connection is counted.
+fn wanted(direction: Direction, a: tcp::Addr, first: impl FnOnce() -> bool) -> bool {
     let selected = state::rules()
         .is_some_and(|r| r.decide(state::program(), direction, a.ip(), a.port) == Action::Channel);
     if selected && !a.is_loopback() {
         // Both ends must be this host's; only loopback is known to be, without asking (E10).
-        if state::family().is_some() {
+        if state::family().is_some() && first() {
             state::count(Reason::Remote);
         }
         return false;
     }
-    if !selected && a.is_loopback() {
+    if !selected && a.is_loopback() && state::family().is_some() && first() {
         state::count(Reason::Rules);
     }
     selected
@@ -145,10 +148,13 @@ unsafe fn accepted(
     if door == 0 || !addr.is_null() {
         let new = real(addr, len);
         life::forget_stale(new);
-        if new >= 0 && door != 0 {
+        if new >= 0 && (door != 0 || state::unix_is_forbidden()) {
             // The program's buffer may be too short for the whole address.
             if let Some(peer) = tcp::peer(new) {
                 admit(new, peer);
+            }
+            if door == 0 {
+                channel::keep_plain(new, Reason::NoUnix);
             }
         }
         return new;
@@ -175,7 +181,7 @@ fn admit(fd: c_int, peer: tcp::Addr) {
     let errno = super::errno();
     if peer.is_loopback() {
         if let Some(local) = tcp::local(fd) {
-            if wanted(Direction::Listen, local) {
+            if wanted(Direction::Listen, local, || true) {
                 channel::track(fd, Side::Server, local, peer);
             }
         }

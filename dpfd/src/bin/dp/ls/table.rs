@@ -1,7 +1,8 @@
 //! The listing as people read it: endpoints, their edges, connections, then a line a family.
 
 use super::endpoints::{Edge, Endpoint};
-use super::{Connection, Family, Listing};
+use super::families::{Connection, Family, State};
+use super::Listing;
 
 const CONNECTIONS: [Column; 8] = [
     Column::left("PROGRAM"),
@@ -14,9 +15,10 @@ const CONNECTIONS: [Column; 8] = [
     Column::left("REASON"),
 ];
 
-const FAMILIES: [Column; 8] = [
+const FAMILIES: [Column; 9] = [
     Column::left("PROGRAM"),
     Column::right("PID"),
+    Column::left("SHIM"),
     Column::right("PROCESSES"),
     Column::right("CHANNELS"),
     Column::right("TX"),
@@ -76,8 +78,11 @@ pub fn text(listing: &Listing) -> String {
         tables.push(table(&EDGES, &edges));
     }
     if !listing.families.is_empty() {
-        let connections = listing.families.iter().flat_map(|f| &f.connections);
-        tables.push(table(&CONNECTIONS, &connections.map(connection).collect::<Vec<_>>()));
+        let connections: Vec<_> =
+            listing.families.iter().flat_map(|f| &f.connections).map(connection).collect();
+        if !connections.is_empty() {
+            tables.push(table(&CONNECTIONS, &connections));
+        }
         tables.push(table(&FAMILIES, &listing.families.iter().map(family).collect::<Vec<_>>()));
     }
     tables.join("\n")
@@ -129,18 +134,27 @@ fn connection(of: &Connection) -> [String; 8] {
     ]
 }
 
-fn family(of: &Family) -> [String; 8] {
+fn family(of: &Family) -> [String; 9] {
     let first = of.processes.first();
     let counts: Vec<String> = of.on_tcp.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let known = |n: u64| if of.state == State::Unreadable { "?".to_string() } else { n.to_string() };
     [
         first.map(|process| printable(&process.program)).unwrap_or_default(),
         first.map(|process| process.pid.to_string()).unwrap_or_default(),
+        match of.state {
+            State::Disabled => "off".to_string(),
+            _ => of.shim.as_deref().map_or("?".to_string(), printable),
+        },
         of.processes.len().to_string(),
-        of.channels.to_string(),
-        of.tx_bytes.to_string(),
-        of.rx_bytes.to_string(),
-        of.hand_backs.to_string(),
-        if counts.is_empty() { "-".to_string() } else { counts.join(", ") },
+        known(of.channels),
+        known(of.tx_bytes),
+        known(of.rx_bytes),
+        known(of.hand_backs),
+        match of.state {
+            State::Unreadable => "?".to_string(),
+            _ if counts.is_empty() => "-".to_string(),
+            _ => counts.join(", "),
+        },
     ]
 }
 

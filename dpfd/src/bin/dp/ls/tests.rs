@@ -1,3 +1,11 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use dpfd::edge::slot::Side;
+use dpfd::family::{Reason, Snapshot, Stage};
+use dpfd::sys::tcp::Addr;
+
+use super::families::{address, Connection, Program};
 use super::*;
 
 fn addr(ip: &str, port: u16, scope: u32) -> Addr {
@@ -23,15 +31,20 @@ fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
         rx_ring: true,
         tx_ring: 131_072,
         reason,
+        holders: vec![0],
+        uncounted: false,
     }
 }
 
 fn listing() -> Listing {
-    let server = |pid| Process { program: "redis-server".into(), pid, uid: 1000 };
+    let server = |pid| Program { program: "redis-server".into(), pid, uid: 1000 };
     let connections = [(Stage::Live, Reason::None), (Stage::Plain, Reason::NoOffer)]
-        .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), "redis-server".into()));
+        .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), &server(71)));
     let family = Family {
         processes: vec![server(71), server(72)],
+        state: State::On,
+        shim: Some("0.1.0".into()),
+        layout: Some(5),
         channels: 5,
         tx_bytes: 120,
         rx_bytes: 34560,
@@ -51,12 +64,31 @@ PROGRAM       PID  LOCAL           PEER             STATE    TX    RX  REASON
 redis-server   71  127.0.0.1:7000  127.0.0.1:40000  channel  12  3456  -
 redis-server   71  127.0.0.1:7000  127.0.0.1:40000  tcp      12  3456  no-offer
 
-PROGRAM       PID  PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
-redis-server   71          2         5  120  34560     1  3 no-offer, 1 rules
+PROGRAM       PID  SHIM   PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
+redis-server   71  0.1.0          2         5  120  34560     1  3 no-offer, 1 rules
 ";
     assert_eq!(table::text(&listing()), expected);
     let nothing = Listing { version: 1, families: vec![], graph: endpoints::Graph::default() };
     assert_eq!(table::text(&nothing), "");
+}
+
+#[test]
+fn programs_without_connections_are_lines_of_the_last_table_alone() {
+    let mut listing = listing();
+    let family = &mut listing.families[0];
+    family.connections.clear();
+    family.on_tcp.clear();
+    let line = |listing: &Listing| table::text(listing).lines().nth(1).unwrap().to_string();
+    for (state, shim, expected) in [
+        (State::Idle, Some("0.1.0"), "redis-server   71  0.1.0          2         5  120  34560     1  -"),
+        (State::Idle, None, "redis-server   71  ?             2         5  120  34560     1  -"),
+        (State::Disabled, Some("0.1.0"), "redis-server   71  off           2         5  120  34560     1  -"),
+        (State::Unreadable, Some("0.2.0"), "redis-server   71  0.2.0          2         ?   ?   ?     ?  ?"),
+    ] {
+        let family = &mut listing.families[0];
+        (family.state, family.shim) = (state, shim.map(str::to_string));
+        assert_eq!(line(&listing), expected);
+    }
 }
 
 #[test]
@@ -67,6 +99,7 @@ fn json_has_the_documented_fields() {
             {"program": "redis-server", "pid": 71, "uid": 1000},
             {"program": "redis-server", "pid": 72, "uid": 1000},
         ],
+        "state": "on", "shim": "0.1.0", "layout": 5,
         "channels": 5, "tx_bytes": 120, "rx_bytes": 34560, "doorbells": 20, "hand_backs": 1, "lost_wakeups": 0,
         "on_tcp": {"no-offer": 3, "rules": 1},
         "connections": [

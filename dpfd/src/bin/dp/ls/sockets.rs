@@ -1,0 +1,145 @@
+//! What the kernel knows of TCP sockets: their addresses, and which processes have them.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+
+use super::processes;
+
+/// The tables are read when they are asked for, once.
+#[derive(Default)]
+pub struct Sockets {
+    /// By inode of the network namespace.
+    tables: HashMap<u64, Table>,
+    /// Processes by inode of the socket; only those that this user may look into.
+    owners: Option<HashMap<u64, HashSet<u32>>>,
+}
+
+/// The connections of a network namespace.
+#[derive(Default)]
+struct Table {
+    by_ends: HashMap<(SocketAddr, SocketAddr), u64>,
+    by_inode: HashMap<u64, (SocketAddr, SocketAddr)>,
+}
+
+impl Sockets {
+    /// The end of descriptor `fd` of process `pid`.
+    pub fn local(&mut self, pid: u32, fd: u32) -> Option<SocketAddr> {
+        let inode = socket(&fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy())?;
+        self.table(pid)?.by_inode.get(&inode).map(|ends| ends.0)
+    }
+
+    /// The processes that have the socket with these ends, seen from where `pid` is. `None`: there is no such socket, it
+    /// waits to be accepted, or nobody who may be seen has it.
+    pub fn holders(&mut self, pid: u32, own: SocketAddr, other: SocketAddr) -> Option<HashSet<u32>> {
+        let inode = *self.table(pid)?.by_ends.get(&(own, other))?;
+        self.owners.get_or_insert_with(owners).get(&inode).cloned()
+    }
+
+    fn table(&mut self, pid: u32) -> Option<&Table> {
+        let space = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino();
+        Some(self.tables.entry(space).or_insert_with(|| {
+            let mut table = Table::default();
+            for name in ["tcp", "tcp6"] {
+                table.add(&fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
+            }
+            table
+        }))
+    }
+}
+
+impl Table {
+    /// The lines of /proc/net/tcp or tcp6.
+    fn add(&mut self, text: &str) {
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let end = |i: usize| fields.get(i).and_then(|text| address(text));
+            let (Some(own), Some(other)) = (end(1), end(2)) else { continue };
+            // What nobody has, or nobody yet, has number 0.
+            let inode = fields.get(9).and_then(|n| n.parse().ok()).filter(|&n: &u64| n != 0);
+            if let Some(inode) = inode {
+                self.by_ends.insert((own, other), inode);
+                self.by_inode.insert(inode, (own, other));
+            }
+        }
+    }
+}
+
+/// `0100007F:1F90`, or as long as an IPv6 address: words as this machine has them in memory.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = Vec::new();
+    for at in (0..ip.len()).step_by(8) {
+        bytes.extend(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    }
+    let ip: IpAddr = match <[u8; 4]>::try_from(&bytes[..]) {
+        Ok(v4) => v4.into(),
+        Err(_) => Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?).to_canonical(),
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+fn socket(link: &str) -> Option<u64> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+fn owners() -> HashMap<u64, HashSet<u32>> {
+    let mut owners: HashMap<u64, HashSet<u32>> = HashMap::new();
+    for pid in processes::numbers().unwrap_or_default() {
+        for fd in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            let Ok(link) = fs::read_link(fd.path()) else { continue };
+            if let Some(inode) = socket(&link.to_string_lossy()) {
+                owners.entry(inode).or_default().insert(pid);
+            }
+        }
+    }
+    owners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_table_is_read_with_both_kinds_of_addresses() {
+        let text = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1 0
+   1: 0100007F:1F90 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 78 1 0
+   2: 0100007F:9C40 0100007F:1F90 06 00000000:00000000 03:00000000 00000000     0        0 0 3 0
+   3: 0000000000000000FFFF00000100007F:0050 0000000000000000FFFF00000100007F:0051 01 0:0 0:0 0 0 0 79 1
+   4: nonsense
+   5: 00000000000000000000000001000000:0050 00000000000000000000000001000000:0052 01 0:0 0:0 0 0 0 80 1
+";
+        let mut table = Table::default();
+        table.add(text);
+        let found = |own: &str, other: &str| {
+            table.by_ends.get(&(own.parse().unwrap(), other.parse().unwrap())).copied()
+        };
+        assert_eq!(found("127.0.0.1:8080", "127.0.0.1:40000"), Some(78));
+        assert_eq!(found("127.0.0.1:40000", "127.0.0.1:8080"), None);
+        assert_eq!(found("127.0.0.1:80", "127.0.0.1:81"), Some(79));
+        assert_eq!(found("[::1]:80", "[::1]:82"), Some(80));
+        assert_eq!(table.by_inode[&78].0, "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(address("0100007F"), None);
+        assert_eq!(address("0100007:1F90"), None);
+        assert_eq!(address("0100007F0100007F:1F90"), None);
+    }
+
+    #[test]
+    fn the_holders_of_a_socket_are_found_by_its_ends() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (own, other) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        let me = std::process::id();
+        let holders = |own, other| Sockets::default().holders(me, own, other);
+        assert!(holders(own, other).unwrap().contains(&me));
+        assert_eq!(holders(other, own), None, "not accepted yet");
+        let (_server, _) = listener.accept().unwrap();
+        assert!(holders(other, own).unwrap().contains(&me));
+        use std::os::fd::AsRawFd;
+        assert_eq!(Sockets::default().local(me, client.as_raw_fd() as u32), Some(own));
+    }
+}
