@@ -37,6 +37,8 @@ pub struct TxLine {
     ending: AtomicU32,
     /// The ring that the ring epochs are in: 0 the slot's own, else a spare one ([`super::spare`]).
     spare: AtomicU32,
+    /// Not 0: however the sender ends, its kernel resets the connection (SO_LINGER with no time).
+    abrupt: AtomicU32,
 }
 
 /// The receiver's control line.
@@ -62,6 +64,7 @@ impl Default for TxLine {
             cpu: AtomicU32::new(0),
             ending: AtomicU32::new(0),
             spare: AtomicU32::new(0),
+            abrupt: AtomicU32::new(0),
         }
     }
 }
@@ -108,6 +111,17 @@ impl TxLine {
         self.cpu.store(0, Ordering::Relaxed);
         self.ending.store(0, Ordering::Relaxed);
         self.spare.store(0, Ordering::Relaxed);
+        self.abrupt.store(0, Ordering::Relaxed);
+    }
+
+    /// Sender: whether its end will be a reset, by the program's own wish.
+    pub fn ends_abruptly(&self, so: bool) {
+        self.abrupt.store(so.into(), Ordering::Relaxed);
+    }
+
+    /// Receiver: whether a reset that comes is the end that the sender's program wished for.
+    pub fn is_abrupt(&self) -> bool {
+        self.abrupt.load(Ordering::Relaxed) != 0
     }
 
     /// Sender, under its lock, in a TCP epoch that the receiver has acknowledged: the next ring epochs are in the spare ring
