@@ -301,6 +301,10 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
+    // The quick way has asked already, but for what is too long for it.
+    if ring && w.left() > stream::MAX_TOKEN {
+        gone::listens(fd, c, &tx, c.tail().pos);
+    }
     if ring && gone::suspected(c) && gone::probe(fd, c, &tx) == Gone::Unread {
         return Err(libc::ECONNRESET);
     }
