@@ -29,9 +29,13 @@ const TABLE: &[Known] = &[
         reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
         applies: died_quietly,
     },
+    Known {
+        reason: "a channel is readable from the first byte on, whatever SO_RCVLOWAT says (dp-preload(7))",
+        applies: |script, _, _, _| script.0.iter().any(|at| at.word(0) == "lowat" && at.word(2) != "0"),
+    },
 ];
 
-/// Whether a wait that has nothing to report on TCP reports edges that were reported before, see the reason.
+/// Whether a wait reports edges beside what it reports on TCP, see the reason.
 fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
     let adds = |at: &&Line| matches!(at.word(0), "epoll_add" | "epoll_mod") && at.who == line.who;
     let sends_much = script.0.iter().filter(|at| at.who == line.who.other()).any(|at| {
@@ -39,10 +43,17 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
         ["send", "write"].iter().any(|send| at.word(0).starts_with(send))
             && size.is_some_and(|size| size > 32_000)
     });
+    let events = |result: &str| result.split(' ').skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let mut more = events(other);
+    for event in events(native) {
+        match more.iter().position(|other| *other == event) {
+            Some(at) => drop(more.remove(at)),
+            None => return false,
+        }
+    }
     waits(line)
-        && native == "0"
-        && other.split(' ').skip(1).count() > 0
-        && other.split(' ').skip(1).all(|event| {
+        && !more.is_empty()
+        && more.iter().all(|event| {
             let data = event.split(':').next().unwrap_or_default();
             let rows = || script.0.iter().filter(adds).filter(|at| at.word(4) == data);
             let several = rows().any(|at| rows().any(|other| other.word(2) != at.word(2)));
