@@ -118,6 +118,9 @@ static void in_child(struct line *line) {
             return say(line, "%s", text);
         }
     }
+    // Its sockets are closed by then, which its pipes do not tell.
+    siginfo_t ended;
+    while (waitid(P_PID, (id_t)child->pid, &ended, WEXITED | WNOWAIT) && errno == EINTR);
     say(line, "gone");
 }
 

@@ -399,6 +399,7 @@ pub fn go_live(family: Family, fd: i32, c: &Conn) {
             let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, name, ours);
         }
     }
+    sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
     c.set_stage(Stage::Live);
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }

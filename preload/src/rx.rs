@@ -331,8 +331,9 @@ fn verdict(c: &Conn, e: i32) -> Step {
     if c.stage() == Stage::Plain {
         return Step::Err(e);
     }
-    // A peer that closed has drained its bells, so its reset was meant; one that died may have left one.
-    if e == libc::ECONNRESET && channel::slot_live(c) {
+    // A peer that closed has drained its bells, so its reset was meant; one that died may have left one, unless it asked
+    // for a reset.
+    if e == libc::ECONNRESET && channel::slot_live(c) && !channel::receiving(c).tx.is_abrupt() {
         let tx = channel::sending(c);
         let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
         if in_ring(tx.tx.epoch()) && taken.off == 0 && taken.pos == c.tail().pos {

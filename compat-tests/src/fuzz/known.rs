@@ -1,6 +1,6 @@
 //! Differences by design: each with its reason, and where users are told of it.
 
-use super::script::{Line, Script};
+use super::script::{Line, Script, Who};
 
 struct Known {
     reason: &'static str,
@@ -8,10 +8,127 @@ struct Known {
 }
 
 /// As few as possible.
-const TABLE: &[Known] = &[Known {
-    reason: "Linux' recvmmsg leaves ERESTARTSYS (512) of an interrupted wait for the next call, a number that programs never see",
-    applies: |_, _, native, _| native.contains("E512"),
-}];
+const TABLE: &[Known] = &[
+    Known {
+        reason: "Linux' recvmmsg leaves ERESTARTSYS (512) of an interrupted wait for the next call, a number that programs never see",
+        applies: |_, _, native, _| native.contains("E512"),
+    },
+    Known {
+        reason: "a wait that finds a connection ready in user space asks the kernel for the rest every 50 us or 32 waits (PROTOCOLS W6)",
+        applies: only_later,
+    },
+    Known {
+        reason: "an edge is told once more where that cannot be told from a new one: a value that descriptors share, or bytes on both sides of a switch; one too few would be a fault",
+        applies: told_again,
+    },
+    Known {
+        reason: "a peer that was killed while its sender sends without a pause is found gone after a tenth of a millisecond, or 64 sends (docs/ENDS.md)",
+        applies: gone_just_now,
+    },
+    Known {
+        reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
+        applies: died_quietly,
+    },
+    Known {
+        reason: "a channel is readable from the first byte on, whatever SO_RCVLOWAT says (dp-preload(7))",
+        applies: |script, _, _, _| script.0.iter().any(|at| at.word(0) == "lowat" && at.word(2) != "0"),
+    },
+];
+
+/// Whether a wait reports edges beside what it reports on TCP, see the reason.
+fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let adds = |at: &&Line| matches!(at.word(0), "epoll_add" | "epoll_mod") && at.who == line.who;
+    let sends_much = script.0.iter().filter(|at| at.who == line.who.other()).any(|at| {
+        let size = at.words.last().and_then(|size| size.parse::<u32>().ok());
+        ["send", "write"].iter().any(|send| at.word(0).starts_with(send))
+            && size.is_some_and(|size| size > 32_000)
+    });
+    let events = |result: &str| result.split(' ').skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let mut more = events(other);
+    for event in events(native) {
+        match more.iter().position(|other| *other == event) {
+            Some(at) => drop(more.remove(at)),
+            None => return false,
+        }
+    }
+    waits(line)
+        && !more.is_empty()
+        && more.iter().all(|event| {
+            let data = event.split(':').next().unwrap_or_default();
+            let rows = || script.0.iter().filter(adds).filter(|at| at.word(4) == data);
+            let several = rows().any(|at| rows().any(|other| other.word(2) != at.word(2)));
+            rows().any(|at| at.word(3).contains("ET")) && (several || sends_much)
+        })
+}
+
+/// Whether a send succeeds whose last one was a moment ago, and the other process has ended.
+fn gone_just_now(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let Some(at) = script.0.iter().position(|one| std::ptr::eq(one, line)) else { return false };
+    let before = &script.0[..at];
+    let ended = before.iter().any(|at| at.who == line.who.other() && ends(at, line.who.other()));
+    let pause = before
+        .iter()
+        .rev()
+        .take_while(|at| !(at.who == line.who && sends(at)))
+        .any(|at| at.word(0) == "settle");
+    let refused = native.starts_with("EPIPE") || native.starts_with("ECONNRESET");
+    if sends(line) {
+        return ended && !pause && refused && !other.starts_with('E');
+    }
+    // What was sent after the end counts as unread at the end.
+    let behind = before.iter().rev().skip_while(|at| !(at.who == line.who && sends(at))).skip(1);
+    let at_once = behind.take_while(|at| at.word(0) != "settle").any(|at| ends(at, line.who.other()));
+    at_once && native.ends_with('0') && other.ends_with("ECONNRESET")
+}
+
+fn sends(at: &Line) -> bool {
+    at.word(0).starts_with("send") || at.word(0).starts_with("write")
+}
+
+fn ends(at: &Line, who: Who) -> bool {
+    let word = if at.word(0) == "child" { at.word(2) } else { at.word(0) };
+    at.who == who && matches!(word, "kill9" | "_exit" | "exit")
+}
+
+/// Whether nothing but hup and err is missing, of an end that has died.
+fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let without = native.replace("|ERR|HUP", "").replace("ERR|HUP", "");
+    (waits(line) || line.word(0) == "poll")
+        && script.0.iter().any(|at| ends(at, line.who.other()))
+        && without.ends_with(other.trim_end())
+}
+
+fn waits(line: &Line) -> bool {
+    line.words
+        .iter()
+        .any(|word| word == "epoll_raw" || word.starts_with("epoll_wait") || word.starts_with("epoll_pwait"))
+}
+
+/// Whether all that is missing in a wait with something to report is of descriptors that only the kernel knows.
+fn only_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let events = |result: &str| result.split(' ').skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let (native, other) = (events(native), events(other));
+    let missing: Vec<_> = native.iter().filter(|event| !other.contains(event)).collect();
+    waits(line)
+        && !other.is_empty()
+        && other.iter().all(|event| native.contains(event))
+        && line.words.last().is_some_and(|time| time != "0")
+        && missing.iter().all(|event| {
+            let data = event.split(':').next().unwrap_or_default();
+            let of =
+                |at: &&Line| at.word(0).starts_with("epoll_") && at.who == line.who && at.word(4) == data;
+            script.0.iter().filter(of).all(|at| is_foreign(script, line, at.word(2)))
+        })
+}
+
+/// Whether this name of a side's is never that of a connection.
+fn is_foreign(script: &Script, line: &Line, name: &str) -> bool {
+    let made =
+        |at: &Line| matches!(at.word(0), "eventfd" | "pipe") && at.words[1..].iter().any(|word| word == name);
+    let copied = |at: &Line| at.word(0).starts_with("dup") && at.word(2) == name;
+    let of_side = || script.0.iter().filter(|at| at.who == line.who);
+    of_side().any(made) && !of_side().any(copied)
+}
 
 /// Why this line differs, if that is by design.
 pub fn known(script: &Script, line: usize, native: &str, other: &str) -> Option<&'static str> {

@@ -39,6 +39,8 @@ pub struct TxLine {
     spare: AtomicU32,
     /// Bells that the sender has put on TCP, modulo 2^32: never more than were counted in the word.
     sent: AtomicU32,
+    /// Not 0: however the sender ends, its kernel resets the connection (SO_LINGER with no time).
+    abrupt: AtomicU32,
 }
 
 /// The receiver's control line.
@@ -65,6 +67,7 @@ impl Default for TxLine {
             ending: AtomicU32::new(0),
             spare: AtomicU32::new(0),
             sent: AtomicU32::new(0),
+            abrupt: AtomicU32::new(0),
         }
     }
 }
@@ -112,6 +115,17 @@ impl TxLine {
         self.ending.store(0, Ordering::Relaxed);
         self.spare.store(0, Ordering::Relaxed);
         self.sent.store(0, Ordering::Relaxed);
+        self.abrupt.store(0, Ordering::Relaxed);
+    }
+
+    /// Sender: whether its end will be a reset, by the program's own wish.
+    pub fn ends_abruptly(&self, so: bool) {
+        self.abrupt.store(so.into(), Ordering::Relaxed);
+    }
+
+    /// Receiver: whether a reset that comes is the end that the sender's program wished for.
+    pub fn is_abrupt(&self) -> bool {
+        self.abrupt.load(Ordering::Relaxed) != 0
     }
 
     /// Sender, under its lock, in a TCP epoch that the receiver has acknowledged: the next ring epochs are in the spare ring

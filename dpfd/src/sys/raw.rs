@@ -144,6 +144,14 @@ pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T, len: usize
     sys!(SYS_setsockopt, fd, level, name, value as *const T, len.min(size_of::<T>()))
 }
 
+/// Whether the close of this socket is a reset: SO_LINGER with no time.
+pub fn resets_at_close(fd: i32) -> bool {
+    let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
+    getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger).is_ok()
+        && linger.l_onoff != 0
+        && linger.l_linger == 0
+}
+
 /// From here on the close of this socket is a reset.
 pub fn reset_at_close(fd: i32) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };

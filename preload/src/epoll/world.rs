@@ -305,7 +305,8 @@ impl World for Ground<'_> {
     }
 
     fn is_ending(&self, conn: u32) -> bool {
-        self.live(conn).is_none_or(|(_, c)| channel::receiving(c).tx.is_ending())
+        // An end that has shut down itself is always readable, which only the kernel knows.
+        self.live(conn).is_none_or(|(_, c)| channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_RD))
     }
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
@@ -318,7 +319,8 @@ impl World for Ground<'_> {
     }
 
     fn arm(&mut self, conn: u32) {
-        if let Some((_, c)) = self.live(conn) {
+        // The other end may be live, and send into the ring, before this one has noticed.
+        if let Some((_, c)) = self.conn(conn).filter(|_| self.is_channel(conn)) {
             channel::receiving(c).word.arm();
         }
     }

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use dpfd::family::{Conn, Held, Reason, Stage};
+use dpfd::sys::raw;
 use libc::socklen_t;
 
 use crate::{fdtable, hooks, life, state};
@@ -56,7 +57,14 @@ pub unsafe fn setsockopt(
         }
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::setsockopt::real()(fd, level, name, value, len) }
+    let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took.
+        if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
+            crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
+        }
+    }
+    rc
 }
 
 /// A candidate becomes plain TCP for good.

@@ -3,7 +3,8 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Family, Stage};
+use dpfd::family::{Conn, Family, Stage};
+use dpfd::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Way, RWF_NOWAIT};
@@ -165,11 +166,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
         return fail(libc::EMSGSIZE);
     };
     let way = receive(fd, &mut w, flags);
-    if let Way::Done(Ok(_)) = way {
-        m.msg_namelen = 0;
-        m.msg_controllen = 0;
-        m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
-    }
+    answered(m, matches!(way, Way::Done(Ok(_))), flags);
     way.go(real)
 }
 
@@ -179,23 +176,53 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
 ///
 /// As for the call it replaces.
 pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
-    if fdtable::conn(fd).is_none() {
+    // SAFETY: no arguments.
+    unsafe { pthread_testcancel() };
+    let frame = 0u8;
+    // One call, and one open file: whatever becomes of the number between two messages.
+    let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {
         // SAFETY: the program's arguments.
         return unsafe { hooks::recvmmsg::real()(fd, v, n, flags, timeout) };
-    }
+    };
+    // SAFETY: the program's arguments.
+    let done = unsafe { messages(family, inside, v, n, flags, timeout) };
+    inside.leave();
+    done
+}
+
+/// [`recvmmsg`] on a connection.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+unsafe fn messages(
+    family: Family,
+    at: Inside,
+    v: *mut mmsghdr,
+    n: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
     let until = match Deadline::of(timeout) {
         Ok(until) => until,
         Err(e) => return fail(e) as c_int,
     };
+    // Unlike any other receive, this one is told of an error before it looks for bytes.
+    if let Some(e) = pending_error(at.fd(), family.conn(at.conn())) {
+        return fail(e) as c_int;
+    }
     let mut done = 0;
     for i in 0..n as usize {
         let wait = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
+        if nowhere(v) {
+            return fail(libc::EFAULT) as c_int;
+        }
         // SAFETY: below n.
         let m = unsafe { &mut *v.add(i) };
         // SAFETY: the program's message.
-        let got = unsafe { recvmsg(fd, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
+        let got = unsafe { message(family, at, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
         if got < 0 {
-            keep_error(fd, done);
+            keep_error(family.conn(at.conn()), done);
             return if done > 0 { done } else { -1 };
         }
         // At the end of the stream every message has no bytes, and is one.
@@ -210,13 +237,53 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
 }
 
 /// An error behind messages that were received: the next call is told, but for those that say "not now".
-fn keep_error(fd: c_int, done: c_int) {
+fn keep_error(c: &Conn, done: c_int) {
     let e = super::errno();
-    if done == 0 || matches!(e, libc::EAGAIN | libc::EINTR) {
-        return;
+    if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
+        c.error.store(e as u32, Ordering::Relaxed);
     }
-    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        family.conn(i).error.store(e as u32, Ordering::Relaxed);
+}
+
+/// The error that the connection has to tell, which is told by this.
+fn pending_error(fd: c_int, c: &Conn) -> Option<i32> {
+    match c.error.swap(0, Ordering::Relaxed) as i32 {
+        0 => raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0),
+        e => Some(e),
+    }
+}
+
+/// One message of [`recvmmsg`]: a recvmsg on an open file, whose number may have changed.
+///
+/// # Safety
+///
+/// As for recvmsg(2).
+unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, as they came.
+    let real = |m: *mut msghdr| unsafe { hooks::recvmsg::real()(at.fd(), m, flags) };
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
+        return fail(libc::EMSGSIZE);
+    };
+    match within(family, at, at.fd(), &mut w, flags) {
+        Way::Done(result) => {
+            answered(m, result.is_ok(), flags);
+            super::give(result)
+        }
+        Way::Kernel => real(m),
+        Way::Counted(flight, _) => {
+            let n = real(m);
+            flight.fetch_sub(1, Ordering::SeqCst);
+            n
+        }
+    }
+}
+
+/// What a message header says after a receive from a channel.
+fn answered(m: &mut msghdr, received: bool, flags: c_int) {
+    if received {
+        m.msg_namelen = 0;
+        m.msg_controllen = 0;
+        m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     }
 }
 

@@ -34,17 +34,21 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let Some(family) = state::family() else { return Way::Kernel };
     // The walk lies in the hook's frame.
     let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
-    let c = family.conn(inside.conn());
-    let way = way(family, fd, c, inside).unwrap_or_else(|| {
-        if w.is_bad() {
-            return Way::Done(Err(libc::EFAULT));
-        }
-        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
-    });
+    let way = within(family, inside, fd, w, flags);
     if !matches!(way, Way::Counted(..)) {
         inside.leave();
     }
     way
+}
+
+fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+    let c = family.conn(inside.conn());
+    way(family, fd, c, inside).unwrap_or_else(|| {
+        if w.is_bad() {
+            return Way::Done(Err(libc::EFAULT));
+        }
+        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+    })
 }
 
 /// The kernel's way, or `None` for a live channel.
@@ -201,13 +205,37 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
         // SAFETY: the program's arguments.
         return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
     }
+    let frame = 0u8;
+    // One call, and one open file: whatever becomes of the number between two messages.
+    let inside = Inside::enter(fd, &frame);
+    // SAFETY: the program's arguments.
+    let done = unsafe { messages(inside, fd, v, n, flags) };
+    if let Some(inside) = inside {
+        inside.leave();
+    }
+    done
+}
+
+/// [`sendmmsg`], on a connection, or with descriptors among the messages.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+unsafe fn messages(at: Option<Inside>, fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int {
     let mut done = 0;
+    if nowhere(v) {
+        return fail(libc::EFAULT) as c_int;
+    }
     // The kernel takes no more than that at a time.
     for i in 0..(n as usize).min(libc::UIO_MAXIOV as usize) {
         // SAFETY: below n.
         let m = unsafe { &mut *v.add(i) };
-        // SAFETY: the program's message.
-        let sent = unsafe { sendmsg(fd, &m.msg_hdr, flags) };
+        let sent = match (state::family(), at) {
+            // SAFETY: the program's message.
+            (Some(family), Some(at)) => unsafe { message(family, at, &m.msg_hdr, flags) },
+            // SAFETY: the program's message.
+            _ => unsafe { sendmsg(fd, &m.msg_hdr, flags) },
+        };
         if sent < 0 {
             return if done > 0 { done } else { -1 };
         }
@@ -221,6 +249,36 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
         }
     }
     done
+}
+
+/// One message of [`sendmmsg`]: a sendmsg on an open file, whose number may have changed.
+///
+/// # Safety
+///
+/// As for sendmsg(2).
+unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize_t {
+    let fd = at.fd();
+    // SAFETY: the program's arguments, as they came.
+    let real = || unsafe { hooks::sendmsg::real()(fd, m, flags) };
+    // SAFETY: the program's scatter list.
+    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
+        return fail(libc::EMSGSIZE);
+    };
+    let entry = fdtable::word(fd);
+    if flags & !tx::FLAGS == 0 && at.is(entry) && !w.is_bad() {
+        if let Some(n) = tx::quick(family.conn(at.conn()), fd, entry, &mut w) {
+            return n as ssize_t;
+        }
+    }
+    match within(family, at, fd, &mut w, flags) {
+        Way::Done(result) => super::give(result),
+        Way::Kernel => real(),
+        Way::Counted(flight, _) => {
+            let n = real();
+            flight.fetch_sub(1, Ordering::SeqCst);
+            n
+        }
+    }
 }
 
 /// writev(2).

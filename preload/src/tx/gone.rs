@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use dpfd::edge::ring::{Cursor, Pos};
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family};
+use dpfd::sys::raw;
 
 use crate::channel::{self, End};
 use crate::rx;
@@ -55,7 +56,7 @@ pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
         c.heard.store(heard, Ordering::Relaxed);
         c.alone.store(1, Ordering::Relaxed);
         c.asked.store(now, Ordering::Relaxed);
-        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c, tx);
+        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c, tx, tail);
     }
     unanswered(fd, c, tx, tail, n + 1)
 }
@@ -63,11 +64,16 @@ pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
 /// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
 /// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
 #[cold]
-fn after_a_rest(fd: i32, c: &Conn, tx: &End) -> bool {
+fn after_a_rest(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
     if !rx::ended(fd) {
         return true;
     }
     let was_over = rx::is_over(fd);
+    if !was_over && taken(tx) != tail {
+        // If it died, it was a reset that came, and not a FIN.
+        suspect(c);
+        return false;
+    }
     if !was_over {
         super::announce(c, fd, tx);
     }
@@ -86,15 +92,19 @@ fn unanswered(fd: i32, c: &Conn, tx: &End, tail: Pos, n: u32) -> bool {
         return true;
     }
     c.asked.store(now, Ordering::Relaxed);
-    let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
-    if taken == tail {
-        return waited < IDLE || after_a_rest(fd, c, tx);
+    if taken(tx) == tail {
+        return waited < IDLE || after_a_rest(fd, c, tx, tail);
     }
     if !rx::ended(fd) {
         return true;
     }
     suspect(c);
     false
+}
+
+/// How far the other end has taken what it was sent.
+fn taken(tx: &End) -> Pos {
+    Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire)).pos
 }
 
 /// Whether the other end is gone and did not say so: what is on TCP had better stay there.
@@ -112,26 +122,44 @@ pub fn suspected(c: &Conn) -> bool {
     c.alone.load(Ordering::Relaxed) == SUSPECT
 }
 
+/// What [`probe`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// Somebody may have the other end.
+    No,
+    /// Nobody; the kernel knows as much, and says to the next call what it says on TCP.
+    Known,
+    /// Nobody, and it died with something unread in the ring, of which the kernel knows nothing. On TCP that is a reset,
+    /// which the caller has to tell.
+    Unread,
+}
+
 /// Asks the kernel, in a ring epoch and under the sender's lock. If nobody has the other end any more, the slot is dead
-/// from here on, so that what follows goes to the kernel, which says what it says on TCP. True then.
+/// from here on, so that what follows goes to the kernel.
 ///
 /// A FIN alone may be a peer that only sends no more. A bell tells: where there is no socket any more, it is answered by
 /// a reset.
-pub fn probe(fd: i32, c: &Conn, tx: &End) -> bool {
+pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
     c.alone.store(0, Ordering::Relaxed);
     if !rx::ended(fd) {
-        return false;
+        return Gone::No;
     }
-    if !rx::is_over(fd) {
+    let was_over = rx::is_over(fd);
+    if !was_over {
         super::announce(c, fd, tx);
-    }
-    let gone = rx::is_over(fd);
-    if gone {
-        if let Some(s) = channel::slot(c) {
-            s.kill(c.generation.load(Ordering::Relaxed));
+        if !rx::is_over(fd) {
+            return Gone::No;
         }
     }
-    gone
+    if let Some(s) = channel::slot(c) {
+        s.kill(c.generation.load(Ordering::Relaxed));
+    }
+    if was_over || channel::receiving(c).tx.is_ending() || taken(tx) == c.tail().pos {
+        return Gone::Known;
+    }
+    // The bell drew an error that TCP would not have had: it had the reset itself.
+    let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+    Gone::Unread
 }
 
 /// At the end of the stream: whether the other end died without having taken all that it was sent. The kernel would have
@@ -146,9 +174,6 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
         return false;
     }
     let tx = channel::sending(c);
-    let unread = || {
-        let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
-        in_ring(tx.tx.epoch()) && (taken.pos != c.tail().pos) && probe(fd, c, &tx)
-    };
+    let unread = || in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos && probe(fd, c, &tx) == Gone::Unread;
     super::under_lock(family, fd, c, unread) == Some(true)
 }
