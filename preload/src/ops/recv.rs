@@ -187,8 +187,16 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
         Ok(until) => until,
         Err(e) => return fail(e) as c_int,
     };
+    let entry = fdtable::word(fd);
     let mut done = 0;
     for i in 0..n as usize {
+        // Another thread has closed the descriptor: its number is another connection's by now, or nobody's.
+        if done > 0 && fdtable::word(fd) != entry {
+            // SAFETY: below n.
+            let rest = (i..n as usize).map(|k| unsafe { &mut *v.add(k) });
+            // SAFETY: the message before.
+            return if unsafe { (*v.add(i - 1)).msg_len } == 0 { at_the_end(rest, done) } else { done };
+        }
         let wait = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: below n.
         let m = unsafe { &mut *v.add(i) };
@@ -207,6 +215,15 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
         }
     }
     done
+}
+
+/// At the end of the stream every message has no bytes, and is one.
+fn at_the_end<'a>(rest: impl Iterator<Item = &'a mut mmsghdr>, done: c_int) -> c_int {
+    rest.fold(done, |done, m| {
+        m.msg_len = 0;
+        m.msg_hdr.msg_flags = 0;
+        done + 1
+    })
 }
 
 /// An error behind messages that were received: the next call is told, but for those that say "not now".
