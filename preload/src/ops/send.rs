@@ -3,14 +3,14 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Stage};
+use dpfd::family::{Conn, Family, Reason, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Way, RWF_NOWAIT};
 use crate::hooks;
 use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
-use crate::{fdtable, state, tx};
+use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
@@ -43,6 +43,10 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 
 fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     let c = family.conn(inside.conn());
+    if flags & libc::MSG_OOB != 0 && c.stage() != Stage::Live {
+        // FIONREAD ends at an urgent byte, so the other side could not tell where its stream stands when it agrees.
+        leave::leave(fd, Reason::Option);
+    }
     way(family, fd, c, inside).unwrap_or_else(|| {
         if w.is_bad() {
             return Way::Done(Err(libc::EFAULT));
