@@ -71,17 +71,22 @@ pub fn poll(
         }
         let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
         let slice = if (0..net).contains(&remaining) { remaining } else { net };
-        let n = asleep(family, fds, slice, &kernel)?;
-        if n > 0 || remaining == 0 {
-            asked(fds);
-            return Ok(n);
-        }
-        if slice == net {
+        let told = Cell::new(false);
+        let n = asleep(family, fds, slice, &|fds: &mut [pollfd], timeout| {
+            let got = kernel(fds, timeout);
+            told.set(got != Ok(0) || timeout == 0);
+            got
+        })?;
+        if slice == net && !told.get() {
             net = (net * 2).min(LAST_NET);
             if lost(family, fds) {
                 state::lost();
                 net = FIRST_NET;
             }
+        }
+        if n > 0 || remaining == 0 {
+            asked(fds);
+            return Ok(n);
         }
         spun = true;
     }
@@ -90,23 +95,33 @@ pub fn poll(
 /// A sleep that lasts long looks again, as one in an epoll set does (`epoll/wait.rs`): the same times, ns.
 const FIRST_NET: i64 = 1_000_000_000;
 const LAST_NET: i64 = 64_000_000_000;
+/// How long a bell may be on its way, ns, and how often that is waited for: its sender may have been preempted between
+/// saying that it rings and ringing.
 const ON_ITS_WAY: u32 = 20_000_000;
+const TURNS: u32 = 10;
+
+/// Whether what is `unheard` of stays so.
+#[cold]
+pub fn never_comes(unheard: impl Fn() -> bool) -> bool {
+    unheard()
+        && (0..TURNS).all(|_| {
+            raw::nap(ON_ITS_WAY);
+            unheard()
+        })
+}
 
 /// Whether a channel holds something of which no bell told, and which nobody looks for.
 #[cold]
 fn lost(family: Family, fds: &[pollfd]) -> bool {
-    let unheard = || {
+    never_comes(|| {
         fds.iter().any(|p| {
             p.events & IN != 0
                 && live(family, p).is_some_and(|c| {
-                    has_data(c) && !channel::receiving(c).word.is_hot() && !raw::is_readable(p.fd)
+                    let rx = channel::receiving(c);
+                    !rx.word.is_hot() && !raw::is_readable(p.fd) && rx::news(family, p.fd, c, &rx)
                 })
         })
-    };
-    unheard() && {
-        raw::nap(ON_ITS_WAY);
-        unheard()
-    }
+    })
 }
 
 /// Sets in the list are watched from outside while the call lasts.

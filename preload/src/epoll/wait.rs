@@ -25,9 +25,6 @@ const SECOND_LOOK: i64 = 1_000_000_000;
 /// each time, up to the last.
 const FIRST_NET: i64 = 1_000_000_000;
 const LAST_NET: i64 = 64_000_000_000;
-/// How long something may be on its way that the second look finds, ns.
-const ON_ITS_WAY: u32 = 20_000_000;
-
 /// Times a wait may find news that it does not report, before it sleeps a little all the same.
 const PATIENCE: u32 = 100;
 
@@ -284,10 +281,10 @@ impl<'a> Wait<'a> {
             return Some(locked);
         }
         drop(locked);
-        raw::nap(ON_ITS_WAY);
+        let fd = self.place.fd.load(Ordering::Relaxed);
+        let announced = !crate::wait::never_comes(|| !raw::is_readable(fd));
         locked = self.place.lock(self.i)?;
         let (set, mut w) = locked.parts();
-        let announced = raw::is_readable(self.place.fd.load(Ordering::Relaxed)) || w.was_roused();
         if !announced && set.find_lost(&mut w) {
             state::lost();
             self.net = FIRST_NET;

@@ -128,13 +128,6 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Whether a sender has answered one of these words, or there are none.
-    pub fn was_roused(&self) -> bool {
-        let roused = core::cell::Cell::new(false);
-        self.each_group(|g| roused.set(roused.get() || !g.is_asleep()));
-        roused.get()
-    }
-
     /// The set ends: its groups are free. Those of an inherited one are the parent's.
     pub fn leave_groups(&self, inherited: bool) {
         if !inherited {

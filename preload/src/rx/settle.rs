@@ -10,7 +10,7 @@ use dpfd::sys::raw;
 use super::epoch::{catch_up, drain, locked, SWITCHES};
 use super::step;
 use crate::channel::{self, End};
-use crate::state;
+use crate::{state, wait};
 
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
@@ -140,20 +140,15 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
     crate::leave::follow_if_left(family, fd, c);
 }
 
-/// How long a bell may be on its way, ns.
-const ON_ITS_WAY: u32 = 20_000_000;
-
 /// A sleep that a time limit or a signal ended finds bytes in the ring. If no bell comes for them, a wake-up was lost; it is
 /// counted, as in a wait that looks again by itself (`epoll/wait.rs`). A sleep without an end has no such net: whatever else
 /// could end it from time to time (poll, SO_RCVTIMEO) is not begun anew after a handler with SA_RESTART, as it must be.
 #[cold]
 pub(super) fn count_if_lost(fd: i32, c: &Conn, rx: &End, why: i32) {
     let unheard = || stream::waiting(&rx.ring(), &rx.rx.cursor) && !rx.word.is_hot() && !raw::is_readable(fd);
-    if matches!(why, libc::EAGAIN | libc::EINTR) && in_ring(c.rx_epoch.load(Ordering::Relaxed)) && unheard() {
-        raw::nap(ON_ITS_WAY);
-        if unheard() {
-            state::lost();
-        }
+    let asleep = matches!(why, libc::EAGAIN | libc::EINTR) && in_ring(c.rx_epoch.load(Ordering::Relaxed));
+    if asleep && wait::never_comes(unheard) {
+        state::lost();
     }
 }
 
