@@ -249,7 +249,11 @@ pub fn receive(
         }
         crate::leave::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
-            return Ok(sum);
+            // An error is told all the same.
+            return match step::peek_one(fd) {
+                Err(e) if sum == 0 && e != libc::EAGAIN => outcome(verdict(c, e)),
+                _ => Ok(sum),
+            };
         }
         if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(fd) {
             if sum > 0 {
