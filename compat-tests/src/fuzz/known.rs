@@ -71,9 +71,10 @@ fn gone_just_now(script: &Script, line: &Line, native: &str, other: &str) -> boo
         .rev()
         .take_while(|at| !(at.who == line.who && sends(at)))
         .any(|at| at.word(0) == "settle");
-    let refused = native.starts_with("EPIPE") || native.starts_with("ECONNRESET");
     if sends(line) {
-        return ended && !pause && refused && !other.starts_with('E');
+        return ended
+            && !pause
+            && !(native.starts_with(|c: char| c.is_ascii_digit()) && other.contains("SIGPIPE"));
     }
     // What was sent after the end counts as unread at the end.
     let behind = before.iter().rev().skip_while(|at| !(at.who == line.who && sends(at))).skip(1);
