@@ -20,6 +20,7 @@ mod life;
 mod ops;
 mod relay;
 mod rx;
+mod signals;
 mod start;
 mod state;
 mod tx;
