@@ -51,6 +51,8 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             None => return false,
         }
     }
+    let switches = script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN"));
+    let sends_much = sends_much || switches;
     waits(line)
         && !more.is_empty()
         && more.iter().all(|event| {
