@@ -17,7 +17,7 @@ use libc::{
     socklen_t, ssize_t, timespec, timeval, FILE,
 };
 
-use crate::ops;
+use crate::{ops, signals};
 
 /// The next definition of `name`, found once.
 #[cold]
@@ -265,6 +265,15 @@ hooks! {
     sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
     quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
     quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
+    // signals
+    sleep fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
+    twin fn __sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
+    sleep fn signal(number: c_int, handler: usize) -> usize = signals::signal;
+    sleep fn bsd_signal(number: c_int, handler: usize) -> usize = signals::bsd_signal;
+    sleep fn ssignal(number: c_int, handler: usize) -> usize = signals::ssignal;
+    sleep fn sysv_signal(number: c_int, handler: usize) -> usize = signals::sysv_signal;
+    sleep fn __sysv_signal(number: c_int, handler: usize) -> usize = signals::sysv_signal_too;
+    sleep fn sigset(number: c_int, handler: usize) -> usize = signals::sigset;
     // waiting
     sleep fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
     sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;

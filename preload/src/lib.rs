@@ -23,6 +23,7 @@ mod ops;
 mod proof;
 mod relay;
 mod rx;
+mod signals;
 mod start;
 mod state;
 mod tx;

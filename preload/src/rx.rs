@@ -23,6 +23,7 @@ use dpfd::sys::raw;
 use crate::channel::{self, End};
 use crate::fdtable;
 use crate::inside::Inside;
+use crate::signals;
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
@@ -197,6 +198,7 @@ pub fn receive(
         return receive(family, at, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
+    let signals = signals::count();
     // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
     let mut ask = false;
     let peeking = flags & libc::MSG_PEEK != 0;
@@ -249,7 +251,11 @@ pub fn receive(
         }
         crate::leave::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
-            return Ok(sum);
+            // An error is told all the same.
+            return match step::peek_one(fd) {
+                Err(e) if sum == 0 && e != libc::EAGAIN => outcome(verdict(c, e)),
+                _ => Ok(sum),
+            };
         }
         if flags & libc::MSG_DONTWAIT != 0 || channel::is_nonblocking(fd, c) {
             if sum > 0 {
@@ -283,7 +289,13 @@ pub fn receive(
             Settled::Quiet => {}
         }
         rx.word.sleep();
-        let slept = if news(family, fd, c, &rx) { Ok(1) } else { sleep(fd, 0) };
+        let slept = if news(family, fd, c, &rx) {
+            Ok(1)
+        } else if signals::interrupted(signals) {
+            Err(libc::EINTR)
+        } else {
+            sleep(fd, 0)
+        };
         rx.word.awake();
         looked = false;
         match slept {

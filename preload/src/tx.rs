@@ -190,6 +190,8 @@ pub fn send(
             }
             Ok(Then::Kernel(n)) => {
                 let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
+                // Where something went out before, the call succeeds, and nothing is to be told of the rest.
+                let flags = if sum + n > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
                 return match in_kernel(c, blocking, || kernel(w, flags)) {
                     Ok(more) => Ok(sum + n + more),
                     Err(e) => begun(sum + n, e),

@@ -51,6 +51,8 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             None => return false,
         }
     }
+    let switches = script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN"));
+    let sends_much = sends_much || switches;
     waits(line)
         && !more.is_empty()
         && more.iter().all(|event| {
@@ -71,9 +73,10 @@ fn gone_just_now(script: &Script, line: &Line, native: &str, other: &str) -> boo
         .rev()
         .take_while(|at| !(at.who == line.who && sends(at)))
         .any(|at| at.word(0) == "settle");
-    let refused = native.starts_with("EPIPE") || native.starts_with("ECONNRESET");
     if sends(line) {
-        return ended && !pause && refused && !other.starts_with('E');
+        return ended
+            && !pause
+            && !(native.starts_with(|c: char| c.is_ascii_digit()) && other.contains("SIGPIPE"));
     }
     // What was sent after the end counts as unread at the end.
     let behind = before.iter().rev().skip_while(|at| !(at.who == line.who && sends(at))).skip(1);

@@ -10,6 +10,8 @@ same_everywhere! {
     a_thread_for_every_connection => Pair::c("threads").arg("per_connection");
     signal_interrupts => Pair::c("interrupts").arg("eintr");
     signal_restarts => Pair::c("interrupts").arg("restart");
+    signal_interrupts_a_look => Pair::c("look_signals").arg("look").env("DP_SPIN", "1000000");
+    handlers_are_the_programs_own => Pair::c("look_signals").arg("asked");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");

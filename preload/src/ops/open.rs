@@ -224,7 +224,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     match conn {
         Some((_, c)) if rc != 0 => c.clear(Conn::SHUT_WR | Conn::SHUT_RD),
         // What the peer sends from here on, the kernel answers with a reset.
-        Some((_, c)) if how == libc::SHUT_RDWR && c.stage() == Stage::Live => {
+        Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live => {
             if let Some(s) = channel::slot(c) {
                 s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
             }

@@ -85,6 +85,15 @@ pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     way.go(&real)
 }
 
+/// No SIGPIPE from a call that has sent something.
+fn quiet(sent: usize) -> c_int {
+    if sent > 0 {
+        libc::MSG_NOSIGNAL
+    } else {
+        0
+    }
+}
+
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
 fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
     let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 64];
@@ -98,7 +107,7 @@ fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
         msg.msg_iov = list.as_mut_ptr();
         msg.msg_iovlen = list.len() as _;
         // SAFETY: the list covers the program's own buffers.
-        match took(unsafe { hooks::sendmsg::real()(at.fd(), &msg, flags) }) {
+        match took(unsafe { hooks::sendmsg::real()(at.fd(), &msg, flags | quiet(sum)) }) {
             Ok(n) => {
                 sum += n;
                 w.skip(n);

@@ -1,0 +1,175 @@
+/*
+ * Signals that come just after a receive began, while the shim may still look in user space; and what a program is told of
+ * its own handlers.
+ *   look    a handler without SA_RESTART ends the receive with EINTR; one with SA_RESTART does not
+ *   asked   sigaction, signal and siginterrupt tell of the program's own handlers, which get what the kernel gives
+ */
+#include "common.h"
+
+#include <sched.h>
+#include <sys/time.h>
+
+/* Programs call siginterrupt and sigset all the same. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+static int connection;
+static volatile sig_atomic_t ran, number, value;
+static volatile uint64_t when;
+
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void note(int signal) {
+    number = signal;
+    when = nanoseconds();
+    ran++;
+}
+
+static void note_more(int signal, siginfo_t *info, void *context) {
+    value = context ? info->si_value.sival_int : -1;
+    note(signal);
+}
+
+static void another(int signal) { (void)signal; }
+
+static void set(int flags, void *handler) {
+    struct sigaction action = {.sa_flags = flags};
+    if (flags & SA_SIGINFO)
+        action.sa_sigaction = (void (*)(int, siginfo_t *, void *))handler;
+    else
+        action.sa_handler = (void (*)(int))handler;
+    MUST(sigaction(SIGUSR1, &action, NULL));
+}
+
+/* How many of a hundred signals that came during a receive did not end it. One that came before it does not count. */
+static void look(const char *what) {
+    enum { TURNS = 100 };
+    char bytes[64];
+    int slept_through = 0, interrupted = 0;
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer));
+    struct timeval limit = {0, 30000};
+    for (int i = 0; i < TURNS; i++) {
+        /* What looking is worth is learned from these. */
+        MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0, 0}, sizeof limit));
+        for (int k = 0; k < 20; k++) {
+            write_all(connection, "0123456789", 10);
+            CHECK(recv(connection, bytes, 10, MSG_WAITALL) == 10);
+        }
+        MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+        struct itimerspec soon = {.it_value = {0, 60000}};
+        int before = ran;
+        MUST(timer_settime(timer, 0, &soon, NULL));
+        for (uint64_t start = nanoseconds(); nanoseconds() - start < 40000;)
+            ;
+        uint64_t start = nanoseconds();
+        ssize_t n = recv(connection, bytes, 1, 0);
+        int error = errno;
+        CHECK(n == -1 && (error == EINTR || error == EAGAIN));
+        interrupted += error == EINTR;
+        slept_through += error == EAGAIN && ran != before && when > start + 3000;
+    }
+    MUST(timer_delete(timer));
+    /* A processor that was taken away between the clock and the call makes a few. */
+    say("%s: %s", what, slept_through <= TURNS / 10 ? "none is slept through" : "slept through");
+    fprintf(stderr, "%d interrupted, %d slept through\n", interrupted, slept_through);
+}
+
+static void tell(const char *what, const void *handler) {
+    const char *name = handler == (void *)note         ? "note"
+                       : handler == (void *)note_more  ? "note_more"
+                       : handler == (void *)another    ? "another"
+                       : handler == (void *)SIG_DFL    ? "default"
+                       : handler == (void *)SIG_IGN    ? "ignored"
+                                                       : "unknown";
+    say("%s: %s", what, name);
+}
+
+static void tell_action(const char *what, const struct sigaction *action) {
+    tell(what, action->sa_flags & SA_SIGINFO ? (void *)action->sa_sigaction : (void *)action->sa_handler);
+    say("%s: flags %x, SIGUSR2 masked %d", what, (unsigned)action->sa_flags & ~0x04000000u,
+        sigismember(&action->sa_mask, SIGUSR2));
+}
+
+static void asked(void) {
+    struct sigaction action = {.sa_handler = note}, former;
+    sigaddset(&action.sa_mask, SIGUSR2);
+    MUST(sigaction(SIGUSR1, &action, &former));
+    tell_action("at first", &former);
+    MUST(sigaction(SIGUSR1, NULL, &former));
+    tell_action("set", &former);
+    raise(SIGUSR1);
+    say("ran %d with %d", (int)ran, (int)number == SIGUSR1);
+
+    action = (struct sigaction){.sa_sigaction = note_more, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    MUST(sigaction(SIGUSR1, &action, &former));
+    tell_action("replaced", &former);
+    sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 47});
+    say("ran %d with %d", (int)ran, (int)value);
+    MUST(sigaction(SIGUSR1, NULL, &former));
+    tell_action("reset by its one run", &former);
+
+    set(0, note);
+    tell("signal tells", (void *)signal(SIGUSR1, another));
+    tell("signal tells", (void *)signal(SIGUSR1, SIG_IGN));
+    set(0, note);
+    tell("sysv_signal tells", (void *)sysv_signal(SIGUSR1, SIG_DFL));
+    set(0, note);
+    tell("sigset tells", (void *)sigset(SIGUSR1, another));
+
+    /* One that hands on to the former one. */
+    set(0, note);
+    MUST(sigaction(SIGUSR1, NULL, &former));
+    set(0, another);
+    MUST(sigaction(SIGUSR1, &former, NULL));
+    raise(SIGUSR1);
+    say("restored, ran %d", (int)ran);
+    MUST(siginterrupt(SIGUSR1, 0));
+    MUST(sigaction(SIGUSR1, NULL, &former));
+    tell_action("siginterrupt", &former);
+    say("refused: %d", sigaction(SIGKILL, &action, NULL));
+
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        raise(SIGUSR1);
+        _exit(ran);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("in a child: %d", WEXITSTATUS(status));
+}
+
+/* The shim looks where the other end runs on another processor. */
+static void go_apart(void) {
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    MUST(sched_getaffinity(0, sizeof all, &all));
+    int skip = is_client ? 0 : CPU_COUNT(&all) - 1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && skip-- == 0)
+            CPU_SET(cpu, &one);
+    MUST(sched_setaffinity(0, sizeof one, &one));
+}
+
+void tester(int fd) {
+    connection = fd;
+    go_apart();
+    if (mode_is("asked")) {
+        asked();
+        return;
+    }
+    set(0, note);
+    look("plain");
+    set(SA_SIGINFO | SA_NODEFER, note_more);
+    look("with information");
+}
+
+void helper(int fd) {
+    char bytes[16];
+    go_apart();
+    for (ssize_t n; (n = MUST(read(fd, bytes, sizeof bytes))) > 0;) write_all(fd, bytes, (size_t)n);
+}
