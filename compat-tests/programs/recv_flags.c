@@ -1,10 +1,11 @@
 /*
- * Flags of recv and send, and byte counts. Modes: peek, peek_until, peek_waitall, waitall, dontwait, trunc,
+ * Flags of recv and send, and byte counts. Modes: zerocopy, peek, peek_until, peek_waitall, waitall, dontwait, trunc,
  * empty, bad_address, pending.
  */
 #include "common.h"
 
 #include <linux/sockios.h>
+#include <sys/mman.h>
 
 static uint64_t taken;
 
@@ -26,6 +27,41 @@ static void have(int fd, int bytes) {
     ask(fd, (uint32_t)bytes);
     while (waiting_bytes(fd) < bytes)
         sleep_ms(1);
+}
+
+/* TCP_ZEROCOPY_RECEIVE may give nothing but the hint to call recv; what it gives and what is left is the stream. */
+static void zerocopy(int fd) {
+    struct {
+        uint64_t address;
+        uint32_t length, skip, inq;
+        int32_t err;
+        uint64_t copy;
+        int32_t copied;
+        uint32_t flags;
+    } z;
+    char *map = mmap(NULL, 65536, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED);
+    char buffer[4096];
+    for (int i = 0; i < 50; i++) {
+        int some = 1 + i * 19;
+        have(fd, some);
+        memset(&z, 0, sizeof z);
+        z.address = (uintptr_t)map;
+        z.length = 65536;
+        z.copy = (uintptr_t)buffer;
+        z.copied = sizeof buffer;
+        socklen_t length = sizeof z;
+        MUST(getsockopt(fd, IPPROTO_TCP, 35 /* TCP_ZEROCOPY_RECEIVE */, &z, &length));
+        CHECK(z.length == 0 && z.copied >= 0 && z.copied <= some && z.err == 0);
+        CHECK(is_pattern(buffer, (size_t)z.copied, taken));
+        taken += (uint64_t)z.copied;
+        if (z.copied == 0)
+            CHECK((int)z.skip == some);
+        if (z.copied < some)
+            take(fd, (size_t)(some - z.copied));
+        CHECK(recv(fd, buffer, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    }
+    outcome("a socket without a struct", getsockopt(fd, IPPROTO_TCP, 35, &z, &(socklen_t){4}));
 }
 
 static void peek(int fd) {
@@ -224,7 +260,7 @@ void tester(int fd) {
         const char *name;
         void (*run)(int fd);
     } modes[] = {
-        {"peek", peek},         {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
+        {"zerocopy", zerocopy}, {"peek", peek},             {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
         {"waitall", waitall},   {"dontwait", dontwait},     {"trunc", truncated},
         {"empty", empty},       {"bad_address", bad_address}, {"pending", pending},
     };

@@ -3,6 +3,7 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    zerocopy_receive => Pair::c("recv_flags").arg("zerocopy");
     msg_peek => Pair::c("recv_flags").arg("peek");
     msg_peek_until_all_is_seen => Pair::c("recv_flags").arg("peek_until");
     msg_peek_until_all_is_seen_beyond_a_small_ring => Pair::c("recv_flags").arg("peek_until").env("DP_RING", "4096");

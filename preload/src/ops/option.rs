@@ -7,6 +7,7 @@ use dpfd::family::{Conn, Held, Reason, Stage};
 use dpfd::sys::raw;
 use libc::socklen_t;
 
+use crate::walk::nowhere;
 use crate::{fdtable, hooks, life, state};
 
 fn conn(fd: c_int) -> Option<&'static Conn> {
@@ -111,6 +112,12 @@ pub unsafe fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
+    if level == libc::IPPROTO_TCP && name == ZEROCOPY_RECEIVE {
+        // SAFETY: as of this function.
+        if let Some(rc) = unsafe { zerocopy_receive(fd, value, len) } {
+            return rc;
+        }
+    }
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
     if rc == 0 && level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK) {
@@ -136,4 +143,41 @@ pub unsafe fn getsockopt(
         }
     }
     rc
+}
+
+/// TCP_ZEROCOPY_RECEIVE (linux/tcp.h): a receive that is written as a question.
+const ZEROCOPY_RECEIVE: c_int = 35;
+
+/// TCP_ZEROCOPY_RECEIVE of a channel: nothing can be mapped, and recv(2) has all of it, as the kernel says of bytes that
+/// fill no page. A connection that is no channel yet stays on TCP. `None`: the kernel's to answer.
+///
+/// # Safety
+///
+/// As for getsockopt(2).
+unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -> Option<c_int> {
+    let c = conn(fd)?;
+    if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
+        crate::leave::leave(fd, Reason::Option);
+        return None;
+    }
+    if nowhere(value) || nowhere(len) {
+        return None;
+    }
+    // SAFETY: the program's.
+    let room = unsafe { len.read_unaligned() } as usize;
+    // struct tcp_zerocopy_receive: length, recv_skip_hint, inq, err, copybuf_len, msg_flags, where there is room for them.
+    let words = [8usize, 12, 16, 20, 32, 56];
+    if room < words[0] + 4 {
+        return None; // EINVAL
+    }
+    let n = match crate::rx::readable_bytes(fd, c) {
+        Ok(n) => n.min(i32::MAX as usize) as u32,
+        Err(e) => return Some(super::fail(e) as c_int),
+    };
+    for at in words.into_iter().filter(|at| at + 4 <= room) {
+        let word = if at == 12 || at == 16 { n } else { 0 };
+        // SAFETY: inside the program's struct.
+        unsafe { value.byte_add(at).cast::<u32>().write_unaligned(word) };
+    }
+    Some(0)
 }

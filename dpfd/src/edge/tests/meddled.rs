@@ -75,3 +75,58 @@ fn hostile_tokens_without_end() {
         assert_eq!(look, if kind == 0 { Ok(0) } else { Err(Error::Corrupt) });
     }
 }
+
+/// What a receive copies in all before it ends.
+struct Counted {
+    room: Room,
+    copied: usize,
+}
+
+impl stream::Sink for Counted {
+    fn left(&self) -> usize {
+        self.room.left()
+    }
+    fn fill(&mut self, n: usize, f: impl FnMut(*mut u8, usize)) {
+        self.copied += n;
+        self.room.fill(n, f);
+    }
+    fn rewind(&mut self) {
+        self.room.rewind();
+    }
+}
+
+/// The peer moves the cursor under `wins` receives that would each fill a large buffer.
+fn moved_under(wins: u64) -> (Result<usize, Error>, Counted) {
+    let cursor = AtomicU64::new(0);
+    let ring = Meddled {
+        ring: Heap::new(2048),
+        peer: |ring, pos| {
+            ring.header(pos).store(token(pos, 0, 1016), Ordering::Relaxed);
+            if cursor.load(Ordering::Relaxed) >> 16 < wins * 64 {
+                cursor.fetch_add(1 << 16, Ordering::Relaxed);
+            }
+        },
+    };
+    let mut dst = Counted { room: Room::room(64 << 10, 64 << 10), copied: 0 };
+    let got = stream::pull(&ring, &cursor, &mut dst, false);
+    (got, dst)
+}
+
+/// A cursor that is moved again and again costs no more than a few copies of what is there.
+#[test]
+fn hostile_cursor_does_not_have_a_receiver_copy_for_long() {
+    let (got, dst) = moved_under(u64::MAX >> 20);
+    assert_eq!(got, Err(Error::Corrupt));
+    assert!(dst.copied <= 8 << 20, "{} bytes copied", dst.copied);
+}
+
+/// Whoever lost a race or two gets all there is; whoever lost many, a piece of it.
+#[test]
+fn quicker_neighbours_leave_a_receiver_something() {
+    let (got, dst) = moved_under(1);
+    assert_eq!((got, dst.room.got().len()), (Ok(64 << 10), 64 << 10));
+    let (got, dst) = moved_under(10);
+    let n = got.unwrap();
+    assert!(n > 0 && n <= 1024, "{n}");
+    assert_eq!(dst.room.got().len(), n);
+}
