@@ -35,9 +35,15 @@ struct Mapped {
     serial: AtomicU32,
     /// When its server family was last found at a door, ns of the monotonic clock.
     told: AtomicU64,
+    /// Connections that begin with a hello: offers at this arena were passed over until there was one. Where each
+    /// connection has a process of its own, no hello but its own reaches that.
+    anew: AtomicU32,
     /// Slots whose rings have memory.
     populated: [AtomicU64; SLOTS / 64],
 }
+
+/// So many connections begin with a hello after one that needed it.
+const ANEW: u32 = 64;
 
 static MAPPED: [Mapped; ARENAS] = [const {
     Mapped {
@@ -47,6 +53,7 @@ static MAPPED: [Mapped; ARENAS] = [const {
         id: [const { AtomicU64::new(0) }; 3],
         serial: AtomicU32::new(0),
         told: AtomicU64::new(0),
+        anew: AtomicU32::new(0),
         populated: [const { AtomicU64::new(0) }; SLOTS / 64],
     }
 }; ARENAS];
@@ -108,6 +115,12 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return Err(No::Later) };
     c.set_addresses(local, peer);
     let i = choose(family, c, peer)?;
+    // Lost stores of other threads cost a hello.
+    let anew = MAPPED[i].anew.load(Ordering::Relaxed);
+    if anew > 0 && c.tried.load(Ordering::Relaxed) == 0 {
+        MAPPED[i].anew.store(anew - 1, Ordering::Relaxed);
+        let _ = go_round(family, peer);
+    }
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = family.arena(i);
     let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else { return never(Reason::Slots) };
@@ -519,6 +532,9 @@ pub fn has_another(family: Family, c: &Conn) -> bool {
 pub fn give_up_here(family: Family, c: &Conn, again: bool) {
     c.tried.fetch_or(1 << (c.arena.load(Ordering::Relaxed) as usize % ARENAS), Ordering::Relaxed);
     // Where no arena is left, choose() goes round anyway.
+    if again {
+        MAPPED[c.arena.load(Ordering::Relaxed) as usize % ARENAS].anew.store(ANEW, Ordering::Relaxed);
+    }
     if again && find(family, c, c.peer()).is_some() {
         let _ = go_round(family, c.peer());
     }
