@@ -18,7 +18,8 @@ same_everywhere! {
     bells_that_are_only_claimed_do_not_hold_up_a_close => Pair::c("claims").arg("bells");
     core_dumps_hold_nothing_of_channels => Pair::c("claims").arg("dump");
     sender_killed_at_the_bell_and_its_relative => Pair::c("bell_death").arg("same");
-    sender_killed_at_the_bell_and_another_connection => Pair::c("bell_death").arg("other");
+    // The dead one's wake-up is lost by its death, and found.
+    sender_killed_at_the_bell_and_another_connection => Pair::c("bell_death").arg("other").env("DP_LOST", "");
     every_row_of_ends_closed => Pair::c("ends").arg("close");
     every_row_of_ends_answered_and_closed => Pair::c("ends").arg("answer");
     every_row_of_ends_unread => Pair::c("ends").arg("unread");
