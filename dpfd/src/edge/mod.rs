@@ -39,6 +39,7 @@ pub mod longer;
 pub mod message;
 pub mod mode;
 pub mod pace;
+#[cfg(not(loom))]
 pub mod possession;
 pub mod ring;
 #[cfg(not(loom))]
