@@ -409,16 +409,17 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
         return;
     }
-    let walking = door::walking();
-    if proof::is_shown(c) {
-        return await_proof(fd, c, turn, &walking);
-    }
-    match door::find_offer(fd, c, &walking) {
-        Some(offer) => door::answer(fd, c, &offer, &walking),
-        None if patient(c, turn) => {}
-        None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(c, Reason::Owner),
-        None => give_up(c, Reason::NoOffer),
-    }
+    door::walking(|walking| {
+        if proof::is_shown(c) {
+            return await_proof(fd, c, turn, walking);
+        }
+        match door::find_offer(fd, c, walking) {
+            Some(offer) => door::answer(fd, c, &offer, walking),
+            None if patient(c, turn) => {}
+            None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(c, Reason::Owner),
+            None => give_up(c, Reason::NoOffer),
+        }
+    });
 }
 
 /// Server: has the client shown that it holds the other end? Then its arena is mapped and the offer taken.

@@ -423,6 +423,8 @@ fn retire(family: Family) -> bool {
 }
 
 /// A new arena, of which the owner of `door` was told: its address, its memory.
+#[cold]
+#[inline(never)]
 fn make(door: i32) -> Result<(usize, i32, unmapped::Key), No> {
     let memory = No::Never(Reason::Memory);
     let (arena, memfd) = Arena::create(state::geometry()).map_err(|_| memory)?;

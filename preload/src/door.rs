@@ -1,7 +1,6 @@
 //! The accepting side: doors of our listeners, and the hellos that come through them.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::os::fd::{FromRawFd, OwnedFd};
 
 use dpfd::edge::arena::Arena;
 use dpfd::edge::slot::Side;
@@ -260,12 +259,14 @@ fn greet(conn: i32, door: usize) -> bool {
     // A door that was closed since has no opener any more.
     let opener = OPEN[door % DOORS].id();
     let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
-        (None, _) => {
+        (None, hello) => {
+            if let Ok(fd) = hello {
+                raw::close(fd);
+            }
             state::count(Reason::Owner);
             false
         }
-        // SAFETY: just received, ours alone; closed on drop.
-        (Some(cred), Ok(fd)) => guests::receive(unsafe { OwnedFd::from_raw_fd(fd) }, &cred, opener),
+        (Some(cred), Ok(fd)) => guests::receive(fd, &cred, opener),
         (_, Err(intro::Bad::Late)) => {
             put_aside(conn, door);
             return false;

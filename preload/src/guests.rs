@@ -2,7 +2,7 @@
 //! connection has proven to end in its client (PROTOCOLS I3), and then counts for its user's share.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::possession;
@@ -54,19 +54,18 @@ static HIGH: AtomicUsize = AtomicUsize::new(0);
 /// Threads walking the guests; nobody unmaps or closes while there are any.
 static WALKERS: AtomicU32 = AtomicU32::new(0);
 
-/// While it lives, no guest is taken away.
+/// While there is one, no guest is taken away.
 pub struct Walking(());
 
-/// Keeps guests where they are.
-pub fn walking() -> Walking {
+/// Does `f`, and keeps guests where they are meanwhile.
+///
+/// Nothing is to be dropped here: a signal handler may end the thread anywhere in `f`, and such an unwinding must not pass
+/// a frame that has something to drop. Then guests stay where they are for good.
+pub fn walking<R>(f: impl FnOnce(&Walking) -> R) -> R {
     WALKERS.fetch_add(1, Ordering::SeqCst);
-    Walking(())
-}
-
-impl Drop for Walking {
-    fn drop(&mut self) {
-        WALKERS.fetch_sub(1, Ordering::SeqCst);
-    }
+    let result = f(&Walking(()));
+    WALKERS.fetch_sub(1, Ordering::SeqCst);
+    result
 }
 
 /// An offer for a connection of ours, by the client's word.
@@ -312,34 +311,35 @@ fn alone() -> bool {
 }
 
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
-pub fn receive(fd: OwnedFd, cred: &libc::ucred, opener: Id) -> bool {
+/// `fd` is this one's to close.
+pub fn receive(fd: i32, cred: &libc::ucred, opener: Id) -> bool {
     close_mapped();
+    // SAFETY: just received, ours alone.
+    let memory = unsafe { BorrowedFd::borrow_raw(fd) };
     let limit = LARGER * state::geometry().len();
-    let geometry = match Unmapped::look(fd.as_fd(), limit) {
-        Ok(memory) => memory.geometry(),
-        Err(e) => {
-            state::count(match e.raw_os_error() {
-                Some(libc::EPROTONOSUPPORT) => Reason::Version,
-                Some(libc::EFBIG) => Reason::Memory,
-                _ => Reason::Corrupt,
-            });
-            return false;
-        }
+    let looked = Unmapped::look(memory, limit).map(|memory| memory.geometry());
+    // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
+    let refused = |why| {
+        raw::close(fd);
+        state::count(why);
+        false
     };
-    let Ok(key) = key(fd.as_fd()) else { return false };
+    let (geometry, key) = match (looked, key(memory)) {
+        (Ok(geometry), Ok(key)) => (geometry, key),
+        (Err(libc::EPROTONOSUPPORT), _) => return refused(Reason::Version),
+        (Err(libc::EFBIG), _) => return refused(Reason::Memory),
+        _ => return refused(Reason::Corrupt),
+    };
     // Without an opener nothing could be proven.
     if opener == Id::default() {
-        state::count(Reason::Owner);
-        return false;
+        return refused(Reason::Owner);
     }
     if MET.iter().any(|g| g.in_use() && g.key() == key) {
+        raw::close(fd);
         return true;
     }
-    let Some(i) = place(cred.uid) else {
-        state::count(Reason::Slots);
-        return false;
-    };
-    let Some(fd) = state::high_fd(fd.into_raw_fd()) else {
+    let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
+    let Some(fd) = state::high_fd(fd) else {
         state::count(Reason::Memory);
         return false;
     };
@@ -434,8 +434,8 @@ fn bury(uid: Option<u32>) -> bool {
 
 /// Whether a guest's arena is mapped there.
 pub fn maps(address: usize) -> bool {
-    let _walking = walking();
-    MET.iter().filter_map(Guest::arena).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+    let there = |a: Arena| (a.id()..a.id() + a.geometry().len()).contains(&address);
+    walking(|_| MET.iter().filter_map(Guest::arena).any(there))
 }
 
 /// In a forked child: threads of the parent may have been at work. A page that was not changed stays shared.

@@ -6,7 +6,7 @@
 //! never waits.
 
 use core::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use dpfd::edge::unmapped;
 use dpfd::family::{self, Id};
@@ -79,14 +79,16 @@ const PID_FS_MAGIC: i64 = 0x5049_4446;
 pub fn opener(fd: i32) -> Option<Id> {
     let mut pidfd = -1i32;
     if raw::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, &mut pidfd).is_ok() && pidfd >= 0 {
-        // SAFETY: the kernel has just made it for us; closed on drop.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         // SAFETY: statfs is plain data, all zero is a value of it.
         let mut fs: libc::statfs = unsafe { zeroed() };
         // SAFETY: fstatfs fills the struct it is given.
-        let known = unsafe { libc::fstatfs(std::os::fd::AsRawFd::as_raw_fd(&pidfd), &mut fs) } == 0;
+        let known = unsafe { libc::fstatfs(pidfd, &mut fs) } == 0;
+        // SAFETY: the kernel has just made it for us.
+        let key = unmapped::key(unsafe { BorrowedFd::borrow_raw(pidfd) });
+        // By hand: the thread may be ended anywhere here, and nothing may have to be dropped then.
+        raw::close(pidfd);
         if known && fs.f_type as i64 == PID_FS_MAGIC {
-            let [device, inode] = unmapped::key(pidfd.as_fd()).ok()?;
+            let [device, inode] = key.ok()?;
             return Some([1, device, inode]);
         }
     }

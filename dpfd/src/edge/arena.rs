@@ -157,7 +157,7 @@ impl Arena {
     ///
     /// Those of [`Unmapped::look`], ENOMEM.
     pub fn open(fd: BorrowedFd<'_>) -> io::Result<Arena> {
-        Unmapped::look(fd, usize::MAX)?.map()
+        Unmapped::look(fd, usize::MAX).map_err(io::Error::from_raw_os_error)?.map()
     }
 
     /// Maps all of `fd`, whose size was checked against `geo`.

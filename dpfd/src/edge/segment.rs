@@ -193,7 +193,7 @@ pub fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     usize::try_from(stat(fd)?.st_size).map_err(|_| io::Error::from_raw_os_error(libc::EBADMSG))
 }
 
-pub(super) fn stat(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
+fn stat(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: stat is plain data, all zero is a value of it.
     let mut st: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: fstat fills the struct it is given.

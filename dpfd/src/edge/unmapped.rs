@@ -1,13 +1,16 @@
 //! An arena of somebody who has proven nothing yet (PROTOCOLS I3): it is looked into by pread(2) and not mapped, so it
 //! costs a descriptor and no addresses.
 //!
+//! What looks gives numbers for errors: a thread may be ended anywhere in a look, and an `io::Error` would have to be
+//! dropped then.
+//!
 //! A sealed memfd answers pread without waiting for anybody, whatever its maker does meanwhile.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, SLOT, VERSION};
-use super::segment::{sealed_len, stat};
+use super::segment::sealed_len;
 use super::slot::Slot;
 use crate::sync::Ordering;
 use crate::sys::raw;
@@ -27,8 +30,13 @@ pub type Key = [u64; 2];
 /// # Errors
 ///
 /// EBADF.
-pub fn key(fd: BorrowedFd<'_>) -> io::Result<Key> {
-    stat(fd).map(|st| [st.st_dev, st.st_ino])
+pub fn key(fd: BorrowedFd<'_>) -> Result<Key, i32> {
+    // SAFETY: plain data, all zero is a value of it.
+    let mut st: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the struct that the call fills.
+    let done =
+        unsafe { raw::call(libc::SYS_fstat, [fd.as_raw_fd() as usize, &raw mut st as usize, 0, 0, 0, 0]) };
+    done.map(|_| [st.st_dev, st.st_ino])
 }
 
 impl<'a> Unmapped<'a> {
@@ -38,11 +46,10 @@ impl<'a> Unmapped<'a> {
     ///
     /// EBADMSG: not a sealed arena, or its size and geometry disagree. EPROTONOSUPPORT: another version. EFBIG: it is
     /// longer than `limit` bytes.
-    pub fn look(fd: BorrowedFd<'a>, limit: usize) -> io::Result<Unmapped<'a>> {
-        let error = |e| Err(io::Error::from_raw_os_error(e));
-        let len = sealed_len(fd)?;
+    pub fn look(fd: BorrowedFd<'a>, limit: usize) -> Result<Unmapped<'a>, i32> {
+        let len = sealed_len(fd).map_err(|e| e.raw_os_error().unwrap_or(libc::EBADMSG))?;
         if len < PAGE {
-            return error(libc::EBADMSG);
+            return Err(libc::EBADMSG);
         }
         let mut bytes = [0u8; size_of::<Header>()];
         read(fd, 0, &mut bytes)?;
@@ -54,16 +61,16 @@ impl<'a> Unmapped<'a> {
             spare: h.spare.load(Ordering::Relaxed),
         };
         if h.magic.load(Ordering::Relaxed) != MAGIC {
-            return error(libc::EBADMSG);
+            return Err(libc::EBADMSG);
         }
         if h.version.load(Ordering::Relaxed) != VERSION {
-            return error(libc::EPROTONOSUPPORT);
+            return Err(libc::EPROTONOSUPPORT);
         }
         if !geo.valid() || geo.len() != len {
-            return error(libc::EBADMSG);
+            return Err(libc::EBADMSG);
         }
         if len > limit {
-            return error(libc::EFBIG);
+            return Err(libc::EFBIG);
         }
         Ok(Unmapped { fd, geo })
     }
@@ -101,7 +108,7 @@ impl<'a> Unmapped<'a> {
     /// # Errors
     ///
     /// Those of pread(2).
-    pub fn slot(&self, i: u32) -> io::Result<Slot> {
+    pub fn slot(&self, i: u32) -> Result<Slot, i32> {
         let mut bytes = [0u8; OFFER];
         read(self.fd, self.slot_at(i), &mut bytes)?;
         // SAFETY: Slot is repr(C), made of atomic integers and as long as the bytes; any bits are a value of it.
@@ -113,7 +120,7 @@ impl<'a> Unmapped<'a> {
     /// # Errors
     ///
     /// Those of pwrite(2).
-    pub fn challenge(&self, i: u32, challenge: u64) -> io::Result<()> {
+    pub fn challenge(&self, i: u32, challenge: u64) -> Result<(), i32> {
         let at = self.slot_at(i) + core::mem::offset_of!(Slot, challenge);
         let bytes = challenge.to_ne_bytes();
         let args = [self.fd.as_raw_fd() as usize, bytes.as_ptr() as usize, bytes.len(), at, 0, 0];
@@ -131,16 +138,15 @@ impl<'a> Unmapped<'a> {
     }
 }
 
-fn read(fd: BorrowedFd<'_>, at: usize, to: &mut [u8]) -> io::Result<()> {
+fn read(fd: BorrowedFd<'_>, at: usize, to: &mut [u8]) -> Result<(), i32> {
     let args = [fd.as_raw_fd() as usize, to.as_mut_ptr() as usize, to.len(), at, 0, 0];
     // SAFETY: the buffer is as long as it says.
     whole(unsafe { raw::call(libc::SYS_pread64, args) }, to.len())
 }
 
-fn whole(done: raw::Res, len: usize) -> io::Result<()> {
-    match done {
-        Ok(n) if n == len => Ok(()),
-        Ok(_) => Err(io::Error::from_raw_os_error(libc::EBADMSG)),
-        Err(e) => Err(io::Error::from_raw_os_error(e)),
+fn whole(done: raw::Res, len: usize) -> Result<(), i32> {
+    match done? {
+        n if n == len => Ok(()),
+        _ => Err(libc::EBADMSG),
     }
 }
