@@ -1,0 +1,208 @@
+//! Arenas that were given to server families, one to each (PROTOCOLS I1), and where those were found.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::os::fd::BorrowedFd;
+
+use dpfd::edge::arena::Arena;
+use dpfd::family::{Conn, Family, Id, ARENAS, SLOTS};
+use dpfd::sys::{raw, tcp};
+
+use crate::{diag, fdtable};
+
+/// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
+pub(super) struct Mapped {
+    pub(super) arena: AtomicUsize,
+    pub(super) fd: AtomicI32,
+    /// Which memory it is ([`unmapped::Key`]).
+    pub(super) key: [AtomicU64; 2],
+    /// The server family that was given it, and nobody else ever is.
+    pub(super) id: [AtomicU64; 3],
+    /// Which of the arenas that had this entry in the family; a relative may have given the entry to another.
+    pub(super) serial: AtomicU32,
+    /// When its server family was last found at a door, ns of the monotonic clock.
+    pub(super) told: AtomicU64,
+    /// Connections that begin with a hello: offers at this arena were passed over until there was one. Where each
+    /// connection has a process of its own, no hello but its own reaches that.
+    pub(super) anew: AtomicU32,
+    /// Slots whose rings have memory.
+    pub(super) populated: [AtomicU64; SLOTS / 64],
+}
+
+/// So many connections begin with a hello after one that needed it.
+pub(super) const ANEW: u32 = 64;
+
+pub(super) static MAPPED: [Mapped; ARENAS] = [const {
+    Mapped {
+        arena: AtomicUsize::new(0),
+        fd: AtomicI32::new(-1),
+        key: [const { AtomicU64::new(0) }; 2],
+        id: [const { AtomicU64::new(0) }; 3],
+        serial: AtomicU32::new(0),
+        told: AtomicU64::new(0),
+        anew: AtomicU32::new(0),
+        populated: [const { AtomicU64::new(0) }; SLOTS / 64],
+    }
+}; ARENAS];
+
+/// Another address at which the server family of an arena was found: a server that listens on a new port for each transfer
+/// is given one arena, not one for each.
+struct Also {
+    /// Which arena; [`ARENAS`]: none. Last to be written.
+    arena: AtomicUsize,
+    serial: AtomicU32,
+    /// Hash of the address. What a wrong one leads to is an offer that nobody takes.
+    address: AtomicU64,
+    /// As [`Mapped::told`].
+    told: AtomicU64,
+}
+
+static ALSO: [Also; 64] = [const {
+    Also {
+        arena: AtomicUsize::new(ARENAS),
+        serial: AtomicU32::new(0),
+        address: AtomicU64::new(0),
+        told: AtomicU64::new(0),
+    }
+}; 64];
+
+impl Also {
+    fn is(&self, i: usize, server: tcp::Addr) -> bool {
+        self.arena.load(Ordering::Acquire) == i
+            && self.serial.load(Ordering::Relaxed) == MAPPED[i].serial.load(Ordering::Relaxed)
+            && self.address.load(Ordering::Relaxed) == hash(server)
+    }
+}
+
+pub(super) fn hash(a: tcp::Addr) -> u64 {
+    a.ip.iter().fold(u64::from(a.port) | 1 << 63, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}
+
+pub(super) fn arena_of(i: usize) -> Option<Arena> {
+    let p = MAPPED[i].arena.load(Ordering::Acquire) as *const Arena;
+    // SAFETY: leaked by make().
+    (!p.is_null()).then(|| unsafe { *p })
+}
+
+/// Whether an arena that we made is mapped there.
+pub fn maps(address: usize) -> bool {
+    (0..ARENAS).filter_map(arena_of).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+}
+
+/// Our arenas for servers at an address, and when those were last found at a door there.
+pub(super) fn all(family: Family, server: tcp::Addr) -> impl Iterator<Item = (usize, u64)> {
+    let serial = |i: usize| MAPPED[i].serial.load(Ordering::Relaxed);
+    let mapped = |i: usize| MAPPED[i].arena.load(Ordering::Acquire) != 0;
+    let first = (0..ARENAS)
+        .filter(move |&i| mapped(i) && family.arena(i).is_for(server, serial(i)))
+        .map(|i| (i, MAPPED[i].told.load(Ordering::Relaxed)));
+    let also = ALSO.iter().filter_map(move |also| {
+        let i = also.arena.load(Ordering::Acquire);
+        let theirs = i < ARENAS && mapped(i) && also.is(i, server) && family.arena(i).is_serial(serial(i));
+        theirs.then(|| (i, also.told.load(Ordering::Relaxed)))
+    });
+    first.chain(also)
+}
+
+/// Those of them whose servers had a door when it was last gone round. The others belong to former servers.
+fn present(family: Family, server: tcp::Addr) -> impl Iterator<Item = usize> {
+    let last = all(family, server).map(|(_, told)| told).max();
+    all(family, server).filter(move |(_, told)| Some(*told) == last).map(|(i, _)| i)
+}
+
+/// The server family of arena `i` was found at a door of `server`. One thread at a time.
+pub(super) fn found(family: Family, i: usize, server: tcp::Addr, round: u64) {
+    if family.arena(i).is_for(server, MAPPED[i].serial.load(Ordering::Relaxed)) {
+        MAPPED[i].told.store(round, Ordering::Relaxed);
+        return;
+    }
+    let age = |also: &&Also| also.told.load(Ordering::Relaxed);
+    let entry = ALSO.iter().find(|also| also.is(i, server)).or_else(|| ALSO.iter().min_by_key(age));
+    if let Some(also) = entry {
+        also.arena.store(ARENAS, Ordering::Release);
+        also.serial.store(MAPPED[i].serial.load(Ordering::Relaxed), Ordering::Relaxed);
+        also.address.store(hash(server), Ordering::Relaxed);
+        also.told.store(round, Ordering::Relaxed);
+        also.arena.store(i, Ordering::Release);
+    }
+}
+
+/// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
+/// proven to end.
+pub(super) fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize> {
+    let tried = c.tried.load(Ordering::Relaxed);
+    present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
+}
+
+/// The arena that a server family was given, whatever address it was found at.
+pub(super) fn given_to(family: Family, id: Id) -> Option<usize> {
+    (0..ARENAS).find(|&i| {
+        MAPPED[i].arena.load(Ordering::Acquire) != 0
+            && id_of(i) == id
+            && family.arena(i).is_serial(MAPPED[i].serial.load(Ordering::Relaxed))
+    })
+}
+
+pub(super) fn id_of(i: usize) -> Id {
+    [0, 1, 2].map(|k: usize| MAPPED[i].id[k].load(Ordering::Relaxed))
+}
+
+/// Whether connections to this server begin with a hello of their own; this one is counted. Lost stores of other threads
+/// cost a hello.
+pub(super) fn wants_a_hello(family: Family, c: &Conn, server: tcp::Addr) -> bool {
+    let first = c.tried.load(Ordering::Relaxed) == 0;
+    let Some(i) = find(family, c, server).filter(|_| first) else { return false };
+    let anew = MAPPED[i].anew.load(Ordering::Relaxed);
+    if anew > 0 {
+        MAPPED[i].anew.store(anew - 1, Ordering::Relaxed);
+    }
+    anew > 0
+}
+
+/// Whether the kernel no longer knows the server's end of a slot that we left.
+pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
+    let Some((client, server)) = arena.slot(n).ends() else { return false };
+    let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
+    diag::is_gone(a(server.0, server.1), a(client.0, client.1))
+}
+
+/// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
+/// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
+pub(super) fn retire(family: Family) -> bool {
+    let mut order = [0usize; ARENAS];
+    order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
+    order.sort_unstable_by_key(|&i| family.arena(i).proven());
+    for i in order {
+        let Some(arena) = arena_of(i) else { continue };
+        let own = family.arena(i);
+        // An entry that a relative gave to another is that one's; what we have of it is of no use.
+        let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
+        let over = |n| arena.slot(n).both_left() || server_is_gone(&arena, n);
+        if ours && !own.retire(over) {
+            continue;
+        }
+        MAPPED[i].arena.store(0, Ordering::Release);
+        let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
+        if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+            // Another thread may have found the arena just before, so it stays mapped; its pages go.
+            if ours {
+                // SAFETY: our descriptor.
+                let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
+                arena.empty(fd);
+            }
+            fdtable::set(memfd, fdtable::Entry::None);
+            raw::close(memfd);
+        }
+        if ours {
+            own.release();
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether the offer of `c`, not taken so far, might be taken elsewhere: in another arena for this address.
+pub fn has_another(family: Family, c: &Conn) -> bool {
+    let here = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
+    let tried = c.tried.load(Ordering::Relaxed) | 1 << here;
+    present(family, c.peer()).any(|i| tried & (1 << i) == 0)
+}

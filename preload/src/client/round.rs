@@ -1,0 +1,174 @@
+//! Going round the doors of a server's address: a hello to each family that has one.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsFd, IntoRawFd};
+
+use dpfd::edge::arena::Arena;
+use dpfd::edge::unmapped;
+use dpfd::family::{Family, Reason, ARENAS};
+use dpfd::sys::{raw, tcp};
+
+use super::given::{all, found, given_to, hash, retire, MAPPED};
+use super::No;
+use crate::intro::{self, COPIES};
+use crate::{fdtable, state};
+
+/// Servers without a door, remembered for a second: hash of the address, until when.
+static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
+const REMEMBER: u64 = 1_000_000_000;
+
+/// One thread at a time makes arenas.
+static MAKING: AtomicU32 = AtomicU32::new(0);
+
+/// Says hello at all doors of the address: anew where an arena was given, with a new one where there is none yet.
+pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
+    let key = hash(server);
+    let now = state::now();
+    let known = NOBODY
+        .iter()
+        .any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed));
+    if known {
+        return Err(No::Never(Reason::NoDoor));
+    }
+    if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return Err(No::Later);
+    }
+    let result = go_round_alone(family, server);
+    MAKING.store(0, Ordering::Release);
+    if let Err(No::Never(Reason::NoDoor)) = result {
+        let place = &NOBODY[(key % 16) as usize];
+        place.0.store(key, Ordering::Relaxed);
+        place.1.store(now + REMEMBER, Ordering::Relaxed);
+    }
+    result
+}
+
+/// Arenas of one round that nothing was ever proven of. Squatters of an address's doors cost us no more.
+const UNPROVEN: usize = 4;
+
+fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
+    let mut result = Err(No::Never(Reason::NoDoor));
+    let round = state::now();
+    for door in Doors::new(server) {
+        let this = visit(family, server, door, round);
+        raw::close(door);
+        // One door that was told is enough; a reason is as good as another.
+        result = this.or(result.or(this));
+    }
+    result
+}
+
+/// Says hello at one door. An arena goes to one family only: what one knows, no other one must (PROTOCOLS I1).
+fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(), No> {
+    let refused = |_| No::Never(Reason::Memory);
+    let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
+    if let Some(i) = given_to(family, id) {
+        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused)?;
+        found(family, i, server, round);
+        return Ok(());
+    }
+    let unproven = |&(i, told): &(usize, u64)| told == round && family.arena(i).proven() == 0;
+    if all(family, server).filter(unproven).count() >= UNPROVEN {
+        return Err(No::Never(Reason::Owner));
+    }
+    let free = || {
+        (0..ARENAS).filter(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0).find_map(|i| {
+            let serial = family.arena(i).claim(server)?;
+            Some((i, serial))
+        })
+    };
+    let (i, serial) =
+        free().or_else(|| retire(family).then(free).flatten()).ok_or(No::Never(Reason::Slots))?;
+    let made = make(door);
+    match made {
+        Ok((arena, memfd, key)) => {
+            for (to, from) in MAPPED[i].key.iter().zip(key) {
+                to.store(from, Ordering::Relaxed);
+            }
+            for (to, from) in MAPPED[i].id.iter().zip(id) {
+                to.store(from, Ordering::Relaxed);
+            }
+            MAPPED[i].populated.iter().for_each(|w| w.store(0, Ordering::Relaxed));
+            MAPPED[i].serial.store(serial, Ordering::Relaxed);
+            MAPPED[i].anew.store(0, Ordering::Relaxed);
+            MAPPED[i].told.store(round, Ordering::Relaxed);
+            MAPPED[i].fd.store(memfd, Ordering::Release);
+            MAPPED[i].arena.store(arena, Ordering::Release);
+            Ok(())
+        }
+        Err(e) => {
+            family.arena(i).release();
+            Err(e)
+        }
+    }
+}
+
+/// A new arena, of which the owner of `door` was told: its address, its memory.
+#[cold]
+#[inline(never)]
+fn make(door: i32) -> Result<(usize, i32, unmapped::Key), No> {
+    let memory = No::Never(Reason::Memory);
+    let (arena, memfd) = Arena::create(state::geometry()).map_err(|_| memory)?;
+    let unmap = |arena: Arena| {
+        // SAFETY: nobody else knows of it.
+        unsafe { arena.unmap() };
+        memory
+    };
+    let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
+    let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
+    fdtable::mark_internal(memfd);
+    let told = intro::send_hello(door, memfd).is_ok();
+    match state::leak_value(arena).filter(|_| told) {
+        Some(p) => Ok((p as usize, memfd, key)),
+        None => {
+            fdtable::set(memfd, fdtable::Entry::None);
+            raw::close(memfd);
+            Err(unmap(arena))
+        }
+    }
+}
+
+/// The doors a server at `addr` may have: its own address, or a wildcard; several copies of each.
+struct Doors {
+    names: [tcp::Addr; 3],
+    at: u8,
+}
+
+impl Doors {
+    fn new(server: tcp::Addr) -> Doors {
+        let mut v4_any = [0; 16];
+        v4_any[10..12].copy_from_slice(&[0xff, 0xff]);
+        let any = |ip| tcp::Addr { ip, port: server.port, scope: 0 };
+        Doors { names: [server, any(v4_any), any([0; 16])], at: 0 }
+    }
+}
+
+impl Iterator for Doors {
+    type Item = i32;
+    fn next(&mut self) -> Option<i32> {
+        if self.at == 3 * COPIES {
+            return None;
+        }
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
+        while self.at < 3 * COPIES {
+            let (name, copy) = (self.names[usize::from(self.at / COPIES)], self.at % COPIES);
+            // A copy that is gone or lets nobody in says nothing of the next: their owners come and go.
+            self.at += 1;
+            let (un, len) = intro::door_address(name, copy);
+            // SAFETY: the address outlives the call.
+            if unsafe { raw::connect(fd, (&raw const un).cast(), len) }.is_ok() {
+                return Some(fd);
+            }
+        }
+        raw::close(fd);
+        None
+    }
+}
+
+/// In a forked child: a thread of the parent may have been at work.
+pub fn inherited() {
+    if MAKING.load(Ordering::Relaxed) != 0 {
+        MAKING.store(0, Ordering::Release);
+    }
+}
