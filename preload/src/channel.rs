@@ -184,7 +184,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
 /// The connection behind `fd`, which was just tracked, stays on TCP.
 pub fn keep_plain(fd: i32, why: Reason) {
     if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        give_up(family.conn(i), why);
+        give_up(fd, family.conn(i), why);
     }
 }
 
@@ -245,6 +245,10 @@ fn unsuited(fd: i32) -> bool {
         || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
+/// From this turn on an offer that nobody answers is made anew, behind another hello, and an answer that is not followed by
+/// a proof counts as wrong.
+const MOVES_ON: u32 = 16;
+
 /// Turns at which an unanswered side looks again: often at first, then now and then.
 fn worth_a_look(turn: u32) -> bool {
     turn < 8 || turn.is_power_of_two() || turn % 64 == 0
@@ -266,7 +270,8 @@ fn patient(c: &Conn, turn: u32) -> bool {
     began == 0 || turn % 64 != 0 || state::now() - began < PATIENCE_NS
 }
 
-fn give_up(c: &Conn, why: Reason) {
+fn give_up(fd: i32, c: &Conn, why: Reason) {
+    proof::put_back(fd, c);
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     c.set_stage(Stage::Plain);
@@ -275,16 +280,18 @@ fn give_up(c: &Conn, why: Reason) {
 /// Client: is it time for an offer? Under the receiver's lock.
 fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
-        return give_up(c, Reason::Shared);
+        return give_up(fd, c, Reason::Shared);
     }
     if unsuited(fd) {
-        return give_up(c, Reason::Option);
+        return give_up(fd, c, Reason::Option);
     }
     match client::offer(family, fd, c) {
         Ok(()) => c.set_stage(Stage::Offered),
-        Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => give_up(c, Reason::NoUnix),
-        Err(client::No::Never(why)) => give_up(c, why),
-        Err(client::No::Later) if !patient(c, turn) => give_up(c, Reason::Silent),
+        Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => {
+            give_up(fd, c, Reason::NoUnix)
+        }
+        Err(client::No::Never(why)) => give_up(fd, c, why),
+        Err(client::No::Later) if !patient(c, turn) => give_up(fd, c, Reason::Silent),
         Err(client::No::Later) => {}
     }
 }
@@ -303,8 +310,7 @@ fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
     }
     if !s.is(generation, State::Offered) {
         client::release(c);
-        proof::put_back(fd, c);
-        return give_up(c, Reason::Silent);
+        return give_up(fd, c, Reason::Silent);
     }
     let answer = client::look_at_answer(fd, c, s);
     let over = !patient(c, turn);
@@ -313,13 +319,13 @@ fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
         Answer::Proven => false,
         Answer::Wrong => true,
         Answer::Nothing if proof::is_shown(c) || turn < 4 => false,
-        Answer::Nothing => turn.is_power_of_two() && (turn >= 16 || client::has_another(family, c)),
+        Answer::Nothing => turn.is_power_of_two() && (turn >= MOVES_ON || client::has_another(family, c)),
     };
     if (over || move_on) && s.withdraw(generation) {
         client::release(c);
         proof::put_back(fd, c);
         if over {
-            give_up(c, if c.wrong.load(Ordering::Relaxed) > 0 { Reason::Owner } else { Reason::Silent });
+            give_up(fd, c, if c.wrong.load(Ordering::Relaxed) > 0 { Reason::Owner } else { Reason::Silent });
         } else {
             elsewhere(family, fd, c, turn, answer);
         }
@@ -333,9 +339,9 @@ const WRONG: u32 = 8;
 fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
     c.set_stage(Stage::Candidate);
     if answer == Answer::Wrong && c.wrong.fetch_add(1, Ordering::Relaxed) >= WRONG {
-        return give_up(c, Reason::Owner);
+        return give_up(fd, c, Reason::Owner);
     }
-    client::give_up_here(family, c, turn >= 16);
+    client::give_up_here(family, c, turn >= MOVES_ON);
     post(family, fd, c, turn);
 }
 
@@ -359,8 +365,7 @@ fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
     if !same_socket(fd, c, s, Side::Client) {
         s.kill(generation);
         client::leave(c);
-        proof::put_back(fd, c);
-        give_up(c, Reason::State);
+        give_up(fd, c, Reason::State);
     } else if exclusive(family, c) {
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
@@ -416,8 +421,8 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
         match door::find_offer(fd, c, walking) {
             Some(offer) => door::answer(fd, c, &offer, walking),
             None if patient(c, turn) => {}
-            None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(c, Reason::Owner),
-            None => give_up(c, Reason::NoOffer),
+            None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(fd, c, Reason::Owner),
+            None => give_up(fd, c, Reason::NoOffer),
         }
     });
 }
@@ -428,7 +433,7 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
         c.wrong.fetch_add(1, Ordering::Relaxed);
     };
     match door::is_shown(c, walking) {
-        door::Shown::NotYet if turn < 16 || !turn.is_power_of_two() => return,
+        door::Shown::NotYet if turn < MOVES_ON || !turn.is_power_of_two() => return,
         // It may be somebody else's offer, which hides the true one.
         door::Shown::NotYet => wrong(),
         door::Shown::Gone => {}
@@ -442,24 +447,19 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
                 proof::put_back(fd, c);
                 return accept(fd, c, &arena, n, generation);
             } else {
-                return give_up_proof(fd, c, Reason::Slots);
+                return give_up(fd, c, Reason::Slots);
             }
         }
     }
     proof::put_back(fd, c);
 }
 
-fn give_up_proof(fd: i32, c: &Conn, why: Reason) {
-    proof::put_back(fd, c);
-    give_up(c, why);
-}
-
 /// Server: takes the offer.
 fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
     if unsuited(fd) {
-        give_up(c, Reason::Option);
+        give_up(fd, c, Reason::Option);
     } else if !same_socket(fd, c, arena.slot(n), Side::Server) {
-        give_up(c, Reason::State);
+        give_up(fd, c, Reason::State);
     } else {
         attach(c, arena, n, Side::Server, generation);
         c.set_stage(Stage::Accepted);

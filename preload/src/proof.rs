@@ -21,7 +21,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Proof};
+use dpfd::family::Conn;
 use dpfd::sys::{process, tcp};
 
 use crate::diag;
@@ -39,24 +39,24 @@ pub fn show(fd: i32, c: &Conn, number: u64) -> bool {
         return false;
     }
     c.pacing.store(before, Ordering::Relaxed);
-    c.showing.store(number, Ordering::Relaxed);
-    c.proof.store(Proof::Shown as u32, Ordering::Release);
+    // Release: what the socket had before.
+    c.showing.store(number, Ordering::Release);
     true
 }
 
 /// Whether our socket shows a number.
 pub fn is_shown(c: &Conn) -> bool {
-    c.proof.load(Ordering::Acquire) == Proof::Shown as u32
+    c.showing.load(Ordering::Acquire) != 0
 }
 
 /// Gives our socket back the rate it had, unless the program has set one meanwhile.
 pub fn put_back(fd: i32, c: &Conn) {
-    if is_shown(c) {
-        if tcp::pacing(fd) == Some(c.showing.load(Ordering::Relaxed)) {
+    let shown = c.showing.load(Ordering::Acquire);
+    if shown != 0 {
+        if tcp::pacing(fd) == Some(shown) {
             tcp::set_pacing(fd, c.pacing.load(Ordering::Relaxed));
         }
-        c.showing.store(0, Ordering::Relaxed);
-        c.proof.store(Proof::None as u32, Ordering::Release);
+        c.showing.store(0, Ordering::Release);
     }
 }
 

@@ -121,62 +121,29 @@ pub unsafe fn set(signal: c_int, action: *const sigaction, old: *mut sigaction) 
     rc
 }
 
-/// signal(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn signal(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::signal::real()(signal, handler) })
+/// The other calls that set handlers: what they set restarts calls, or is left as it is, and the former handler that they
+/// return is the program's.
+macro_rules! tells_the_programs_own {
+    ($($name:ident => $hook:ident;)*) => {
+        $(
+            #[doc = concat!(stringify!($hook), "(3).")]
+            ///
+            /// # Safety
+            ///
+            /// As for the call it replaces.
+            pub unsafe fn $name(signal: c_int, handler: usize) -> usize {
+                // SAFETY: the program's arguments.
+                of_program(signal, unsafe { crate::hooks::$hook::real()(signal, handler) })
+            }
+        )*
+    };
 }
 
-/// bsd_signal(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn bsd_signal(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::bsd_signal::real()(signal, handler) })
-}
-
-/// ssignal(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn ssignal(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::ssignal::real()(signal, handler) })
-}
-
-/// sysv_signal(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn sysv_signal(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::sysv_signal::real()(signal, handler) })
-}
-
-/// __sysv_signal(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn sysv_signal_too(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::__sysv_signal::real()(signal, handler) })
-}
-
-/// sigset(3): it sets what restarts calls, or is left as it is; the former handler is the program's.
-///
-/// # Safety
-///
-/// As for the call it replaces.
-pub unsafe fn sigset(signal: c_int, handler: usize) -> usize {
-    // SAFETY: the program's arguments.
-    of_program(signal, unsafe { crate::hooks::sigset::real()(signal, handler) })
+tells_the_programs_own! {
+    signal => signal;
+    bsd_signal => bsd_signal;
+    ssignal => ssignal;
+    sysv_signal => sysv_signal;
+    sysv_signal_too => __sysv_signal;
+    sigset => sigset;
 }

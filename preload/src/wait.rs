@@ -246,12 +246,8 @@ fn pass(
                     p.revents &= !IN;
                 }
             }
-            let rx = channel::receiving(c);
-            if p.events & IN != 0 && rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
-                // While the word is hot no bell tells that the sender went over to the ring: it is followed here.
-                rx::news(family, p.fd, c, &rx);
-            }
-            if p.events & IN != 0 && has_data(c) {
+            // While the word is hot no bell tells that the sender went over to the ring: it is followed here.
+            if p.events & IN != 0 && rx::news(family, p.fd, c, &channel::receiving(c)) {
                 p.revents |= p.events & IN;
             }
         } else if let Entry::Epoll(i) = fdtable::get(p.fd) {

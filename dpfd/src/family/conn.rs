@@ -145,8 +145,6 @@ pub struct Conn {
     /// Whether its descriptor blocks.
     pub mode: Mode,
 
-    /// How far the proof has come ([`Proof`]).
-    pub proof: AtomicU32,
     /// Server: the client's arena in the process's table of guests.
     pub guest: AtomicU32,
     /// Answers (client) or offers (server) that proved to be wrong.
@@ -159,20 +157,10 @@ pub struct Conn {
     pub nonce: AtomicU64,
     /// Server: the client's random number when it was answered. Client: the challenge that was looked at.
     pub expected: AtomicU64,
-    /// What our socket shows; 0: nothing of ours.
+    /// What our socket shows as its proof of possession (PROTOCOLS I2); 0: nothing of ours.
     pub showing: AtomicU64,
     /// The pacing rate that our socket had before.
     pub pacing: AtomicU64,
-}
-
-/// How far the proof of possession has come (PROTOCOLS I2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Proof {
-    /// Nothing is asked.
-    None = 0,
-    /// Our socket shows its proof; the other one's has yet to (server), or did (client).
-    Shown = 1,
 }
 
 impl Conn {
@@ -227,7 +215,6 @@ impl Conn {
             &self.alone,
             &self.heard,
             &self.asked,
-            &self.proof,
             &self.wrong,
         ] {
             a.store(0, Ordering::Relaxed);

@@ -22,7 +22,7 @@ mod reason;
 mod view;
 
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
-pub use conn::{Conn, Proof, Stage};
+pub use conn::{Conn, Stage};
 pub use holders::Holders;
 pub use lock::{Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};

@@ -64,8 +64,9 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         peer = tcp::peer(fd).unwrap_or(peer);
     }
     // A connect that is asked for again until it is done (non-blocking) was counted by its first call.
-    let first = || rc != 0 || !raw::is_nonblocking(fd);
-    if tcp::is_tcp(fd) && wanted(Direction::Connect, peer, first) {
+    // Nor is one of a UDP socket a connection.
+    let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
+    if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
         channel::track(fd, Side::Client, tcp::Addr::default(), peer);
     }
     if rc != 0 {

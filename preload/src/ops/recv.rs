@@ -211,12 +211,12 @@ unsafe fn messages(
     if let Some(e) = pending_error(at.fd(), family.conn(at.conn())) {
         return fail(e) as c_int;
     }
+    if n > 0 && nowhere(v) {
+        return fail(libc::EFAULT) as c_int;
+    }
     let mut done = 0;
     for i in 0..n as usize {
         let wait = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
-        if nowhere(v) {
-            return fail(libc::EFAULT) as c_int;
-        }
         // SAFETY: below n.
         let m = unsafe { &mut *v.add(i) };
         // SAFETY: the program's message.

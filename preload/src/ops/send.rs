@@ -236,7 +236,7 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
 /// As for the call it replaces.
 unsafe fn messages(at: Option<Inside>, fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int {
     let mut done = 0;
-    if nowhere(v) {
+    if n > 0 && nowhere(v) {
         return fail(libc::EFAULT) as c_int;
     }
     // The kernel takes no more than that at a time.

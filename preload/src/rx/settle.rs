@@ -60,11 +60,11 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
         }
         let r = c.rx_epoch.load(Ordering::Relaxed);
         let ring = in_ring(r);
-        // Counted before arming; what is counted now came before the epoch is looked at again below.
         // The bell that is out is what says so to whoever waits, and the next byte needs no other.
         if arm && ring && bells_out(c, rx) && ringing() {
             return Settled::News;
         }
+        // Counted before arming; what is counted now came before the epoch is looked at again below.
         let there = if ring { bells_here(fd, c, rx, r) } else { raw::queued(fd).unwrap_or(0) };
         if arm {
             rx.word.arm();
