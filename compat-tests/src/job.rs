@@ -143,7 +143,7 @@ impl Job {
     }
 
     fn told(&self, mut status: String) -> Ended {
-        // Whoever of the run it was, and whatever it then did: the second look found what nobody had told (dp-preload(7)).
+        // A lost wake-up fails the run, even if the program went on well: a second look saved it (`DP_LOST`, dp-preload(7)).
         let lost = self.transcript.parent().map(|folder| folder.join(LOST));
         if let Some(Ok(lost)) = lost.map(fs::read_to_string) {
             status +=

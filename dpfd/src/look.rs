@@ -32,6 +32,32 @@ pub const fn again(longest: u32) -> u32 {
     longest / 16
 }
 
+/// A program whose look took somebody's time does not look for so long, ns: at least, and at most.
+const REST_LEAST: u64 = 16_000_000;
+const REST_MOST: u64 = 1_024_000_000;
+
+/// How long the next rest is, after a look that took the processor from somebody (`taken`) or from nobody; `rest` was that of
+/// the last time. It begins anew, four times as long, only where it was taken: elsewhere it is forgotten slowly, so that a
+/// program among many rests again and again for longer, and one that was disturbed once goes on (W19).
+#[inline]
+pub const fn rested(rest: u64, taken: bool) -> u64 {
+    if taken {
+        let next = rest.saturating_mul(4);
+        return if next < REST_LEAST {
+            REST_LEAST
+        } else if next > REST_MOST {
+            REST_MOST
+        } else {
+            next
+        };
+    }
+    if rest < REST_LEAST / 4 {
+        0
+    } else {
+        rest - rest / 32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +91,27 @@ mod tests {
             budget = learned(budget, true, 50_000);
         }
         assert_eq!(budget, 50_000);
+    }
+
+    #[test]
+    fn rests_grow_where_others_have_work_and_are_forgotten_slowly() {
+        let mut rest = 0;
+        for expected in [16_000_000, 64_000_000, 256_000_000, 1_024_000_000, 1_024_000_000] {
+            rest = rested(rest, true);
+            assert_eq!(rest, expected);
+        }
+        // Half of the looks take somebody's time: it stays as long as it is.
+        for _ in 0..100 {
+            rest = rested(rested(rest, false), true);
+        }
+        assert_eq!(rest, 1_024_000_000);
+        let mut looks = 0;
+        while rest > 0 {
+            rest = rested(rest, false);
+            looks += 1;
+        }
+        assert!((100..300).contains(&looks), "{looks}");
+        assert_eq!(rested(0, false), 0);
+        assert_eq!(rested(u64::MAX, true), REST_MOST);
     }
 }

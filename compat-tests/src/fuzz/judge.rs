@@ -38,7 +38,7 @@ struct Ways {
     received: HashMap<&'static str, i64>,
     /// Senders of whose bytes a receive got as many as buffers had it: whether some are left, nobody knows.
     loose: HashSet<&'static str>,
-    /// Of those, what receives and sends were told of their end so far.
+    /// What receives and sends of loose senders' bytes were told of the end so far.
     ends: HashMap<&'static str, String>,
     /// Sides that closed, shut down or ended.
     ended: HashSet<&'static str>,

@@ -31,9 +31,19 @@ const TABLE: &[Known] = &[
     },
     Known {
         reason: "a channel is readable from the first byte on, whatever SO_RCVLOWAT says (dp-preload(7))",
-        applies: |script, _, _, _| script.0.iter().any(|at| at.word(0) == "lowat" && at.word(2) != "0"),
+        applies: too_few_for_lowat,
     },
 ];
+
+/// Whether a receive or a wait of the side that asked for more bytes at once has some.
+fn too_few_for_lowat(script: &Script, line: &Line, _: &str, _: &str) -> bool {
+    let asks = |at: &Line| at.word(0) == "lowat" && at.word(2) != "0" && at.who == line.who;
+    let looks = |word: &str| {
+        ["recv", "read", "drain", "poll", "select", "epoll_"].iter().any(|call| word.starts_with(call))
+    };
+    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
+    line.words.iter().any(|word| looks(word)) && before.into_iter().any(asks)
+}
 
 /// Whether a wait reports edges beside what it reports on TCP, see the reason.
 fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {

@@ -8,8 +8,8 @@
 //!  +---------------------------+-----+
 //! ```
 //!
-//! Whoever changes it says so before and after; whoever asks the kernel keeps the answer only if nobody changed it
-//! since. A changer that dies in between leaves "being changed", and everybody asks.
+//! A change is announced before and after. An answer of the kernel is kept only if there was no change since the question.
+//! A process that dies inside a change leaves "being changed", and every receive asks.
 
 use crate::sync::{AtomicU32, Ordering};
 

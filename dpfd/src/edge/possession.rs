@@ -1,8 +1,9 @@
 //! The numbers by which both sides of an offer prove that they hold its connection (PROTOCOLS I2).
 
+use hmac_sha256::Hash;
+
 use super::slot::Side;
 use super::unmapped::Key;
-use crate::sys::digest;
 
 /// Bits of a digest that are shown; the one above is always set, and the rate is far from a limit and from "no limit".
 const BITS: u32 = 61;
@@ -11,7 +12,9 @@ const BITS: u32 = 61;
 /// answered by `challenge`.
 pub fn number(side: Side, key: Key, opener: [u64; 3], nonce: u64, challenge: u64) -> u64 {
     let [a, b, c] = opener;
-    let digest = digest::of_words(&[side as u64, key[0], key[1], a, b, c, nonce, challenge]);
+    let words = [side as u64, key[0], key[1], a, b, c, nonce, challenge].map(u64::to_le_bytes);
+    let [d0, d1, d2, d3, d4, d5, d6, d7, ..] = Hash::hash(words.as_flattened());
+    let digest = u64::from_be_bytes([d0, d1, d2, d3, d4, d5, d6, d7]);
     (1 << BITS) | (digest & ((1 << BITS) - 1))
 }
 
@@ -43,5 +46,11 @@ mod tests {
             assert_eq!(number >> BITS, 1, "neither a limit nor the value for none");
         }
         assert_eq!(true_ones, of([1, 2], [1, 5, 6], 7, 8));
+    }
+
+    #[test]
+    fn both_sides_compute_the_same_in_every_version() {
+        // SHA-256 of eight little-endian words 1 to 8, its first eight bytes, 61 bits of them.
+        assert_eq!(number(Side::Client, [2, 3], [4, 5, 6], 7, 8), 0x208ae425ef1615c9);
     }
 }

@@ -21,6 +21,8 @@ pub struct Member {
 
 /// A namespace that is nobody's: a member in it is not judged.
 const MOVING: u32 = u32::MAX;
+/// Of a process that could not find out which its namespace is.
+const UNKNOWN: u32 = 1;
 
 /// Our own pid namespace, 0 not looked up yet, 1 unknown (no /proc: then all unknown ones count as one).
 static SPACE: AtomicU32 = AtomicU32::new(0);
@@ -31,7 +33,7 @@ static PROC: AtomicU32 = AtomicU32::new(0);
 pub fn space() -> u32 {
     match SPACE.load(Ordering::Acquire) {
         0 => {
-            let found = raw::pid_namespace().unwrap_or(1);
+            let found = raw::pid_namespace().unwrap_or(UNKNOWN);
             PROC.store(u32::from(raw::proc_is_ours()), Ordering::Relaxed);
             SPACE.store(found, Ordering::Release);
             found
@@ -199,6 +201,11 @@ impl Member {
     /// The pid namespace in which [`Member::pid`] is its number.
     pub fn space(&self) -> u32 {
         self.space.load(Ordering::SeqCst)
+    }
+
+    /// Whether [`Member::pid`] may be a number of pid namespace `space`: it is, nobody knows, or both change just now.
+    pub fn may_be_in(&self, space: u32) -> bool {
+        [space, UNKNOWN, MOVING].contains(&self.space())
     }
 
     /// Its effective user id when it joined.

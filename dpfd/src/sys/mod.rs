@@ -5,7 +5,6 @@ pub mod barrier;
 pub mod biased;
 #[cfg(not(loom))]
 pub mod device;
-pub mod digest;
 #[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]

@@ -80,13 +80,9 @@ pub fn nobody_looks() -> bool {
 
 /// A yield that lasts longer gave the processor to somebody, ns.
 const SOMEBODY_RAN: u64 = 8_000;
-/// How long nobody of this process looks after that, ns: at least, and at most.
-const REST_LEAST: u64 = 16_000_000;
-const REST_MOST: u64 = 1_024_000_000;
-
 /// Until when nobody of this process looks, by `state::now()`; 0: looks are free.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// How long the last such rest was, less a little for each look since that took nobody's time.
+/// [`look::rested`]: how long the last such rest was, less a little for each look since that took nobody's time.
 static REST: AtomicU64 = AtomicU64::new(0);
 
 /// Whether somebody else wanted the processor lately while we looked.
@@ -99,13 +95,13 @@ fn others_have_work() -> bool {
 /// A look was over at `now`: `taken` from somebody who was ready to run, or from nobody. Threads may lose each other's
 /// stores here: it is a measure, not a count.
 fn learn_whose_time(taken: bool, now: u64) {
-    let rest = REST.load(Ordering::Relaxed);
-    if taken {
-        let rest = (rest * 4).clamp(REST_LEAST, REST_MOST);
+    let before = REST.load(Ordering::Relaxed);
+    let rest = look::rested(before, taken);
+    if rest != before {
         REST.store(rest, Ordering::Relaxed);
+    }
+    if taken {
         RESTS_UNTIL.store(now + rest, Ordering::Relaxed);
-    } else if rest != 0 {
-        REST.store(if rest < REST_LEAST / 4 { 0 } else { rest - rest / 32 }, Ordering::Relaxed);
     }
 }
 

@@ -120,7 +120,7 @@ fn hostile_cursor_does_not_have_a_receiver_copy_for_long() {
     assert!(dst.copied <= 8 << 20, "{} bytes copied", dst.copied);
 }
 
-/// Whoever lost a race or two gets all there is; whoever lost many, a piece of it.
+/// A receive that lost a race or two gets all there is; one that lost many gets a piece of it.
 #[test]
 fn quicker_neighbours_leave_a_receiver_something() {
     let (got, dst) = moved_under(1);

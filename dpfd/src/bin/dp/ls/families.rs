@@ -105,7 +105,7 @@ fn group(found: &[Process]) -> Vec<Vec<Process>> {
             let parents = groups.iter_mut().find(|group| group.iter().any(|p| process.is_fork_of(p)));
             parents.map(|group| group.push((*process).clone())).is_none()
         });
-        // What is nobody's child begins a group.
+        // A process whose parent is in no group begins one.
         if rest.len() == before {
             let begins = |process: &&Process| !rest.iter().any(|other| process.is_fork_of(other));
             let first = rest.iter().position(begins).unwrap_or(0);
@@ -138,8 +138,7 @@ impl Family {
     fn of(processes: &[Process], sockets: &mut Sockets, shimmed: &impl Fn(u32) -> bool) -> Option<Family> {
         let Some(inode) = processes[0].family else { return Some(Family::idle(processes)) };
         let view = processes.iter().find_map(|process| View::of_process(process.pid, inode))?;
-        let mut programs: Vec<Program> =
-            processes.iter().map(|p| Program { program: p.name.clone(), pid: p.pid, uid: p.uid }).collect();
+        let mut programs: Vec<Program> = processes.iter().map(Program::of).collect();
         // Which process each member is; those that ended are none.
         let mut members: HashMap<u32, usize> = HashMap::new();
         for (n, member) in view.members() {
@@ -201,13 +200,8 @@ impl Program {
 /// Whether the member is that process. A member's number is that of its own pid namespace; one that could not find out
 /// which that is, or is about to, has any.
 fn is(member: &Member, process: &Process) -> bool {
-    let spaces = [process.space, UNKNOWN, MOVING];
-    member.pid() == process.inner && spaces.contains(&member.space())
+    member.pid() == process.inner && member.may_be_in(process.space)
 }
-
-/// See dpfd/src/family/member.rs.
-const UNKNOWN: u32 = 1;
-const MOVING: u32 = u32::MAX;
 
 /// Whether the member lives, as far as the kernel says, and belongs to another user. What has none of the family's memory
 /// any more although it could be seen, has executed another program.

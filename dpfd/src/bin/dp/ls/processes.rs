@@ -102,7 +102,7 @@ fn is_disabled(environ: &[u8]) -> bool {
     values.take(1).any(|value| !value.is_empty() && value != b"0")
 }
 
-/// What is mapped of ours.
+/// What a process has mapped of Directed Point.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Maps {
     family: Option<u64>,
