@@ -12,4 +12,5 @@ mod listing;
 mod missed;
 mod product;
 mod settings;
+mod unwinding;
 mod users;

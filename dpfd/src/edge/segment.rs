@@ -334,7 +334,7 @@ impl Segment {
         }
         let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
         let segment = Segment::map_twice(&fd, ring, protection)?;
-        let random = crate::sys::process::random()?;
+        let random = crate::sys::process::random().map_err(io::Error::from_raw_os_error)?;
         segment.control::<AtomicU64>(5).store(random, Ordering::Relaxed);
         segment.knock().begin(random as u32);
         Ok((segment, fd))

@@ -1,6 +1,5 @@
 //! What a library needs to know of the process it lives in: forks, exits, its CPU, capabilities, locks.
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Once;
@@ -132,12 +131,13 @@ pub fn descriptor_limit() -> usize {
 ///
 /// # Errors
 ///
-/// Those of getrandom(2): ENOSYS.
-pub fn random() -> io::Result<u64> {
+/// Those of getrandom(2), as a number: ENOSYS.
+pub fn random() -> Result<u64, i32> {
     let mut bytes = [0; 8];
     // SAFETY: fills eight bytes, which the kernel never does by halves.
     if unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } != bytes.len() as isize {
-        return Err(io::Error::last_os_error());
+        // SAFETY: this thread's own number.
+        return Err(unsafe { *libc::__errno_location() });
     }
     Ok(u64::from_ne_bytes(bytes))
 }

@@ -132,6 +132,28 @@ fn a_short_array_gets_both_what_is_hot_and_what_the_kernel_has() {
     assert!(told[1] >= 4 && told[2] >= 4, "{told:?}");
 }
 
+/// The kernel is not told at once that a hot connection's writability is of no interest any more. Where such answers could
+/// take the room of others, it is.
+#[test]
+fn what_is_of_no_interest_any_more_takes_nobodys_room() {
+    let mut sim = Sim::new();
+    for conn in [0, 1] {
+        sim.control(libc::EPOLL_CTL_ADD, conn, IN | OUT, conn as u64).unwrap();
+        sim.arrives(conn as usize);
+    }
+    sim.wait_now(0, 4).unwrap();
+    assert_eq!(sim.hot(), 2);
+    for conn in [0, 1] {
+        sim.takes(conn as usize, true);
+        sim.control(libc::EPOLL_CTL_MOD, conn, IN, conn as u64).unwrap();
+    }
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN, 3).unwrap();
+    sim.arrives(3);
+    for _ in 0..4 {
+        assert_eq!(sim.wait_now(0, 2).unwrap(), [3]);
+    }
+}
+
 #[test]
 fn hot_is_a_privilege_that_comes_back() {
     let mut sim = Sim::new();

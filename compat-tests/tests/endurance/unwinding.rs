@@ -1,0 +1,74 @@
+//! A signal handler may end its thread anywhere in a call of ours (pthread_exit, an asynchronous cancellation). The unwinding
+//! passes our frames, and it ends the whole program in a frame whose function has something to drop, if it began between
+//! that function's calls. So what sends, receives and introduces has nothing to drop: its unwind tables name no LSDA.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use compat_tests::programs;
+use compat_tests::tools::needed;
+
+/// Parts of names of functions that have to be so.
+const WAYS: [&str; 8] = [
+    "dp_preload::tx::",
+    "dp_preload::rx::",
+    "dp_preload::channel::",
+    "dp_preload::proof::",
+    "dp_preload::ops::recv::",
+    "dp_preload::inside::",
+    "dp_preload::guests::find",
+    "dp_preload::client::round::go_round",
+];
+
+fn said(tool: &str, options: &[&str], library: &Path) -> String {
+    let output = Command::new(needed(tool, "binutils")).args(options).arg(library).output();
+    String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned()
+}
+
+/// Functions by address.
+fn functions(library: &Path) -> BTreeMap<u64, String> {
+    let names = said("nm", &["-C"], library);
+    let named = names.lines().filter_map(|line| {
+        let (address, rest) = line.split_once(' ')?;
+        let name = rest.strip_prefix("t ").or_else(|| rest.strip_prefix("T "))?;
+        Some((u64::from_str_radix(address, 16).ok()?, name.to_string()))
+    });
+    named.collect()
+}
+
+/// Addresses of functions that have something to drop: entries (FDE) whose augmentation data is an address.
+fn with_something_to_drop(library: &Path) -> Vec<u64> {
+    let mut found = Vec::new();
+    let mut function = None;
+    for line in said("readelf", &["--debug-dump=frames", "--wide"], library).lines() {
+        if line.contains(" CIE") {
+            function = None;
+        } else if let Some((_, range)) = line.split_once(" FDE ").and_then(|(_, rest)| rest.split_once("pc="))
+        {
+            function = range.split("..").next().and_then(|address| u64::from_str_radix(address, 16).ok());
+        } else if let Some(data) = line.trim().strip_prefix("Augmentation data:") {
+            let is_address = data.bytes().any(|byte| !matches!(byte, b'0' | b' '));
+            found.extend(function.filter(|_| is_address));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_thread_may_be_ended_anywhere_in_what_sends_and_receives() {
+    let shim = std::env::var_os("DP_SHIM").map(PathBuf::from);
+    let library = shim.unwrap_or_else(|| programs::target_dir().join("release/libdp_preload.so"));
+    let functions = functions(&library);
+    let named = |address| functions.get(&address).map_or("", String::as_str);
+    let drops: Vec<&str> = with_something_to_drop(&library).into_iter().map(named).collect();
+    // The tables were read: these are known to have something.
+    assert!(drops.iter().any(|name| name.contains("dp_preload::client::round::make")), "{drops:?}");
+    for way in WAYS {
+        // A single function may be part of its caller, a module is always there.
+        let module = way.ends_with("::");
+        assert!(!module || functions.values().any(|name| name.contains(way)), "{way}: no such function");
+        let bad: Vec<_> = drops.iter().filter(|name| name.contains(way)).collect();
+        assert!(bad.is_empty(), "{bad:?}: have something to drop; see this file");
+    }
+}
