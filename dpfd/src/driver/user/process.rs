@@ -177,7 +177,8 @@ impl Process {
         }
         let (front, back) = unix::pair().map_err(|errno| Error::System { call: "socketpair", errno })?;
         unix::mark_messages(back.as_fd());
-        let key = process::random().map_err(std::io::Error::from_raw_os_error).map_err(Error::io("getrandom"))?;
+        let key =
+            process::random().map_err(std::io::Error::from_raw_os_error).map_err(Error::io("getrandom"))?;
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.member.name.clone(), serial };
         let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
