@@ -33,6 +33,8 @@ pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
 #[cfg(not(loom))]
+pub mod uring;
+#[cfg(not(loom))]
 pub mod watch;
 
 #[cfg(not(loom))]

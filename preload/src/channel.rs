@@ -177,7 +177,9 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     family.holders(c).begin(member);
     c.pid.store(raw::getpid(), Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
-    fdtable::begin(fd, i);
+    if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
+        keep_plain(fd, Reason::IoUring);
+    }
     true
 }
 

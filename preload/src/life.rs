@@ -34,6 +34,9 @@ pub fn before_close(fd: i32) {
             fdtable::set(fd, Entry::None);
             door::release(i);
         }
+        Entry::Elsewhere => {
+            fdtable::set(fd, Entry::None);
+        }
         Entry::Internal | Entry::None => {}
     }
 }
@@ -273,7 +276,10 @@ pub fn copied(old: i32, new: i32) {
             epoll::retain(i);
             fdtable::set(new, Entry::Epoll(i));
         }
-        _ => {}
+        Entry::Elsewhere => {
+            fdtable::set(new, Entry::Elsewhere);
+        }
+        Entry::Internal | Entry::None => {}
     }
 }
 

@@ -13,7 +13,7 @@ use dpfd::sys::raw;
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
-/// The process has an io_uring: no new channels.
+/// The process has an io_uring whose entries we do not see: no new channels.
 pub static URING: AtomicBool = AtomicBool::new(false);
 static RULES: AtomicPtr<Rules> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(core::ptr::null_mut());

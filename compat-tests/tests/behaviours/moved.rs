@@ -68,6 +68,11 @@ fn a_program_that_uses_io_submit_for_its_files_keeps_its_channels() {
 }
 
 #[test]
+fn a_program_that_uses_io_uring_for_its_files_keeps_its_channels() {
+    stays_moved(&Pair::c("ring").arg("disk").arg(EXCHANGES));
+}
+
+#[test]
 fn a_child_that_serves_one_connection_needs_no_listener() {
     stays_moved(&Pair::c("ping_pong").arg("hold").arg(EXCHANGES).arg("1"));
 }

@@ -37,7 +37,7 @@ reasons! {
     Exec = 11, "exec", "The process executed another program with the socket open.";
     Passed = 12, "passed", "The socket was passed to another process.";
     Stdio = 13, "stdio", "The socket was given to stdio (fdopen).";
-    IoUring = 14, "io_uring", "The process uses io_uring.";
+    IoUring = 14, "io_uring", "An io_uring was told of the socket, or the process has one that the shim cannot follow.";
     State = 15, "state", "The descriptor was not the offered connection any more.";
     Option = 16, "option", "A socket option in use is not supported on a channel.";
     Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";

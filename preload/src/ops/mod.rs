@@ -10,6 +10,7 @@ pub mod open;
 pub mod option;
 pub mod raw;
 pub mod recv;
+pub mod ring;
 pub mod send;
 pub mod variadic;
 pub mod wait;

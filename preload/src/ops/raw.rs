@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_uint};
 
-use super::{aside, copy, fd, fork, open, recv, send, wait};
+use super::{aside, copy, fd, fork, open, recv, ring, send, wait};
 use crate::walk::nowhere;
 use crate::{hooks, leave};
 
@@ -77,11 +77,19 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
                 hooks::syscall::real()(n, a, b, c, d, e, f)
             }
             libc::SYS_io_uring_setup => {
-                let ring = hooks::syscall::real()(n, a, b, c, d, e, f);
-                if ring >= 0 {
-                    aside::ring_set_up();
+                let new = hooks::syscall::real()(n, a, b, c, d, e, f);
+                if new >= 0 {
+                    ring::cannot_be_followed();
                 }
-                ring
+                new
+            }
+            libc::SYS_io_uring_enter => {
+                ring::entering(b as c_uint);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_io_uring_register => {
+                ring::registering(b as c_uint);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
             }
             _ => hooks::syscall::real()(n, a, b, c, d, e, f),
         }
