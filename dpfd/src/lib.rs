@@ -29,6 +29,8 @@ pub mod look;
 pub mod pool;
 #[cfg(not(loom))]
 pub mod rules;
+#[cfg(not(loom))]
+pub mod sandbox;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;

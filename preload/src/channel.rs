@@ -149,8 +149,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let unseen = match fd {
         // stdio reads and writes the standard streams inside itself.
         0..=2 => Some(Reason::Stdio),
-        _ if state::URING.load(Ordering::Relaxed) => Some(Reason::IoUring),
-        _ => None,
+        _ => state::ended(),
     };
     if let Some(why) = unseen {
         family.count(why);

@@ -287,6 +287,8 @@ hooks! {
     sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
     quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
     quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
+    // what a process forbids itself
+    sleep fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = ops::sandbox::prctl;
     // signals
     sleep fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
     twin fn __sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;

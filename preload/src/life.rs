@@ -116,6 +116,14 @@ pub fn forget(i: u32) {
     }
 }
 
+/// The connection behind `fd` has left for TCP, and is the kernel's alone from now on.
+pub fn let_be(fd: i32) {
+    if let Some(i) = drop_ref(fd, fd) {
+        relay::forget(i);
+        forget(i);
+    }
+}
+
 /// What epoll sets have of connection `i` by number `fd`, which is about to go: a registration lives as long as the file.
 fn unregister(fd: i32, i: u32) {
     let Some(family) = state::family() else { return };
@@ -294,6 +302,9 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// Before a fork: the child gets a member number and every connection we hold. None: there is none to have, or
 /// nothing to share.
 pub fn prepare_fork() -> Option<u32> {
+    if !state::ON.load(Ordering::Relaxed) {
+        return None;
+    }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
     dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
@@ -356,6 +367,9 @@ pub unsafe extern "C" fn child_of_fork_c() {
 
 /// After a fork, in the child.
 pub fn child_of_fork(n: Option<u32>) {
+    if !state::ON.load(Ordering::Relaxed) {
+        return;
+    }
     inside::inherited();
     epoll::inherited();
     client::inherited();

@@ -44,4 +44,5 @@ reasons! {
     PeerLeft = 18, "peer-left", "The other side went back to TCP.";
     Closed = 19, "closed", "The connection closed before it was worth a channel.";
     NoUnix = 20, "no-unix", "This process may have no AF_UNIX sockets, by which the two ends find each other.";
+    Sandbox = 21, "sandbox", "The process has forbidden itself system calls (seccomp), or the processor's clock.";
 }

@@ -49,7 +49,7 @@ pub struct Params {
 
 /// The process has a ring that cannot be followed: it may read and write any socket where no hook sees it.
 pub fn cannot_be_followed() {
-    state::URING.store(true, Ordering::Release);
+    state::end_channels(Reason::IoUring);
     fdtable::each(|fd, e| {
         if matches!(e, Entry::Conn(_)) {
             leave::leave(fd, Reason::IoUring);
@@ -59,7 +59,7 @@ pub fn cannot_be_followed() {
 
 /// Whether there can be anything to take care of.
 fn following() -> bool {
-    state::ON.load(Ordering::Relaxed) && !state::URING.load(Ordering::Relaxed)
+    state::ON.load(Ordering::Relaxed) && state::ended().is_none()
 }
 
 /// io_uring_enter(2) by itself: some ring's entries are submitted where we do not know them.
@@ -164,7 +164,7 @@ fn set_up(flags: Option<c_uint>) {
         number(c"io_uring_major_version").zip(number(c"io_uring_minor_version")).unwrap_or((2, 0))
     };
     let followed = flags.is_some_and(uring::can_be_followed) && uring::library_is_known(version());
-    if !followed && !state::URING.load(Ordering::Relaxed) {
+    if !followed && following() {
         cannot_be_followed();
     }
 }
