@@ -8,6 +8,7 @@
  *   rest       a filter while what the peer sent before it ended is unread
  *   child      a filter in a child that shares the connection, which the parent uses after that
  *   threads    a filter while another thread is blocked in a receive of its own connection
+ *   listed     a filter that is there before the program starts, with what it and the shim call; then as question
  *   question   what only asks whether there are filters, and what fails, and PR_SET_NO_NEW_PRIVS
  */
 #include "common.h"
@@ -26,21 +27,43 @@ static const int allowed[] = {SYS_read, SYS_write, SYS_recvfrom, SYS_sendto, SYS
                               SYS_poll, SYS_epoll_wait, SYS_accept,
 #endif
 };
-#define ALLOWED (sizeof allowed / sizeof allowed[0])
+/* What a start and the mode "listed" call natively, and what the shim does. */
+static const int listed[] = {SYS_execve, SYS_execveat, SYS_brk, SYS_faccessat, SYS_set_tid_address, SYS_set_robust_list,
+                             SYS_exit, SYS_rseq, SYS_clock_nanosleep, SYS_renameat, SYS_rt_sigreturn, SYS_setitimer,
+                             SYS_accept, SYS_restart_syscall, SYS_seccomp,
+#ifdef __x86_64__
+                             SYS_access, SYS_alarm, SYS_arch_prctl, SYS_poll, SYS_rename,
+#endif
+#define X(name) SYS_##name,
+#include "shim_calls.h"
+#undef X
+};
 
-static void forbid(bool by_prctl) {
-    struct sock_filter f[ALLOWED + 3] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
-    for (size_t i = 0; i < ALLOWED; i++)
-        f[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], (uint8_t)(ALLOWED - i), 0);
-    f[ALLOWED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-    f[ALLOWED + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {ALLOWED + 3, f};
+static void forbid_all_but(const int *calls, size_t n, bool by_prctl) {
+    struct sock_filter f[256] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    CHECK(n + 3 <= 256);
+    for (size_t i = 0; i < n; i++)
+        f[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i], (uint8_t)(n - i), 0);
+    f[n + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    f[n + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {(unsigned short)(n + 3), f};
     fflush(stdout);
     MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     if (by_prctl)
         MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0));
     else
         MUST(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
+}
+
+static void forbid(bool by_prctl) { forbid_all_but(allowed, sizeof allowed / sizeof allowed[0], by_prctl); }
+
+/* Starts again, under a filter of somebody else's. */
+static void start_listed(void) {
+    if (!getenv("LISTED")) {
+        MUST(setenv("LISTED", "1", 1));
+        forbid_all_but(listed, sizeof listed / sizeof listed[0], true);
+        MUST(execv(program_argv[0], program_argv));
+    }
 }
 
 static void exchanges(int fd, int n) {
@@ -124,10 +147,12 @@ static void *blocked(void *with) {
 }
 
 static void question(int fd) {
-    MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT);
-    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) == -1 && errno == EFAULT);
+    if (mode_is("question")) {
+        MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+        CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0);
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT);
+        CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) == -1 && errno == EFAULT);
+    }
     for (long i = 0; i < argument(0, 100); i++)
         exchange(fd, 1 + (size_t)i * 7 % 200, (uint64_t)i);
     if (argument(0, 0)) {
@@ -138,6 +163,8 @@ static void question(int fd) {
 }
 
 void server(void) {
+    if (mode_is("listed"))
+        start_listed();
     int listener = listen_here();
     if (mode_is("early"))
         forbid(true);
@@ -172,7 +199,7 @@ void server(void) {
         exchanges(fd, 100);
         CHECK(write(fd, "now", 3) == 3);
         CHECK(pthread_join(other, NULL) == 0);
-    } else if (mode_is("question")) {
+    } else if (mode_is("question") || mode_is("listed")) {
         question(fd);
     }
     say("served");
@@ -207,6 +234,8 @@ static void send_the_rest(int fd) {
 }
 
 void client(void) {
+    if (mode_is("listed"))
+        start_listed();
     int fd = connected(), second;
     if (mode_is("live") && argument(0, 0)) {
         pthread_t other = start_thread(echo, &fd);

@@ -317,11 +317,16 @@ impl Set {
                 continue;
             }
             let row = *self.rows.get(r);
+            if row.orphan {
+                // Its number, by which alone the kernel finds it, is gone.
+                continue;
+            }
             if row.spent {
                 // It was reported here, and the kernel does not know.
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want & (ET | SPECIAL), row.data);
-            } else if row.want & ET != 0 {
-                // What was an edge here need not have been one there. One too many does no harm.
+            } else if row.want & ET != 0 && row.want & SPECIAL == 0 {
+                // What was an edge here need not have been one there. One too many does no harm. (One-shot ones are never
+                // looked at here, and setting interest would undo that they were told.)
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.data);
             }
         }
