@@ -9,6 +9,7 @@
  *   epoll      the connection is put into an epoll set by the ring
  *   rest       what the peer sent before it ended is read by the ring alone
  *   pass       the connection is passed to a child by the ring's sendmsg
+ *   before     the client's socket was shown to the ring before it is connected
  *   number     a connection that the ring was never told of, beside one that it was
  */
 #include "common.h"
@@ -71,9 +72,9 @@ static void on_a_file(void) {
     close(file);
 }
 
-static void on_the_disk(int fd) {
+static void many(int fd) {
     for (long i = 0; i < argument(0, 100); i++) {
-        if (i % 100 == 0)
+        if (i % 100 == 0 && mode_is("disk"))
             on_a_file();
         exchange(fd, 1 + (size_t)i * 7 % 200, (uint64_t)i);
     }
@@ -210,7 +211,13 @@ static void pass(int fd) {
 }
 
 void server(void) {
-    int listener = listen_here(), fd = accepted(listener);
+    int listener = listen_here();
+    if (mode_is("before")) {
+        echo_until_eof(MUST(accept(listener, NULL, NULL)));
+        say("echoed");
+        return;
+    }
+    int fd = accepted(listener);
     if (mode_is("number")) {
         int second = accepted(listener);
         set_up(0);
@@ -223,7 +230,7 @@ void server(void) {
     }
     set_up(argument(0, 0) == 1 && mode_is("own") ? IORING_SETUP_SQPOLL : 0);
     if (mode_is("disk"))
-        on_the_disk(fd);
+        many(fd);
     else if (mode_is("own"))
         by_the_ring(fd);
     else if (mode_is("poll"))
@@ -239,12 +246,31 @@ void server(void) {
     say("done");
 }
 
+/* A connection whose socket the ring was told of when it was none. */
+static void connected_later(void) {
+    struct sockaddr_storage address;
+    socklen_t length = there(&address);
+    int fd = MUST(socket(address.ss_family, SOCK_STREAM, 0));
+    set_up(0);
+    if (!forbidden) {
+        entry(IORING_OP_POLL_ADD, fd, NULL, 0, 0)->poll32_events = POLLIN;
+        CHECK(done(NULL) & POLLHUP);
+    }
+    MUST(connect(fd, (struct sockaddr *)&address, length));
+    many(fd);
+    close(fd);
+}
+
 static void *echo(void *fd) {
     echo_until_eof(*(int *)fd);
     return NULL;
 }
 
 void client(void) {
+    if (mode_is("before")) {
+        connected_later();
+        return;
+    }
     int fd = connected();
     if (mode_is("number")) {
         int second = connected();
