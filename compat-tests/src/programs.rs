@@ -29,7 +29,7 @@ pub fn target_dir() -> PathBuf {
 pub fn c(name: &str) -> PathBuf {
     match name {
         "exec_live" => drop(build("static_cat", "static_cat", Form::Static)),
-        "uring" | "kernel_aio" => drop(library("standin")),
+        "uring" | "kernel_aio" | "ring" => drop(library("standin")),
         _ => {}
     }
     build(name, name, Form::Program)

@@ -29,9 +29,13 @@ pub mod look;
 pub mod pool;
 #[cfg(not(loom))]
 pub mod rules;
+#[cfg(not(loom))]
+pub mod sandbox;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
+#[cfg(not(loom))]
+pub mod uring;
 #[cfg(not(loom))]
 pub mod watch;
 

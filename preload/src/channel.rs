@@ -149,8 +149,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let unseen = match fd {
         // stdio reads and writes the standard streams inside itself.
         0..=2 => Some(Reason::Stdio),
-        _ if state::URING.load(Ordering::Relaxed) => Some(Reason::IoUring),
-        _ => None,
+        _ => state::ended(),
     };
     if let Some(why) = unseen {
         family.count(why);
@@ -177,7 +176,9 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     family.holders(c).begin(member);
     c.pid.store(raw::getpid(), Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
-    fdtable::begin(fd, i);
+    if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
+        keep_plain(fd, Reason::IoUring);
+    }
     true
 }
 

@@ -276,6 +276,13 @@ pub fn give_away(i: u32) {
     expose(i, true);
 }
 
+/// The set is the kernel's alone from now on, and its number `fd` not ours.
+pub fn hand_over(fd: i32, i: u32) {
+    with_index(i, |set, w| set.hand_over(w));
+    fdtable::set(fd, Entry::None);
+    close(fd, i);
+}
+
 /// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
 /// look at one that was.
 pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {

@@ -32,6 +32,8 @@ pub enum Entry {
     Listener(u32),
     /// A descriptor of the shim's own.
     Internal,
+    /// Not ours, and never to be: somebody uses it whose calls we do not see.
+    Elsewhere,
 }
 
 const KIND: u32 = 28;
@@ -41,6 +43,7 @@ const INDEX: u32 = (1 << WIDTH) - 1;
 const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
 const CONN: u32 = 1;
 const INTERNAL: u32 = 4;
+const ELSEWHERE: u32 = 5;
 
 /// Descriptors covered; larger ones are left alone.
 pub const LIMIT: usize = 1 << 20;
@@ -141,6 +144,7 @@ fn decode(w: u32) -> Entry {
         2 => Entry::Epoll(w & INDEX),
         3 => Entry::Listener(w & INDEX),
         INTERNAL => Entry::Internal,
+        ELSEWHERE => Entry::Elsewhere,
         _ => Entry::None,
     }
 }
@@ -152,6 +156,7 @@ fn encode(e: Entry) -> u32 {
         Entry::Epoll(i) => (2 << KIND) | i,
         Entry::Listener(i) => (3 << KIND) | i,
         Entry::Internal => INTERNAL << KIND,
+        Entry::Elsewhere => ELSEWHERE << KIND,
     }
 }
 
@@ -191,12 +196,26 @@ fn life(i: u32) -> u32 {
     u32::from(both(i)[1].load(Ordering::Relaxed)) % LIFE + 1
 }
 
-/// `fd` stands for a new connection, with index `i`.
-pub fn begin(fd: i32, i: u32) {
+/// `fd`, which is not ours, is never to be. False: it is ours by now, or something else.
+pub fn mark_elsewhere(fd: i32) -> bool {
+    cell(fd).is_none_or(|c| {
+        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+        // Against another thread that connects it at this moment: one of the two is first, and the other sees it.
+        c.compare_exchange(0, encode(Entry::Elsewhere), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    })
+}
+
+/// `fd` stands for a new connection, with index `i`. What it was.
+pub fn begin(fd: i32, i: u32) -> Entry {
     let [refs, life] = both(i);
     life.fetch_add(1, Ordering::Relaxed);
     refs.store(1, Ordering::Relaxed);
-    set(fd, Entry::Conn(i));
+    set(fd, Entry::Conn(i))
+}
+
+/// Nothing is ours any more, and nothing will be.
+pub fn switch_off() {
+    LIMIT_NOW.store(0, Ordering::SeqCst);
 }
 
 /// Calls `f` for every descriptor that is ours.

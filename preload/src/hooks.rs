@@ -62,6 +62,11 @@ fn next_anywhere(cell: &AtomicPtr<c_void>, name: &'static CStr, own: *mut c_void
     found
 }
 
+/// A definition of `name` in whatever the program has loaded.
+pub fn find(name: &'static CStr) -> *mut c_void {
+    next_anywhere(&AtomicPtr::new(core::ptr::null_mut()), name, core::ptr::null_mut())
+}
+
 struct Object {
     skip: usize,
     name: [c_char; 4096],
@@ -250,11 +255,28 @@ hooks! {
     sleep fn _Fork() -> libc::pid_t = ops::fork::fork;
     sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
     // input and output where no hook is
-    guest fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int = ops::aside::io_uring_setup;
-    guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::aside::io_uring_queue_init;
-    guest fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = ops::aside::io_uring_queue_init_params;
-    guest fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut c_void, mem: *mut c_void, size: size_t) -> c_int = ops::aside::io_uring_queue_init_mem;
-    guest fn io_uring_queue_init_try_nosqarr(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = ops::aside::io_uring_queue_init_try_nosqarr;
+    guest fn io_uring_setup(entries: c_uint, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_setup;
+    guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::ring::io_uring_queue_init;
+    guest fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_queue_init_params;
+    guest fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params, mem: *mut c_void, size: size_t) -> c_int = ops::ring::io_uring_queue_init_mem;
+    guest fn io_uring_queue_init_try_nosqarr(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_queue_init_try_nosqarr;
+    guest fn io_uring_queue_mmap(fd: c_int, params: *mut ops::ring::Params, ring: *mut c_void) -> c_int = ops::ring::io_uring_queue_mmap;
+    guest fn io_uring_submit(ring: *mut ops::ring::Ring) -> c_int = ops::ring::io_uring_submit;
+    guest fn io_uring_submit_and_wait(ring: *mut ops::ring::Ring, n: c_uint) -> c_int = ops::ring::io_uring_submit_and_wait;
+    guest fn io_uring_submit_and_get_events(ring: *mut ops::ring::Ring) -> c_int = ops::ring::io_uring_submit_and_get_events;
+    guest fn io_uring_submit_and_wait_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_submit_and_wait_timeout;
+    guest fn io_uring_submit_and_wait_min_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, least: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_submit_and_wait_min_timeout;
+    guest fn io_uring_submit_and_wait_reg(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, index: c_int) -> c_int = ops::ring::io_uring_submit_and_wait_reg;
+    guest fn io_uring_wait_cqes(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_wait_cqes;
+    guest fn io_uring_wait_cqe_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, timeout: *mut c_void) -> c_int = ops::ring::io_uring_wait_cqe_timeout;
+    guest fn __io_uring_get_cqe(ring: *mut ops::ring::Ring, cqe: *mut c_void, submit: c_uint, n: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::__io_uring_get_cqe;
+    guest fn io_uring_enter(fd: c_uint, submit: c_uint, n: c_uint, flags: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_enter;
+    guest fn io_uring_enter2(fd: c_uint, submit: c_uint, n: c_uint, flags: c_uint, mask: *mut c_void, size: size_t) -> c_int = ops::ring::io_uring_enter2;
+    guest fn io_uring_register(fd: c_uint, number: c_uint, arg: *const c_void, n: c_uint) -> c_int = ops::ring::io_uring_register;
+    guest fn io_uring_register_files(ring: *mut ops::ring::Ring, files: *const c_int, n: c_uint) -> c_int = ops::ring::io_uring_register_files;
+    guest fn io_uring_register_files_tags(ring: *mut ops::ring::Ring, files: *const c_int, tags: *const u64, n: c_uint) -> c_int = ops::ring::io_uring_register_files_tags;
+    guest fn io_uring_register_files_update(ring: *mut ops::ring::Ring, at: c_uint, files: *const c_int, n: c_uint) -> c_int = ops::ring::io_uring_register_files_update;
+    guest fn io_uring_register_files_update_tag(ring: *mut ops::ring::Ring, at: c_uint, files: *const c_int, tags: *const u64, n: c_uint) -> c_int = ops::ring::io_uring_register_files_update_tag;
     guest fn io_submit(context: *mut c_void, n: c_long, list: *const *const ops::aside::Iocb) -> c_int = ops::aside::io_submit;
     guest fn aio_read(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
     twin fn aio_read64(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
@@ -265,6 +287,8 @@ hooks! {
     sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
     quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
     quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
+    // what a process forbids itself
+    sleep fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = ops::sandbox::prctl;
     // signals
     sleep fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
     twin fn __sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;

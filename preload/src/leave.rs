@@ -53,16 +53,7 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     let left = leave(fd, why);
     let Some(family) = state::family() else { return fd };
     let c = family.conn(i);
-    let taken_back = || {
-        // A sender that waits for this connection takes it back at once; one that does something else may not for long.
-        (0..LOOKS).any(|_| {
-            raw::nap(LOOK);
-            let inward = channel::receiving(c);
-            let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
-            rx::locked(family, fd, c, clean) == Some(true)
-        })
-    };
-    if left == Left::Nothing || (left == Left::Rest && taken_back()) {
+    if left == Left::Nothing || (left == Left::Rest && is_taken_back(family, fd, c)) {
         return fd;
     }
     // A relay would wait for the lock of a call that may never go on.
@@ -78,6 +69,31 @@ pub fn give_number(fd: i32, why: Reason) {
     let end = give(fd, why);
     if end != fd {
         relay::put_at(end, fd);
+    }
+}
+
+/// Whether the sender puts on TCP, within a moment, what was left. One that waits for this connection does it at once; one
+/// that does something else may not for long.
+fn is_taken_back(family: Family, fd: i32, c: &Conn) -> bool {
+    (0..LOOKS).any(|_| {
+        raw::nap(LOOK);
+        let inward = channel::receiving(c);
+        let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
+        rx::locked(family, fd, c, clean) == Some(true)
+    })
+}
+
+/// From now on the process sees the connection behind `fd` as a stranger does. What its sender has not taken back yet
+/// comes by TCP when that does; a relay would take it, and the end, from relatives that have the connection, too. What no
+/// sender will take back, only a relay has.
+pub fn for_good(fd: i32, why: Reason) {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
+    let c = family.conn(i);
+    let shared = !channel::exclusive(family, c);
+    if shared && leave(fd, why) == Left::Rest {
+        is_taken_back(family, fd, c);
+    } else {
+        give_number(fd, why);
     }
 }
 
@@ -268,7 +284,7 @@ pub fn before_exec() {
 /// Calls `f` for every connection that a program started now would have; with it, the standard streams that are
 /// the same connection, a bit each.
 fn walk(f: impl Fn(i32, u32)) {
-    let Some(family) = state::family() else { return };
+    let Some(family) = state::family().filter(|_| state::ON.load(Ordering::Relaxed)) else { return };
     let stays = |fd: i32| raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0);
     // A child of vfork may have put a connection there without our seeing it.
     let unseen = |fd: i32| stays(fd) && !matches!(fdtable::get(fd), Entry::Conn(_));

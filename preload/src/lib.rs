@@ -22,6 +22,7 @@ mod note;
 mod ops;
 mod proof;
 mod relay;
+mod retire;
 mod rx;
 mod signals;
 mod start;

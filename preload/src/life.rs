@@ -34,6 +34,9 @@ pub fn before_close(fd: i32) {
             fdtable::set(fd, Entry::None);
             door::release(i);
         }
+        Entry::Elsewhere => {
+            fdtable::set(fd, Entry::None);
+        }
         Entry::Internal | Entry::None => {}
     }
 }
@@ -110,6 +113,14 @@ pub fn forget(i: u32) {
         if family.holders(c).remove(me) {
             let_go(family, i, c, Whose::Ours);
         }
+    }
+}
+
+/// The connection behind `fd` has left for TCP, and is the kernel's alone from now on.
+pub fn let_be(fd: i32) {
+    if let Some(i) = drop_ref(fd, fd) {
+        relay::forget(i);
+        forget(i);
     }
 }
 
@@ -273,7 +284,10 @@ pub fn copied(old: i32, new: i32) {
             epoll::retain(i);
             fdtable::set(new, Entry::Epoll(i));
         }
-        _ => {}
+        Entry::Elsewhere => {
+            fdtable::set(new, Entry::Elsewhere);
+        }
+        Entry::Internal | Entry::None => {}
     }
 }
 
@@ -288,6 +302,9 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// Before a fork: the child gets a member number and every connection we hold. None: there is none to have, or
 /// nothing to share.
 pub fn prepare_fork() -> Option<u32> {
+    if !state::ON.load(Ordering::Relaxed) {
+        return None;
+    }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
     dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
@@ -350,6 +367,9 @@ pub unsafe extern "C" fn child_of_fork_c() {
 
 /// After a fork, in the child.
 pub fn child_of_fork(n: Option<u32>) {
+    if !state::ON.load(Ordering::Relaxed) {
+        return;
+    }
     inside::inherited();
     epoll::inherited();
     client::inherited();

@@ -13,8 +13,8 @@ use dpfd::sys::raw;
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
-/// The process has an io_uring: no new channels.
-pub static URING: AtomicBool = AtomicBool::new(false);
+/// Why there are to be no new channels in this process; 0: there may be.
+static ENDED: AtomicU32 = AtomicU32::new(0);
 static RULES: AtomicPtr<Rules> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
@@ -46,6 +46,16 @@ static SELF: AtomicPtr<Self_> = AtomicPtr::new(core::ptr::null_mut());
 thread_local! {
     /// Thread id and the pid it was read in; const-initialised, no destructor.
     static TID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// There are no new channels from now on.
+pub fn end_channels(why: Reason) {
+    ENDED.store(why as u32, Ordering::SeqCst);
+}
+
+/// Why there are to be no new channels in this process.
+pub fn ended() -> Option<Reason> {
+    Reason::from_number(ENDED.load(Ordering::Relaxed)).filter(|&why| why != Reason::None)
 }
 
 /// Keeps the settings. Called by the constructor only.

@@ -36,6 +36,17 @@ same_everywhere! {
     io_uring_set_up_by_a_library => Pair::c("uring").arg("after").arg("1");
     io_uring_set_up_by_a_library_before => Pair::c("uring").arg("before").arg("1");
     io_uring_set_up_by_a_plug_in => Pair::c("uring").arg("after").arg("2");
+    io_uring_for_files_only => Pair::c("ring").arg("disk");
+    io_uring_told_of_a_channel => Pair::c("ring").arg("own");
+    io_uring_that_the_kernel_reads_by_itself => Pair::c("ring").arg("own").arg("1");
+    io_uring_with_a_channel_among_its_own_files => Pair::c("ring").arg("own").arg("2");
+    io_uring_polls_a_channel => Pair::c("ring").arg("poll");
+    io_uring_with_linked_entries => Pair::c("ring").arg("linked");
+    io_uring_changes_an_epoll_set => Pair::c("ring").arg("epoll");
+    io_uring_reads_what_is_left_in_a_ring => Pair::c("ring").arg("rest");
+    io_uring_passes_a_channel_on => Pair::c("ring").arg("pass");
+    io_uring_told_of_a_socket_before_it_is_connected => Pair::c("ring").arg("before");
+    io_uring_beside_another_channel => Pair::c("ring").arg("number");
     io_submit_of_a_library => Pair::c("kernel_aio").arg("library");
     io_submit_of_a_plug_in => Pair::c("kernel_aio").arg("plugin");
     io_submit_by_number => Pair::c("kernel_aio").arg("number");

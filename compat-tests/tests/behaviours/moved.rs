@@ -68,6 +68,29 @@ fn a_program_that_uses_io_submit_for_its_files_keeps_its_channels() {
 }
 
 #[test]
+fn a_program_that_uses_io_uring_for_its_files_keeps_its_channels() {
+    stays_moved(&Pair::c("ring").arg("disk").arg(EXCHANGES));
+}
+
+/// The ring may have entries for it that wait for bytes: a bell would be one to them.
+#[test]
+fn a_socket_that_a_ring_was_told_of_before_it_connected_stays_on_tcp() {
+    let bytes = bytes_through_tcp(&Pair::c("ring").arg("before").arg(EXCHANGES), &Combo::shimmed());
+    assert!(bytes >= BYTES, "only {bytes} bytes went through TCP");
+}
+
+/// What dp-preload(7) says that a filter must allow is enough.
+#[test]
+fn a_filter_that_allows_what_is_listed_costs_no_channel() {
+    stays_moved(&Pair::c("sandbox").arg("listed").arg(EXCHANGES));
+}
+
+#[test]
+fn questions_about_filters_cost_no_channel() {
+    stays_moved(&Pair::c("sandbox").arg("question").arg(EXCHANGES));
+}
+
+#[test]
 fn a_child_that_serves_one_connection_needs_no_listener() {
     stays_moved(&Pair::c("ping_pong").arg("hold").arg(EXCHANGES).arg("1"));
 }

@@ -63,4 +63,16 @@ same_everywhere! {
     start_programs_in_the_middle_of_a_stream => Pair::c("inherit").arg("stream");
     not_inherited => Pair::c("inherit").arg("system").arg("1");
     start_programs_meanwhile => Pair::c("spawn");
+    a_filter_of_system_calls_before_the_first_connection => Pair::c("sandbox").arg("early");
+    a_filter_of_system_calls_on_a_live_connection => Pair::c("sandbox").arg("live");
+    a_filter_of_system_calls_between_two_connections => Pair::c("sandbox").arg("live").arg("1");
+    no_system_calls_but_read_and_write => Pair::c("sandbox").arg("strict");
+    no_clock => Pair::c("sandbox").arg("clock");
+    a_filter_of_system_calls_beside_an_epoll_set => Pair::c("sandbox").arg("epoll");
+    a_filter_of_system_calls_beside_an_epoll_set_with_edges => Pair::c("sandbox").arg("epoll").arg("1");
+    a_filter_of_system_calls_before_what_is_unread => Pair::c("sandbox").arg("rest");
+    a_filter_of_system_calls_in_a_child => Pair::c("sandbox").arg("child");
+    a_filter_of_system_calls_beside_a_blocked_thread => Pair::c("sandbox").arg("threads");
+    a_filter_of_system_calls_from_the_start => Pair::c("sandbox").arg("listed");
+    questions_about_filters => Pair::c("sandbox").arg("question");
 }

@@ -95,3 +95,20 @@ fn every_call_of_glibc_is_replaced_or_has_a_reason() {
     let both: Vec<_> = reasons.keys().filter(|name| exported.contains(*name)).collect();
     assert!(both.is_empty(), "exported, so no longer for golden/not-hooked.txt: {both:?}");
 }
+
+/// A filter of system calls is written by the manual, and tried with the list beside the programs.
+#[test]
+fn the_manual_lists_the_system_calls_that_are_tried() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let header = read("programs/shim_calls.h");
+    let tried: Vec<&str> =
+        header.lines().filter_map(|line| line.strip_prefix("X(")?.strip_suffix(')')).collect();
+    let manual = read("../man/dp-preload.7");
+    let (_, section) = manual.split_once(".Ss Filters of system calls\n").expect("the section");
+    let (section, _) = section.split_once("\n.Ss ").expect("the next section");
+    let words = section.lines().filter_map(|line| line.strip_prefix(".Cm ")).flat_map(str::split_whitespace);
+    let listed: Vec<&str> = words.filter(|word| *word != ",").collect();
+    assert_eq!(listed, tried);
+}

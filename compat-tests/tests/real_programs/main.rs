@@ -1,5 +1,6 @@
 //! Programs of the distribution, unmodified: shimmed against shimmed, and against unshimmed both ways.
 
+mod mariadb;
 mod redis;
 mod static_programs;
 mod transfers;

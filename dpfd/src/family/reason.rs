@@ -37,11 +37,12 @@ reasons! {
     Exec = 11, "exec", "The process executed another program with the socket open.";
     Passed = 12, "passed", "The socket was passed to another process.";
     Stdio = 13, "stdio", "The socket was given to stdio (fdopen).";
-    IoUring = 14, "io_uring", "The process uses io_uring.";
+    IoUring = 14, "io_uring", "An io_uring was told of the socket, or the process has one that the shim cannot follow.";
     State = 15, "state", "The descriptor was not the offered connection any more.";
     Option = 16, "option", "A socket option in use is not supported on a channel.";
     Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";
     PeerLeft = 18, "peer-left", "The other side went back to TCP.";
     Closed = 19, "closed", "The connection closed before it was worth a channel.";
     NoUnix = 20, "no-unix", "This process may have no AF_UNIX sockets, by which the two ends find each other.";
+    Sandbox = 21, "sandbox", "The process has forbidden itself system calls (seccomp), or the processor's clock.";
 }

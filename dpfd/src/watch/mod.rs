@@ -309,6 +309,29 @@ impl Set {
         }
     }
 
+    /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
+    pub fn hand_over(&mut self, w: &mut impl World) {
+        self.expose(true, w);
+        for r in 0..self.rows.high() {
+            if self.inherited || self.conn_of(r).is_none() {
+                continue;
+            }
+            let row = *self.rows.get(r);
+            if row.orphan {
+                // Its number, by which alone the kernel finds it, is gone.
+                continue;
+            }
+            if row.spent {
+                // It was reported here, and the kernel does not know.
+                let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want & (ET | SPECIAL), row.data);
+            } else if row.want & ET != 0 && row.want & SPECIAL == 0 {
+                // What was an edge here need not have been one there. One too many does no harm. (One-shot ones are never
+                // looked at here, and setting interest would undo that they were told.)
+                let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.data);
+            }
+        }
+    }
+
     /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words.
     pub fn inherit(&mut self) {
         self.inherited = true;

@@ -59,6 +59,10 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn run(ops: &[Op]) -> Result<(), String> {
+    follow(ops).map(drop)
+}
+
+fn follow(ops: &[Op]) -> Result<Sim, String> {
     let mut sim = Sim::new();
     for op in ops {
         match *op {
@@ -75,7 +79,7 @@ fn run(ops: &[Op]) -> Result<(), String> {
         }
         sim.settle()?;
     }
-    Ok(())
+    Ok(sim)
 }
 
 proptest! {
@@ -83,6 +87,13 @@ proptest! {
     #[test]
     fn random_programs_are_told_what_epoll_would_tell_them(ops in prop::collection::vec(op(), 1..60)) {
         if let Err(e) = run(&ops) {
+            prop_assert!(false, "{e}\n{ops:#?}");
+        }
+    }
+
+    #[test]
+    fn what_is_handed_over_is_as_the_program_believes(ops in prop::collection::vec(op(), 1..60)) {
+        if let Err(e) = follow(&ops).and_then(|mut sim| sim.hand_over()) {
             prop_assert!(false, "{e}\n{ops:#?}");
         }
     }

@@ -1,53 +1,14 @@
-//! Input and output that goes past every hook: io_uring, io_submit, aio_read. What it is for becomes plain TCP.
+//! Input and output that goes past every hook: io_submit, aio_read. What it is for becomes plain TCP ([`super::ring`] is
+//! the same for io_uring).
 
-use core::ffi::{c_int, c_long, c_uint, c_void};
-use core::sync::atomic::Ordering;
+use core::ffi::{c_int, c_long, c_void};
 
 use dpfd::family::Reason;
-use libc::{aiocb, size_t};
+use libc::aiocb;
 
 use super::fail;
-use crate::fdtable::{self, Entry};
 use crate::walk::nowhere;
 use crate::{hooks, leave, state};
-
-/// The process has an io_uring: it may read and write any socket where no hook sees it.
-pub fn ring_set_up() {
-    state::URING.store(true, Ordering::Release);
-    fdtable::each(|fd, e| {
-        if matches!(e, Entry::Conn(_)) {
-            leave::leave(fd, Reason::IoUring);
-        }
-    });
-}
-
-/// liburing makes its system calls itself, so the functions are seen that come to them.
-macro_rules! ring {
-    ($($name:ident($($v:ident: $t:ty),*);)*) => {$(
-        /// Sets up a ring. Without liburing there is none.
-        ///
-        /// # Safety
-        ///
-        /// As for the call it replaces.
-        pub unsafe fn $name($($v: $t),*) -> c_int {
-            let Some(real) = hooks::$name::real() else { return -libc::ENOSYS };
-            // SAFETY: the program's arguments.
-            let rc = unsafe { real($($v),*) };
-            if rc >= 0 {
-                ring_set_up();
-            }
-            rc
-        }
-    )*};
-}
-
-ring! {
-    io_uring_setup(entries: c_uint, params: *mut c_void);
-    io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint);
-    io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void);
-    io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut c_void, mem: *mut c_void, size: size_t);
-    io_uring_queue_init_try_nosqarr(entries: c_uint, ring: *mut c_void, params: *mut c_void);
-}
 
 /// An operation of io_submit(2), as far as it matters here.
 #[repr(C)]

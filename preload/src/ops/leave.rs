@@ -72,6 +72,20 @@ pub unsafe fn passing<R>(m: &msghdr, send: impl FnOnce(*const msghdr) -> R) -> R
     send(&own)
 }
 
+/// The same where the message is sent as it is, past us: what the process has in place of a connection goes with it.
+///
+/// # Safety
+///
+/// `m` is the program's message.
+pub unsafe fn passing_unseen(m: &msghdr) {
+    // SAFETY: by the contract.
+    unsafe {
+        if passes(m) {
+            each_passed(m, |at| leave::give_number(at.read_unaligned(), Reason::Passed));
+        }
+    }
+}
+
 /// Whether [`passing`] has anything to do for a message.
 ///
 /// # Safety

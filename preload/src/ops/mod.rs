@@ -10,6 +10,8 @@ pub mod open;
 pub mod option;
 pub mod raw;
 pub mod recv;
+pub mod ring;
+pub mod sandbox;
 pub mod send;
 pub mod variadic;
 pub mod wait;

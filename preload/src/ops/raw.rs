@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_uint};
 
-use super::{aside, copy, fd, fork, open, recv, send, wait};
+use super::{aside, copy, fd, fork, open, recv, ring, sandbox, send, wait};
 use crate::walk::nowhere;
 use crate::{hooks, leave};
 
@@ -77,11 +77,24 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
                 hooks::syscall::real()(n, a, b, c, d, e, f)
             }
             libc::SYS_io_uring_setup => {
-                let ring = hooks::syscall::real()(n, a, b, c, d, e, f);
-                if ring >= 0 {
-                    aside::ring_set_up();
+                let new = hooks::syscall::real()(n, a, b, c, d, e, f);
+                if new >= 0 {
+                    ring::cannot_be_followed();
                 }
-                ring
+                new
+            }
+            libc::SYS_io_uring_enter => {
+                ring::entering(b as c_uint);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_io_uring_register => {
+                ring::registering(b as c_uint);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_prctl => sandbox::prctl(x, b as _, c as _, d as _, e as _).into(),
+            libc::SYS_seccomp => {
+                sandbox::seccomp(a as c_uint, c as u64);
+                hooks::syscall::real()(n, a, b, c, d, e, f)
             }
             _ => hooks::syscall::real()(n, a, b, c, d, e, f),
         }

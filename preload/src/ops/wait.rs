@@ -220,7 +220,8 @@ fn highest(n: c_int) -> c_int {
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok()?;
     let mut sets = Sets { n, set: sets };
-    let ours = |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_));
+    let ours =
+        |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_) | Entry::Elsewhere);
     if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
         return None;
     }

@@ -321,6 +321,38 @@ impl Sim {
         }
     }
 
+    /// From now on the kernel alone tells: it must have what the program believes it has.
+    pub fn hand_over(&mut self) -> Result<(), String> {
+        self.set.hand_over(&mut self.kernel);
+        let of_conns = |regs: &BTreeMap<Key, Reg>| regs.keys().filter(|key| Kernel::is_conn(key.0)).count();
+        if of_conns(&self.believed) != of_conns(&self.kernel.regs) {
+            return Err(format!("{:?} are not {:?}", self.kernel.regs, self.believed));
+        }
+        for (key, believed) in self.believed.iter().filter(|(key, _)| Kernel::is_conn(key.0)) {
+            let has = self.kernel.regs.get(key).filter(|has| has.data == believed.data);
+            let silent = |has: &Reg| has.spent || has.events & (IN | OUT) == 0;
+            let events = |reg: &Reg| reg.events & (IN | OUT | ET | ONESHOT);
+            let edge = |has: &Reg| has.edge || !believed.edge || believed.events & ET == 0;
+            // A registration whose number was closed nobody can change; and which of two with one value was told, this
+            // model guesses.
+            let alone = self.believed.values().filter(|other| other.data == believed.data).count() == 1;
+            let fixed = !alone || self.kernel.numbers.get(&key.1) != Some(&key.0);
+            let same = |has: &Reg| events(has) == events(believed) && edge(has);
+            if !has.is_some_and(|has| {
+                if fixed {
+                    true
+                } else if believed.spent {
+                    silent(has)
+                } else {
+                    !silent(has) && same(has)
+                }
+            }) {
+                return Err(format!("{key:?}: {has:?} is not {believed:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// As the shim's wait does: what is hot and what the kernel has, in one turn.
     fn gather(&mut self, max: usize) -> Vec<(u32, u64)> {
         let mut room = vec![epoll_event { events: 0, u64: 0 }; max];
