@@ -259,6 +259,10 @@ impl Set {
                 // It was only a bell, and the kernel took it for the one report.
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
             } else {
+                // The one report tells all that is ready, also what no bell announced.
+                if row.want & IN != 0 && w.waiting(conn) {
+                    bits |= row.want & IN;
+                }
                 self.unpeek(r);
                 self.rows.get_mut(r).spent = true;
             }

@@ -206,3 +206,17 @@ fn hot_is_a_privilege_that_comes_back() {
     turn(&mut sim);
     assert_eq!(sim.hot(), 1);
 }
+
+/// A receive took the bell of what came before; what came since has one that a change of interests took.
+#[test]
+fn the_one_report_tells_all_that_is_ready() {
+    run(&[
+        Op::Arrives(2),
+        Op::Add(2, IN, 1),
+        Op::Takes(2, false),
+        Op::Arrives(2),
+        Op::Mod(2, IN | OUT | ONESHOT, 1),
+        Op::Look(0, 4),
+    ])
+    .unwrap();
+}
