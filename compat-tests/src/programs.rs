@@ -72,10 +72,12 @@ fn build(name: &str, output: &str, form: Form) -> PathBuf {
 
     let sources = source_dir();
     let program = sources.join(name).with_extension("c");
-    let (common, header) = (sources.join("common.c"), sources.join("common.h"));
+    let common = sources.join("common.c");
     let folder = target_dir().join("compat");
     let executable = folder.join(output);
-    if newest([&program, &common, &header]) < modified(&executable) {
+    // Any of the headers may be part of it.
+    let headers = headers(&sources);
+    if newest(headers.iter().chain([&program, &common])) < modified(&executable) {
         return executable;
     }
     fs::create_dir_all(&folder).expect("target/compat");
@@ -96,8 +98,14 @@ fn build(name: &str, output: &str, form: Form) -> PathBuf {
     executable
 }
 
-fn newest<const N: usize>(files: [&PathBuf; N]) -> Option<SystemTime> {
-    files.into_iter().map(|file| Some(modified(file).expect("the source exists"))).max().flatten()
+fn headers(folder: &Path) -> Vec<PathBuf> {
+    let files =
+        fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("readable").path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "h")).collect()
+}
+
+fn newest<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Option<SystemTime> {
+    files.map(|file| Some(modified(file).expect("the source exists"))).max().flatten()
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {
