@@ -15,6 +15,12 @@ impl Set {
         if self.inherited {
             self.use_both(w);
         }
+        if self.rows.is_empty() {
+            if target == Target::Other {
+                return self.control_plain(op, fd, event, w);
+            }
+            self.unfold();
+        }
         let row = self.rows.find(fd, target);
         match (op, row, event) {
             (libc::EPOLL_CTL_ADD, None, Some((events, data))) => self.add(fd, target, events, data, w),
@@ -43,6 +49,35 @@ impl Set {
                 w.ctl(op, fd, events, data)
             }
         }
+    }
+
+    /// The kernel's alone: there is neither a connection nor a set among the registrations.
+    fn control_plain(
+        &mut self,
+        op: i32,
+        fd: i32,
+        event: Option<(u32, u64)>,
+        w: &mut impl World,
+    ) -> Result<(), i32> {
+        let (events, data) = event.unwrap_or((0, 0));
+        let result = w.ctl(op, fd, events, data);
+        if op == libc::EPOLL_CTL_DEL {
+            // By a number that was closed the kernel refuses: it has nothing for it, or nothing that could be changed.
+            self.plain.forget(fd);
+        } else if result.is_ok() && !self.plain.note(fd, events | ALWAYS, data) {
+            self.unfold();
+            self.rows.insert(Row::new(fd, Target::Other, events | ALWAYS, data));
+        }
+        result
+    }
+
+    /// From here on there are rows.
+    fn unfold(&mut self) {
+        let Set { plain, rows, .. } = self;
+        // Without memory the value of a stranger is not known, as it is not in noted().
+        plain.drain(|fd, events, data| {
+            rows.insert(Row::new(fd, Target::Other, events, data));
+        });
     }
 
     fn add(

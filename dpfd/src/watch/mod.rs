@@ -23,6 +23,7 @@
 
 mod change;
 mod hot;
+mod plain;
 mod report;
 mod rows;
 
@@ -30,6 +31,7 @@ pub use report::Out;
 pub use rows::{Look, Row, Rows, Target};
 
 use crate::edge::ring::Pos;
+use plain::Plain;
 
 /// Always reported, wanted or not.
 pub const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -187,6 +189,8 @@ impl Waiters {
 #[derive(Debug)]
 pub struct Set {
     rows: Rows,
+    /// What is registered while there are no rows.
+    plain: Plain,
     /// Rows that are connections, or sets: without any the kernel's answer is as good.
     special: usize,
     /// Rows whose number was closed, while the file stays open.
@@ -223,6 +227,7 @@ impl Set {
     pub const fn new() -> Set {
         Set {
             rows: Rows::new(),
+            plain: Plain::new(),
             special: 0,
             orphans: 0,
             hot: crate::sys::pages::Pages::new(),

@@ -165,6 +165,23 @@ fn what_is_of_no_interest_any_more_takes_nobodys_room() {
     }
 }
 
+/// What was registered before the first connection came has its value, too, also changed or deleted.
+#[test]
+fn a_value_counts_that_was_there_before_the_first_connection() {
+    for (events_of_the_other, hot) in [(Some((IN, 1)), 0), (Some((IN, 2)), 1), (None, 1)] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 3, IN, 1).unwrap();
+        match events_of_the_other {
+            Some((events, data)) => sim.control(libc::EPOLL_CTL_MOD, 3, events, data).unwrap(),
+            None => sim.control(libc::EPOLL_CTL_DEL, 3, 0, 0).unwrap(),
+        }
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+        sim.arrives(0);
+        sim.wait_now(0, 4).unwrap();
+        assert_eq!(sim.hot(), hot, "{events_of_the_other:?}");
+    }
+}
+
 #[test]
 fn hot_is_a_privilege_that_comes_back() {
     let mut sim = Sim::new();
