@@ -8,6 +8,8 @@
 #[cfg(not(loom))]
 pub mod addr;
 #[cfg(not(loom))]
+pub mod allowance;
+#[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
 pub mod cost;

@@ -30,6 +30,16 @@ const RINGS_AT: usize = 4096;
 /// Where they lie is page-aligned: the bits below hold the binary logarithm of their lines.
 const LOG: u64 = 0xfff;
 
+/// What is a stream: so many bytes, ...
+pub const STREAM: u64 = 16 << 20;
+/// ... in so long, ns.
+pub const WINDOW: u64 = 100_000_000;
+
+/// Whether `bytes` sent in `took` ns are a stream's.
+pub const fn is_stream(bytes: u64, took: u64) -> bool {
+    bytes >= STREAM && took <= WINDOW.saturating_mul(bytes / STREAM)
+}
+
 /// The spare rings of an arena, in this process's mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct Spares {
@@ -139,6 +149,15 @@ mod tests {
 
     use super::*;
     use crate::edge::arena::{Arena, Geometry};
+
+    #[test]
+    fn a_stream_is_told_by_its_rate() {
+        assert!(is_stream(STREAM, WINDOW) && is_stream(STREAM, 0));
+        assert!(!is_stream(STREAM - 1, 0) && !is_stream(STREAM, WINDOW + 1));
+        // One send of a GiB, in a second; and in ten.
+        assert!(is_stream(1 << 30, 1_000_000_000) && !is_stream(1 << 30, 10_000_000_000));
+        assert!(is_stream(u64::MAX, u64::MAX >> 12));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore)]

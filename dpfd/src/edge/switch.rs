@@ -269,3 +269,29 @@ impl RxLine {
         self.ack.load(Ordering::Acquire) == tx.epoch()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bells_are_in_front_only_while_they_are_certain() {
+        let tx = TxLine::default();
+        let r = 1;
+        tx.epoch.store(r, Ordering::Relaxed);
+        assert_eq!(tx.bells_in_front(0, r), 0);
+        for sent in 1..4 {
+            tx.bell_sent();
+            assert_eq!(tx.bells_in_front(0, r), sent);
+        }
+        assert_eq!((tx.bells_in_front(2, r), tx.bells_in_front(3, r)), (1, 0));
+        // The receiver has taken one that its sender did not speak of yet.
+        assert_eq!(tx.bells_in_front(4, r), 0);
+        // The count goes round.
+        tx.sent.store(1, Ordering::Relaxed);
+        assert_eq!(tx.bells_in_front(u32::MAX, r), 2);
+        // What is on TCP now may be data.
+        tx.epoch.store(r + 1, Ordering::Relaxed);
+        assert_eq!(tx.bells_in_front(u32::MAX, r), 0);
+    }
+}

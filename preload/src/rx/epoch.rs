@@ -1,7 +1,8 @@
 //! Following the sender from epoch to epoch, and taking bells out of the kernel (PROTOCOLS E5-E7).
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
+use dpfd::allowance::Allowance;
 use dpfd::edge::ring::Cursor;
 use dpfd::edge::stream;
 use dpfd::edge::switch::{in_ring, View};
@@ -148,22 +149,8 @@ impl Patience {
     }
 }
 
-/// The naps that all closes of this process took.
-static CLOSING: Allowance = Allowance(AtomicU64::new(0));
-
-/// At most [`Patience::naps`] in each period of about a second.
-struct Allowance(AtomicU64);
-
-impl Allowance {
-    /// One more, at `now`, ns: none without saying so, however many ask at once.
-    fn one_more(&self, now: u64) -> bool {
-        let period = (now >> 30) << 8;
-        let used = self.0.load(Ordering::Relaxed);
-        let next = if used & !0xff == period { used + 1 } else { period + 1 };
-        next & 0xff <= u64::from(Patience::Close.naps())
-            && self.0.compare_exchange(used, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-}
+/// The naps of all closes of this process, in a second or so.
+static CLOSING: Allowance = Allowance::new(Patience::Close.naps() as u8);
 
 /// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
 /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
@@ -208,19 +195,4 @@ pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
     let r = c.rx_epoch.load(Ordering::Relaxed);
     // Tokens behind a switch that was not reached yet count as well.
     (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn closes_share_a_few_naps_a_second() {
-        let naps = Allowance(AtomicU64::new(0));
-        for second in [5u64, 6, 900] {
-            let at = second << 30;
-            let taken = (0..1000).filter(|i| naps.one_more(at + i)).count();
-            assert_eq!(taken as u32, Patience::Close.naps());
-        }
-    }
 }

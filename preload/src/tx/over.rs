@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::ring::Lines;
+use dpfd::edge::spare::{self, STREAM, WINDOW};
 use dpfd::family::Conn;
 use dpfd::sys::raw;
 
@@ -11,17 +12,8 @@ use crate::channel::End;
 use crate::rx::spin_until;
 use crate::state;
 
-/// What is a stream: so many bytes, ...
-const STREAM: u64 = 16 << 20;
-/// ... in so long, ns, ...
-const WINDOW: u64 = 100_000_000;
-/// ... in sends of several tokens, or with the ring full so often meanwhile.
+/// A stream sends its bytes ([`spare::STREAM`]) in sends of several tokens, or with the ring full so often meanwhile.
 const FULLS: u32 = 32;
-
-/// Whether that many bytes in that time, ns, are so many.
-fn is_quick(bytes: u64, took: u64) -> bool {
-    bytes >= STREAM && took <= WINDOW.saturating_mul(bytes / STREAM)
-}
 
 /// The ring is full: whether it is too short for what goes through it, and there is a longer one.
 #[cold]
@@ -66,7 +58,7 @@ fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
     bytes.store(all, Ordering::Relaxed);
     c.fulls.store(0, Ordering::Relaxed);
     began != 0
-        && is_quick(sent, now.saturating_sub(began))
+        && spare::is_stream(sent, now.saturating_sub(began))
         && tx.tx.spare() == 0
         && !c.has(Conn::OUTGROWN | Conn::SHORT)
         // Who sleeps would not follow: nobody wakes him to an empty ring.
@@ -119,18 +111,4 @@ pub(super) fn go_over(c: &Conn, tx: &End) {
         }
     }
     c.claimed.store(0, Ordering::Relaxed);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stream_is_told_by_its_rate() {
-        assert!(is_quick(STREAM, WINDOW) && is_quick(STREAM, 0));
-        assert!(!is_quick(STREAM - 1, 0) && !is_quick(STREAM, WINDOW + 1));
-        // One send of a GiB, in a second; and in ten.
-        assert!(is_quick(1 << 30, 1_000_000_000) && !is_quick(1 << 30, 10_000_000_000));
-        assert!(is_quick(u64::MAX, u64::MAX >> 12));
-    }
 }
