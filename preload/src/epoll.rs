@@ -23,8 +23,8 @@ use dpfd::watch::{Set, Target, IN};
 
 use crate::fdtable::{self, Entry};
 use crate::{rx, state};
-pub use event::without;
 use event::Event;
+pub use event::{next_number, without};
 use list::Looked;
 use lock::{Guard, Lock};
 pub use wait::wait;

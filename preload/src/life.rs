@@ -12,7 +12,7 @@ use dpfd::sys::raw;
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, diag, door, epoll, guests, leave, link, relay, rx, state, tx};
+use crate::{channel, client, diag, door, epoll, guests, leave, link, relay, rx, state, tx, wait};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -176,6 +176,7 @@ pub fn end(fd: i32, i: u32) {
             rx::settle(family, fd, c, true);
         }
     }
+    link::look_after(c);
     // The others may have left at the same moment.
     if family.holders(c).remove(me) {
         let_go(family, i, c, Whose::Ours);
@@ -375,6 +376,7 @@ pub fn child_of_fork(n: Option<u32>) {
     client::inherited();
     door::inherited();
     link::inherited();
+    wait::inherited();
     diag::inherited();
     // Until it settles, its place has its parent's number.
     let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));

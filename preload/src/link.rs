@@ -14,7 +14,7 @@
 //!
 //! Who can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block. So an event
 //! is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of our
-//! own user, in our own pid namespace. For all others there are bells.
+//! own user, or the superuser, in our own pid namespace. For all others there are bells.
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
@@ -28,12 +28,13 @@ use crate::{fdtable, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
-/// Sets of the other process that are known, and sets of ours that it was told of.
-const SETS: usize = 8;
+/// Events of the other process that are known, and events of ours that it was told of.
+const SETS: usize = 32;
 /// Messages taken in one look.
 const FEW: usize = 4;
-/// Links that are looked at, when a new one is made, for a process at the other end that is gone.
-const SWEPT: usize = 8;
+/// Links that are looked at, when a new one is made, for a process at the other end that is gone, and when a connection
+/// is over.
+const SWEPT: [usize; 2] = [8, 1];
 
 struct Link {
     /// Plus one; 0: free; [`TAKEN`].
@@ -63,17 +64,19 @@ static TABLE: [Link; LINKS] = [const {
     }
 }; LINKS];
 
-/// Whether a process of user `uid` may be worth a link: it, or a child of it, may be one of ours.
+/// Whether a process of user `uid` may be worth a link: one of the two, or a child of it, may be one of the other's user.
 pub fn is_worth_it(uid: u32) -> bool {
-    uid == 0 || uid == raw::getuid()
+    let ours = raw::getuid();
+    uid == 0 || ours == 0 || uid == ours
 }
 
 /// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
 /// and `fd` is still the caller's.
 pub fn begin(fd: i32) -> Option<(u64, i32)> {
-    sweep();
+    sweep(SWEPT[0]);
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let i = TABLE.iter().position(free)?;
+    HIGH.fetch_max(i + 1, Ordering::Relaxed);
     let l = &TABLE[i];
     let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
         .ok()
@@ -198,16 +201,31 @@ fn is_gone(fd: i32) -> bool {
     matches!(seen, Ok(0) | Err(libc::ECONNRESET))
 }
 
-/// Ends some links to processes that are gone: as many in each round as a new one may have left.
-fn sweep() {
+/// Links were made below this place only.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends some links to processes that are gone.
+fn sweep(n: usize) {
     static AT: AtomicUsize = AtomicUsize::new(0);
-    let from = AT.fetch_add(SWEPT, Ordering::Relaxed);
-    for k in from..from + SWEPT {
-        let l = &TABLE[k % LINKS];
+    let high = HIGH.load(Ordering::Relaxed);
+    let from = AT.fetch_add(n, Ordering::Relaxed);
+    for k in from..from + n.min(high) {
+        let l = &TABLE[k % high];
         let serial = l.serial.load(Ordering::Acquire);
         if l.fd().is_some_and(|fd| serial != 0 && is_gone(fd)) {
             l.end(serial);
         }
+    }
+}
+
+/// Connection `c` is over: perhaps the process at its other end is, too.
+pub fn look_after(c: &Conn) {
+    let name = c.link.load(Ordering::Relaxed);
+    if name != 0 && named(name).and_then(Link::fd).is_some_and(is_gone) {
+        end(name);
+    }
+    if HIGH.load(Ordering::Relaxed) > 1 {
+        sweep(SWEPT[1]);
     }
 }
 
@@ -300,7 +318,7 @@ fn receive(fd: i32) -> Option<Heard> {
     };
     if got == Ok(size_of::<Told>()) {
         let is_believed = event >= 0
-            && cred.is_some_and(|c| c.uid == raw::getuid() && process::is_of_our_pid_namespace(c.pid as u32))
+            && cred.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
             && raw::is_eventfd(event);
         return Some(Heard { number: told.number, event, is_believed });
     }

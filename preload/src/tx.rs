@@ -98,7 +98,7 @@ fn published(c: &Conn, fd: i32, tx: &End) {
     if tx.word.after_publish_fast() {
         return;
     }
-    match tx.word.after_publish(channel::peer_groups(c)) {
+    match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
         Owed::Event(number) => wake_set(c, fd, tx, number),
@@ -366,7 +366,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
             Ok(n) => {
                 sent += n;
                 c.set_tail(tail);
-                match tx.word.after_publish(channel::peer_groups(c)) {
+                match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
                     Owed::Nothing => {}
                     Owed::Bell => ring_bell(c, fd, tx),
                     Owed::Event(number) => wake_set(c, fd, tx, number),

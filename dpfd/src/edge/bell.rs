@@ -1,10 +1,10 @@
 //! The wake word: who sleeps, who looks by itself, whether a bell is out (PROTOCOLS W1-W5).
 //!
 //! ```text
-//!   63         32 31       24 23     16 15  12  11   10    9     8    7          0
-//!  +-------------+-----------+---------+------+----+-----+-----+-----+-----------+
-//!  | bells, all  |     0     |  group  |  0   |raw |left |rung | hot | sleepers  |
-//!  +-------------+-----------+---------+------+----+-----+-----+-----+-----------+
+//!   63         32 31       24 23     16 15  13   12    11   10    9     8    7          0
+//!  +-------------+-----------+---------+------+------+----+-----+-----+-----+-----------+
+//!  | bells, all  |     0     |  group  |  0   |event |raw |left |rung | hot | sleepers  |
+//!  +-------------+-----------+---------+------+------+----+-----+-----+-----+-----------+
 //! ```
 //!
 //! *Armed* = not rung and (sleepers > 0 or not hot): the sender that publishes then owes one bell.
@@ -17,7 +17,9 @@
 //! at every edge once more, sleeps; the sender publishes, fences, loads. One of the two sees the other.
 //!
 //! A watcher that sleeps may have an eventfd, which costs a third of a byte over TCP. Its group then has the number by
-//! which the sender's process knows that; a process that does not know it rings a bell.
+//! which the sender's process knows that; a process that does not know it rings a bell. So may a sleeper, if it is the
+//! only one: *event* says so, and the receiver's line has the number. Whatever the kernel's readiness counts for, a second
+//! sleeper or a registration in an epoll set, clears it, and the next token is a bell.
 
 use crate::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
 
@@ -26,6 +28,7 @@ const HOT: u64 = 1 << 8;
 const RUNG: u64 = 1 << 9;
 const LEFT: u64 = 1 << 10;
 const RAW: u64 = 1 << 11;
+const EVENT: u64 = 1 << 12;
 const GROUP_SHIFT: u32 = 16;
 const GROUP: u64 = 0xff << GROUP_SHIFT;
 const BELL: u64 = 1 << 32;
@@ -124,15 +127,16 @@ impl Word {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// W1, the sender, after it published and fenced ([`super::ring::commit`] does both).
+    /// W1, the sender, after it published and fenced ([`super::ring::commit`] does both). `event`: where the receiver says
+    /// by which event it sleeps.
     #[inline(always)]
-    pub fn after_publish(&self, groups: &[Group]) -> Owed {
+    pub fn after_publish(&self, groups: &[Group], event: &AtomicU32) -> Owed {
         let word = self.0.load(Ordering::Relaxed);
         // The whole fast path: hot, nobody asleep, no group.
         if word & (HOT | SLEEPERS | LEFT | GROUP) == HOT {
             return Owed::Nothing;
         }
-        self.owed(word, groups)
+        self.owed(word, groups, event)
     }
 
     /// Whether the word says at one glance that nobody needs telling.
@@ -141,7 +145,7 @@ impl Word {
         self.0.load(Ordering::Relaxed) & (HOT | SLEEPERS | LEFT | GROUP) == HOT
     }
 
-    fn owed(&self, mut word: u64, groups: &[Group]) -> Owed {
+    fn owed(&self, mut word: u64, groups: &[Group], event: &AtomicU32) -> Owed {
         loop {
             if word & LEFT != 0 {
                 return Owed::Left;
@@ -163,12 +167,17 @@ impl Word {
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
             }
+            let by_event = word & EVENT != 0;
+            let bell = if by_event { 0 } else { BELL };
             match self.0.compare_exchange(
                 word,
-                (word | RUNG).wrapping_add(BELL),
+                (word | RUNG).wrapping_add(bell),
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             ) {
+                // The number was there before the word said so. A sleeper that came since with another one has looked
+                // at the edge after that, and seen the token.
+                Ok(_) if by_event => return Owed::Event(event.load(Ordering::Relaxed)),
                 Ok(_) => return Owed::Bell,
                 Err(now) => word = now,
             }
@@ -207,30 +216,49 @@ impl Word {
     pub fn sleep(&self) -> Armed {
         self.update(|w| {
             let n = (w & SLEEPERS).min(SLEEPERS - 1) + 1;
-            (w & !(SLEEPERS | RUNG)) | n
+            (w & !(SLEEPERS | RUNG | EVENT)) | n
         })
+    }
+
+    /// The same, to be woken by an event, whose number the receiver's line has already; by bells if it is not the only
+    /// sleeper.
+    #[inline]
+    pub fn sleep_by_event(&self) -> Armed {
+        self.update(|w| match w & SLEEPERS {
+            0 => (w & !RUNG) | EVENT | 1,
+            n => (w & !(SLEEPERS | RUNG | EVENT)) | (n.min(SLEEPERS - 1) + 1),
+        })
+    }
+
+    /// Whoever sleeps is woken by bells from here on. Fenced: look at the edge again after it.
+    pub fn without_event(&self) -> Armed {
+        self.update(|w| w & !(RUNG | EVENT))
     }
 
     /// W2: the sleeper is back.
     #[inline]
     pub fn awake(&self) {
-        self.update(|w| if w & SLEEPERS == 0 { w } else { w - 1 });
+        self.update(|w| match w & SLEEPERS {
+            0 => w,
+            1 => (w & !EVENT) - 1,
+            _ => w - 1,
+        });
     }
 
     /// W4, W5: a new byte shall be a new bell. Fenced: look at the edge again after it.
     #[inline]
     pub fn arm(&self) -> Armed {
         let word = self.0.load(Ordering::Relaxed);
-        if word & RUNG == 0 {
+        if word & (RUNG | EVENT) == 0 {
             fence(Ordering::SeqCst);
             // Loaded again behind the fence. Rung meanwhile: what was published with that bell may be
             // taken by another receiver before we look, and then nobody would arm again. So arm.
             let word = self.0.load(Ordering::Relaxed);
-            if word & RUNG == 0 {
+            if word & (RUNG | EVENT) == 0 {
                 return Armed { bells: (word >> 32) as u32 };
             }
         }
-        self.update(|w| w & !RUNG)
+        self.update(|w| w & !(RUNG | EVENT))
     }
 
     /// W4: more came although we armed, and a bell is still in the kernel: that one will do.
@@ -270,7 +298,7 @@ impl Word {
 
     /// Back to the resting state, armed. Fenced: look at the edge again after it (W3).
     pub fn cool(&self) -> Armed {
-        self.update(|w| w & !(HOT | RUNG | GROUP))
+        self.update(|w| w & !(HOT | RUNG | GROUP | EVENT))
     }
 
     /// Whether the receiver looks by itself.

@@ -92,6 +92,8 @@ pub struct Header {
     members: AtomicU32,
     /// Forks of processes that have connections.
     pub forks: AtomicU32,
+    /// Numbers given to events: a process and its children share links, so no two of theirs have the same.
+    pub events: AtomicU32,
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],

@@ -266,6 +266,12 @@ pub fn signal_event(fd: i32) -> bool {
     sys!(SYS_write, fd, &raw const one, 8usize) == Ok(8)
 }
 
+/// Takes all signals out of an eventfd.
+pub fn take_event(fd: i32) {
+    let mut count = 0u64;
+    let _ = sys!(SYS_read, fd, &raw mut count, 8usize);
+}
+
 /// eventfd2(2), of 0, that blocks nobody and is closed on exec.
 pub fn eventfd() -> Result<i32, i32> {
     sys!(SYS_eventfd2, 0usize, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK).map(|fd| fd as i32)

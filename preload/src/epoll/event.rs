@@ -19,8 +19,11 @@ pub struct Event {
     number: AtomicU32,
 }
 
-/// Numbers given to sets of this process, and of the one that it was forked from.
-static NUMBERS: AtomicU32 = AtomicU32::new(BY_BELL);
+/// A number that no other event of the family has.
+pub fn next_number() -> Option<u32> {
+    let before = state::family()?.header().events.fetch_add(1, Ordering::Relaxed);
+    Some(before.saturating_add(BY_BELL + 1))
+}
 
 /// The value of all events of this process. A program's value is a number or a pointer of its own: not a place of ours,
 /// turned into no place at all.
@@ -54,6 +57,7 @@ impl Event {
         if let Some(fd) = self.fd() {
             return Some((self.number.load(Ordering::Relaxed), fd));
         }
+        let number = next_number()?;
         let fd = state::high_fd(raw::eventfd().ok()?)?;
         let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
         if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_err() {
@@ -61,7 +65,6 @@ impl Event {
             return None;
         }
         fdtable::mark_internal(fd);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(BY_BELL + 1);
         self.number.store(number, Ordering::Relaxed);
         self.fd.store(fd + 1, Ordering::Relaxed);
         Some((number, fd))

@@ -18,7 +18,7 @@ use crate::edge::spare::SPARES;
 use crate::edge::stream;
 use crate::edge::switch::{RxLine, TxLine};
 use crate::edge::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const LINES: u64 = 64;
 const PAGE: usize = 4096;
@@ -264,7 +264,10 @@ fn use_word(random: &mut Random, word: &Word, groups: &[Group]) {
             groups.iter().for_each(Group::wake);
         }
     }
-    assert!(matches!(word.after_publish(groups), Owed::Nothing | Owed::Bell | Owed::Event(_) | Owed::Left));
+    assert!(matches!(
+        word.after_publish(groups, &AtomicU32::new(0)),
+        Owed::Nothing | Owed::Bell | Owed::Event(_) | Owed::Left
+    ));
 }
 
 /// Everything that is done with the switch record.
