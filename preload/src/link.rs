@@ -32,6 +32,8 @@ const LINKS: usize = 256;
 const SETS: usize = 32;
 /// Messages taken in one look.
 const FEW: usize = 4;
+/// Turns of a loop for which a thread that is writing to an event is waited for.
+const PATIENCE: u32 = 10_000;
 /// Links that are looked at, when a new one is made, for a process at the other end that is gone, and when a connection
 /// is over.
 const SWEPT: [usize; 2] = [8, 1];
@@ -98,7 +100,8 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
 /// The link `name`, if it still is that one.
 fn named(name: u64) -> Option<&'static Link> {
     let l = TABLE.get((name as u32 as usize).checked_sub(1)?)?;
-    (l.serial.load(Ordering::Acquire) == (name >> 32) as u32).then_some(l)
+    let serial = (name >> 32) as u32;
+    (serial != 0 && l.serial.load(Ordering::Acquire) == serial).then_some(l)
 }
 
 impl Link {
@@ -107,21 +110,26 @@ impl Link {
         is_ours(fd).then_some(fd)
     }
 
-    /// Nobody finds it from now on; its descriptors are closed when nobody can be using one.
+    /// Nobody finds it from now on.
     fn end(&self, serial: u32) {
-        if self.serial.compare_exchange(serial, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return;
+        if self.serial.compare_exchange(serial, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.clear();
         }
-        // One that found it before is counted, or finds another serial number.
-        if self.users.load(Ordering::SeqCst) != 0 {
-            return;
+    }
+
+    /// An ended one gives back its descriptors, unless somebody may be using one: then the next sweep does it.
+    fn clear(&self) {
+        let fd = self.fd.load(Ordering::Acquire);
+        // One that found it before it ended is counted, or finds another serial number.
+        let over =
+            fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
+        if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            for t in &self.theirs {
+                close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+            }
+            close(fd - 1);
+            self.fd.store(0, Ordering::Release);
         }
-        for t in &self.theirs {
-            close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
-        }
-        let fd = self.fd.swap(TAKEN, Ordering::AcqRel) - 1;
-        close(fd);
-        self.fd.store(0, Ordering::Release);
     }
 
     /// The event of the set with this number; `Some(-1)`: it was refused.
@@ -158,13 +166,18 @@ impl Link {
                 None => return close(event),
             },
         };
-        let before = at.swap(entry, Ordering::SeqCst);
-        if self.users.load(Ordering::SeqCst) == 1 {
-            close(before as u32 as i32 - 1);
-        } else if before as u32 != 0 {
-            // Another thread may be about to write to it.
-            at.store(before, Ordering::SeqCst);
-            close(event);
+        let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
+        // Another thread may be about to write to it, which takes a moment; or it was ended just there, and the
+        // descriptor stays open.
+        let alone = || self.users.load(Ordering::SeqCst) == 1;
+        if before < 0 {
+            return;
+        }
+        for _ in 0..PATIENCE {
+            if alone() {
+                return close(before);
+            }
+            core::hint::spin_loop();
         }
     }
 }
@@ -211,9 +224,10 @@ fn sweep(n: usize) {
     let from = AT.fetch_add(n, Ordering::Relaxed);
     for k in from..from + n.min(high) {
         let l = &TABLE[k % high];
-        let serial = l.serial.load(Ordering::Acquire);
-        if l.fd().is_some_and(|fd| serial != 0 && is_gone(fd)) {
-            l.end(serial);
+        match l.serial.load(Ordering::Acquire) {
+            0 => l.clear(),
+            serial if l.fd().is_some_and(is_gone) => l.end(serial),
+            _ => {}
         }
     }
 }
@@ -248,7 +262,10 @@ struct Control([u8; 128]);
 
 /// The process at the other end of `c` is told of a set of ours that has `event`, unless it was.
 pub fn tell(c: &Conn, number: u32, event: i32) {
-    let Some(l) = named(c.link.load(Ordering::Relaxed)) else { return };
+    used(c, |l| tell_by(l, number, event));
+}
+
+fn tell_by(l: &Link, number: u32, event: i32) {
     if l.ours.iter().any(|n| n.load(Ordering::Relaxed) == number) {
         return;
     }
@@ -328,19 +345,25 @@ fn receive(fd: i32) -> Option<Heard> {
 
 /// Wakes the set with this number, of the process at the other end of `c`. False: a bell has to.
 pub fn wake(c: &Conn, number: u32) -> bool {
-    let name = c.link.load(Ordering::Relaxed);
-    let Some(l) = named(name) else { return false };
-    l.users.fetch_add(1, Ordering::SeqCst);
-    // It may have ended before we were counted.
-    let woken = named(name).is_some() && {
+    let woken = used(c, |l| {
         let known = l.event(number).or_else(|| {
             l.listen();
             l.event(number)
         });
         known.is_some_and(|event| is_ours(event) && raw::signal_event(event))
-    };
+    });
+    woken == Some(true)
+}
+
+/// Does `f` with the link of `c`; its descriptors stay open meanwhile.
+fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
+    let name = c.link.load(Ordering::Relaxed);
+    let l = named(name)?;
+    l.users.fetch_add(1, Ordering::SeqCst);
+    // It may have ended before we were counted.
+    let result = if named(name).is_some() { Some(f(l)) } else { None };
     l.users.fetch_sub(1, Ordering::SeqCst);
-    woken
+    result
 }
 
 /// In a forked child: threads of the parent may have been at work.
