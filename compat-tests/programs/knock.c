@@ -48,7 +48,7 @@ static int memory_of(size_t length, bool sealed, uint32_t lines) {
     struct {
         char magic[8];
         uint32_t version, slots, lines, spare;
-    } header = {"DPARENA1", 3, 1024, lines, 0};
+    } header = {"DPARENA1", 4, 1024, lines, 0};
     header.magic[7] = '1';
     MUST(pwrite(fd, &header, sizeof header < length ? sizeof header : length, 0));
     if (sealed)
