@@ -25,6 +25,8 @@ pub mod error;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
+pub mod leaving;
+#[cfg(not(loom))]
 pub mod logp;
 pub mod look;
 #[cfg(not(loom))]
