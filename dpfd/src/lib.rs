@@ -35,6 +35,8 @@ pub mod pool;
 pub mod rules;
 #[cfg(not(loom))]
 pub mod sandbox;
+#[cfg(not(loom))]
+pub mod share;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;

@@ -166,7 +166,7 @@ fn a_relay_is_a_process_of_the_side_that_left() {
         return;
     }
     for mode in ["stdio", "stranger", "close"] {
-        let pair = Pair::c("left_alone").arg(mode).arg("3000000").env("DP_RING", "4194304");
+        let pair = Pair::c("left_alone").arg(mode).arg("300000").env("DP_RING", "524288");
         assert_eq!(told(&pair, "sent", true), (1, [false, true]), "{mode}");
     }
 }

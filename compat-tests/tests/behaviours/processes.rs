@@ -4,7 +4,7 @@ use compat_tests::{same_everywhere, Pair};
 
 /// A ring that is longer than any send buffer that the shim asks for.
 fn more_than_tcp_takes(mode: &str) -> Pair {
-    Pair::c("left_alone").arg(mode).arg("3000000").env("DP_RING", "4194304")
+    Pair::c("left_alone").arg(mode).arg("300000").env("DP_RING", "524288")
 }
 
 same_everywhere! {
