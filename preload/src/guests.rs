@@ -9,6 +9,7 @@ use dpfd::edge::possession;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
+use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
 use crate::{fdtable, link, proof, state};
@@ -345,7 +346,11 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         state::count(why);
         false
     };
+    let ours = state::geometry();
     let (geometry, key) = match (looked, key(memory)) {
+        (Ok(theirs), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
+            return refused(Reason::Memory);
+        }
         (Ok(geometry), Ok(key)) => (geometry, key),
         (Err(libc::EPROTONOSUPPORT), _) => return refused(Reason::Version),
         (Err(libc::EFBIG), _) => return refused(Reason::Memory),

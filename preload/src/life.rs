@@ -161,12 +161,10 @@ pub fn end(fd: i32, i: u32) {
     }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    let mut last = channel::exclusive(family, c);
+    let last = channel::exclusive(family, c);
     if c.stage() == Stage::Live {
         if last {
             leave::before_end(family, fd, c);
-            // What it took back may be in the hands of a process of its own.
-            last = channel::exclusive(family, c);
             // Who left has given the socket to others: how it ends is not for us to say.
             if last && !channel::receiving(c).word.is_raw() {
                 farewell(family, fd, c);
@@ -312,7 +310,7 @@ pub fn prepare_fork() -> Option<u32> {
         // Nobody could tell when the child is through with them.
         fdtable::each(|fd, e| {
             if let Entry::Conn(i) = e {
-                leave::leave(fd, Reason::Shared);
+                leave::leave_and_read(fd, Reason::Shared);
                 family.conn(i).set(Conn::UNCOUNTED);
             }
         });

@@ -24,6 +24,8 @@ use crate::channel::{self, End};
 use crate::fdtable;
 use crate::inside::Inside;
 use crate::signals;
+use crate::state;
+use crate::tx::behind;
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
@@ -198,6 +200,7 @@ pub fn receive(
         return receive(family, at, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
+    let mut began = None;
     let signals = signals::count();
     // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
     let mut ask = false;
@@ -293,6 +296,9 @@ pub fn receive(
             Ok(1)
         } else if signals::interrupted(signals) {
             Err(libc::EINTR)
+        } else if c.has(Conn::OWES) {
+            // What it waits for may be the answer to that.
+            behind::wait_for_either(fd, *began.get_or_insert_with(state::now), signals).map(|()| 1)
         } else {
             sleep(fd, 0)
         };

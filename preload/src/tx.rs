@@ -188,7 +188,7 @@ pub fn send(
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
-        if c.has(Conn::PUSHED) {
+        if c.has(Conn::OWES) {
             if let Err(e) = behind::wait(family, fd, c, blocking) {
                 return begun(sum, e);
             }
@@ -200,7 +200,7 @@ pub fn send(
         let then = locked(fd, c, w, flags, blocking);
         match then {
             // A receiver that left: what follows it must wait.
-            Ok(Then::Kernel(n)) if c.has(Conn::PUSHED) => {
+            Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
                 c.tx_lock.unlock();
                 sum += n;
             }
@@ -219,7 +219,7 @@ pub fn send(
             }
             Err(e) => {
                 c.tx_lock.unlock();
-                if e != libc::EAGAIN || !c.has(Conn::PUSHED) {
+                if e != libc::EAGAIN || !c.has(Conn::OWES) {
                     return begun(sum, e);
                 }
             }
@@ -239,12 +239,12 @@ pub fn by_kernel(
         return Err(pending as i32);
     }
     loop {
-        if c.has(Conn::PUSHED) {
+        if c.has(Conn::OWES) {
             behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
         }
         enter(family, fd, c)?;
         match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
-            _ if c.has(Conn::PUSHED) => c.tx_lock.unlock(),
+            _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
             // It may wait for what it sends as well as for room, whatever the socket's own flag says.
             Ok(_) => return in_kernel(c, true, kernel),
             Err(e) => {
@@ -303,14 +303,14 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
-    if c.has(Conn::PUSHED) {
+    if c.has(Conn::OWES) {
         return Err(libc::EAGAIN);
     }
     let tx = channel::sending(c);
     if tx.word.is_raw() {
         crate::leave::follow(fd, c, &tx);
         return match c.error.swap(0, Ordering::Relaxed) {
-            0 if c.has(Conn::PUSHED) => Err(libc::EAGAIN),
+            0 if c.has(Conn::OWES) => Err(libc::EAGAIN),
             0 => Ok(Then::Kernel(0)),
             e => Err(e as i32),
         };
@@ -477,6 +477,10 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
 /// be sent before the receiver, who sleeps, has taken that one.
 #[cold]
 fn mend(fd: i32, c: &Conn) {
+    if c.has(Conn::OWES) {
+        // How much of it is on TCP, the dead one knew.
+        return reset(fd, c, Reason::PeerLeft);
+    }
     let tx = channel::sending(c);
     let claimed = c.claimed.swap(0, Ordering::Relaxed);
     match tx.spares() {

@@ -1,10 +1,10 @@
 //! The wake word: who sleeps, who looks by itself, whether a bell is out (PROTOCOLS W1-W5).
 //!
 //! ```text
-//!   63         32 31       24 23     16 15  13   12    11   10    9     8    7          0
-//!  +-------------+-----------+---------+------+------+----+-----+-----+-----+-----------+
-//!  | bells, all  |     0     |  group  |  0   |event |raw |left |rung | hot | sleepers  |
-//!  +-------------+-----------+---------+------+------+----+-----+-----+-----+-----------+
+//!   63         32 31       24 23     16 15 14   13    12   11   10    9     8    7          0
+//!  +-------------+-----------+---------+-----+------+-----+----+-----+-----+-----+-----------+
+//!  | bells, all  |     0     |  group  |  0  |event |reads|raw |left |rung | hot | sleepers  |
+//!  +-------------+-----------+---------+-----+------+-----+----+-----+-----+-----+-----------+
 //! ```
 //!
 //! *Armed* = not rung and (sleepers > 0 or not hot): the sender that publishes then owes one bell.
@@ -28,7 +28,8 @@ const HOT: u64 = 1 << 8;
 const RUNG: u64 = 1 << 9;
 const LEFT: u64 = 1 << 10;
 const RAW: u64 = 1 << 11;
-const EVENT: u64 = 1 << 12;
+const READS: u64 = 1 << 12;
+const EVENT: u64 = 1 << 13;
 const GROUP_SHIFT: u32 = 16;
 const GROUP: u64 = 0xff << GROUP_SHIFT;
 const BELL: u64 = 1 << 32;
@@ -328,14 +329,31 @@ impl Word {
         self.update(|w| w | LEFT)
     }
 
-    /// E8: the receiver leaves, and somebody else will read the socket as plain TCP. Fenced.
-    pub fn leave_raw(&self) -> Armed {
-        self.update(|w| w | LEFT | RAW)
+    /// E8: the receiver leaves, and what is unread shall be on TCP. Fenced.
+    ///
+    /// With `reads`, somebody who sees this edge goes on reading until all of that is there: then the sender need not put
+    /// there what does not go at once. One that left before for a stranger's sake cannot say so any more.
+    pub fn leave_raw(&self, reads: bool) -> Armed {
+        self.update(|w| {
+            let reads = reads && w & (RAW | READS) != RAW;
+            w & !READS | LEFT | RAW | if reads { READS } else { 0 }
+        })
     }
 
-    /// Whether the socket is read as plain TCP from now on: what is unread belongs there.
+    /// Whether what is unread belongs on TCP from now on.
     pub fn is_raw(&self) -> bool {
         self.0.load(Ordering::Acquire) & RAW != 0
+    }
+
+    /// Sender, after it published and fenced, as it must: whether what is unread may stay where it is.
+    pub fn is_read_on(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & (RAW | READS) == RAW | READS
+    }
+
+    /// The receiver that left is about to give the socket to a stranger. Fenced: the sender either sees that, or has put
+    /// into the edge what the receiver sees when it looks once more.
+    pub fn stops_reading(&self) {
+        self.update(|w| w & !READS);
     }
 
     /// Whether the receiver left.

@@ -172,7 +172,7 @@ fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
 /// signal number (F_SETOWN, F_SETSIG) alone ask for none, and urgent bytes are the kernel's anyway.
 fn signal_driven(fd: c_int) {
     if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Option);
+        leave::leave_and_read(fd, Reason::Option);
     }
 }
 

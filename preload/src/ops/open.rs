@@ -208,7 +208,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
             if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
                 c.set(Conn::SHUT_RD);
             }
-            c.has(Conn::PUSHED) && how != libc::SHUT_RD
+            c.has(Conn::OWES) && how != libc::SHUT_RD
         };
         // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
         if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {

@@ -63,6 +63,9 @@ pub unsafe fn setsockopt(
         // The peer cannot tell a reset that is meant from one that a bell drew which nobody took.
         if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
             crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
+            if let Some(family) = state::family().filter(|_| c.has(Conn::OWES)) {
+                crate::tx::under_lock(family, fd, c, || crate::leave::back::lingers_anew(fd, c));
+            }
         }
     }
     rc
@@ -157,7 +160,7 @@ const ZEROCOPY_RECEIVE: c_int = 35;
 unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -> Option<c_int> {
     let c = conn(fd)?;
     if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
-        crate::leave::leave(fd, Reason::Option);
+        crate::leave::leave_and_read(fd, Reason::Option);
         return None;
     }
     if nowhere(value) || nowhere(len) {

@@ -45,7 +45,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
     let c = family.conn(inside.conn());
     if flags & libc::MSG_OOB != 0 && c.stage() != Stage::Live {
         // FIONREAD ends at an urgent byte, so the other side could not tell where its stream stands when it agrees.
-        leave::leave(fd, Reason::Option);
+        leave::leave_and_read(fd, Reason::Option);
     }
     way(family, fd, c, inside).unwrap_or_else(|| {
         if w.is_bad() {
