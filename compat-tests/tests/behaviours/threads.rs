@@ -26,6 +26,9 @@ same_everywhere! {
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");
     closed_under_many_receives => Pair::c("closed_under").arg("stress");
+    a_number_is_closed_beside_a_sender => Pair::c("closed_beside").arg("send");
+    a_number_is_closed_beside_a_receiver => Pair::c("closed_beside").arg("recv");
+    a_number_is_replaced_beside_a_writer => Pair::c("closed_beside").arg("dup2");
     a_thread_exits_inside_a_send => Pair::c("ended_inside").arg("handler");
     a_thread_is_cancelled_inside_a_send => Pair::c("ended_inside").arg("cancel");
     the_first_thread_exits_inside_a_send => Pair::c("ended_inside").arg("first");

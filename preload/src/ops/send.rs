@@ -14,7 +14,7 @@ use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let entry = fdtable::word(fd);
+    let entry = fdtable::settled(fd);
     let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Way::Kernel };
     let c = family.conn(i);
     if w.is_bad() && c.stage() == Stage::Live {
