@@ -67,7 +67,12 @@ pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    replaced(old, new, || unsafe { hooks::dup3::real()(old, new, flags) })
+    let real = || unsafe { hooks::dup3::real()(old, new, flags) };
+    if flags & !libc::O_CLOEXEC != 0 {
+        // It will fail, and what stands at `new` stays.
+        return real();
+    }
+    replaced(old, new, real)
 }
 
 /// What stood at `new` is closed, and `old` stands there.
@@ -104,10 +109,12 @@ fn step_aside(fd: c_int) {
 ///
 /// As for the call it replaces.
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    const CLOEXEC: c_int = 4;
+    const UNSHARE: c_int = 2;
     // SAFETY: the program's arguments.
     let real = |a: c_uint, b: c_uint| unsafe { hooks::close_range::real()(a, b, flags) };
-    if flags & CLOEXEC != 0 || !state::ON.load(core::sync::atomic::Ordering::Relaxed) || first > last {
+    // What will fail closes nothing.
+    let closes = flags & !UNSHARE == 0 && first <= last;
+    if !closes || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
         return real(first, last);
     }
     if state::is_borrowed_memory() {
