@@ -12,6 +12,7 @@ same_everywhere! {
     close_range_with_a_flag_that_does_not_exist => Pair::c("refused").arg("close_range");
     dup3_with_a_flag_that_does_not_exist => Pair::c("refused").arg("dup3");
     shutdown_in_a_way_that_does_not_exist => Pair::c("refused").arg("shutdown");
+    no_files_may_be_written => Pair::c("refused").arg("limited");
     names_and_options => Pair::c("names_options");
     names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();
 }

@@ -353,6 +353,14 @@ pub fn set_signal_action(signal: usize, action: usize) {
     let _ = sys!(SYS_rt_sigaction, signal, action.as_ptr(), 0usize, 8usize);
 }
 
+/// Whether a file may be written, or grow, up to `end`. Beyond RLIMIT_FSIZE that is not an error but a signal, SIGXFSZ.
+pub fn may_write_up_to(end: u64) -> bool {
+    // The kernel's own form: soft limit, hard limit.
+    let mut limit = [u64::MAX; 2];
+    let _ = sys!(SYS_prlimit64, 0usize, libc::RLIMIT_FSIZE as usize, 0usize, limit.as_mut_ptr());
+    end <= limit[0]
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     let _ = sys!(SYS_sched_yield);
