@@ -14,6 +14,7 @@ same_everywhere! {
     handlers_are_the_programs_own => Pair::c("look_signals").arg("asked");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+    cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
     a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
