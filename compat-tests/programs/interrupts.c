@@ -4,6 +4,7 @@
  *   restart     with SA_RESTART recv goes on and gets its data
  *   send        a blocked send with something already taken returns that, else EINTR
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
+ *   busy        pthread_cancel of a thread that only sends, and need not wait
  */
 #include "common.h"
 
@@ -129,6 +130,29 @@ static void cancel(void) {
     }
 }
 
+static void *send_for_ever(void *unused) {
+    char piece[16] = "";
+    uint64_t end = now_ms() + 5000;
+    while (now_ms() < end) {
+        MUST(send(connection, piece, sizeof piece, 0));
+        /* No point of cancellation, and time for the receiver: nothing is ever full. */
+        for (int i = 0; i < 50; i++)
+            sched_yield();
+    }
+    return unused;
+}
+
+static void cancel_busy(void) {
+    for (int i = 0; i < 3; i++) {
+        void *result = NULL;
+        pthread_t thread = start_thread(send_for_ever, NULL);
+        sleep_ms(i * 5);
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, &result) == 0);
+        say("cancelled: %s", result == PTHREAD_CANCELED ? "yes" : "no");
+    }
+}
+
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
@@ -138,11 +162,17 @@ void tester(int fd) {
         restart();
     else if (mode_is("send"))
         blocked_send();
+    else if (mode_is("busy"))
+        cancel_busy();
     else
         cancel();
 }
 
 void helper(int fd) {
+    if (mode_is("busy")) {
+        read_to_eof(fd, NULL);
+        return;
+    }
     if (!mode_is("send")) {
         serve_asks(fd);
         return;

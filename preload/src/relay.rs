@@ -94,10 +94,12 @@ pub fn put_at(end: i32, fd: i32) {
     let flags = raw::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
     // With the last descriptor of the connection the kept one goes as well.
     let Ok(copy) = raw::fcntl(end, libc::F_DUPFD_CLOEXEC, 3) else { return };
-    life::before_close(fd);
     let cloexec = if flags as i32 & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-    // SAFETY: descriptors only.
-    let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
+    life::in_one_step(fd, || {
+        // SAFETY: descriptors only.
+        let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
+        0
+    });
     raw::close(copy as i32);
 }
 

@@ -202,7 +202,8 @@ pub fn receive(
     let mut looked = false;
     let mut began = None;
     let signals = signals::count();
-    // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
+    // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
+    // program's may have met a stranger's: then the kernel is asked.
     let mut ask = false;
     let peeking = flags & libc::MSG_PEEK != 0;
     let mut peeked = (0, More::Came);
@@ -224,6 +225,7 @@ pub fn receive(
             }
             Step::Got(n) => {
                 sum += n;
+                ask = false;
                 // W16: a short receive means that nothing is left, whatever borders lie between.
                 if sum < want && goes_on(c, &channel::receiving(c)) {
                     continue;
@@ -305,7 +307,7 @@ pub fn receive(
         rx.word.awake();
         looked = false;
         match slept {
-            Ok(n) => ask = n == 0,
+            Ok(_) => ask = true,
             Err(e) if c.stage() == Stage::Live && news(family, fd, c, &rx) => {
                 settle::count_if_lost(fd, c, &rx, e);
                 keep(c, e);

@@ -3,6 +3,8 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    bytes_written_past_the_library_end_a_receive => Pair::c("stray").arg("read");
+    bytes_written_past_the_library_end_a_wait => Pair::c("stray").arg("epoll");
     server_with_poll => Pair::c("ready_server").arg("poll");
     server_with_ppoll => Pair::c("ready_server").arg("ppoll");
     server_with_select => Pair::c("ready_server").arg("select");

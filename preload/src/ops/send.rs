@@ -14,7 +14,10 @@ use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let entry = fdtable::word(fd);
+    // As every receive: a cancellation point, also where it need not wait.
+    // SAFETY: no arguments; no caller has anything to drop.
+    unsafe { super::pthread_testcancel() };
+    let entry = fdtable::settled(fd);
     let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Way::Kernel };
     let c = family.conn(i);
     if w.is_bad() && c.stage() == Stage::Live {
