@@ -198,7 +198,7 @@ pub fn receive(
         return receive(family, at, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
-    let signals = signals::count();
+    signals::begin();
     // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
     let mut ask = false;
     let peeking = flags & libc::MSG_PEEK != 0;
@@ -291,7 +291,7 @@ pub fn receive(
         rx.word.sleep();
         let slept = if news(family, fd, c, &rx) {
             Ok(1)
-        } else if signals::interrupted(signals) {
+        } else if signals::interrupted() {
             Err(libc::EINTR)
         } else {
             sleep(fd, 0)

@@ -11,7 +11,7 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::rx::{self, Settled};
-use crate::{channel, epoll, state};
+use crate::{channel, epoll, signals, state};
 
 const IN: i16 = POLLIN | POLLRDNORM;
 const OUT: i16 = POLLOUT | POLLWRNORM;
@@ -48,6 +48,7 @@ pub fn poll(
     if let Some(n) = at_once(family, fds) {
         return Ok(n);
     }
+    signals::begin();
     let start = if timeout > 0 { state::now() } else { 0 };
     let _exposed = Exposed::new(fds);
     let mut spun = quiet;
@@ -282,7 +283,13 @@ fn asleep(
         }
     }
     news = news || any_news(family, fds);
-    let result = if news { pass(family, fds, 0, kernel) } else { pass(family, fds, timeout, kernel) };
+    let result = if news {
+        pass(family, fds, 0, kernel)
+    } else if signals::came() {
+        Err(libc::EINTR)
+    } else {
+        pass(family, fds, timeout, kernel)
+    };
     for p in &fds[..armed] {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             channel::receiving(c).word.awake();
@@ -317,6 +324,7 @@ fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     rx::looking(|| {
         rx::spin_and_learn(first, budget, || {
             fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
+                || signals::came()
         })
     })
 }

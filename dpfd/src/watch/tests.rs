@@ -224,6 +224,23 @@ fn hot_is_a_privilege_that_comes_back() {
     assert_eq!(sim.hot(), 1);
 }
 
+/// Whether the kernel still has the other one, which is asked because of the value, makes no new edge of it.
+#[test]
+fn an_edge_of_a_stranger_is_told_once() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN | ET, 1).unwrap();
+    sim.arrives(3);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    // Nor is what was disabled by its one report reported again.
+    sim.control(libc::EPOLL_CTL_MOD, 3, IN | ONESHOT, 1).unwrap();
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+}
+
 /// A receive took the bell of what came before; what came since has one that a change of interests took.
 #[test]
 fn the_one_report_tells_all_that_is_ready() {
