@@ -17,6 +17,9 @@ same_everywhere! {
     a_waits_own_mask_lets_signals_through => Pair::c("look_signals").arg("masks").env("DP_SPIN", "1000000");
     handlers_are_the_programs_own => Pair::c("look_signals").arg("asked");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
+    signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow");
+    restarting_signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_restart");
+    time_limit_of_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_limit");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");

@@ -198,6 +198,10 @@ fn admit(fd: c_int, peer: tcp::Addr) {
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| (f, f.conn(i))));
     if let Some((family, c)) = conn {
+        if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
+            // On TCP its reset would be here by now.
+            c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
+        }
         if how != libc::SHUT_RD {
             leave::before_end(family, fd, c);
         }

@@ -42,12 +42,15 @@ pub unsafe fn setsockopt(
                 }
                 return 0;
             }
-            // A low-water mark above one byte hides bells. While it is TCP, it stays TCP.
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if live => return 0,
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
-            | (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG)
-                if !live =>
-            {
+            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF) if len >= 4 && !nowhere(value) => {
+                // SAFETY: the program's int.
+                let n = unsafe { value.cast::<c_int>().read_unaligned() };
+                if !matches!((name, n), (libc::SO_RCVLOWAT, 0 | 1)) && !(name == libc::SO_PEEK_OFF && n < 0) {
+                    crate::leave::leave(fd, Reason::Option);
+                }
+            }
+            (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
                 plain(fd, c, Reason::Option);
             }
             // The kernel cannot encrypt what does not pass through it: the library does it itself.

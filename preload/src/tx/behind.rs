@@ -42,7 +42,7 @@ pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32
 }
 
 /// SO_SNDTIMEO in nanoseconds; `None` is for ever.
-fn send_timeout(fd: i32) -> Option<u64> {
+pub(super) fn send_timeout(fd: i32) -> Option<u64> {
     let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };
     raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &mut t).ok()?;
     let ns = (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_usec as u64 * 1000);
