@@ -84,7 +84,7 @@ impl Tools {
         if words.iter().zip(&got).all(|(word, got)| as_on_tcp(word, got)) {
             return Verdict::Same;
         }
-        if is_unfair(&native) {
+        if is_unfair(script, &native) || is_unfair(script, &other) {
             return Verdict::Unsteady;
         }
         let mut steady = vec![true; words.len()];
@@ -110,7 +110,7 @@ impl Tools {
         let again = (1..SHIM_RUNS).find_map(|_| {
             other = self.run(script, shimmed);
             got = comparable(script, &other);
-            first(&got)
+            first(&got).filter(|_| !is_unfair(script, &other))
         });
         let Some(line) = again else { return Verdict::Unsteady };
         if let Some(reason) = known(script, line, &words[line], &got[line]) {

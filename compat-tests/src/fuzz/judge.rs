@@ -24,9 +24,37 @@ pub fn same(one: &str, other: &str) -> bool {
     one == other || one == ANY || other == ANY || begins
 }
 
-/// Whether TCP itself mixed up the bytes: two of the script's threads sent on one connection at the same time.
-pub fn is_unfair(results: &[String]) -> bool {
-    results.iter().any(|result| result.contains("BAD"))
+/// Whether mixed up bytes are the script's own doing: two of its threads send, or receive, on one side at the same time.
+pub fn is_unfair(script: &Script, results: &[String]) -> bool {
+    results.iter().any(|result| result.contains("BAD")) && overlaps(script)
+}
+
+fn overlaps(script: &Script) -> bool {
+    const SEND: u8 = 1;
+    const RECEIVE: u8 = 2;
+    let moves = |words: &[String]| {
+        words.iter().fold(0, |moves, word| match word.as_str() {
+            "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" | "sendall"
+            | "trickle" => moves | SEND,
+            "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" | "drain"
+            | "etpump" => moves | RECEIVE,
+            "warm" | "echo" | "rounds" => SEND | RECEIVE,
+            _ => moves,
+        })
+    };
+    let mut threads: Vec<(Who, &str, u8)> = Vec::new();
+    script.0.iter().any(|line| {
+        let here = moves(&line.words);
+        let with = threads
+            .iter()
+            .any(|(who, _, there)| (*who == line.who || line.who == Who::Both) && there & here != 0);
+        match line.word(0) {
+            "thread" => threads.push((line.who, line.word(1), here)),
+            "join" => threads.retain(|(who, name, _)| (*who, *name) != (line.who, line.word(1))),
+            _ => {}
+        }
+        with
+    })
 }
 
 /// Whether what TCP said of a line, and what was said under the shim, are the same.
@@ -93,8 +121,13 @@ impl Ways {
 
     fn comparable(&mut self, line: &Line, result: &str) -> String {
         let mut words: &[String] = &line.words;
-        if line.word(0) == "child" {
-            words = words.get(2..).unwrap_or_default();
+        loop {
+            let skip = match words.first().map(String::as_str) {
+                Some("child") => 2,
+                Some("alarmed") => 3,
+                _ => break,
+            };
+            words = words.get(skip..).unwrap_or_default();
         }
         let word = |at: usize| words.get(at).map_or("", String::as_str);
         match word(0) {
@@ -135,7 +168,7 @@ impl Ways {
         let crowded = going > SMALL || self.loose.contains(key(who));
         let bad = if result.contains("BAD") { " BAD" } else { "" };
         match what {
-            "send" | "write" | "writev" | "sendmsg" | "sendmmsg" => {
+            "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" => {
                 let many = what == "sendmmsg";
                 let wanted = if many { argument(2) * argument(3) } else { argument(2) };
                 let sent: i64 = if many { numbers(result).iter().skip(1).sum() } else { count.unwrap_or(0) };
@@ -157,8 +190,10 @@ impl Ways {
                     // What did not fit into the other's buffer may have drawn the reset before.
                     return ANY.into();
                 }
-                if coming > SMALL && self.ended.contains(key(who.other())) {
-                    // A FIN behind bytes for which there is no room has not come, and what this draws depends on that.
+                if coming > SMALL && (self.ended.contains(key(who.other())) || self.ended.contains(key(who)))
+                {
+                    // A FIN behind bytes for which there is no room has not come, and what this draws depends on that. To
+                    // an end that has shut down the rest of them draws a reset when there is room.
                     self.doubt.insert(key(who));
                     return ANY.into();
                 }
@@ -173,7 +208,7 @@ impl Ways {
                 }
                 result.to_owned()
             }
-            "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" => {
+            "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" => {
                 let got: i64 = if what == "recvmmsg" {
                     numbers(result).iter().skip(1).sum()
                 } else {
@@ -196,7 +231,8 @@ impl Ways {
                         false => self.end(who.other(), first),
                     };
                 }
-                if coming > SMALL && got > 0 {
+                // A pipe has room for so many packets, and a ring has none.
+                if got > 0 && (coming > SMALL || what == "splicefrom") {
                     self.loose.insert(key(who.other()));
                     return format!("some{bad}");
                 }
@@ -219,7 +255,8 @@ impl Ways {
                 if self.loose.remove(key(who.other())) {
                     return format!("some{bad} {end}");
                 }
-                if coming > SMALL && end.starts_with('E') && end != "EAGAIN" {
+                let failed = end.starts_with('E') && end != "EAGAIN";
+                if coming > SMALL && (failed || self.ended.contains(key(who))) {
                     return format!("some{bad} {end}");
                 }
                 result.to_owned()
@@ -241,8 +278,11 @@ impl Ways {
             }
             // Small pieces behind many bytes wait for room, how long is a matter of the kernel's.
             "warm" if self.is_crowded() => ANY.into(),
-            "echo" if self.loose.contains(key(who)) || self.loose.contains(key(who.other())) => ANY.into(),
-            "poll" | "select" | "epoll_seen" if coming > SMALL && self.ended.contains(key(who.other())) => {
+            "echo" if self.is_crowded() => ANY.into(),
+            "poll" | "select" | "epoll_seen"
+                if coming > SMALL
+                    && (self.ended.contains(key(who.other())) || self.ended.contains(key(who))) =>
+            {
                 without_end(result)
             }
             // When the bytes come for which there is no room yet, and make an edge.
@@ -250,7 +290,7 @@ impl Ways {
             _ if what.starts_with("epoll_") && coming > SMALL && self.ended.contains(key(who.other())) => {
                 without_end(result)
             }
-            "close" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3" => {
+            "close" | "closerange" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3" => {
                 self.ended.insert(key(who));
                 result.to_owned()
             }
@@ -262,7 +302,12 @@ impl Ways {
                 }
                 ANY.into()
             }
-            "soerror" if going > SMALL && self.ended.contains(key(who.other())) => ANY.into(),
+            "soerror"
+                if (going > SMALL && self.ended.contains(key(who.other())))
+                    || (coming > SMALL && self.ended.contains(key(who))) =>
+            {
+                ANY.into()
+            }
             _ if crowded
                 && (matches!(what, "poll" | "select") || what.starts_with("epoll_"))
                 && self.ended.contains(key(who.other())) =>

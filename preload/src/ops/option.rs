@@ -43,7 +43,10 @@ pub unsafe fn setsockopt(
                 return 0;
             }
             // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF) if len >= 4 && !nowhere(value) => {
+            // Who receives no more has the kernel's answers in any case, and what his peer put on TCP would draw a reset.
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
+                if len >= 4 && !nowhere(value) && !c.has(Conn::SHUT_RD) =>
+            {
                 // SAFETY: the program's int.
                 let n = unsafe { value.cast::<c_int>().read_unaligned() };
                 if !matches!((name, n), (libc::SO_RCVLOWAT, 0 | 1)) && !(name == libc::SO_PEEK_OFF && n < 0) {
