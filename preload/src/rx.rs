@@ -348,7 +348,8 @@ fn verdict(c: &Conn, e: i32) -> Step {
     if e == libc::ECONNRESET && channel::slot_live(c) && !channel::receiving(c).tx.is_abrupt() {
         let tx = channel::sending(c);
         let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
-        if in_ring(tx.tx.epoch()) && taken.off == 0 && taken.pos == c.tail().pos {
+        // To one that has left nobody rings.
+        if in_ring(tx.tx.epoch()) && !tx.word.is_raw() && taken.off == 0 && taken.pos == c.tail().pos {
             return Step::Eof;
         }
     }

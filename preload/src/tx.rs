@@ -74,7 +74,7 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
         if want > 0
             && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
             && gone::listens(fd, c, &tx, tail.pos)
-            && !chaos(c)
+            && (gone::suspected(c) || !chaos(c))
         {
             if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                 c.set_tail(tail);

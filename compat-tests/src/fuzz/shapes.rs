@@ -466,7 +466,11 @@ fn sleepers(rng: &mut Rng, script: &mut Script) {
                 2 => script.add(waits, "epoll_del e0 s IN 0"),
                 3 => script.add(waits, "dup s d"),
                 4 => script.add(waits, format!("send s {}", rng.u32(1..100))),
-                _ => script.add(sends, format!("send s {}", rng.u32(1..100))),
+                _ => {
+                    script.add(sends, format!("send s {}", rng.u32(1..100)));
+                    // Whether the thread is awake before the next change would be a race.
+                    script.add(Who::Nobody, "settle 3");
+                }
             }
         }
         script.add(waits, format!("join t{turn} 100"));

@@ -66,8 +66,9 @@ pub unsafe fn setsockopt(
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took.
-        if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
+        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
+        // where we have left.
+        if let Some(c) = conn(fd).filter(|c| crate::channel::slot_live(c)) {
             crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
         }
     }
