@@ -189,6 +189,7 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
         if c.stage() != Stage::Live
             || c.has(Conn::SHUT_WR | Conn::SHUT_RD)
             || channel::receiving(c).tx.is_ending()
+            || c.error.load(Ordering::Relaxed) != 0
         {
             return None;
         }
@@ -250,6 +251,10 @@ fn pass(
             // While the word is hot no bell tells that the sender went over to the ring: it is followed here.
             if p.events & IN != 0 && rx::news(family, p.fd, c, &channel::receiving(c)) {
                 p.revents |= p.events & IN;
+            }
+            // A receive that had bytes to give met it, so the kernel does not have it any more (W13).
+            if c.error.load(Ordering::Relaxed) != 0 {
+                p.revents |= libc::POLLERR;
             }
         } else if let Entry::Epoll(i) = fdtable::get(p.fd) {
             if p.events & IN != 0 && epoll::has_news(i) {

@@ -309,8 +309,9 @@ impl Ways {
             {
                 ANY.into()
             }
-            // Small pieces behind many bytes wait for room, how long is a matter of the kernel's.
-            "warm" if self.is_crowded() => ANY.into(),
+            // Small pieces behind many bytes wait for room, how long is a matter of the kernel's. And a receive behind one's
+            // own shutdown does not wait.
+            "warm" if self.is_crowded() || !self.ended.is_empty() => ANY.into(),
             "echo" if self.is_crowded() => ANY.into(),
             _ if self.doubt.contains(key(who))
                 && (matches!(what, "poll" | "select") || what.starts_with("epoll_")) =>

@@ -253,6 +253,9 @@ impl Set {
                 Settled::Ready => {}
             }
         }
+        if bits != 0 && w.has_error(conn) {
+            bits |= libc::EPOLLERR as u32;
+        }
         if once {
             if bits == 0 {
                 // It was only a bell, and the kernel took it for the one report.

@@ -30,6 +30,8 @@ enum Op {
     /// A thread waits until there is something.
     Sleep(usize),
     Expose(bool),
+    /// Somebody takes the bells of a connection, and leaves what they announced.
+    Robbed(usize),
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -55,6 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (thread.clone(), 1..5usize).prop_map(|(t, max)| Op::Look(t, max)),
         5 => thread.prop_map(Op::Sleep),
         1 => any::<bool>().prop_map(Op::Expose),
+        1 => (0..FILES).prop_map(Op::Robbed),
     ]
 }
 
@@ -76,6 +79,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Look(thread, max) => sim.look(thread, max)?,
             Op::Sleep(thread) => sim.sleep(thread)?,
             Op::Expose(more) => sim.expose(more),
+            Op::Robbed(file) => sim.robbed(file),
         }
         sim.settle()?;
     }

@@ -177,6 +177,9 @@ impl World for Kernel {
     fn is_ending(&self, _: u32) -> bool {
         false
     }
+    fn has_error(&self, _: u32) -> bool {
+        false
+    }
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
         let f = self.conn(conn);
@@ -284,6 +287,14 @@ impl Sim {
         } else if f.bells > 0 && !f.hot && f.watched == 0 {
             // Where nobody waits for edges the bell that is there will do (W4).
             f.rung = true;
+        }
+    }
+
+    pub fn robbed(&mut self, file: usize) {
+        if Kernel::is_conn(file) {
+            let f = &mut self.kernel.files[file];
+            (f.bells, f.rung) = (0, false);
+            self.set.bells_are_gone(file as u32, &mut self.kernel);
         }
     }
 
