@@ -64,7 +64,7 @@ fn option(rng: &mut Rng, name: &str) -> String {
     match pick(rng, &["getopt", "setopt"]) {
         "setopt" => {
             let (what, value) =
-                [("nodelay", 0), ("inline", 0), ("peekoff", 0), ("lowat", 20)][rng.usize(..4)];
+                [("nodelay", 1), ("inline", 0), ("peekoff", 0), ("lowat", 20)][rng.usize(..4)];
             format!("setopt {name} {what} {value}")
         }
         ask => format!("{ask} {name} {}", pick(rng, &["nodelay", "cork", "lowat", "peekoff"])),

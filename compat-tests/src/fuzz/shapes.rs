@@ -343,11 +343,11 @@ fn messages(rng: &mut Rng, script: &mut Script) {
     let count = rng.u32(2..6);
     match rng.u32(..4) {
         0 => {
-            script.add(writes, format!("thread t1 trickle s 2 {count} 40"));
+            script.add(writes, format!("thread t1 trickle s 2 {count} 50"));
             let flags = pick(rng, &["", "waitforone", "waitall"]);
             script.add(
                 reads,
-                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["60", "100", "20"])),
+                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["50", "150"])),
             );
             script.add(writes, "join t1 300");
         }
@@ -412,11 +412,11 @@ fn alarms(rng: &mut Rng, script: &mut Script) {
                 "recvmsg s 100",
                 "recv s 100 waitall",
                 "read s 10",
-                "poll 15 s:IN",
-                "poll 15 s:IN|RDHUP",
-                "select 15 s:IN",
-                "epoll_wait e0 8 15",
-                "epoll_pwait2 e0 8 15",
+                "poll 20 s:IN",
+                "poll 20 s:IN|RDHUP",
+                "select 20 s:IN",
+                "epoll_wait e0 8 20",
+                "epoll_pwait2 e0 8 20",
                 "recvmmsg s 2 10 0",
             ],
         );
@@ -426,9 +426,9 @@ fn alarms(rng: &mut Rng, script: &mut Script) {
         }
         let later = rng.u32(..3) == 0;
         if later {
-            script.add(other, format!("thread t{turn} trickle s {} 1 {}", rng.u32(1..100), rng.u32(6..10)));
+            script.add(other, format!("thread t{turn} trickle s {} 1 {}", rng.u32(1..100), rng.u32(13..18)));
         }
-        script.add(waits, format!("alarmed {} {} {call}", rng.u32(1..4), pick(rng, &["plain", "restart"])));
+        script.add(waits, format!("alarmed {} {} {call}", rng.u32(3..7), pick(rng, &["plain", "restart"])));
         if later {
             script.add(other, format!("join t{turn} 300"));
         }

@@ -43,13 +43,13 @@ pub unsafe fn setsockopt(
                 return 0;
             }
             // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
-            // Who receives no more has the kernel's answers in any case, and what his peer put on TCP would draw a reset.
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
-                if len >= 4 && !nowhere(value) && !c.has(Conn::SHUT_RD) =>
+                if len >= 4 && !nowhere(value) && !is_over(fd, c) =>
             {
                 // SAFETY: the program's int.
                 let n = unsafe { value.cast::<c_int>().read_unaligned() };
-                if !matches!((name, n), (libc::SO_RCVLOWAT, 0 | 1)) && !(name == libc::SO_PEEK_OFF && n < 0) {
+                let is_set = if name == libc::SO_PEEK_OFF { n >= 0 } else { !matches!(n, 0 | 1) };
+                if is_set {
                     crate::leave::leave(fd, Reason::Option);
                 }
             }
@@ -73,6 +73,12 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
+fn is_over(fd: c_int, c: &Conn) -> bool {
+    c.stage() == Stage::Live
+        && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || crate::rx::ended(fd))
 }
 
 /// A candidate becomes plain TCP for good.
