@@ -305,8 +305,12 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
-    // The quick way has asked already, but for what is too long for it.
-    let asks = ring && w.left() > stream::MAX_TOKEN && !c.has(Conn::SHUT_WR | Conn::TX_TCP);
+    // The quick way has asked already, but for what is too long for it, or for the room that there is.
+    let too_long = || {
+        let lines = dpfd::edge::ring::lines_for(w.left());
+        w.left() > stream::MAX_TOKEN || c.tail().reserve(tx.ring().count(), lines, &tx.rx.cursor).is_err()
+    };
+    let asks = ring && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && w.left() > 0 && too_long();
     if asks && channel::slot_live(c) && gone::listens(fd, c, &tx, c.tail().pos) && gone::suspected(c) {
         // The first send to an end that is gone succeeds, and its bytes are nobody's.
         let n = w.left();

@@ -347,7 +347,7 @@ fn messages(rng: &mut Rng, script: &mut Script) {
             let flags = pick(rng, &["", "waitforone", "waitall"]);
             script.add(
                 reads,
-                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["50", "150"])),
+                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["20", "70", "120"])),
             );
             script.add(writes, "join t1 300");
         }
