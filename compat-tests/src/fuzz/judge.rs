@@ -87,6 +87,8 @@ struct Ways {
     edges: bool,
     /// What a thread does, and how often the other side had sent when it began.
     threads: HashMap<(Who, String), (Vec<String>, u32)>,
+    /// Calls of a side do not wait, or not for long.
+    hasty: bool,
     /// Sides that a wait told of something.
     reported: HashSet<&'static str>,
     /// Sends of each side.
@@ -310,8 +312,12 @@ impl Ways {
                 ANY.into()
             }
             // Small pieces behind many bytes wait for room, how long is a matter of the kernel's. And a receive behind one's
-            // own shutdown does not wait.
-            "warm" if self.is_crowded() || !self.ended.is_empty() => ANY.into(),
+            // own shutdown does not wait, or one that must not.
+            "nonblock" | "timeo" => {
+                self.hasty = true;
+                result.to_owned()
+            }
+            "warm" if self.is_crowded() || self.hasty || !self.ended.is_empty() => ANY.into(),
             "echo" if self.is_crowded() => ANY.into(),
             _ if self.doubt.contains(key(who))
                 && (matches!(what, "poll" | "select") || what.starts_with("epoll_")) =>

@@ -253,6 +253,15 @@ impl Set {
                 Settled::Ready => {}
             }
         }
+        // Whatever it is told for, it is told of all that is ready: the kernel knows nothing of what no bell announced, and
+        // there may be no room for a second look.
+        if bits != 0 && bits & IN == 0 && row.want & IN != 0 && w.in_ring(conn, row.io) {
+            let front = w.frontier(conn, row.seen);
+            if w.waiting(conn) {
+                bits |= row.want & IN;
+                self.rows.get_mut(r).seen = Some(front);
+            }
+        }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
         }

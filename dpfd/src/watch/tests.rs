@@ -228,6 +228,19 @@ fn hot_is_a_privilege_that_comes_back() {
     assert_eq!(sim.hot(), 1);
 }
 
+/// The kernel tells of writability, and takes the only place: what the ring has is told with it.
+#[test]
+fn one_place_is_enough_for_both() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.arrives(0);
+    sim.wait_now(0, 1).unwrap();
+    for _ in 0..3 {
+        sim.control(libc::EPOLL_CTL_MOD, 0, IN | OUT, 1).unwrap();
+        assert_eq!(sim.wait_with_bits(0, 1).unwrap(), [(IN | OUT, 1)]);
+    }
+}
+
 /// Whether the kernel still has the other one, which is asked because of the value, makes no new edge of it.
 #[test]
 fn an_edge_of_a_stranger_is_told_once() {

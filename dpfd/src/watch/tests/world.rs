@@ -394,6 +394,15 @@ impl Sim {
         room[..n].iter().map(|e| (e.events, e.u64)).collect()
     }
 
+    /// What a wait reports, which has room for `max` and does not sleep.
+    pub fn wait_with_bits(&mut self, thread: usize, max: usize) -> Result<Vec<(u32, u64)>, String> {
+        self.set.enter(thread as u32 + 1, &mut self.kernel);
+        let told = self.gather(max);
+        self.set.leave(thread as u32 + 1);
+        self.check(&told, None)?;
+        Ok(told.into_iter().map(|(bits, data)| (bits & (IN | OUT), data)).collect())
+    }
+
     /// The values that a wait reports, which has room for `max` and does not sleep.
     pub fn wait_now(&mut self, thread: usize, max: usize) -> Result<Vec<u64>, String> {
         self.set.enter(thread as u32 + 1, &mut self.kernel);
