@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -88,6 +89,37 @@ static void socket_error(struct line *line) {
     say(line, "%s", text ? text : "E?");
 }
 
+// getopt NAME OPTION: what the program is told of one that it may have set
+static const struct {
+    const char *text;
+    int level, name;
+} options[] = {
+    {"nodelay", IPPROTO_TCP, TCP_NODELAY}, {"cork", IPPROTO_TCP, TCP_CORK},   {"lowat", SOL_SOCKET, SO_RCVLOWAT},
+    {"peekoff", SOL_SOCKET, SO_PEEK_OFF},  {"linger", SOL_SOCKET, SO_LINGER}, {"inline", SOL_SOCKET, SO_OOBINLINE},
+};
+
+static void option(struct line *line, int set) {
+    int value = (int)number(line, 3, 0);
+    socklen_t length = sizeof value;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (strcmp(options[i].text, word(line, 2))) continue;
+        int fd = fd_of(word(line, 1));
+        long result = set ? setsockopt(fd, options[i].level, options[i].name, &value, length)
+                          : getsockopt(fd, options[i].level, options[i].name, &value, &length);
+        if (result < 0) return say_result(line, result);
+        return say(line, "%d", set ? 0 : value);
+    }
+    say(line, "unknown");
+}
+
+// timeo NAME rcv|snd MS
+static void time_limit(struct line *line) {
+    long limit = number(line, 3, 0);
+    struct timeval time = {limit / 1000, limit % 1000 * 1000};
+    int name = !strcmp(word(line, 2), "rcv") ? SO_RCVTIMEO : SO_SNDTIMEO;
+    say_done(line, setsockopt(fd_of(word(line, 1)), SOL_SOCKET, name, &time, sizeof time));
+}
+
 // tcp NAME: bytes that came over TCP; where a channel is, they are few. Not compared.
 static void over_tcp(struct line *line) {
     struct tcp_info info = {0};
@@ -106,6 +138,21 @@ int run_descriptor(struct line *line) {
     if (!strcmp(what, "pipe")) return make_pipe(line), 1;
     if (!strcmp(what, "soerror")) return socket_error(line), 1;
     if (!strcmp(what, "tcp")) return over_tcp(line), 1;
+    if (!strcmp(what, "getopt")) return option(line, 0), 1;
+    if (!strcmp(what, "setopt")) return option(line, 1), 1;
+    if (!strcmp(what, "timeo")) return time_limit(line), 1;
+    if (!strcmp(what, "atmark")) {
+        int value = 0;
+        long result = ioctl(fd, SIOCATMARK, &value);
+        return say_result(line, result < 0 ? result : value), 1;
+    }
+    if (!strcmp(what, "again")) {
+        struct sockaddr_in address;
+        socklen_t length = sizeof address;
+        if (getpeername(fd, (void *)&address, &length)) return say_result(line, -1), 1;
+        return say_done(line, connect(fd, (void *)&address, length)), 1;
+    }
+    if (!strcmp(what, "closerange")) return say_done(line, close_range((unsigned)fd, (unsigned)fd, 0)), 1;
     if (!strcmp(what, "close")) return say_done(line, close(fd)), 1;
     if (!strcmp(what, "nonblock")) return say_done(line, set_nonblocking(fd, (int)number(line, 2, 1))), 1;
     if (!strcmp(what, "eventfd")) {

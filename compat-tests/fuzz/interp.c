@@ -104,7 +104,11 @@ void check(struct line *line, struct stream *stream, const void *bytes, size_t l
         }
 }
 
-static void interrupted(int signal) { (void)signal; }
+_Atomic int ticks;
+static void interrupted(int signal) {
+    (void)signal;
+    atomic_fetch_add(&ticks, 1);
+}
 static void broken_pipe(int signal) {
     (void)signal;
     atomic_fetch_add(&pipe_signals, 1);

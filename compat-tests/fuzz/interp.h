@@ -59,6 +59,8 @@ void check(struct line *line, struct stream *stream, const void *bytes, size_t l
 
 // While it is on, a signal interrupts the main thread's blocking call every 25 ms; that is reported as "blocked".
 void impatient(int on);
+// How often it did.
+extern _Atomic int ticks;
 
 // Each runs one kind of operation and says whether it knew the word.
 int run_transfer(struct line *line);

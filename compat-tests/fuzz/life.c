@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "interp.h"
 
@@ -24,12 +25,15 @@ static struct child {
 } children[CHILDREN];
 static int child_count;
 
+static void woken(int signal) { (void)signal; }
+
 static void *run_thread(void *argument) {
     struct thread *thread = argument;
     // The main thread's impatience must not reach this one.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
+    sigaddset(&set, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     atomic_store(&thread->started, 1);
     run(&thread->line);
@@ -124,6 +128,25 @@ static void in_child(struct line *line) {
     say(line, "gone");
 }
 
+// alarmed MS plain|restart OPERATION...: a signal comes so much later, whose handler ends calls, or restarts them
+static void alarmed(struct line *line) {
+    struct sigaction action = {.sa_handler = woken, .sa_flags = !strcmp(word(line, 2), "restart") ? SA_RESTART : 0};
+    sigaction(SIGUSR2, &action, NULL);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return say(line, "failed");
+    struct itimerspec when = {.it_value = {0, number(line, 1, 3) * 1000000}};
+    static struct line inner;
+    memset(&inner, 0, sizeof inner);
+    put_together(line, 3, inner.text, sizeof inner.text);
+    int before = atomic_load(&ticks);
+    timer_settime(timer, 0, &when, NULL);
+    run(&inner);
+    timer_delete(timer);
+    // A call that goes on behind the handler is ended by the main thread's impatience.
+    say(line, "%s%s", inner.result, atomic_load(&ticks) == before ? " early" : "");
+}
+
 static void wait_child(struct line *line) {
     struct child *child = find_child(line);
     int status = 0;
@@ -142,6 +165,7 @@ int run_life(struct line *line) {
     if (!strcmp(what, "fork")) return do_fork(line), 1;
     if (!strcmp(what, "child")) return in_child(line), 1;
     if (!strcmp(what, "waitchild")) return wait_child(line), 1;
+    if (!strcmp(what, "alarmed")) return alarmed(line), 1;
     if (!strcmp(what, "kill9")) return kill(getpid(), SIGKILL), 1;
     if (!strcmp(what, "_exit")) _exit((int)number(line, 1, 0));
     if (!strcmp(what, "exit")) exit((int)number(line, 1, 0));

@@ -1,6 +1,9 @@
 // Operations that move bytes, by every call that can.
 #include <poll.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -17,6 +20,7 @@ static int flags_from(struct line *line, int at) {
         if (!strcmp(w, "trunc")) flags |= MSG_TRUNC;
         if (!strcmp(w, "nosignal")) flags |= MSG_NOSIGNAL;
         if (!strcmp(w, "more")) flags |= MSG_MORE;
+        if (!strcmp(w, "oob")) flags |= MSG_OOB;
     }
     return flags;
 }
@@ -26,6 +30,45 @@ static void two_parts(struct iovec *parts, void *bytes, size_t length) {
     parts[1] = (struct iovec){(char *)bytes + length / 3, length - length / 3};
 }
 
+static ssize_t from_a_file(int fd, const void *bytes, size_t length) {
+    int file = memfd_create("fuzz", MFD_CLOEXEC);
+    off_t offset = 0;
+    ssize_t n = write(file, bytes, length) < 0 ? -1 : sendfile(fd, file, &offset, length);
+    int error = errno;
+    close(file);
+    errno = error;
+    return n;
+}
+
+// A pipe holds no more than that.
+enum { PIPE = 65536 };
+
+static ssize_t from_a_pipe(int fd, const void *bytes, size_t length, int dont_wait) {
+    int ends[2];
+    if (length > PIPE) length = PIPE;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return -1;
+    ssize_t n = write(ends[1], bytes, length);
+    if (n > 0) n = splice(ends[0], NULL, fd, NULL, (size_t)n, dont_wait ? SPLICE_F_NONBLOCK : 0);
+    int error = errno;
+    close(ends[0]);
+    close(ends[1]);
+    errno = error;
+    return n;
+}
+
+static ssize_t into_a_pipe(int fd, void *bytes, size_t length, int dont_wait) {
+    int ends[2];
+    if (length > PIPE) length = PIPE;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return -1;
+    ssize_t n = splice(fd, NULL, ends[1], NULL, length, dont_wait ? SPLICE_F_NONBLOCK : 0);
+    int error = errno;
+    if (n > 0) n = read(ends[0], bytes, (size_t)n);
+    close(ends[0]);
+    close(ends[1]);
+    errno = error;
+    return n;
+}
+
 static ssize_t give(const char *how, int fd, void *bytes, size_t length, int flags) {
     struct iovec parts[2];
     two_parts(parts, bytes, length);
@@ -33,6 +76,8 @@ static ssize_t give(const char *how, int fd, void *bytes, size_t length, int fla
     if (!strcmp(how, "write")) return write(fd, bytes, length);
     if (!strcmp(how, "writev")) return writev(fd, parts, 2);
     if (!strcmp(how, "sendmsg")) return sendmsg(fd, &message, flags);
+    if (!strcmp(how, "sendfile")) return from_a_file(fd, bytes, length);
+    if (!strcmp(how, "spliceto")) return from_a_pipe(fd, bytes, length, flags & MSG_DONTWAIT);
     return send(fd, bytes, length, flags);
 }
 
@@ -43,10 +88,11 @@ static ssize_t take(const char *how, int fd, void *bytes, size_t length, int fla
     if (!strcmp(how, "read")) return read(fd, bytes, length);
     if (!strcmp(how, "readv")) return readv(fd, parts, 2);
     if (!strcmp(how, "recvmsg")) return recvmsg(fd, &message, flags);
+    if (!strcmp(how, "splicefrom")) return into_a_pipe(fd, bytes, length, flags & MSG_DONTWAIT);
     return recv(fd, bytes, length, flags);
 }
 
-// send|write|writev|sendmsg NAME N [flags]
+// send|write|writev|sendmsg|sendfile|spliceto NAME N [flags]
 static void one_send(struct line *line) {
     struct name name = {.fd = -1};
     if (find(word(line, 1))) name = *find(word(line, 1));
@@ -55,11 +101,30 @@ static void one_send(struct line *line) {
     fill(name.stream, bytes, length, 0);
     ssize_t n = give(word(line, 0), name.fd, bytes, length, flags_from(line, 3));
     say_result(line, n);
+    // An urgent byte is not in the stream.
+    if (n > 0 && flags_from(line, 3) & MSG_OOB) n--;
     if (n > 0 && name.stream) atomic_fetch_add(&name.stream->sent, (uint64_t)n);
     free(bytes);
 }
 
-// recv|read|readv|recvmsg NAME N [flags]
+// recvctl NAME N [flags]: what a message header says afterwards, too
+static void receive_with_control(struct line *line) {
+    struct name name = {.fd = -1};
+    if (find(word(line, 1))) name = *find(word(line, 1));
+    size_t length = (size_t)number(line, 2, 1);
+    int flags = flags_from(line, 3);
+    char *bytes = malloc(length + 1), control[64], from[64];
+    struct iovec part = {bytes, length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control,
+                             .msg_name = from, .msg_namelen = sizeof from, .msg_flags = 0x7777};
+    ssize_t n = recvmsg(name.fd, &message, flags);
+    say_result(line, n);
+    if (n >= 0) say(line, " flags %x control %zu name %u", (unsigned)message.msg_flags, message.msg_controllen, message.msg_namelen);
+    if (n > 0 && !(flags & (MSG_TRUNC | MSG_OOB))) check(line, name.stream, bytes, (size_t)n, !(flags & MSG_PEEK));
+    free(bytes);
+}
+
+// recv|read|readv|recvmsg|splicefrom NAME N [flags]
 static void one_receive(struct line *line) {
     struct name name = {.fd = -1};
     if (find(word(line, 1))) name = *find(word(line, 1));
@@ -68,7 +133,7 @@ static void one_receive(struct line *line) {
     char *bytes = malloc(length + 1);
     ssize_t n = take(word(line, 0), name.fd, bytes, length, flags);
     say_result(line, n);
-    if (n > 0 && !(flags & MSG_TRUNC)) check(line, name.stream, bytes, (size_t)n, !(flags & MSG_PEEK));
+    if (n > 0 && !(flags & (MSG_TRUNC | MSG_OOB))) check(line, name.stream, bytes, (size_t)n, !(flags & MSG_PEEK));
     free(bytes);
 }
 
@@ -244,8 +309,8 @@ static void echo(struct line *line) {
     say_result(line, n);
 }
 
-static const char *const sends[] = {"send", "write", "writev", "sendmsg", NULL};
-static const char *const receives[] = {"recv", "read", "readv", "recvmsg", NULL};
+static const char *const sends[] = {"send", "write", "writev", "sendmsg", "sendfile", "spliceto", NULL};
+static const char *const receives[] = {"recv", "read", "readv", "recvmsg", "splicefrom", NULL};
 
 static int among(const char *const *list, const char *word) {
     for (; *list; list++)
@@ -258,6 +323,7 @@ int run_transfer(struct line *line) {
     void (*blocking)(struct line *) = NULL;
     if (among(sends, what)) blocking = one_send;
     if (among(receives, what)) blocking = one_receive;
+    if (!strcmp(what, "recvctl")) blocking = receive_with_control;
     if (!strcmp(what, "sendmmsg")) blocking = many_sends;
     if (!strcmp(what, "recvmmsg")) blocking = many_receives;
     if (blocking) {

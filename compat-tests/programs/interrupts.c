@@ -3,6 +3,8 @@
  *   eintr       a handler without SA_RESTART: recv, poll, epoll_wait and select return EINTR
  *   restart     with SA_RESTART recv goes on and gets its data
  *   send        a blocked send with something already taken returns that, else EINTR
+ *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
+ *               SA_RESTART, by one with it, or when SO_SNDTIMEO is over
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
  *   busy        pthread_cancel of a thread that only sends, and need not wait
  */
@@ -110,6 +112,48 @@ static void blocked_send(void) {
     CHECK(read(connection, block, 1) == 0);
 }
 
+enum { MANY = 64 << 20, LITTLE = 1000 };
+
+/* On TCP a signal ends it where it waits for room, and what went out until then is its result. */
+static void send_to_a_slow_one(void) {
+    char *block = calloc(1, MANY);
+    CHECK(block);
+    handle(mode_is("slow_restart") ? SA_RESTART : 0);
+    pthread_t signaller = 0;
+    if (mode_is("slow_limit")) {
+        struct timeval limit = {0, 50000};
+        MUST(setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+    } else {
+        signaller = start_thread(signal_until_returned, NULL);
+    }
+    mark("begun", 1);
+    ssize_t n = send(connection, block, MANY, 0);
+    returned = true;
+    if (signaller)
+        pthread_join(signaller, NULL);
+    say("a part of it: %s", n > 0 && n < MANY ? "yes" : "no");
+    mark("sent", n > 0 ? (uint64_t)n : 0);
+    MUST(shutdown(connection, SHUT_WR));
+    CHECK(read(connection, block, 1) == 0);
+    free(block);
+}
+
+/* Takes a little, rests, and takes all when the sender is done. */
+static void take_slowly(void) {
+    static char some[LITTLE];
+    uint64_t sum = 0;
+    await_mark("begun");
+    for (ssize_t n; !is_marked("sent");) {
+        struct pollfd entry = {.fd = connection, .events = POLLIN};
+        MUST(poll(&entry, 1, 10));
+        if ((n = recv(connection, some, sizeof some, MSG_DONTWAIT)) > 0)
+            sum += (uint64_t)n;
+        usleep(100);
+    }
+    uint64_t sent = await_mark("sent");
+    say("all arrived: %s", sum + read_to_eof(connection, NULL) == sent ? "yes" : "no");
+}
+
 static void *receive_for_ever(void *unused) {
     char byte;
     CHECK(recv(connection, &byte, 1, 0) == -2); /* it never returns */
@@ -164,6 +208,8 @@ void tester(int fd) {
         blocked_send();
     else if (mode_is("busy"))
         cancel_busy();
+    else if (strncmp(program_argv[3], "slow", 4) == 0)
+        send_to_a_slow_one();
     else
         cancel();
 }
@@ -171,6 +217,11 @@ void tester(int fd) {
 void helper(int fd) {
     if (mode_is("busy")) {
         read_to_eof(fd, NULL);
+        return;
+    }
+    if (strncmp(program_argv[3], "slow", 4) == 0) {
+        connection = fd;
+        take_slowly();
         return;
     }
     if (!mode_is("send")) {

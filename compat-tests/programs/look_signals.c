@@ -1,12 +1,17 @@
 /*
- * Signals that come just after a receive began, while the shim may still look in user space; and what a program is told of
+ * Signals that come just after a call began, while the shim may still look in user space; and what a program is told of
  * its own handlers.
- *   look    a handler without SA_RESTART ends the receive with EINTR; one with SA_RESTART does not
+ *   look    a handler without SA_RESTART ends a receive with EINTR
+ *   poll, select, epoll   any handler ends a wait, with SA_RESTART or without
+ *   masks   what a wait's own mask lets through ends it, also what came before
  *   asked   sigaction, signal and siginterrupt tell of the program's own handlers, which get what the kernel gives
  */
 #include "common.h"
 
+#include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/time.h>
 
 /* Programs call siginterrupt and sigset all the same. */
@@ -44,8 +49,40 @@ static void set(int flags, void *handler) {
     MUST(sigaction(SIGUSR1, &action, NULL));
 }
 
-/* How many of a hundred signals that came during a receive did not end it. One that came before it does not count. */
-static void look(const char *what) {
+/* One call that waits for a byte, 30 ms at most. */
+static int receive(void) {
+    char byte;
+    return (int)recv(connection, &byte, 1, 0);
+}
+
+static int poll_it(void) {
+    struct pollfd one = {connection, POLLIN, 0};
+    int n = poll(&one, 1, 30);
+    if (n == 0) errno = EAGAIN;
+    return n == 0 ? -1 : n;
+}
+
+static int select_it(void) {
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(connection, &set);
+    struct timeval limit = {0, 30000};
+    int n = select(connection + 1, &set, NULL, NULL, &limit);
+    if (n == 0) errno = EAGAIN;
+    return n == 0 ? -1 : n;
+}
+
+static int set_of_one = -1;
+
+static int epoll_it(void) {
+    struct epoll_event event = {.events = EPOLLIN};
+    int n = epoll_wait(set_of_one, &event, 1, 30);
+    if (n == 0) errno = EAGAIN;
+    return n == 0 ? -1 : n;
+}
+
+/* How many of a hundred signals that came during a call did not end it. One that came before it does not count. */
+static void look(const char *what, int (*call)(void)) {
     enum { TURNS = 100 };
     char bytes[64];
     int slept_through = 0, interrupted = 0;
@@ -58,6 +95,7 @@ static void look(const char *what) {
         MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0, 0}, sizeof limit));
         for (int k = 0; k < 20; k++) {
             write_all(connection, "0123456789", 10);
+            for (int tries = 0; call != receive && call() != 1; tries++) CHECK(tries < 100);
             CHECK(recv(connection, bytes, 10, MSG_WAITALL) == 10);
         }
         MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
@@ -67,7 +105,7 @@ static void look(const char *what) {
         for (uint64_t start = nanoseconds(); nanoseconds() - start < 40000;)
             ;
         uint64_t start = nanoseconds();
-        ssize_t n = recv(connection, bytes, 1, 0);
+        int n = call();
         int error = errno;
         CHECK(n == -1 && (error == EINTR || error == EAGAIN));
         interrupted += error == EINTR;
@@ -143,6 +181,56 @@ static void asked(void) {
     say("in a child: %d", WEXITSTATUS(status));
 }
 
+static void make_set(void) {
+    set_of_one = MUST(epoll_create1(EPOLL_CLOEXEC));
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set_of_one, EPOLL_CTL_ADD, connection, &event));
+}
+
+/* A signal that is blocked but while a call waits, and was there before. */
+static void masks(void) {
+    sigset_t blocked, open;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    MUST(sigprocmask(SIG_BLOCK, &blocked, &open));
+    make_set();
+    char bytes[10];
+    for (int flags = 0, round = 0; round < 2; flags = SA_RESTART, round++) {
+        set(flags, note);
+        int answers[6], n = 0;
+        for (int call = 0; call < 3; call++)
+            for (int there = 0; there < 2; there++) {
+                for (int k = 0; k < 50; k++) {
+                    write_all(connection, "0123456789", 10);
+                    struct epoll_event event;
+                    CHECK(epoll_wait(set_of_one, &event, 1, 1000) == 1);
+                    if (there && k == 49) break;
+                    CHECK(recv(connection, bytes, 10, MSG_WAITALL) == 10);
+                }
+                raise(SIGUSR1);
+                struct pollfd one = {connection, POLLIN, 0};
+                struct timespec limit = {1, 0};
+                struct epoll_event event;
+                fd_set set;
+                FD_ZERO(&set);
+                FD_SET(connection, &set);
+                int got = call == 0   ? ppoll(&one, 1, &limit, &open)
+                          : call == 1 ? pselect(connection + 1, &set, NULL, NULL, &limit, &open)
+                                      : epoll_pwait(set_of_one, &event, 1, 1000, &open);
+                answers[n++] = got < 0 ? -errno : got;
+                if (there) CHECK(recv(connection, bytes, 10, MSG_WAITALL) == 10);
+                /* What is ready comes first, and the signal waits. */
+                sigset_t pending;
+                MUST(sigpending(&pending));
+                answers[n - 1] += sigismember(&pending, SIGUSR1) ? 100 : 0;
+                MUST(sigprocmask(SIG_SETMASK, &open, NULL));
+                MUST(sigprocmask(SIG_SETMASK, &blocked, NULL));
+            }
+        for (int i = 0; i < n; i += 2)
+            say("nothing there: %s, bytes there: %d", answers[i] == -EINTR ? "EINTR" : "another", answers[i + 1]);
+    }
+}
+
 /* The shim looks where the other end runs on another processor. */
 static void go_apart(void) {
     cpu_set_t all, one;
@@ -162,10 +250,21 @@ void tester(int fd) {
         asked();
         return;
     }
+    if (mode_is("masks")) {
+        masks();
+        return;
+    }
+    int (*call)(void) = mode_is("poll") ? poll_it : mode_is("select") ? select_it : mode_is("epoll") ? epoll_it : receive;
+    if (call == epoll_it) make_set();
     set(0, note);
-    look("plain");
+    look("plain", call);
     set(SA_SIGINFO | SA_NODEFER, note_more);
-    look("with information");
+    look("with information", call);
+    if (call == receive) return;
+    set(SA_RESTART, note);
+    look("restarting", call);
+    MUST(signal(SIGUSR1, note) == SIG_ERR ? -1 : 0);
+    look("by signal", call);
 }
 
 void helper(int fd) {

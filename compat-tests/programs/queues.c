@@ -4,11 +4,15 @@
  *   stamps      so do time stamps of what is sent
  *   urgent      MSG_OOB: no receive goes across the mark, and both directions live on
  *   inline      the same with SO_OOBINLINE
+ *   passed      an urgent byte that a receive has stepped over is none any more, also where nothing follows it
  */
 #include "common.h"
 
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 
 static void noticed(int fd) {
     char byte;
@@ -38,7 +42,35 @@ static void told(int fd, const char *what, int flags) {
         say("%s: %.*s", what, (int)n, some);
 }
 
+static void urgency(int fd, const char *what) {
+    struct pollfd one = {fd, POLLIN | POLLPRI, 0};
+    MUST(poll(&one, 1, 0));
+    int at_mark;
+    MUST(ioctl(fd, SIOCATMARK, &at_mark));
+    say("%s:%s%s, %s", what, one.revents & POLLIN ? " in" : "", one.revents & POLLPRI ? " urgent" : "",
+        at_mark ? "at the mark" : "not at the mark");
+}
+
+static void passed(int fd) {
+    await_mark("sent");
+    urgency(fd, "before");
+    told(fd, "stream", MSG_DONTWAIT);
+    urgency(fd, "at it");
+    told(fd, "peeked", MSG_DONTWAIT | MSG_PEEK);
+    urgency(fd, "still at it");
+    told(fd, "nothing", MSG_DONTWAIT);
+    urgency(fd, "behind it");
+    told(fd, "urgent", MSG_OOB);
+    mark("passed", 1);
+    await_mark("again");
+    told(fd, "stream", 0);
+}
+
 void helper(int fd) {
+    if (mode_is("passed")) {
+        passed(fd);
+        return;
+    }
     if (mode_is("zerocopy") || mode_is("stamps")) {
         char big[20000];
         read_exact(fd, big, mode_is("zerocopy") ? sizeof big : 100);
@@ -76,6 +108,17 @@ void tester(int fd) {
         await_mark("read");
         sleep_ms(50);
         noticed(fd);
+        return;
+    }
+    if (mode_is("passed")) {
+        write_all(fd, "abc", 3);
+        CHECK(send(fd, "!", 1, MSG_OOB) == 1);
+        sleep_ms(50);
+        mark("sent", 1);
+        await_mark("passed");
+        write_all(fd, "def", 3);
+        sleep_ms(50);
+        mark("again", 1);
         return;
     }
     await_mark("ready");

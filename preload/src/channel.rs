@@ -239,10 +239,11 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     c.stage()
 }
 
-/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or somebody who waits for SIGIO, which
-/// comes for the kernel's bytes only (W3).
+/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or peeks that go on where the last one ended,
+/// which the kernel counts. Or somebody who waits for SIGIO, which comes for the kernel's bytes only (W3).
 fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
+        || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|n| n >= 0)
         || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 

@@ -230,6 +230,17 @@ pub fn reopened(fd: i32, conn: u32) {
     }
 }
 
+/// The bells of connection `conn` were taken, and what they announced was not: no kernel tells of it any more.
+pub fn bells_are_gone(conn: u32) {
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => with_index(i, |set, w| set.bells_are_gone(conn, w)),
+        world::Registered::Anywhere => {
+            places().for_each(|(i, _)| with_index(i, |set, w| set.bells_are_gone(conn, w)))
+        }
+    }
+}
+
 /// One more descriptor of a set.
 pub fn retain(i: u32) {
     if let Some(p) = place(i) {

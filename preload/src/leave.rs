@@ -22,7 +22,7 @@ use dpfd::sys::{raw, tcp};
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
-use crate::{relay, rx, state, tx};
+use crate::{epoll, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +221,9 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         left()
     });
     let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
+    if let Some(i) = fdtable::conn(fd).filter(|_| rest) {
+        epoll::bells_are_gone(i);
+    }
     // What the program asked of TCP holds again.
     let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     if c.has(Conn::CORK) {

@@ -239,10 +239,19 @@ pub fn end(fd: i32, i: u32) {
     if c.stage() == Stage::Live {
         if last {
             leave::before_end(family, fd, c);
-            // Who left has given the socket to others: how it ends is not for us to say.
-            if last && !channel::receiving(c).word.is_raw() {
+            let left = channel::receiving(c).word.is_raw();
+            if !left {
                 farewell(family, fd, c);
+            } else if c.reason.load(Ordering::Relaxed) == Reason::Option as u32 {
+                // It left for the sake of an option, and what it had not read is still in the ring.
+                let edge = channel::receiving(c);
+                rx::locked(family, fd, c, || {
+                    if rx::unread(fd, c, &edge) {
+                        raw::reset_at_close(fd);
+                    }
+                });
             }
+            // Who left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
             // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
             rx::settle(family, fd, c, true);

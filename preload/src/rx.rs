@@ -201,7 +201,7 @@ pub fn receive(
     }
     let mut looked = false;
     let mut began = None;
-    let signals = signals::count();
+    signals::begin();
     // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
     // program's may have met a stranger's: then the kernel is asked.
     let mut ask = false;
@@ -296,11 +296,11 @@ pub fn receive(
         rx.word.sleep();
         let slept = if news(family, fd, c, &rx) {
             Ok(1)
-        } else if signals::interrupted(signals) {
+        } else if signals::interrupted() {
             Err(libc::EINTR)
         } else if c.has(Conn::OWES) {
             // What it waits for may be the answer to that.
-            behind::wait_for_either(fd, *began.get_or_insert_with(state::now), signals).map(|()| 1)
+            behind::wait_for_either(fd, *began.get_or_insert_with(state::now)).map(|()| 1)
         } else {
             sleep(fd, 0)
         };
@@ -356,7 +356,8 @@ fn verdict(c: &Conn, e: i32) -> Step {
     if e == libc::ECONNRESET && channel::slot_live(c) && !channel::receiving(c).tx.is_abrupt() {
         let tx = channel::sending(c);
         let taken = Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire));
-        if in_ring(tx.tx.epoch()) && taken.off == 0 && taken.pos == c.tail().pos {
+        // To one that has left nobody rings.
+        if in_ring(tx.tx.epoch()) && !tx.word.is_raw() && taken.off == 0 && taken.pos == c.tail().pos {
             return Step::Eof;
         }
     }

@@ -1,18 +1,18 @@
-//! Signals that come while a blocking receive looks in user space.
+//! Signals that come while a blocking call looks in user space.
 //!
-//! On TCP a handler without SA_RESTART ends a blocked receive with EINTR, whenever it runs. A receive that looks at its
-//! ring first would sleep through a signal that came during the look. So handlers of that kind are called through one of
-//! ours, which counts, in memory of the thread's own; a receive compares the count at its entry with that before it
-//! sleeps. What is left is the moment between that and the kernel's own call, some hundred nanoseconds: a signal that
-//! comes then is as one that came just before the call, which TCP sleeps through as well.
+//! On TCP a handler without SA_RESTART ends a blocked receive with EINTR, whenever it runs, and any handler ends poll,
+//! select and epoll_wait. A call that looks at its rings first would sleep through a signal that came during the look. So
+//! handlers are called through one of ours, which notes the signal in memory of the thread's own; a call forgets these
+//! notes at its entry, and looks at them before it sleeps. What is left is the moment between that and the kernel's own
+//! call, some hundred nanoseconds: a signal that comes then is as one that came just before the call, which TCP sleeps
+//! through as well.
 //!
-//! The program never sees our handler: where it asks for the former one, it is told its own. Handlers that restart calls,
-//! those of faults, and those that were set past libc's sigaction(3) are left as they are, and are slept through as before.
-//! Nothing is kept but the program's handlers, so forks need nothing, and after exec(3) there are none.
+//! The program never sees our handler: where it asks for the former one, it is told its own. Handlers of faults, and those
+//! that were set past libc, are left as they are, and are slept through. Nothing is kept but the program's handlers, so
+//! forks need nothing, and after exec(3) there are none.
 
-use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{sigaction, siginfo_t};
 
@@ -24,32 +24,50 @@ const SIGNALS: usize = 65;
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
 thread_local! {
-    /// Handlers that have run in this thread, and the signal of the last one.
-    static RAN: Cell<(u32, c_int)> = const { Cell::new((0, 0)) };
+    /// Signals whose handlers have run in this thread since [`begin`], a bit each.
+    static RAN: AtomicU64 = const { AtomicU64::new(0) };
 }
 
-/// How many handlers have run in this thread.
+fn bit(signal: c_int) -> u64 {
+    1u64.checked_shl((signal - 1) as u32).unwrap_or(0)
+}
+
+/// A call begins that a signal may end: what came before it counts for nothing.
 #[inline]
-pub fn count() -> u32 {
-    RAN.get().0
+pub fn begin() {
+    RAN.with(|ran| ran.store(0, Ordering::Relaxed));
 }
 
-/// Whether one has run since `before`, and ends calls now: siginterrupt(3) may have changed its mind.
-pub fn interrupted(before: u32) -> bool {
-    let (now, signal) = RAN.get();
-    now != before && {
+/// Whether a handler has run in this thread since [`begin`]. It ends a wait, which never restarts (signal(7)).
+#[inline]
+pub fn came() -> bool {
+    RAN.with(|ran| ran.load(Ordering::Relaxed)) != 0
+}
+
+/// Whether one has that ends calls which others restart. Asked for now: siginterrupt(3) may have changed its mind.
+pub fn interrupted() -> bool {
+    let mut ran = RAN.with(|ran| ran.load(Ordering::Relaxed));
+    while ran != 0 {
+        let signal = ran.trailing_zeros() as c_int + 1;
+        ran &= ran - 1;
         // SAFETY: plain data, and a question.
-        unsafe {
+        let ends = unsafe {
             let mut action: sigaction = core::mem::zeroed();
             crate::hooks::sigaction::real()(signal, core::ptr::null(), &mut action) == 0
                 && action.sa_flags & libc::SA_RESTART == 0
+        };
+        if ends {
+            return true;
         }
     }
+    false
 }
 
 /// Stands for the program's handler in the kernel.
 unsafe extern "C-unwind" fn handler(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    RAN.set((RAN.get().0.wrapping_add(1), signal));
+    // It may leave by longjmp, and calls that it makes itself forget what came before them.
+    let ran = RAN.with(|ran| ran.load(Ordering::Relaxed)) | bit(signal);
+    RAN.with(|of_thread| of_thread.store(ran, Ordering::Relaxed));
     let Some(at) = HANDLERS.get(signal as usize).map(|at| at.load(Ordering::Acquire)).filter(|&at| at != 0)
     else {
         return;
@@ -61,30 +79,26 @@ unsafe extern "C-unwind" fn handler(signal: c_int, info: *mut siginfo_t, context
             core::mem::transmute(at);
         of_program(signal, info, context);
     }
+    RAN.with(|of_thread| of_thread.fetch_or(ran, Ordering::Relaxed));
 }
 
 fn ours() -> usize {
     handler as *const () as usize
 }
 
-/// What the program calls its handler, of what the kernel calls it.
-fn of_program(signal: c_int, known: usize) -> usize {
-    match HANDLERS.get(signal as usize) {
-        Some(at) if known == ours() => at.load(Ordering::Acquire),
-        _ => known,
-    }
-}
+/// sigset(3) is to block the signal.
+const SIG_HOLD: usize = 2;
 
-/// Whether calls are to end when this action's handler has run.
-fn ends_calls(signal: c_int, action: &sigaction) -> bool {
+/// Whether this is a handler that is called by way of ours.
+fn is_counted(signal: c_int, handler: usize) -> bool {
     let fault = matches!(
         signal,
         libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP | libc::SIGSYS
     );
-    let handled = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN | libc::SIG_ERR);
+    let handled = !matches!(handler, libc::SIG_DFL | libc::SIG_IGN | libc::SIG_ERR | SIG_HOLD);
     handled
         && !fault
-        && action.sa_flags & libc::SA_RESTART == 0
+        && handler != ours()
         && state::ON.load(Ordering::Relaxed)
         && !state::is_borrowed_memory()
 }
@@ -103,7 +117,7 @@ pub unsafe fn set(signal: c_int, action: *const sigaction, old: *mut sigaction) 
     let before = at.load(Ordering::Acquire);
     // SAFETY: the program's, or null.
     let mut changed = unsafe { action.as_ref() }.copied();
-    let wraps = changed.filter(|action| action.sa_sigaction != ours() && ends_calls(signal, action));
+    let wraps = changed.filter(|action| is_counted(signal, action.sa_sigaction));
     if let (Some(action), Some(changed)) = (wraps, &mut changed) {
         // Known before the kernel calls us. Until then the former one's place is taken by the new one.
         at.store(action.sa_sigaction, Ordering::Release);
@@ -121,9 +135,8 @@ pub unsafe fn set(signal: c_int, action: *const sigaction, old: *mut sigaction) 
     rc
 }
 
-/// The other calls that set handlers: what they set restarts calls, or is left as it is, and the former handler that they
-/// return is the program's.
-macro_rules! tells_the_programs_own {
+/// The other calls that set handlers, and return the former one.
+macro_rules! set_handlers {
     ($($name:ident => $hook:ident;)*) => {
         $(
             #[doc = concat!(stringify!($hook), "(3).")]
@@ -132,14 +145,36 @@ macro_rules! tells_the_programs_own {
             ///
             /// As for the call it replaces.
             pub unsafe fn $name(signal: c_int, handler: usize) -> usize {
-                // SAFETY: the program's arguments.
-                of_program(signal, unsafe { crate::hooks::$hook::real()(signal, handler) })
+                // SAFETY: the program's arguments, or our handler.
+                set_by(signal, handler, |handler| unsafe { crate::hooks::$hook::real()(signal, handler) })
             }
         )*
     };
 }
 
-tells_the_programs_own! {
+fn set_by(signal: c_int, handler: usize, real: impl Fn(usize) -> usize) -> usize {
+    let Some(at) = usize::try_from(signal).ok().and_then(|signal| HANDLERS.get(signal)) else {
+        return real(handler);
+    };
+    let before = at.load(Ordering::Acquire);
+    let former = if is_counted(signal, handler) {
+        at.store(handler, Ordering::Release);
+        let former = real(ours());
+        if former == libc::SIG_ERR {
+            at.store(before, Ordering::Release);
+        }
+        former
+    } else {
+        real(handler)
+    };
+    if former == ours() {
+        before
+    } else {
+        former
+    }
+}
+
+set_handlers! {
     signal => signal;
     bsd_signal => bsd_signal;
     ssignal => ssignal;

@@ -23,7 +23,7 @@ use crate::channel::{self, End};
 use crate::inside::Inside;
 use crate::rx::spin_until;
 use crate::walk::Walk;
-use crate::{fdtable, link, state};
+use crate::{fdtable, link, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -74,7 +74,7 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
         if want > 0
             && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
             && gone::listens(fd, c, &tx, tail.pos)
-            && !chaos(c)
+            && (gone::suspected(c) || !chaos(c))
         {
             if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                 c.set_tail(tail);
@@ -183,6 +183,7 @@ pub fn send(
         return Err(pending as i32);
     }
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !channel::is_nonblocking(at.fd(), c);
+    signals::begin();
     let mut sum = 0;
     let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
     loop {
@@ -320,8 +321,12 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
-    // The quick way has asked already, but for what is too long for it.
-    let asks = ring && w.left() > stream::MAX_TOKEN && !c.has(Conn::SHUT_WR | Conn::TX_TCP);
+    // The quick way has asked already, but for what is too long for it, or for the room that there is.
+    let too_long = || {
+        let lines = dpfd::edge::ring::lines_for(w.left());
+        w.left() > stream::MAX_TOKEN || c.tail().reserve(tx.ring().count(), lines, &tx.rx.cursor).is_err()
+    };
+    let asks = ring && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && w.left() > 0 && too_long();
     if asks && channel::slot_live(c) && gone::listens(fd, c, &tx, c.tail().pos) && gone::suspected(c) {
         // The first send to an end that is gone succeeds, and its bytes are nobody's.
         let n = w.left();
@@ -361,6 +366,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     let mut tail = c.tail();
     let mut sent = 0;
     let mut began = 0;
+    let mut wait = Limit::default();
     while w.left() > 0 {
         match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
             Ok(n) => {
@@ -385,7 +391,12 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                         return Ok(Then::Kernel(sent));
                     }
                     (tail, began) = (c.tail(), 0);
-                } else if fdtable::conn_inside(fd).is_none() || !room(tx, &mut began, blocking) {
+                } else if let Some(e) = wait.is_over(fd, sent).filter(|_| blocking) {
+                    c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                    return if sent > 0 { Ok(Then::Done(sent)) } else { Err(e) };
+                } else if fdtable::conn_inside(fd).is_none()
+                    || !wait.counted(|| room(tx, &mut began, blocking))
+                {
                     // Closed meanwhile, it is the kernel's to wait.
                     break;
                 }
@@ -402,6 +413,40 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     }
     hand_back(fd, c, tx);
     Ok(Then::Kernel(sent))
+}
+
+/// What ends a blocking send whose receiver is slow, but goes on taking: TCP's send, too, is ended where it waits for room.
+#[derive(Default)]
+struct Limit {
+    /// How long it has waited, ns.
+    waited: u64,
+    /// How long it may, asked for when that matters; see [`behind::limit`].
+    longest: Option<u64>,
+}
+
+impl Limit {
+    #[cold]
+    fn counted(&mut self, wait: impl FnOnce() -> bool) -> bool {
+        let before = state::now();
+        let room = wait();
+        self.waited += state::now() - before;
+        room
+    }
+
+    /// The error of a send of which nothing has gone out. With a part gone any handler ends it, and the part is its result.
+    #[cold]
+    fn is_over(&mut self, fd: i32, sent: usize) -> Option<i32> {
+        if signals::came() && (sent > 0 || signals::interrupted()) {
+            return Some(libc::EINTR);
+        }
+        let soon = self.waited < 2 * ROOM_WAIT;
+        let over = !soon
+            && self.waited
+                >= *self
+                    .longest
+                    .get_or_insert_with(|| behind::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
+        over.then_some(libc::EAGAIN)
+    }
 }
 
 /// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.

@@ -13,7 +13,7 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::rx::{self, Settled};
-use crate::{channel, epoll, link, state};
+use crate::{channel, epoll, link, signals, state};
 pub use event::inherited;
 use event::Event;
 
@@ -52,6 +52,7 @@ pub fn poll(
     if let Some(n) = at_once(family, fds) {
         return Ok(n);
     }
+    signals::begin();
     let start = if timeout > 0 { state::now() } else { 0 };
     let _exposed = Exposed::new(fds);
     let mut spun = quiet;
@@ -192,6 +193,7 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
         if c.stage() != Stage::Live
             || c.has(Conn::SHUT_WR | Conn::SHUT_RD)
             || channel::receiving(c).tx.is_ending()
+            || c.error.load(Ordering::Relaxed) != 0
         {
             return None;
         }
@@ -254,6 +256,10 @@ fn pass(
             if p.events & IN != 0 && rx::news(family, p.fd, c, &channel::receiving(c)) {
                 p.revents |= p.events & IN;
             }
+            // A receive that had bytes to give met it, so the kernel does not have it any more (W13).
+            if c.error.load(Ordering::Relaxed) != 0 {
+                p.revents |= libc::POLLERR;
+            }
         } else if let Entry::Epoll(i) = fdtable::get(p.fd) {
             if p.events & IN != 0 && epoll::has_news(i) {
                 p.revents |= p.events & IN;
@@ -290,6 +296,7 @@ fn asleep(
     news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),
+        _ if signals::came() => Err(libc::EINTR),
         Some(event) => {
             pass(family, fds, timeout, &|fds: &mut [pollfd], t| event.poll(fds, |fds| kernel(fds, t)))
         }
@@ -360,6 +367,7 @@ fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     rx::looking(|| {
         rx::spin_and_learn(first, budget, || {
             fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
+                || signals::came()
         })
     })
 }

@@ -60,6 +60,17 @@ fn wild(rng: &mut Rng, script: &mut Script, connections: &[&str]) {
     }
 }
 
+fn option(rng: &mut Rng, name: &str) -> String {
+    match pick(rng, &["getopt", "setopt"]) {
+        "setopt" => {
+            let (what, value) =
+                [("nodelay", 1), ("inline", 0), ("peekoff", 0), ("lowat", 20)][rng.usize(..4)];
+            format!("setopt {name} {what} {value}")
+        }
+        ask => format!("{ask} {name} {}", pick(rng, &["nodelay", "cork", "lowat", "peekoff"])),
+    }
+}
+
 fn modes(rng: &mut Rng) -> &'static str {
     pick(
         rng,
@@ -79,9 +90,17 @@ fn modes(rng: &mut Rng) -> &'static str {
 }
 
 fn one(rng: &mut Rng, script: &mut Script, who: Who, name: &str) {
-    let line = match rng.u32(..40) {
-        0..=6 => format!("{} {name} {}", pick(rng, &["send", "write", "writev", "sendmsg"]), size(rng)),
-        7..=13 => format!("{} {name} {}", pick(rng, &["recv", "read", "readv", "recvmsg"]), size(rng)),
+    let line = match rng.u32(..44) {
+        0..=6 => {
+            format!("{} {name} {}", pick(rng, &["send", "write", "writev", "sendmsg", "sendfile"]), size(rng))
+        }
+        7..=13 => {
+            format!("{} {name} {}", pick(rng, &["recv", "read", "readv", "recvmsg", "recvctl"]), size(rng))
+        }
+        40 => format!("{} {name} {} dontwait", pick(rng, &["spliceto", "splicefrom"]), size(rng)),
+        41 => format!("timeo {name} {} {}", pick(rng, &["rcv", "snd"]), pick(rng, &["0", "10"])),
+        42 => option(rng, name),
+        43 => pick(rng, &["again s", "closerange d", "closerange s", "atmark s"]).into(),
         14 => format!(
             "recv {name} {} {}",
             size(rng),
@@ -121,7 +140,7 @@ fn one(rng: &mut Rng, script: &mut Script, who: Who, name: &str) {
         36 => pick(rng, &["evwrite v", "evread v", "eventfd v 1", "epoll e0"]).into(),
         37 => format!("nonblock {name} {}", rng.u32(..2)),
         38 => "settle 2".into(),
-        _ => format!("{} {name} {}", pick(rng, &["linger", "lowat"]), rng.u32(..2) * 20),
+        _ => format!("linger {name} {}", rng.u32(..2) * 20),
     };
     script.add(if line.starts_with("settle") { Who::Nobody } else { who }, line);
 }

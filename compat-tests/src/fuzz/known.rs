@@ -29,21 +29,7 @@ const TABLE: &[Known] = &[
         reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
         applies: died_quietly,
     },
-    Known {
-        reason: "a channel is readable from the first byte on, whatever SO_RCVLOWAT says (dp-preload(7))",
-        applies: too_few_for_lowat,
-    },
 ];
-
-/// Whether a receive or a wait of the side that asked for more bytes at once has some.
-fn too_few_for_lowat(script: &Script, line: &Line, _: &str, _: &str) -> bool {
-    let asks = |at: &Line| at.word(0) == "lowat" && at.word(2) != "0" && at.who == line.who;
-    let looks = |word: &str| {
-        ["recv", "read", "drain", "poll", "select", "epoll_"].iter().any(|call| word.starts_with(call))
-    };
-    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
-    line.words.iter().any(|word| looks(word)) && before.into_iter().any(asks)
-}
 
 /// Whether a wait reports edges beside what it reports on TCP, see the reason.
 fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
@@ -63,7 +49,12 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
     }
     let switches = script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN"));
     let sends_much = sends_much || switches;
+    // Something must have happened since the last wait, or it is the same edge again.
+    let at = script.0.iter().position(|one| std::ptr::eq(one, line)).unwrap_or_default();
+    let since = script.0[..at].iter().rev().take_while(|at| at.who != line.who || !waits(at));
+    let happened = since.filter(|at| at.who != Who::Nobody).count() > 0;
     waits(line)
+        && happened
         && !more.is_empty()
         && more.iter().all(|event| {
             let data = event.split(':').next().unwrap_or_default();

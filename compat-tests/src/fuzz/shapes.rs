@@ -51,6 +51,10 @@ pub const ALL: &[(&str, Shape)] = &[
     ("conversation", conversation),
     ("messages", messages),
     ("forks", forks),
+    ("alarms", alarms),
+    ("sleepers", sleepers),
+    ("urgent", urgent),
+    ("low-water", low_water),
 ];
 
 /// One side goes, in any way; the other goes on.
@@ -274,6 +278,8 @@ fn closed_under(rng: &mut Rng, script: &mut Script) {
     script.add(reads, "join t1 40");
     script.add(reads, "recv u 100 dontwait");
     script.add(writes, "send s 10");
+    // A thread that got what it waited for closes the file, in its own time.
+    script.add(Who::Nobody, "settle 3");
     script.add(writes, "send s 10");
 }
 
@@ -337,11 +343,11 @@ fn messages(rng: &mut Rng, script: &mut Script) {
     let count = rng.u32(2..6);
     match rng.u32(..4) {
         0 => {
-            script.add(writes, format!("thread t1 trickle s 2 {count} 40"));
+            script.add(writes, format!("thread t1 trickle s 2 {count} 50"));
             let flags = pick(rng, &["", "waitforone", "waitall"]);
             script.add(
                 reads,
-                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["60", "100", "20"])),
+                format!("recvmmsg s {} 4 {} {flags}", count + rng.u32(..2), pick(rng, &["20", "70", "120"])),
             );
             script.add(writes, "join t1 300");
         }
@@ -390,4 +396,142 @@ fn forks(rng: &mut Rng, script: &mut Script) {
     }
     script.add(Who::Nobody, "settle 3");
     script.add(other, "drain s 65536");
+}
+
+/// A signal comes during a call.
+fn alarms(rng: &mut Rng, script: &mut Script) {
+    let (waits, other) = sides(rng);
+    script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
+    script.add(waits, "epoll e0");
+    script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|OUT|ET"])));
+    for turn in 0..rng.u32(1..4) {
+        let call = pick(
+            rng,
+            &[
+                "recv s 100",
+                "recvmsg s 100",
+                "recv s 100 waitall",
+                "read s 10",
+                "poll 20 s:IN",
+                "poll 20 s:IN|RDHUP",
+                "select 20 s:IN",
+                "epoll_wait e0 8 20",
+                "epoll_pwait2 e0 8 20",
+                "recvmmsg s 2 10 0",
+            ],
+        );
+        script.add(Who::Both, format!("warm s {}", rng.u32(5..60)));
+        if call.starts_with("epoll") {
+            script.add(waits, "epoll_wait e0 8 0");
+        }
+        let later = rng.u32(..3) == 0;
+        if later {
+            script.add(other, format!("thread t{turn} trickle s {} 1 {}", rng.u32(1..100), rng.u32(13..18)));
+        }
+        script.add(waits, format!("alarmed {} {} {call}", rng.u32(3..7), pick(rng, &["plain", "restart"])));
+        if later {
+            script.add(other, format!("join t{turn} 300"));
+        }
+        script.add(waits, "drain s 1000");
+    }
+}
+
+/// A thread sleeps in a wait while others change what it waits for.
+fn sleepers(rng: &mut Rng, script: &mut Script) {
+    let (waits, sends) = sides(rng);
+    let events = ["IN", "IN|ET", "IN|ONESHOT", "IN|RDHUP", "IN|EXCLUSIVE"];
+    script.add(waits, "epoll e0");
+    let added = rng.bool();
+    if added {
+        script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events)));
+    }
+    for turn in 0..rng.u32(1..4) {
+        script.add(Who::Both, format!("warm s {}", rng.u32(2..60)));
+        let call = pick(
+            rng,
+            &[
+                "epoll_wait e0 8 40",
+                "epoll_wait e0 8 40",
+                "epoll_pwait2 e0 8 40",
+                "poll 40 s:IN",
+                "select 40 s:IN",
+            ],
+        );
+        script.add(waits, "epoll_wait e0 8 0");
+        script.add(waits, format!("thread t{turn} {call}"));
+        for _ in 0..rng.u32(1..4) {
+            match rng.u32(..7) {
+                0 => script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events))),
+                1 => script.add(waits, format!("epoll_mod e0 s {} {}", pick(rng, &events), rng.u32(1..3))),
+                2 => script.add(waits, "epoll_del e0 s IN 0"),
+                3 => script.add(waits, "dup s d"),
+                4 => script.add(waits, format!("send s {}", rng.u32(1..100))),
+                _ => {
+                    script.add(sends, format!("send s {}", rng.u32(1..100)));
+                    // Whether the thread is awake before the next change would be a race.
+                    script.add(Who::Nobody, "settle 3");
+                }
+            }
+        }
+        script.add(waits, format!("join t{turn} 100"));
+        script.add(waits, "drain s 1000");
+        script.add(sends, "drain s 1000");
+    }
+    script.add(sends, "close s");
+    script.add(Who::Nobody, "settle 2");
+    script.add(waits, "epoll_wait e0 8 10");
+}
+
+/// An urgent byte, and what is read before and behind it.
+fn urgent(rng: &mut Rng, script: &mut Script) {
+    let (reads, sends) = sides(rng);
+    if rng.bool() {
+        script.add(sends, format!("send s {}", rng.u32(1..5000)));
+    }
+    script.add(sends, format!("send s {} oob", rng.u32(1..100)));
+    if rng.bool() {
+        script.add(sends, format!("send s {}", rng.u32(1..5000)));
+    }
+    script.add(Who::Nobody, "settle 3");
+    for _ in 0..rng.u32(2..8) {
+        let line = match rng.u32(..9) {
+            0 => "recv s 1 oob dontwait".into(),
+            1 => "poll 0 s:IN|PRI".into(),
+            2 => "atmark s".into(),
+            3 => format!("recv s {} peek dontwait", size(rng)),
+            4 => "fionread s".into(),
+            _ => format!("{} s {} dontwait", pick(rng, &["recv", "recvmsg"]), rng.u32(1..3000)),
+        };
+        script.add(reads, line);
+    }
+    script.add(reads, "poll 0 s:IN|PRI");
+    script.add(reads, "recv s 1 oob dontwait");
+    script.add(reads, format!("send s {}", rng.u32(1..1000)));
+    script.add(sends, format!("recv s {}", rng.u32(1..1000)));
+}
+
+/// A low-water mark, or peeks that go on where the last one ended, set at any time.
+fn low_water(rng: &mut Rng, script: &mut Script) {
+    let (reads, sends) = sides(rng);
+    let set = pick(rng, &["setopt s lowat 50", "setopt s lowat 2000", "setopt s peekoff 0"]);
+    if rng.bool() {
+        script.add(sends, format!("send s {}", rng.u32(1..100)));
+        script.add(reads, "drain s 1000");
+    }
+    script.add(reads, set);
+    for _ in 0..rng.u32(3..9) {
+        match rng.u32(..8) {
+            0..=2 => script.add(sends, format!("send s {}", rng.u32(1..1500))),
+            3 => script.add(reads, "poll 0 s:IN|RDHUP"),
+            4 => script.add(reads, format!("recv s {} peek dontwait", rng.u32(1..100))),
+            5 => script.add(reads, format!("recv s {}", rng.u32(1..100))),
+            6 => script.add(reads, format!("send s {}", rng.u32(1..100))),
+            _ => script.add(reads, pick(rng, &["getopt s lowat", "getopt s peekoff", "fionread s"])),
+        }
+        script.add(Who::Nobody, "settle 1");
+    }
+    script.add(sends, "recv s 1000 dontwait");
+    script.add(sends, "close s");
+    script.add(Who::Nobody, "settle 2");
+    script.add(reads, "drain s 1000");
 }

@@ -26,6 +26,7 @@ same_everywhere! {
     notices_of_sends_without_copies => Pair::c("queues").arg("zerocopy");
     time_stamps_of_sends => Pair::c("queues").arg("stamps");
     urgent_bytes => Pair::c("queues").arg("urgent");
+    urgent_bytes_that_were_passed => Pair::c("queues").arg("passed");
     urgent_bytes_in_line => Pair::c("queues").arg("inline");
     connect_nonblocking => Pair::c("connect_modes").arg("nonblocking");
     connect_refused => Pair::c("connect_modes").arg("refused");

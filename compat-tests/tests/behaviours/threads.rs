@@ -11,8 +11,15 @@ same_everywhere! {
     signal_interrupts => Pair::c("interrupts").arg("eintr");
     signal_restarts => Pair::c("interrupts").arg("restart");
     signal_interrupts_a_look => Pair::c("look_signals").arg("look").env("DP_SPIN", "1000000");
+    signal_interrupts_a_look_of_poll => Pair::c("look_signals").arg("poll").env("DP_SPIN", "1000000");
+    signal_interrupts_a_look_of_select => Pair::c("look_signals").arg("select").env("DP_SPIN", "1000000");
+    signal_interrupts_a_look_of_epoll => Pair::c("look_signals").arg("epoll").env("DP_SPIN", "1000000");
+    a_waits_own_mask_lets_signals_through => Pair::c("look_signals").arg("masks").env("DP_SPIN", "1000000");
     handlers_are_the_programs_own => Pair::c("look_signals").arg("asked");
     signal_interrupts_a_blocked_send => Pair::c("interrupts").arg("send");
+    signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow");
+    restarting_signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_restart");
+    time_limit_of_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_limit");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");

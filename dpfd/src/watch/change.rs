@@ -212,6 +212,18 @@ impl Set {
         }
     }
 
+    /// The bells of a connection were taken, and what they announced was not.
+    pub fn bells_are_gone(&mut self, conn: u32, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if self.conn_of(r) == Some(conn) && !self.inherited {
+                self.cool(r, w);
+                if self.rows.is_used(r) {
+                    self.hear(r, w);
+                }
+            }
+        }
+    }
+
     /// Wakes somebody who sleeps, who then looks at everything: once is enough.
     fn kick(&mut self, r: u32, w: &mut impl World) {
         if self.kicked.is_none() {

@@ -33,15 +33,18 @@ impl Set {
     }
 
     /// Removes the row of a descriptor that is no connection and was closed, which nobody told us: the kernel is asked,
-    /// by setting what it has. At worst that is one more edge.
+    /// by adding it once more, which it refuses for one that it has, and changes nothing.
     pub(super) fn forget_if_gone(&mut self, r: u32, w: &mut impl World) -> bool {
         let row = *self.rows.get(r);
-        // A one-shot registration would be set anew, and reported once more.
-        if row.target != Target::Other || row.kernel & ONESHOT != 0 {
+        if row.target != Target::Other {
             return false;
         }
-        let answer = w.ctl(libc::EPOLL_CTL_MOD, row.fd, row.kernel, row.kernel_data);
-        let gone = matches!(answer, Err(libc::ENOENT | libc::EBADF));
+        // Of a number that is another file by now it tells nothing but an error of that one, in the moment before it is
+        // taken out again.
+        let gone = match w.ctl(libc::EPOLL_CTL_ADD, row.fd, ET | ONESHOT, row.kernel_data) {
+            Ok(()) => w.ctl(libc::EPOLL_CTL_DEL, row.fd, 0, 0).is_ok(),
+            Err(e) => matches!(e, libc::EBADF | libc::EPERM),
+        };
         if gone {
             self.forgotten |= Self::mark(row.kernel_data);
             self.rows.remove(r);
@@ -60,8 +63,8 @@ impl Set {
             return true;
         }
         let Some(conn) = self.rows.get(r).conn() else { return false };
-        // The place in the list before the word: a hot one that is in no list is never looked at.
-        if !self.may_be_hot(r, w) || !self.hot.push(r) {
+        // The place in the list before the word: a hot one that is in no list is never looked at. Of an end the kernel tells.
+        if w.is_ending(conn) || !self.may_be_hot(r, w) || !self.hot.push(r) {
             return false;
         }
         let at = self.hot.len() - 1;

@@ -86,6 +86,8 @@ pub trait World {
     fn in_ring(&mut self, conn: u32, io: i32) -> bool;
     /// Whether the other end has shut down or closed: then the kernel has more to tell than the ring.
     fn is_ending(&self, conn: u32) -> bool;
+    /// Whether an error was met that the program was not told of, and the kernel does not have any more.
+    fn has_error(&self, conn: u32) -> bool;
     /// Takes bells out of the kernel, as far as that may be; `arm` asks for a new one with the next byte.
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled;
     /// The next byte shall be a new bell, whatever lies in the kernel already.

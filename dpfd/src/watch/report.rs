@@ -239,20 +239,31 @@ impl Set {
             let heated = hot || self.heat(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
-            if !heated && row.want & ET != 0 && settled == Settled::Ready {
+            // Of a hot one its ring tells, and what was reported before.
+            let by_ring = heated && ring && w.waiting(conn) && !w.is_ending(conn);
+            if !by_ring && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
             match settled {
-                // Of a hot one its ring tells, and what was reported before.
-                Settled::Ready if heated && ring && w.waiting(conn) && !w.is_ending(conn) => {
-                    bits = (bits & !IN) | self.look_at(r, w);
-                }
+                Settled::Ready if by_ring => bits = (bits & !IN) | self.look_at(r, w),
                 // What the program leaves in the ring has no bell: the next wait looks.
                 Settled::Ready if !heated && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
                 Settled::Quiet => bits &= !IN,
                 Settled::Ready => {}
             }
+        }
+        // Whatever it is told for, it is told of all that is ready: the kernel knows nothing of what no bell announced, and
+        // there may be no room for a second look.
+        if bits != 0 && bits & IN == 0 && row.want & IN != 0 && w.in_ring(conn, row.io) {
+            let front = w.frontier(conn, row.seen);
+            if w.waiting(conn) {
+                bits |= row.want & IN;
+                self.rows.get_mut(r).seen = Some(front);
+            }
+        }
+        if bits != 0 && w.has_error(conn) {
+            bits |= libc::EPOLLERR as u32;
         }
         if once {
             if bits == 0 {

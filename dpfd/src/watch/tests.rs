@@ -30,6 +30,8 @@ enum Op {
     /// A thread waits until there is something.
     Sleep(usize),
     Expose(bool),
+    /// Somebody takes the bells of a connection, and leaves what they announced.
+    Robbed(usize),
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -55,6 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (thread.clone(), 1..5usize).prop_map(|(t, max)| Op::Look(t, max)),
         5 => thread.prop_map(Op::Sleep),
         1 => any::<bool>().prop_map(Op::Expose),
+        1 => (0..FILES).prop_map(Op::Robbed),
     ]
 }
 
@@ -76,6 +79,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Look(thread, max) => sim.look(thread, max)?,
             Op::Sleep(thread) => sim.sleep(thread)?,
             Op::Expose(more) => sim.expose(more),
+            Op::Robbed(file) => sim.robbed(file),
         }
         sim.settle()?;
     }
@@ -222,6 +226,36 @@ fn hot_is_a_privilege_that_comes_back() {
     sim.settle().unwrap();
     turn(&mut sim);
     assert_eq!(sim.hot(), 1);
+}
+
+/// The kernel tells of writability, and takes the only place: what the ring has is told with it.
+#[test]
+fn one_place_is_enough_for_both() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.arrives(0);
+    sim.wait_now(0, 1).unwrap();
+    for _ in 0..3 {
+        sim.control(libc::EPOLL_CTL_MOD, 0, IN | OUT, 1).unwrap();
+        assert_eq!(sim.wait_with_bits(0, 1).unwrap(), [(IN | OUT, 1)]);
+    }
+}
+
+/// Whether the kernel still has the other one, which is asked because of the value, makes no new edge of it.
+#[test]
+fn an_edge_of_a_stranger_is_told_once() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.control(libc::EPOLL_CTL_ADD, 3, IN | ET, 1).unwrap();
+    sim.arrives(3);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    // Nor is what was disabled by its one report reported again.
+    sim.control(libc::EPOLL_CTL_MOD, 3, IN | ONESHOT, 1).unwrap();
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
 }
 
 /// A receive took the bell of what came before; what came since has one that a change of interests took.

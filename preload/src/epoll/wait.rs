@@ -11,7 +11,7 @@ use libc::epoll_event;
 
 use super::world::Ground;
 use super::{place, Locked, Place};
-use crate::{channel, rx, state};
+use crate::{channel, rx, signals, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -61,6 +61,7 @@ pub fn wait(
     if max <= 0 || crate::walk::nowhere(events) {
         return None;
     }
+    signals::begin();
     let tid = state::tid();
     let mut locked = place.lock(i)?;
     {
@@ -151,6 +152,10 @@ impl<'a> Wait<'a> {
                 if turns >= PATIENCE {
                     rest = at_most(rest, 1_000_000);
                 }
+            }
+            if signals::came() {
+                w.each_group(|g| g.wake());
+                return Some((locked, Err(libc::EINTR)));
             }
             if !set.is_plain() {
                 rest = at_most(rest, self.net);
@@ -276,7 +281,7 @@ impl<'a> Wait<'a> {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = rx::look_until(budget, || looked.any(family));
+            let hit = rx::look_until(budget, || looked.any(family) || signals::came());
             self.place.spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
             hit
         })

@@ -317,6 +317,10 @@ impl World for Ground<'_> {
         self.live(conn).is_none_or(|(_, c)| channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_RD))
     }
 
+    fn has_error(&self, conn: u32) -> bool {
+        self.conn(conn).is_some_and(|(_, c)| c.error.load(Ordering::Relaxed) != 0)
+    }
+
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         let Some((family, c)) = self.conn(conn) else { return Settled::Ready };
         leave::follow_if_left(family, io, c);

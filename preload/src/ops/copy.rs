@@ -153,6 +153,10 @@ fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool, buf: &m
         write_all(out, &buf[..got]);
         sum += got;
         pages -= got.div_ceil(PAGE);
+        // Nothing is left, or an urgent byte comes next, which no call goes across.
+        if got < room {
+            break;
+        }
     }
     sum as ssize_t
 }

@@ -202,6 +202,10 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let mut before = 0;
     if let Some((family, c)) = conn {
         before = [Conn::SHUT_WR, Conn::SHUT_RD].into_iter().filter(|&flag| c.has(flag)).sum();
+        if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
+            // On TCP its reset would be here by now.
+            c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
+        }
         if how != libc::SHUT_RD {
             leave::before_end(family, fd, c);
         }

@@ -42,12 +42,18 @@ pub unsafe fn setsockopt(
                 }
                 return 0;
             }
-            // A low-water mark above one byte hides bells. While it is TCP, it stays TCP.
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if live => return 0,
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
-            | (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG)
-                if !live =>
+            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
+                if len >= 4 && !nowhere(value) && !is_over(fd, c) =>
             {
+                // SAFETY: the program's int.
+                let n = unsafe { value.cast::<c_int>().read_unaligned() };
+                let is_set = if name == libc::SO_PEEK_OFF { n >= 0 } else { !matches!(n, 0 | 1) };
+                if is_set {
+                    crate::leave::leave(fd, Reason::Option);
+                }
+            }
+            (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
                 plain(fd, c, Reason::Option);
             }
             // The kernel cannot encrypt what does not pass through it: the library does it itself.
@@ -60,8 +66,9 @@ pub unsafe fn setsockopt(
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took.
-        if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
+        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
+        // where we have left.
+        if let Some(c) = conn(fd).filter(|c| crate::channel::slot_live(c)) {
             crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
             if let Some(family) = state::family().filter(|_| c.has(Conn::OWES)) {
                 crate::tx::under_lock(family, fd, c, || crate::leave::back::lingers_anew(fd, c));
@@ -69,6 +76,12 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
+fn is_over(fd: c_int, c: &Conn) -> bool {
+    c.stage() == Stage::Live
+        && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || crate::rx::ended(fd))
 }
 
 /// A candidate becomes plain TCP for good.

@@ -120,7 +120,10 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
                     _ => Some(Step::Err(libc::ECONNRESET)),
                 };
             }
+            let steps_over = there == 0 && flags & (GOING_ON | libc::MSG_PEEK) == 0;
             match at_kernel {
+                // Nothing follows it. A receive that begins there steps over it all the same: it is urgent no more.
+                Ok(0) | Err(libc::EAGAIN) if steps_over && at_mark(fd) => limit = usize::MAX,
                 Ok(0) => return Some(Step::Eof),
                 // FIONREAD ends at an urgent byte, also when that was read. Who sent one never switches again.
                 Ok(_) if there == 0 && at_mark(fd) => {

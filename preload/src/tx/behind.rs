@@ -17,7 +17,7 @@ const LOOK: i32 = 1000;
 #[cold]
 pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
     let limit = if blocking { limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
-    let (began, handlers) = (state::now(), signals::count());
+    let began = state::now();
     loop {
         let pay = || leave::follow(fd, c, &channel::sending(c));
         if c.has(Conn::OWES) && super::under_lock(family, fd, c, pay).is_none() {
@@ -26,7 +26,7 @@ pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32
         if !c.has(Conn::OWES) {
             break;
         }
-        sleep(fd, libc::POLLOUT, limit, began, handlers)?;
+        sleep(fd, libc::POLLOUT, limit, began)?;
     }
     match c.error.swap(0, Ordering::Relaxed) {
         0 => Ok(()),
@@ -36,12 +36,12 @@ pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32
 
 /// A receive that began at `began` waits for bytes, or for room for what is owed.
 #[cold]
-pub fn wait_for_either(fd: i32, began: u64, handlers: u32) -> Result<(), i32> {
-    sleep(fd, libc::POLLIN | libc::POLLOUT, limit(fd, libc::SO_RCVTIMEO), began, handlers)
+pub fn wait_for_either(fd: i32, began: u64) -> Result<(), i32> {
+    sleep(fd, libc::POLLIN | libc::POLLOUT, limit(fd, libc::SO_RCVTIMEO), began)
 }
 
 /// Waits for one of these, or for [`LOOK`]. EAGAIN: the time since `began` is over.
-fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64, handlers: u32) -> Result<(), i32> {
+fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32> {
     let left = limit.map(|ns| ns.saturating_sub(state::now() - began));
     if left == Some(0) {
         return Err(libc::EAGAIN);
@@ -51,13 +51,13 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64, handlers: u32) ->
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
     match ops::took(unsafe { hooks::poll::real()(&mut p, 1, ms) } as isize) {
-        Err(libc::EINTR) if !signals::interrupted(handlers) => Ok(()),
+        Err(libc::EINTR) if !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }
 }
 
 /// A time limit of the socket's in nanoseconds; `None` is for ever.
-fn limit(fd: i32, name: i32) -> Option<u64> {
+pub(super) fn limit(fd: i32, name: i32) -> Option<u64> {
     let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };
     raw::getsockopt(fd, libc::SOL_SOCKET, name, &mut t).ok()?;
     let ns = (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_usec as u64 * 1000);

@@ -169,11 +169,12 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_WR | Conn::TX_TCP) {
         return false;
     }
+    let tx = channel::sending(c);
+    let has_unread = || in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos;
     // A reset that has come already was told, or is about to be.
-    if rx::is_over(fd) {
+    if !has_unread() || rx::is_over(fd) {
         return false;
     }
-    let tx = channel::sending(c);
-    let unread = || in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos && probe(fd, c, &tx) == Gone::Unread;
+    let unread = || has_unread() && probe(fd, c, &tx) == Gone::Unread;
     super::under_lock(family, fd, c, unread) == Some(true)
 }

@@ -177,6 +177,9 @@ impl World for Kernel {
     fn is_ending(&self, _: u32) -> bool {
         false
     }
+    fn has_error(&self, _: u32) -> bool {
+        false
+    }
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
         let f = self.conn(conn);
@@ -287,6 +290,14 @@ impl Sim {
         }
     }
 
+    pub fn robbed(&mut self, file: usize) {
+        if Kernel::is_conn(file) {
+            let f = &mut self.kernel.files[file];
+            (f.bells, f.rung) = (0, false);
+            self.set.bells_are_gone(file as u32, &mut self.kernel);
+        }
+    }
+
     pub fn dup(&mut self, file: usize) {
         let open = self.kernel.numbers.values().any(|&f| f == file);
         let free = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd));
@@ -381,6 +392,15 @@ impl Sim {
         }
         let n = out.len();
         room[..n].iter().map(|e| (e.events, e.u64)).collect()
+    }
+
+    /// What a wait reports, which has room for `max` and does not sleep.
+    pub fn wait_with_bits(&mut self, thread: usize, max: usize) -> Result<Vec<(u32, u64)>, String> {
+        self.set.enter(thread as u32 + 1, &mut self.kernel);
+        let told = self.gather(max);
+        self.set.leave(thread as u32 + 1);
+        self.check(&told, None)?;
+        Ok(told.into_iter().map(|(bits, data)| (bits & (IN | OUT), data)).collect())
     }
 
     /// The values that a wait reports, which has room for `max` and does not sleep.
