@@ -41,7 +41,7 @@ struct Shared {
 impl Shared {
     /// Asked for at each look.
     fn ring(&self) -> &Heap {
-        match self.tx.spare() {
+        match self.tx.ring() {
             0 => &self.own,
             _ => &self.spare,
         }
