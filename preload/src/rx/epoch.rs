@@ -109,7 +109,7 @@ pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
 #[cold]
 fn grant(c: &Conn, rx: &End) {
     let n = rx.tx.wants();
-    let brought = state::ended().is_none() && rx.spares().is_some_and(|spares| spares.bring(n));
+    let brought = rx.spares().is_some_and(|spares| spares.bring(n));
     let alone = || state::family().is_some_and(|family| channel::exclusive(family, c));
     rx.rx.grant(if brought && alone() { n } else { 0 });
 }

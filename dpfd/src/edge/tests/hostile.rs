@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64 as Plain, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::lines::{at_line, Feed, Room};
-use crate::edge::arena::{Arena, Geometry, GROUPS};
+use crate::edge::arena::{Arena, Geometry, GROUPS, SHORT};
 use crate::edge::bell::{settle, Group, Owed, Word};
 use crate::edge::message::{self, Head};
 use crate::edge::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
@@ -16,7 +16,7 @@ use crate::edge::segment::{Mapped, Segment};
 use crate::edge::slot::{Side, Slot, State, Tuple};
 use crate::edge::spare::SPARES;
 use crate::edge::stream;
-use crate::edge::switch::{RxLine, TxLine};
+use crate::edge::switch::{self, RxLine, TxLine};
 use crate::edge::Error;
 use crate::sync::{AtomicU64, Ordering};
 

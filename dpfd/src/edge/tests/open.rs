@@ -4,16 +4,19 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use libc::{EBADMSG, EINVAL, EPROTONOSUPPORT, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
 
-use crate::edge::arena::{Arena, Geometry, MAGIC, VERSION};
+use super::lines::{Feed, Room};
+use crate::edge::arena::{populate, Arena, Geometry, MAGIC, MAX_SLOTS, SHORT, VERSION};
 use crate::edge::message::{self, Head};
-use crate::edge::ring::{Tail, LINE};
-use crate::edge::segment::{sealed_len, sealed_memory, Segment, CONTROL, MAX_RING, MIN_RING};
+use crate::edge::ring::{Lines, Pos, Tail, LINE};
+use crate::edge::segment::{sealed_len, sealed_memory, Mapped, Segment, CONTROL, MAX_RING, MIN_RING};
 use crate::edge::slot::Side;
 use crate::edge::spare::SPARES;
+use crate::edge::stream;
+use crate::sync::{AtomicU64, Ordering};
 
 const NAME: &CStr = c"dp-test";
 const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
