@@ -46,7 +46,8 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Slots);
     }
-    let edges = if arena.bring(n) { [Side::Client, Side::Server].map(|side| arena.edge(n, side)) } else { [None; 2] };
+    let edges =
+        if arena.bring(n) { [Side::Client, Side::Server].map(|side| arena.edge(n, side)) } else { [None; 2] };
     let ([Some(to), Some(from)], Some(s)) = (edges, arena.slot(n)) else {
         own.free(n);
         return never(Reason::Memory);

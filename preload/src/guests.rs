@@ -412,9 +412,8 @@ fn bury(uid: Option<u32>) -> bool {
         if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) {
             continue;
         }
-        let used = (0..high).any(|n| {
-            family.in_use(n) && arena.holds(family.conn(n).offer.load(Ordering::Acquire) as usize)
-        });
+        let used = (0..high)
+            .any(|n| family.in_use(n) && arena.holds(family.conn(n).offer.load(Ordering::Acquire) as usize));
         if used {
             continue;
         }

@@ -370,7 +370,8 @@ impl Arena {
         }
         let at = self.geometry().slot_at(self.masked(i)) - n * SLOT;
         let both = 2 * self.geometry().ring_bytes();
-        for (off, len) in [(0, lines), (lines + n * PAGE, PAGE), (lines + CHUNK as usize * PAGE + n * both, both)]
+        for (off, len) in
+            [(0, lines), (lines + n * PAGE, PAGE), (lines + CHUNK as usize * PAGE + n * both, both)]
         {
             let (off, len) = ((at + off) as libc::off_t, len as libc::off_t);
             // SAFETY: a plain call on our descriptor.

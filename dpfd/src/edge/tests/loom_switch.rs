@@ -382,7 +382,8 @@ fn loom_over_to_a_longer_ring_under_two_receivers() {
             thread::spawn(move || {
                 let mut tail = Tail::default();
                 let push = |ring: &Heap, tail: &mut Tail, i: u8| {
-                    stream::push(ring, tail, &s.3.cursor, &mut Feed::one(&u64::from(i).to_le_bytes())).unwrap();
+                    stream::push(ring, tail, &s.3.cursor, &mut Feed::one(&u64::from(i).to_le_bytes()))
+                        .unwrap();
                 };
                 push(&s.0, &mut tail, 0);
                 // As soon as it can be, or not at all.
