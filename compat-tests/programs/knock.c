@@ -73,7 +73,7 @@ static void stand_ahead(unsigned port) {
     await_mark("over");
 }
 
-enum { LOOKED_AT = 256 }; /* slots */
+enum { LOOKED_AT = 64 }; /* slots */
 
 /* Answers every offer there is, and takes it, as if it were ours: odd ones at once, even ones when the client has
  * shown its own proof. */
