@@ -29,16 +29,33 @@ struct call {
     char data[16];
 };
 
+/* The thread that is about to block. */
+static volatile pid_t blocker;
+
 static void *receive(void *argument) {
     struct call *call = argument;
+    blocker = gettid();
     call->result = recv(call->fd, call->data, call->want, call->flags);
     call->error = errno;
     return NULL;
 }
 
-/* Long enough that a thread sleeps in the kernel. */
+/*
+ * The thread started last sleeps in its call. A time will not do: a thread that has not come that far yet would make its
+ * call on whatever has the number by then.
+ */
 static void let_it_block(void) {
-    sleep_ms(60);
+    char path[64], state = 0;
+    while (!blocker)
+        sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", blocker);
+    while (state != 'S') {
+        sleep_ms(1);
+        FILE *file = fopen(path, "r");
+        CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(file);
+    }
+    blocker = 0;
 }
 
 static void say_call(const char *who, const struct call *call) {
@@ -107,6 +124,7 @@ static void prepare_much(void) {
 
 static void *send_much(void *argument) {
     struct call *call = argument;
+    blocker = gettid();
     call->result = send(call->fd, much, MUCH, MSG_NOSIGNAL);
     return NULL;
 }
@@ -168,6 +186,7 @@ static void jumped_out(void) {
 
 static void *receive_for_ever(void *argument) {
     char byte;
+    blocker = gettid();
     recv(*(int *)argument, &byte, 1, 0);
     return NULL;
 }
@@ -229,7 +248,6 @@ struct reader {
     int fd;
     uint32_t id;
     bool strange;
-    volatile bool begins;
 };
 
 #define IDS 64
@@ -238,7 +256,7 @@ static void *read_ids(void *argument) {
     struct reader *reader = argument;
     /* One call: a second one would be on whatever has the number then. */
     uint32_t ids[IDS];
-    reader->begins = true;
+    blocker = gettid();
     ssize_t n = recv(reader->fd, ids, sizeof ids, MSG_WAITALL);
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *ids; i++)
         reader->strange |= ids[i] != reader->id;
@@ -256,9 +274,7 @@ static void stress_server(void) {
             write_all(reader->fd, &reader->id, sizeof reader->id);
         }
         reader->thread = start_thread(read_ids, reader);
-        while (!reader->begins)
-            sched_yield();
-        sleep_ms(3 + round % 5);
+        let_it_block();
         close(reader->fd);
     }
     mark("closed", 1);

@@ -379,6 +379,7 @@ fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
         client::leave(c);
         give_up(fd, c, Reason::State);
     } else if exclusive(family, c) {
+        c.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             proof::put_back(fd, c);
@@ -474,6 +475,9 @@ fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
     } else if !same_socket(fd, c, s, Side::Server) {
         give_up(fd, c, Reason::State);
     } else if attach(c, arena, n, Side::Server, generation) {
+        let [ours, theirs] = door::links(c);
+        c.link.store(ours, Ordering::Relaxed);
+        s.link.store(theirs, Ordering::Relaxed);
         c.set_stage(Stage::Accepted);
         if !(base_position(fd, c) && s.accept(generation)) {
             c.set_stage(Stage::Candidate);

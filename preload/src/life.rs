@@ -12,7 +12,7 @@ use dpfd::sys::raw;
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, diag, door, epoll, guests, leave, relay, rx, state, tx};
+use crate::{channel, client, diag, door, epoll, guests, leave, link, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -374,6 +374,7 @@ pub fn child_of_fork(n: Option<u32>) {
     epoll::inherited();
     client::inherited();
     door::inherited();
+    link::inherited();
     diag::inherited();
     // Until it settles, its place has its parent's number.
     let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));

@@ -24,7 +24,7 @@ use crate::channel::{self, End};
 use crate::inside::Inside;
 use crate::rx::spin_until;
 use crate::walk::Walk;
-use crate::{fdtable, state};
+use crate::{fdtable, link, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -102,19 +102,35 @@ fn published(c: &Conn, fd: i32, tx: &End) {
     match tx.word.after_publish(channel::peer_groups(c)) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
+        Owed::Event(number) => wake_set(c, fd, tx, number),
         Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }
 }
 
+/// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
 #[cold]
-fn ring_bell(c: &Conn, fd: i32, tx: &End) {
-    let bell = b'!';
+fn wake_set(c: &Conn, fd: i32, tx: &End, number: u32) {
+    if !link::wake(c, number) {
+        return announce(c, fd, tx);
+    }
+    here(tx);
+    c.bells.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The receiver is told on which CPU this side runs.
+fn here(tx: &End) {
     let mine = state::cpu();
     if tx.tx.cpu.load(Ordering::Relaxed) != mine {
         tx.tx.cpu.store(mine, Ordering::Relaxed);
     }
+}
+
+#[cold]
+fn ring_bell(c: &Conn, fd: i32, tx: &End) {
+    let bell = b'!';
+    here(tx);
     // SAFETY: one byte.
     match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
         Ok(_) => {
@@ -359,6 +375,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 match tx.word.after_publish(channel::peer_groups(c)) {
                     Owed::Nothing => {}
                     Owed::Bell => ring_bell(c, fd, tx),
+                    Owed::Event(number) => wake_set(c, fd, tx, number),
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);

@@ -10,6 +10,7 @@ same_everywhere! {
     server_with_epoll => Pair::c("ready_server").arg("epoll");
     server_with_epoll_pwait => Pair::c("ready_server").arg("epoll_pwait");
     server_with_edge_triggered_epoll => Pair::c("ready_server").arg("epoll_edge");
+    epoll_turns_on_one_cpu => Pair::c("turns").arg("");
     epoll_level => Pair::c("epoll_modes").arg("level");
     epoll_edge_read_until_eagain => Pair::c("epoll_modes").arg("edge_drain");
     epoll_edge_new_bytes_after_a_partial_read => Pair::c("epoll_modes").arg("edge_partial");

@@ -13,8 +13,11 @@
 //!
 //! A group is one word for all edges that one watcher (an epoll set) has hot. Going to sleep costs one
 //! store for all of them instead of a read-modify-write for each, and a burst over fifty edges costs one
-//! bell instead of fifty. The order is the same as for the word: the watcher stores ASLEEP, fences, looks
+//! bell instead of fifty. The order is the same as for the word: the watcher stores how it sleeps, fences, looks
 //! at every edge once more, sleeps; the sender publishes, fences, loads. One of the two sees the other.
+//!
+//! A watcher that sleeps may have an eventfd, which costs a third of a byte over TCP. Its group then has the number by
+//! which the sender's process knows that; a process that does not know it rings a bell.
 
 use crate::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
 
@@ -34,14 +37,20 @@ pub enum Owed {
     Nothing,
     /// One bell, now; it is already counted.
     Bell,
+    /// The event with this number, now, or else a bell, which is not counted yet.
+    Event(u32),
     /// The receiver left the edge: go back to TCP (E8).
     Left,
 }
 
-/// A group's word: is its watcher asleep?
+/// How a watcher that sleeps is woken: by a bell on one of its connections.
+pub const BY_BELL: u32 = 1;
+
+/// A group's word: is its watcher asleep, and how is it woken?
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Group {
+    /// 0: awake; [`BY_BELL`]; else the number of its event.
     asleep: AtomicU32,
     /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
     pub taken: AtomicU64,
@@ -54,11 +63,11 @@ impl Default for Group {
 }
 
 impl Group {
-    /// The watcher is about to sleep. It must call [`settle`] once for all its groups, then look at every
-    /// hot edge again, and only then sleep.
+    /// The watcher is about to sleep, and is woken by the event `how`, or [`BY_BELL`]. It must call [`settle`] once for
+    /// all its groups, then look at every hot edge again, and only then sleep.
     #[inline]
-    pub fn doze(&self) {
-        self.asleep.store(1, Ordering::Relaxed);
+    pub fn doze(&self, how: u32) {
+        self.asleep.store(how, Ordering::Relaxed);
     }
     /// The watcher is awake again and will look by itself.
     #[inline]
@@ -70,11 +79,18 @@ impl Group {
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0
     }
-    /// The sender's side, after it published and fenced: whether the caller is the one to ring.
+    /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
-    pub fn rouse(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed) != 0
-            && self.asleep.compare_exchange(1, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    pub fn rouse(&self) -> Option<u32> {
+        let mut how = self.asleep.load(Ordering::Relaxed);
+        // It may have been awake for a moment, and sleep again with another event.
+        while how != 0 {
+            match self.asleep.compare_exchange(how, 0, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Some(how),
+                Err(now) => how = now,
+            }
+        }
+        None
     }
 }
 
@@ -134,9 +150,15 @@ impl Word {
             // first: a bell that a sleeper on this edge was sent, and has yet to take, is an old one to an
             // edge-triggered watcher.
             let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
-            if word & HOT != 0 && group != 0 && groups.get(group - 1).is_some_and(Group::rouse) {
-                self.0.fetch_add(BELL, Ordering::SeqCst);
-                return Owed::Bell; // wakes a sleeper, too
+            let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
+            match watcher.and_then(Group::rouse) {
+                // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
+                Some(how) if how != BY_BELL && word & SLEEPERS == 0 => return Owed::Event(how),
+                Some(_) => {
+                    self.0.fetch_add(BELL, Ordering::SeqCst);
+                    return Owed::Bell; // wakes a sleeper, too
+                }
+                None => {}
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;

@@ -6,7 +6,7 @@
 //!   line 2   receiving: lock, epoch, kernel position
 //!   line 3   the two edges' addresses (this family's mapping)
 //!   line 4-5 for people: addresses, counters, reason
-//!   line 6   the proof that both sides hold the connection, until the channel is made
+//!   line 6   the proof that both sides hold the connection, until the channel is made; the link
 //! ```
 
 use super::lock::Lock;
@@ -163,6 +163,8 @@ pub struct Conn {
     pub showing: AtomicU64,
     /// The pacing rate that our socket had before.
     pub pacing: AtomicU64,
+    /// The link to the process at the other end, in the process that made the channel; 0: none.
+    pub link: AtomicU64,
 }
 
 impl Conn {
@@ -239,6 +241,7 @@ impl Conn {
             &self.mapping,
             &self.tried,
             &self.showing,
+            &self.link,
         ] {
             a.store(0, Ordering::Relaxed);
         }

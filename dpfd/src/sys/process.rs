@@ -175,3 +175,19 @@ pub fn block_signals() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &all, core::ptr::null_mut());
     }
 }
+
+/// Whether process `pid`, a number of our own pid namespace, has no other: then it sees us, too, and is no container's.
+/// False where /proc does not tell.
+pub fn is_of_our_pid_namespace(pid: u32) -> bool {
+    use std::io::Write;
+    let (mut path, mut text) = ([0u8; 32], [0u8; 2048]);
+    if pid == 0 || !raw::proc_is_ours() || write!(&mut path[..31], "/proc/{pid}/status").is_err() {
+        return false;
+    }
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let Ok(n) = raw::read_file(path, &mut text) else { return false };
+    // A number for each namespace, from ours inward.
+    let mut lines = text[..n].split(|&b| b == b'\n');
+    let Some(line) = lines.find_map(|line| line.strip_prefix(b"NSpid:")) else { return false };
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count() == 1
+}

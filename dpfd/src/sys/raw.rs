@@ -245,6 +245,32 @@ pub fn getpid() -> u32 {
     sys!(SYS_getpid).unwrap_or(0) as u32
 }
 
+/// getuid(2): the real user.
+pub fn getuid() -> u32 {
+    sys!(SYS_getuid).unwrap_or(0) as u32
+}
+
+/// Whether /proc says that a descriptor of ours is an eventfd.
+pub fn is_eventfd(fd: i32) -> bool {
+    use std::io::Write;
+    let (mut path, mut text) = ([0u8; 32], [0u8; 32]);
+    let Ok(path) = write!(&mut path[..31], "/proc/self/fd/{fd}").map(|()| path) else { return false };
+    let n = sys!(SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), text.as_mut_ptr(), text.len());
+    n.is_ok_and(|n| &text[..n] == b"anon_inode:[eventfd]")
+}
+
+/// Adds 1 to an eventfd; false where that cannot be.
+#[inline]
+pub fn signal_event(fd: i32) -> bool {
+    let one = 1u64;
+    sys!(SYS_write, fd, &raw const one, 8usize) == Ok(8)
+}
+
+/// eventfd2(2), of 0, that blocks nobody and is closed on exec.
+pub fn eventfd() -> Result<i32, i32> {
+    sys!(SYS_eventfd2, 0usize, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK).map(|fd| fd as i32)
+}
+
 /// getppid(2): 0 if the parent is in another pid namespace.
 pub fn getppid() -> u32 {
     sys!(SYS_getppid).unwrap_or(0) as u32

@@ -386,6 +386,21 @@ fn epoll_on(
     epoll::wait(i, events, max, ns, !mask.is_null(), kernel).map(give_int)
 }
 
+/// A wait on set `ep` in which nothing of ours takes part, but that its own event is not the program's to see.
+fn alone(ep: c_int, events: *mut epoll_event, kernel: impl Fn() -> c_int) -> c_int {
+    loop {
+        let n = kernel();
+        if n <= 0 || !matches!(fdtable::get(ep), Entry::Epoll(_)) {
+            return n;
+        }
+        // SAFETY: the kernel filled as many entries.
+        let n = unsafe { epoll::without(events, n as usize) };
+        if n > 0 {
+            return n as c_int;
+        }
+    }
+}
+
 /// epoll_wait(2).
 ///
 /// # Safety
@@ -397,7 +412,7 @@ pub unsafe fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeou
     match epoll_on(ep, events, max, ns, core::ptr::null()) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) },
+        None => alone(ep, events, || unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) }),
     }
 }
 
@@ -417,7 +432,7 @@ pub unsafe fn epoll_pwait(
     match epoll_on(ep, events, max, ns, mask) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) },
+        None => alone(ep, events, || unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) }),
     }
 }
 

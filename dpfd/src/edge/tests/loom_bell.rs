@@ -104,6 +104,16 @@ impl Edge {
 
     /// All but the bell; whether one is owed.
     pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> bool {
+        match self.owed(tail, i, fence, groups) {
+            Owed::Bell => true,
+            // Who left is told over TCP, by the next call.
+            Owed::Nothing | Owed::Left => false,
+            Owed::Event(_) => unreachable!("nobody here has an event"),
+        }
+    }
+
+    /// All but waking the receiver; how that is done.
+    pub fn owed(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> Owed {
         if fence {
             let m = i.to_le_bytes();
             // SAFETY: an array of ours.
@@ -116,11 +126,7 @@ impl Edge {
             self.ring.header(tail.pos).store(stamp << 32 | 8, Ordering::Release);
             tail.pos = tail.pos.add(1);
         }
-        match self.word.after_publish(groups) {
-            Owed::Bell => true,
-            // Who left is told over TCP, by the next call.
-            Owed::Nothing | Owed::Left => false,
-        }
+        self.word.after_publish(groups)
     }
 
     /// A receive that does not sleep; also for several receivers.
