@@ -35,7 +35,8 @@ pub(super) fn widen(c: &Conn, tx: &End, tail: &mut Tail) -> bool {
         let theirs = tx.rx.cpu.load(Ordering::Relaxed);
         theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1 && !tx.word.has_sleepers()
     };
-    if !empty() && !(elsewhere() && spin_until(EMPTY, empty)) {
+    let soon = empty() || elsewhere() && spin_until(EMPTY, empty);
+    if !soon {
         return false;
     }
     // It may refuse a lap of cursors, as always; the tail has seen all of them now.
