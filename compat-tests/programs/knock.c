@@ -11,10 +11,9 @@
  *   lie      one arena in order, in which it offers every connection to the port (argument) that others have, and
  *            answers each challenge at once, or with that of an earlier lie
  */
-#include "common.h"
+#include "arena.h"
 
 #include <stddef.h>
-#include <sys/mman.h>
 #include <sys/un.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -42,14 +41,16 @@ static int knock(void) {
     return connect(fd, (void *)&name, length) == 0 ? fd : (close(fd), -1);
 }
 
+static struct arena_header header_of(uint32_t lines) {
+    struct arena_header header = {"DPARENA", ARENA_VERSION, 1024, lines, 0};
+    header.magic[7] = '1';
+    return header;
+}
+
 static int memory_of(size_t length, bool sealed, uint32_t lines) {
     int fd = MUST(memfd_create("dp-arena", MFD_ALLOW_SEALING | MFD_CLOEXEC));
     MUST(ftruncate(fd, (off_t)length));
-    struct {
-        char magic[8];
-        uint32_t version, slots, lines, spare;
-    } header = {"DPARENA1", 4, 1024, lines, 0};
-    header.magic[7] = '1';
+    struct arena_header header = header_of(lines);
     MUST(pwrite(fd, &header, sizeof header < length ? sizeof header : length, 0));
     if (sealed)
         MUST(fcntl(fd, F_ADD_SEALS, SEALS));
@@ -73,14 +74,13 @@ static void stand_ahead(unsigned port) {
     await_mark("over");
 }
 
-/* Where offers and rings lie in an arena of 1024 slots. */
-enum { SLOTS_AT = 24576, RINGS_AT = SLOTS_AT + 1024 * 512, LOOKED_AT = 32 << 20 };
+enum { LOOKED_AT = 64 }; /* slots */
 
 /* Answers every offer there is, and takes it, as if it were ours: odd ones at once, even ones when the client has
  * shown its own proof. */
 static void take_offers(char *arena) {
-    for (int i = 0; i < 1024; i++) {
-        volatile uint64_t *words = (void *)(arena + SLOTS_AT + i * 512);
+    for (size_t i = 0; i < LOOKED_AT; i++) {
+        volatile uint64_t *words = (void *)(arena + arena_slot_at((void *)arena, i));
         uint64_t state = words[0];
         if ((state & 0xff) != 1)
             continue;
@@ -92,8 +92,12 @@ static void take_offers(char *arena) {
 
 static long bytes_in(const char *arena) {
     long bytes = 0;
-    for (size_t at = RINGS_AT; at < LOOKED_AT; at++)
-        bytes += arena[at] != 0;
+    const struct arena_header *header = (const void *)arena;
+    for (size_t i = 0; i < LOOKED_AT; i += ARENA_CHUNK) {
+        const char *chunk = arena + arena_slot_at(header, i);
+        for (size_t at = ARENA_CHUNK * ARENA_SLOT; at < arena_chunk(header); at++)
+            bytes += chunk[at] != 0;
+    }
     return bytes;
 }
 
@@ -114,8 +118,7 @@ static char *take_hello(int fd, unsigned port, int on) {
         return NULL;
     int memory;
     memcpy(&memory, CMSG_DATA(c), sizeof memory);
-    char *arena = mmap(NULL, LOOKED_AT, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    CHECK(arena != MAP_FAILED);
+    char *arena = arena_mapped(memory);
     if (on >= 0) {
         struct sockaddr_un name;
         socklen_t length = door(&name, port, on);
@@ -205,12 +208,12 @@ static int connections_to(unsigned port, unsigned *ports, int most) {
 }
 
 static void lie(unsigned port) {
-    size_t length = 24576 + 1024 * 512 + (size_t)1024 * 2 * 64 * 2048;
-    int memory = memory_of(length, true, 2048), door = knock(), at = 0, challenged = 0, taken = 0;
-    char *arena = mmap(NULL, LOOKED_AT, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    CHECK(arena != MAP_FAILED && door >= 0);
+    struct arena_header header = header_of(2048);
+    int memory = memory_of(arena_length(&header), true, 2048), door = knock(), at = 0, challenged = 0, taken = 0;
+    char *arena = arena_mapped(memory);
+    CHECK(door >= 0);
     for (int i = 0; i < LIES; i++)
-        lies[i].words = (void *)(arena + SLOTS_AT + i * 512);
+        lies[i].words = (void *)(arena + arena_slot_at(&header, (size_t)i));
     /* a look at any eight entries in a row finds all */
     for (int i = 0; i < 4096; i++)
         ((volatile uint32_t *)(arena + 8192))[i] = (uint32_t)(i % LIES) + 1;
@@ -291,7 +294,8 @@ void client(void) {
             one = memory((size_t)round, true);
         } else if (mode_is("huge") || mode_is("proper")) {
             uint32_t lines = mode_is("huge") ? 1u << 20 : 2048;
-            one = memory_of(24576 + 1024 * 512 + (size_t)1024 * 2 * 64 * lines, true, lines);
+            struct arena_header header = header_of(lines);
+            one = memory_of(arena_length(&header), true, lines);
         } else {
             one = memory(right, !mode_is("unsealed"));
         }

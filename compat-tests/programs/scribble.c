@@ -3,28 +3,12 @@
  * its connections (arguments: milliseconds, seed, 1 to write into the rings only, 2 into the control lines only).
  * What becomes of itself does not matter. Ends after the mark `over`, so that one can see how the server is in between.
  */
-#include "common.h"
+#include "arena.h"
 
 #define CONNECTIONS 3
 
 static char *arena;
-static size_t arena_length;
 static volatile bool stop;
-
-static bool find_arena(void) {
-    char line[512];
-    FILE *file = fopen("/proc/self/maps", "r");
-    CHECK(file);
-    while (!arena && fgets(line, sizeof line, file)) {
-        unsigned long from, to;
-        if (strstr(line, "/memfd:dp-arena") && sscanf(line, "%lx-%lx rw", &from, &to) == 2) {
-            arena = (char *)from;
-            arena_length = to - from;
-        }
-    }
-    fclose(file);
-    return arena;
-}
 
 static uint64_t evil(uint64_t *state, uint64_t old) {
     uint64_t random = next_random(state);
@@ -43,25 +27,26 @@ static uint64_t evil(uint64_t *state, uint64_t old) {
 static void *scribble(void *unused) {
     (void)unused;
     uint64_t state = (uint64_t)argument(1, 1) * 2654435761u + 1;
-    /* header, groups, index, slots, rings: see dpfd/src/edge/arena.rs */
-    uint32_t slots = ((uint32_t *)arena)[3], lines = ((uint32_t *)arena)[4];
-    size_t slots_at = 8192 + (size_t)slots * 16, rings_at = (slots_at + (size_t)slots * 512 + 4095) & ~(size_t)4095;
-    size_t ring = (size_t)lines * 64;
+    struct arena_header header = *(struct arena_header *)arena;
+    size_t ring = (size_t)header.lines * 64, slots = arena_slot_at(&header, 0), length = arena_length(&header);
+    size_t shorts = slots + ARENA_CHUNK * ARENA_SLOT, rings = shorts + ARENA_CHUNK * ARENA_SHORT;
     while (!stop) {
         size_t at;
         uint64_t random = next_random(&state);
         long only = argument(2, 0);
         unsigned kind = only == 1 ? 7 : only == 2 ? random % 6 : random % 10;
         if (kind < 4)
-            at = slots_at + (random >> 8) % (CONNECTIONS * 512);
+            at = slots + (random >> 8) % (CONNECTIONS * ARENA_SLOT);
         else if (kind < 5)
             at = 4096 + (random >> 8) % 4096;
         else if (kind < 6)
-            at = (random >> 8) % rings_at;
+            at = (random >> 8) % arena_first(&header);
+        else if (random & 128)
+            at = shorts + (random >> 8) % (CONNECTIONS * ARENA_SHORT) / 64 * 64;
         else
-            at = rings_at + (random >> 8) % (CONNECTIONS * 2 * ring) / 64 * 64;
+            at = rings + (random >> 8) % (CONNECTIONS * 2 * ring) / 64 * 64;
         at &= ~(size_t)7;
-        if (at + 8 > arena_length)
+        if (at + 8 > length)
             continue;
         volatile uint64_t *word = (void *)(arena + at);
         *word = evil(&state, *word);
@@ -99,7 +84,7 @@ void client(void) {
     for (int i = 0; i < CONNECTIONS; i++)
         fds[i] = fresh();
     uint64_t end = now_ms() + 5000;
-    while (!find_arena() && now_ms() < end)
+    while (!(arena = arena_of_ours()) && now_ms() < end)
         for (int i = 0; i < 10; i++)
             use(fds, &state);
     CHECK(arena);

@@ -4,15 +4,15 @@
 //! lives long enough to be worth it is offered by the client, taken by the server, confirmed by the
 //! client; each step happens inside a call the program makes anyway, none adds a round trip.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::Edge;
+use dpfd::edge::arena::{self, Arena};
 use dpfd::edge::bell::{Group, Word};
-use dpfd::edge::ring::Cursor;
+use dpfd::edge::ring::{Cursor, Lines, LINE};
 use dpfd::edge::segment::Mapped;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::spare::Spares;
-use dpfd::edge::switch::{RxLine, TxLine};
+use dpfd::edge::switch::{RxLine, TxLine, OWN, SHORT};
 use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
@@ -28,42 +28,59 @@ pub struct End<'a> {
     pub rx: &'static RxLine,
     /// The sender's line.
     pub tx: &'static TxLine,
-    own: Mapped,
-    spares: &'a AtomicU64,
+    short: *mut u8,
+    c: &'a Conn,
+    at: usize,
 }
 
 impl End<'_> {
-    /// The ring. Asked for at each look: a sender may go over to a spare one between two of its epochs in it.
+    /// The ring. Asked for at each look: a sender goes over to another one when there is nothing in it.
     #[inline(always)]
     pub fn ring(&self) -> Mapped {
-        match self.tx.spare() {
-            0 => self.own,
-            n => self.spare_ring(n).unwrap_or(self.own),
+        match self.tx.ring() {
+            // SAFETY: as in end(): a short ring.
+            SHORT => unsafe { Mapped::new(self.short, arena::SHORT) },
+            n => self.longer(n),
         }
     }
 
-    fn spare_ring(&self, n: u32) -> Option<Mapped> {
-        self.spares().and_then(|spares| spares.ring(n))
+    #[inline]
+    fn longer(&self, n: u32) -> Mapped {
+        match n {
+            OWN => self.own(),
+            n => self.spares().and_then(|spares| spares.ring(n)).unwrap_or_else(|| self.own()),
+        }
+    }
+
+    /// The slot's own ring.
+    #[inline]
+    pub fn own(&self) -> Mapped {
+        let at = self.c.edges[self.at + 2].load(Ordering::Relaxed) as *mut u8;
+        // SAFETY: as in end().
+        unsafe { Mapped::new(at, u64::from(self.c.lines.load(Ordering::Relaxed))) }
     }
 
     /// The arena's spare rings, if it has some.
     pub fn spares(&self) -> Option<Spares> {
         // SAFETY: attach() put it there; as in end().
-        unsafe { Spares::unpack(self.spares.load(Ordering::Relaxed)) }
+        unsafe { Arena::unpack(self.c.mapping.load(Ordering::Relaxed)) }?.spares()
     }
 }
 
+#[inline(always)]
 fn end(c: &Conn, at: usize) -> End<'_> {
-    let p = |i: usize| c.edges[at + i].load(Ordering::Relaxed) as usize;
+    let p = |i: usize| c.edges[at + i].load(Ordering::Relaxed) as *mut u8;
+    let word = p(0);
     // SAFETY: store_edges() put the addresses there before the stage said so; arenas stay mapped as long
-    // as the family has a connection in them.
+    // as the family has a connection in them. Both lines follow the word.
     unsafe {
         End {
-            word: &*(p(0) as *const Word),
-            rx: &*(p(1) as *const RxLine),
-            tx: &*(p(2) as *const TxLine),
-            own: Mapped::new(p(3) as *mut u8, u64::from(c.lines.load(Ordering::Relaxed))),
-            spares: &c.spares,
+            word: &*word.cast::<Word>(),
+            rx: &*word.add(LINE).cast::<RxLine>(),
+            tx: &*word.add(2 * LINE).cast::<TxLine>(),
+            short: p(1),
+            c,
+            at,
         }
     }
 }
@@ -77,7 +94,7 @@ pub fn sending(c: &Conn) -> End<'_> {
 /// The direction this side receives on.
 #[inline(always)]
 pub fn receiving(c: &Conn) -> End<'_> {
-    end(c, 4)
+    end(c, 3)
 }
 
 /// Whether the connection's descriptor `fd` was made not to block.
@@ -110,34 +127,28 @@ pub fn slot_live(c: &Conn) -> bool {
     slot(c).is_some_and(|s| s.is(c.generation.load(Ordering::Relaxed), State::Live))
 }
 
-fn store_edges(c: &Conn, tx: &Edge, rx: &Edge, ring_at: [usize; 2]) {
-    let ptr = |e: &Edge, ring: usize| {
-        [
-            e.word as *const Word as u64,
-            e.rx as *const RxLine as u64,
-            e.tx as *const TxLine as u64,
-            ring as u64,
-        ]
-    };
-    for (to, from) in c.edges.iter().zip(ptr(tx, ring_at[0]).into_iter().chain(ptr(rx, ring_at[1]))) {
-        to.store(from, Ordering::Relaxed);
-    }
-}
-
-/// Puts the arena's addresses into the connection.
-pub fn attach(c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, side: Side, generation: u32) {
+/// Puts the arena's addresses into the connection. False: slot `n` is not mapped.
+pub fn attach(c: &Conn, arena: &Arena, n: u32, side: Side, generation: u32) -> bool {
     let other = if side == Side::Client { Side::Server } else { Side::Client };
-    let (tx, rx) = (arena.edge(n, side), arena.edge(n, other));
-    store_edges(c, &tx, &rx, [arena.ring_address(n, side), arena.ring_address(n, other)]);
+    let (Some(tx), Some(rx), Some(slot)) = (arena.edge(n, side), arena.edge(n, other), arena.slot(n)) else {
+        return false;
+    };
+    let ring = |ring: &Mapped| std::ptr::from_ref(ring.header(Default::default())) as u64;
+    let addresses = [&tx, &rx].map(|e| [std::ptr::from_ref(e.word) as u64, ring(&e.short), ring(&e.own)]);
+    for (to, from) in c.edges.iter().zip(addresses.as_flattened()) {
+        to.store(*from, Ordering::Relaxed);
+    }
     c.lines.store(arena.geometry().lines, Ordering::Relaxed);
-    c.spares.store(arena.spares().map_or(0, Spares::pack), Ordering::Relaxed);
+    c.tx_lines.store(arena::SHORT as u32, Ordering::Relaxed);
+    c.mapping.store(arena.pack(), Ordering::Relaxed);
     c.slot.store(n, Ordering::Relaxed);
     c.generation.store(generation, Ordering::Relaxed);
     c.groups.store(arena.groups(other).as_ptr() as u64, Ordering::Relaxed);
     // The ring is empty: tail and cursor are the same place.
     let start = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
     c.set_tail(dpfd::edge::ring::Tail { pos: start, seen: start });
-    c.offer.store(arena.slot(n) as *const Slot as u64, Ordering::Release);
+    c.offer.store(std::ptr::from_ref(slot) as u64, Ordering::Release);
+    true
 }
 
 /// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
@@ -458,18 +469,18 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
 }
 
 /// Server: takes the offer.
-fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generation: u32) {
+fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
+    let Some(s) = arena.slot(n) else { return give_up(fd, c, Reason::Memory) };
     if unsuited(fd) {
         give_up(fd, c, Reason::Option);
-    } else if !same_socket(fd, c, arena.slot(n), Side::Server) {
+    } else if !same_socket(fd, c, s, Side::Server) {
         give_up(fd, c, Reason::State);
-    } else {
-        attach(c, arena, n, Side::Server, generation);
+    } else if attach(c, arena, n, Side::Server, generation) {
         let [ours, theirs] = door::links(c);
         c.link.store(ours, Ordering::Relaxed);
-        arena.slot(n).link.store(theirs, Ordering::Relaxed);
+        s.link.store(theirs, Ordering::Relaxed);
         c.set_stage(Stage::Accepted);
-        if !(base_position(fd, c) && arena.slot(n).accept(generation)) {
+        if !(base_position(fd, c) && s.accept(generation)) {
             c.set_stage(Stage::Candidate);
             c.offer.store(0, Ordering::Release);
         }

@@ -4,17 +4,17 @@ mod given;
 mod round;
 
 use core::sync::atomic::Ordering;
-use std::os::fd::BorrowedFd;
 
 use dpfd::edge::arena::Arena;
 use dpfd::edge::possession;
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
-use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
+use dpfd::edge::switch::SHORT;
+use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS};
 use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
-use given::{arena_of, find, id_of, server_is_gone, ANEW, MAPPED};
+use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{has_another, maps};
 use round::go_round;
 pub use round::inherited;
@@ -39,12 +39,27 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let i = choose(family, c, peer)?;
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = family.arena(i);
-    let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else { return never(Reason::Slots) };
+    let slots = arena.geometry().slots;
+    let take = || own.slot(|n| both_left(&arena, n));
+    let Some(n) = take().or_else(|| sweep(i, own, &arena, take)) else { return never(Reason::Slots) };
+    if n >= slots {
+        own.free(n);
+        return never(Reason::Slots);
+    }
+    let edges =
+        if arena.bring(n) { [Side::Client, Side::Server].map(|side| arena.edge(n, side)) } else { [None; 2] };
+    let ([Some(to), Some(from)], Some(s)) = (edges, arena.slot(n)) else {
+        own.free(n);
+        return never(Reason::Memory);
+    };
+    shrink(i, own, &arena, n);
     clear(&arena, n);
     if arena.spares().is_some_and(|spares| !spares.any_free()) {
-        recover_spares(own, &arena);
+        recover_spares(i, own, &arena);
     }
-    if !populate(i, &arena, n) {
+    let mut populated = Err(libc::EBADF);
+    given::with_memory(i, |memory| populated = arena.populate(memory, n));
+    if populated.is_err() {
         own.free(n);
         return never(Reason::Memory);
     }
@@ -52,11 +67,10 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Option);
     };
-    for side in [Side::Client, Side::Server] {
-        let e = arena.edge(n, side);
+    for e in [to, from] {
         // Positions go on from the last connection, a lap further, over an empty header.
-        let at = Cursor::unpack(e.rx.cursor.load(Ordering::Relaxed)).pos.add(e.ring.count());
-        e.ring.header(at).store(0, Ordering::Relaxed);
+        let at = Cursor::unpack(e.rx.cursor.load(Ordering::Relaxed)).pos.add(e.own.count());
+        e.short.header(at).store(0, Ordering::Relaxed);
         e.word.reset();
         e.rx.reset(at);
     }
@@ -65,15 +79,16 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Memory);
     };
-    let generation = arena.slot(n).offer(&tuple, cookie, tcp::netns(fd), nonce);
+    let generation = s.offer(&tuple, cookie, tcp::netns(fd), nonce);
     c.nonce.store(nonce, Ordering::Relaxed);
     c.expected.store(0, Ordering::Relaxed);
-    channel::attach(c, &arena, n, Side::Client, generation);
     c.arena.store(i as u32, Ordering::Relaxed);
-    if arena.publish(tuple.hash(arena.index_len()), n) {
+    if channel::attach(c, &arena, n, Side::Client, generation)
+        && arena.publish(tuple.hash(arena.index_len()), n)
+    {
         return Ok(());
     }
-    arena.slot(n).withdraw(generation);
+    s.withdraw(generation);
     c.offer.store(0, Ordering::Release);
     own.free(n);
     never(Reason::Slots)
@@ -95,64 +110,67 @@ fn choose(family: Family, c: &Conn, server: tcp::Addr) -> Result<usize, No> {
     })
 }
 
-fn populate(i: usize, arena: &Arena, n: u32) -> bool {
-    let (word, bit) = (n as usize / 64 % (SLOTS / 64), 1u64 << (n % 64));
-    let fd = MAPPED[i].fd.load(Ordering::Acquire);
-    if MAPPED[i].populated[word].load(Ordering::Relaxed) & bit != 0 {
-        return true;
-    }
-    if fd < 0 {
-        return false;
-    }
-    // SAFETY: ours, open as long as the process lives unless the program closed it; then EBADF.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    if arena.populate(fd, n).is_err() {
-        return false;
-    }
-    MAPPED[i].populated[word].fetch_or(bit, Ordering::Relaxed);
-    true
-}
-
 /// All slots are taken or closing: those whose server end the kernel no longer knows are free (E11).
-fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
+fn sweep(i: usize, own: &OwnArena, arena: &Arena, take: impl Fn() -> Option<u32>) -> Option<u32> {
     for n in own.closing().take(64) {
         if server_is_gone(arena, n) {
-            reclaim(own, arena, n);
+            reclaim(i, own, arena, n);
         }
     }
-    own.slot(arena)
+    take()
 }
 
 /// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
 /// kernel says of the server's end is not enough: it knows nothing of a connection that is closed on both sides, and whoever
 /// has a descriptor of that may still read what is in the ring.
-fn recover_spares(own: &OwnArena, arena: &Arena) {
-    let has_some =
-        |&n: &u32| [Side::Client, Side::Server].iter().any(|&side| arena.edge(n, side).tx.spare() != 0);
+fn recover_spares(i: usize, own: &OwnArena, arena: &Arena) {
+    let Some(spares) = arena.spares() else { return };
+    let has_some = |&n: &u32| {
+        let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side));
+        ends.into_iter().flatten().any(|e| [e.tx.ring(), e.tx.wants()].iter().any(|&ring| spares.has(ring)))
+    };
     for n in own.closing().filter(has_some) {
-        if arena.slot(n).both_left() {
-            reclaim(own, arena, n);
+        if both_left(arena, n) {
+            reclaim(i, own, arena, n);
         }
     }
 }
 
 /// Frees a slot that both ends are through with.
-fn reclaim(own: &OwnArena, arena: &Arena, n: u32) {
+fn reclaim(i: usize, own: &OwnArena, arena: &Arena, n: u32) {
     // From here on it is ours, as if for a connection.
     if own.reclaim(n) {
+        shrink(i, own, arena, n);
         clear(arena, n);
         own.free(n);
     }
 }
 
-/// Both ends of the connection before are gone: what they had besides the slot is free.
+/// Both ends of the connection before are gone: the spare rings they had are free.
 fn clear(arena: &Arena, n: u32) {
-    for side in [Side::Client, Side::Server] {
-        let tx = arena.edge(n, side).tx;
+    for e in [Side::Client, Side::Server].iter().filter_map(|&side| arena.edge(n, side)) {
         if let Some(spares) = arena.spares() {
-            spares.give_back(tx.spare());
+            spares.give_back(e.tx.ring());
+            if e.tx.wants() != e.tx.ring() {
+                spares.give_back(e.tx.wants());
+            }
         }
-        tx.reset();
+        e.tx.reset();
+    }
+}
+
+/// Both ends are through with slot `n`, and it is ours: what its own rings have of memory is given back, if there is much
+/// such memory.
+fn shrink(i: usize, own: &OwnArena, arena: &Arena, n: u32) {
+    let grew = [Side::Client, Side::Server].iter().any(|&side| {
+        // What ring its sender says it is in, costs its own side when it lies.
+        arena.edge(n, side).is_some_and(|e| e.tx.ring() != SHORT)
+    });
+    if grew {
+        own.grew(n);
+    }
+    if own.shrinks(n) {
+        given::with_memory(i, |memory| arena.shrink(memory, n));
     }
 }
 
@@ -217,7 +235,15 @@ pub fn leave(c: &Conn) {
         if let Some(s) = channel::slot(c) {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Client);
         }
-        family.arena(i).close(n);
+        let own = family.arena(i);
+        own.close(n);
+        // Where many connections end and few begin, no other one would find that the server has left, too.
+        let Some(arena) = arena_of(i) else { return };
+        for n in own.closing().take(2) {
+            if both_left(&arena, n) {
+                reclaim(i, own, &arena, n);
+            }
+        }
     });
 }
 

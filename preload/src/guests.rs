@@ -15,8 +15,10 @@ use dpfd::sys::{raw, tcp};
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
-/// Guests of one user that are mapped; addresses of the same number of arenas of our own size.
+/// Guests of one user that are mapped.
 const SHARE: usize = GUESTS / 2;
+/// Bytes of our addresses that the arenas of one user may have.
+const ADDRESSES: usize = 40 << 30;
 /// Guests that have proven nothing yet, in all and of one user.
 const UNPROVEN: usize = 16;
 const UNPROVEN_OF_ONE: usize = 4;
@@ -82,14 +84,24 @@ pub struct Offer {
 
 /// A guest as it can be looked at.
 enum View {
-    Mapped(Arena),
+    /// Of this user.
+    Mapped(Arena, u32),
     Unmapped(Unmapped<'static>),
+}
+
+/// Slot `n` of an arena of user `uid`, which has proven itself before: mapped now if need be.
+fn slot(arena: &Arena, uid: u32, n: u32) -> Option<&'static Slot> {
+    let there = match arena.more_for(n) {
+        0 => true,
+        more => has_share(uid, 0, more) && arena.bring(n),
+    };
+    arena.slot(n).filter(|_| there)
 }
 
 impl View {
     fn geometry(&self) -> Geometry {
         match self {
-            View::Mapped(arena) => arena.geometry(),
+            View::Mapped(arena, _) => arena.geometry(),
             View::Unmapped(memory) => memory.geometry(),
         }
     }
@@ -97,25 +109,25 @@ impl View {
     /// What `look` makes of slot `n`.
     fn slot<R>(&self, n: u32, look: impl FnOnce(&Slot) -> Option<R>) -> Option<R> {
         match self {
-            View::Mapped(arena) => look(arena.slot(n)),
+            View::Mapped(arena, uid) => look(slot(arena, *uid, n)?),
             View::Unmapped(memory) => look(&memory.slot(n).ok()?),
         }
     }
 
     fn find<R>(&self, hash: usize, mut look: impl FnMut(u32) -> Option<R>) -> Option<R> {
         match self {
-            View::Mapped(arena) => arena.candidates(hash).find_map(&mut look),
+            View::Mapped(arena, _) => arena.candidates(hash).find_map(&mut look),
             View::Unmapped(memory) => memory.candidates(hash).find_map(&mut look),
         }
     }
 
     fn challenge(&self, n: u32, challenge: u64) -> bool {
         match self {
-            View::Mapped(arena) => {
+            View::Mapped(arena, uid) => slot(arena, *uid, n).is_some_and(|s| {
                 // Release: our socket shows its number before the client is told to look.
-                arena.slot(n).challenge.store(challenge, Ordering::Release);
+                s.challenge.store(challenge, Ordering::Release);
                 true
-            }
+            }),
             View::Unmapped(memory) => memory.challenge(n, challenge).is_ok(),
         }
     }
@@ -154,7 +166,7 @@ impl Guest {
     /// Only while somebody walks.
     fn view(&self) -> Option<View> {
         if let Some(arena) = self.arena() {
-            return Some(View::Mapped(arena));
+            return Some(View::Mapped(arena, self.uid.load(Ordering::Relaxed)));
         }
         let memory = self.memory()?;
         // The program may have closed all descriptors there are, and this may be a file of its own by now.
@@ -288,15 +300,13 @@ pub fn links(c: &Conn) -> [u64; 2] {
 
 /// The client of `c` has proven itself: its arena, mapped. One thread at a time.
 pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
-    let g = guest_of(c)?;
+    let (g, n) = (guest_of(c)?, c.slot.load(Ordering::Relaxed));
+    let uid = g.uid.load(Ordering::Relaxed);
     if let Some(arena) = g.arena() {
-        return Some(arena);
+        return slot(&arena, uid, n).map(|_| arena);
     }
     let Some(View::Unmapped(memory)) = g.view() else { return None };
-    let uid = g.uid.load(Ordering::Relaxed);
-    let more = memory.geometry().len();
-    let room = has_share(uid, more) || bury(Some(uid)) && has_share(uid, more);
-    if !room {
+    if !(has_share(uid, 1, 0) || bury(Some(uid)) && has_share(uid, 1, 0)) {
         state::count(Reason::Slots);
         return None;
     }
@@ -304,18 +314,24 @@ pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
         state::count(Reason::Memory);
         return None;
     };
-    let p = state::leak_value(arena)?;
+    let p = slot(&arena, uid, n).and_then(|_| state::leak_value(arena));
+    let Some(p) = p else {
+        // SAFETY: nobody else knows of it.
+        unsafe { arena.unmap() };
+        state::count(Reason::Memory);
+        return None;
+    };
     g.arena.store(p as usize, Ordering::SeqCst);
     close_mapped();
     Some(arena)
 }
 
-/// Whether user `uid` may have `more` bytes of our addresses.
-fn has_share(uid: u32, more: usize) -> bool {
+/// Whether user `uid` may have so many guests more, and so many bytes of our addresses.
+fn has_share(uid: u32, guests: usize, more: usize) -> bool {
     let mapped = || MET.iter().filter(|g| g.arena.load(Ordering::Relaxed) != 0);
     let theirs = || mapped().filter(|g| g.uid.load(Ordering::Relaxed) == uid);
-    let bytes: usize = theirs().filter_map(Guest::arena).map(|a| a.geometry().len()).sum();
-    theirs().count() < SHARE && bytes + more <= SHARE * state::geometry().len()
+    let bytes: usize = theirs().filter_map(Guest::arena).map(|a| a.addresses()).sum();
+    theirs().count() + guests <= SHARE && bytes + more <= ADDRESSES
 }
 
 /// Descriptors of guests that were mapped meanwhile; one thread that walks is the caller.
@@ -427,10 +443,8 @@ fn bury(uid: Option<u32>) -> bool {
         if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) {
             continue;
         }
-        let range = arena.id()..arena.id() + arena.geometry().len();
-        let used = (0..high).any(|n| {
-            family.in_use(n) && range.contains(&(family.conn(n).offer.load(Ordering::Acquire) as usize))
-        });
+        let used = (0..high)
+            .any(|n| family.in_use(n) && arena.holds(family.conn(n).offer.load(Ordering::Acquire) as usize));
         if used {
             continue;
         }
@@ -446,8 +460,7 @@ fn bury(uid: Option<u32>) -> bool {
     // One walker is the caller itself, on its way to look again from the start.
     // SAFETY: leaked by admit(), and taken away by this thread alone.
     let arena = unsafe { *(p as *const Arena) };
-    let range = arena.id()..arena.id() + arena.geometry().len();
-    if !alone() || !crate::epoll::forget_arena(&range) {
+    if !alone() || !crate::epoll::forget_arena(&arena.first()) {
         // Somebody may have read the address just before, or looks at a ring; put it back, try another time.
         g.arena.store(p, Ordering::SeqCst);
         return false;
@@ -465,8 +478,7 @@ fn bury(uid: Option<u32>) -> bool {
 
 /// Whether a guest's arena is mapped there.
 pub fn maps(address: usize) -> bool {
-    let there = |a: Arena| (a.id()..a.id() + a.geometry().len()).contains(&address);
-    walking(|_| MET.iter().filter_map(Guest::arena).any(there))
+    walking(|_| MET.iter().filter_map(Guest::arena).any(|a| a.holds(address)))
 }
 
 /// In a forked child: threads of the parent may have been at work. A page that was not changed stays shared.

@@ -201,7 +201,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
     let cleared = tx::under_lock(family, fd, c, || {
         let out = channel::sending(c);
         // It goes to TCP for good: no longer ring.
-        c.clear(Conn::OUTGROWN);
+        tx::over::drop_claim(c, &out);
         // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
         if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
             tx::announce(c, fd, &out);

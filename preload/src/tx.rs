@@ -7,14 +7,15 @@
 
 pub mod behind;
 pub mod gone;
-mod over;
+pub mod over;
 
 use core::sync::atomic::{fence, Ordering};
 
+use dpfd::edge::arena::SHORT as SHORT_LINES;
 use dpfd::edge::bell::Owed;
 use dpfd::edge::ring::Lines;
-use dpfd::edge::switch::in_ring;
-use dpfd::edge::{stream, Error};
+use dpfd::edge::switch::{in_ring, OWN, SHORT};
+use dpfd::edge::{ring, stream, Error};
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
@@ -344,8 +345,10 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     }
     if ring && chaos(c) {
         // Now and then the way to a longer ring.
-        if c.back.load(Ordering::Relaxed) % 8 == 7 && tx.tx.spare() == 0 {
-            c.set(Conn::OUTGROWN);
+        match c.back.load(Ordering::Relaxed) % 8 {
+            3 => c.set(Conn::NARROW),
+            7 if tx.tx.ring() == OWN => over::ask(c, &tx),
+            _ => {}
         }
         hand_back(fd, c, &tx);
         ring = false;
@@ -367,6 +370,9 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     let mut sent = 0;
     let mut began = 0;
     let mut wait = Limit::default();
+    if w.left() > ring::max_payload(SHORT_LINES) && tx.tx.ring() == SHORT {
+        over::widen(c, tx, &mut tail);
+    }
     while w.left() > 0 {
         match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
             Ok(n) => {
@@ -385,6 +391,10 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 }
             }
             Err(Error::Full) => {
+                if over::widen(c, tx, &mut tail) {
+                    c.set_tail(tail);
+                    continue;
+                }
                 if over::outgrown(c, tx, sent) {
                     if !over::over(fd, c, tx, blocking) {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
@@ -399,6 +409,9 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                 {
                     // Closed meanwhile, it is the kernel's to wait.
                     break;
+                } else if over::widen(c, tx, &mut tail) {
+                    // A receiver on our own processor has taken everything, and waits.
+                    c.set_tail(tail);
                 }
             }
             Err(_) => {
@@ -508,7 +521,7 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     if p.saturating_sub(taken) > nearly {
         return false;
     }
-    if c.has(Conn::OUTGROWN) {
+    if c.has(Conn::OUTGROWN | Conn::NARROW) {
         over::go_over(c, tx);
     }
     c.tx_kernel.store(p, Ordering::Relaxed);
@@ -527,13 +540,8 @@ fn mend(fd: i32, c: &Conn) {
         return reset(fd, c, Reason::PeerLeft);
     }
     let tx = channel::sending(c);
-    let claimed = c.claimed.swap(0, Ordering::Relaxed);
-    match tx.spares() {
-        Some(_) if claimed == 0 => {}
-        Some(_) if claimed == tx.tx.spare() => c.set(Conn::LONG),
-        Some(spares) => spares.give_back(claimed),
-        None => {}
-    }
+    over::drop_claim(c, &tx);
+    c.tx_lines.store(tx.ring().count() as u32, Ordering::Relaxed);
     if in_ring(tx.tx.epoch()) {
         let mut tail = c.tail();
         stream::recover(&tx.ring(), &mut tail);

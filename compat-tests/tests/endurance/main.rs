@@ -5,6 +5,7 @@ mod calls;
 mod chaos;
 mod death;
 mod exports;
+mod footprint;
 mod forks;
 mod hostile;
 mod hygiene;

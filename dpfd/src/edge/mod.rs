@@ -21,6 +21,7 @@
 //! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
 //! | [`spare`] | longer rings, for the directions that need one | E5 |
+//! | `places` | which parts of an arena are mapped here | |
 //! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read
@@ -39,6 +40,8 @@ pub mod longer;
 pub mod message;
 pub mod mode;
 pub mod pace;
+#[cfg(not(loom))]
+mod places;
 #[cfg(not(loom))]
 pub mod possession;
 pub mod ring;

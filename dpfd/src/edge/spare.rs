@@ -2,34 +2,26 @@
 //!
 //! A ring that a core's own caches hold carries a stream at half the speed of one that they do not, or less: each line is
 //! fetched out of the other core's cache when it is written, and again when it is read. But few connections carry
-//! streams, and memory is each one's, so all begin with a short ring. A sender of a stream, that fills that again and
-//! again or sends large pieces, takes one of these, with its next switch from TCP to the ring.
-//!
-//! ```text
-//!   0       word: bit n set, ring n is somebody's
-//!   4 KiB   ring 0 | ring 1 | ... | ring 15          no memory until taken
-//! ```
+//! streams, and memory is each one's. A sender of a stream, that fills its slot's own ring again and again or sends large
+//! pieces, takes one of these, with its next switch from TCP to the ring. They have no memory, and no addresses, before.
 //!
 //! At that switch the ring is empty: its receiver has acknowledged the TCP epoch before it, so it has taken all there was.
 //! The sender makes the header at its tail invalid in the longer ring, says so in its line ([`super::switch::TxLine`]),
 //! and goes on there: positions and stamps are the same, only the number of lines is another. A receiver asks for the
-//! ring each time it looks; it never finds one with something in it that is not the sender's.
+//! ring each time it looks; it never finds one with something in it that is not the sender's. It maps the ring when it is
+//! asked to, before it acknowledges that epoch, and says so; a sender that is not told so stays where it is.
 //!
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
 //! holds rubbish, of these two, and nothing outside of it is reached.
 
-use super::ring::{Lines, Pos, LINE};
+use super::arena::populate;
+use super::places::{Part, Places};
+use super::ring::LINE;
 use super::segment::Mapped;
 use crate::sync::{AtomicU32, Ordering};
-use crate::sys::raw;
 
 /// How many there are in an arena.
 pub const SPARES: u32 = 16;
-/// Bytes before the first one.
-const RINGS_AT: usize = 4096;
-/// Where they lie is page-aligned: the bits below hold the binary logarithm of their lines.
-const LOG: u64 = 0xfff;
-
 /// What is a stream: so many bytes, ...
 pub const STREAM: u64 = 16 << 20;
 /// ... in so long, ns.
@@ -43,85 +35,59 @@ pub const fn is_stream(bytes: u64, took: u64) -> bool {
 /// The spare rings of an arena, in this process's mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct Spares {
-    base: *mut u8,
-    lines: u64,
-}
-
-/// Lines of each, from such a word as [`Spares::pack`] makes.
-pub fn lines(word: u64) -> u64 {
-    1 << (word & 63)
-}
-
-/// Bytes of all of them, with rings of `lines`; of none, 0.
-pub(super) fn len(lines: u32) -> usize {
-    match lines {
-        0 => 0,
-        lines => RINGS_AT + SPARES as usize * lines as usize * LINE,
-    }
+    /// Bit n: ring n + 1 is somebody's.
+    taken: &'static AtomicU32,
+    places: Places,
 }
 
 impl Spares {
-    /// Those at `base`.
-    ///
-    /// # Safety
-    ///
-    /// `lines` is a power of two, at least 4; [`len`]`(lines)` bytes at `base`, page-aligned, are readable and writable as
-    /// long as the value is used.
-    pub(super) unsafe fn new(base: *mut u8, lines: u32) -> Spares {
-        Spares { base, lines: u64::from(lines) }
+    pub(super) fn new(taken: &'static AtomicU32, places: Places) -> Spares {
+        Spares { taken, places }
     }
 
     /// Lines of each.
-    pub fn lines(self) -> u64 {
-        self.lines
+    pub fn lines(&self) -> u64 {
+        self.places.geometry().spare.into()
     }
 
-    /// In one word, not 0.
-    pub fn pack(self) -> u64 {
-        self.base as u64 | u64::from(self.lines.trailing_zeros())
+    fn part(n: u32) -> Option<Part> {
+        n.checked_sub(1).filter(|&i| i < SPARES).map(|i| Part::Spare(i as usize))
     }
 
-    /// From such a word; of 0, none.
-    ///
-    /// # Safety
-    ///
-    /// `word` is 0 or comes from [`Spares::pack`], of a mapping that is still there.
-    #[inline(always)]
-    pub unsafe fn unpack(word: u64) -> Option<Spares> {
-        let base = (word & !LOG) as *mut u8;
-        (!base.is_null()).then_some(Spares { base, lines: lines(word) })
+    /// Whether `n` is one of these.
+    pub fn has(&self, n: u32) -> bool {
+        Spares::part(n).is_some()
     }
 
-    fn taken(&self) -> &AtomicU32 {
-        // SAFETY: the first word of the mapping; any bits are a value.
-        unsafe { &*self.base.cast::<AtomicU32>() }
-    }
-
-    /// Ring `n`, from 1 on: 0 is none of these, and neither is one beyond the last.
-    #[inline(always)]
+    /// Ring `n`, from 1 on, if it is mapped: 0 is none of these, and neither is one beyond the last.
+    #[inline]
     pub fn ring(&self, n: u32) -> Option<Mapped> {
-        let bytes = self.lines as usize * LINE;
-        let i = n.checked_sub(1).filter(|&i| i < SPARES)?;
-        // SAFETY: inside the mapping; a power of two of lines.
-        Some(unsafe { Mapped::new(self.base.add(RINGS_AT + i as usize * bytes), self.lines) })
+        let at = self.places.get(Spares::part(n)?)?;
+        // SAFETY: mapped for good; a power of two of lines.
+        Some(unsafe { Mapped::new(at, self.lines()) })
+    }
+
+    /// Makes sure that ring `n` is mapped.
+    pub fn bring(&self, n: u32) -> bool {
+        Spares::part(n).is_some_and(|part| self.places.bring(part).is_some())
     }
 
     /// Whether one is free. A look only.
     pub fn any_free(&self) -> bool {
-        self.taken().load(Ordering::Relaxed) & MASK != MASK
+        self.taken.load(Ordering::Relaxed) & MASK != MASK
     }
 
     /// Takes one. It has no memory before [`Spares::populate`].
     pub fn claim(&self) -> Option<u32> {
         // Every turn somebody else takes one; a hostile peer could go on for ever.
         for _ in 0..2 * SPARES {
-            let taken = self.taken().load(Ordering::Relaxed);
+            let taken = self.taken.load(Ordering::Relaxed);
             let i = (!taken & MASK).trailing_zeros();
             if i >= SPARES {
                 return None;
             }
             // Acquire: its former owners are through with it.
-            if self.taken().fetch_or(1 << i, Ordering::Acquire) & (1 << i) == 0 {
+            if self.taken.fetch_or(1 << i, Ordering::Acquire) & (1 << i) == 0 {
                 return Some(i + 1);
             }
         }
@@ -131,18 +97,16 @@ impl Spares {
     /// Gives back ring `n`, of which nobody uses anything any more. Its memory stays, for the next one.
     pub fn give_back(&self, n: u32) {
         if (1..=SPARES).contains(&n) {
-            self.taken().fetch_and(!(1 << (n - 1)), Ordering::Release);
+            self.taken.fetch_and(!(1 << (n - 1)), Ordering::Release);
         }
     }
 
-    /// Makes sure that ring `n` has memory, so that no access can fault for lack of it. False where there is none, or no
-    /// kernel that can do that (before Linux 5.14), or no such ring.
+    /// Makes sure that ring `n` is mapped and has memory, so that no access can fault for lack of it. False where there is
+    /// none, or no kernel that can do that (before Linux 5.14), or no such ring.
     pub fn populate(&self, n: u32) -> bool {
-        let Some(ring) = self.ring(n) else { return false };
-        let at = ring.header(Pos::default()) as *const _ as usize;
-        let args = [at, self.lines as usize * LINE, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0];
-        // SAFETY: a range of the mapping; no contents change.
-        unsafe { raw::call(libc::SYS_madvise, args) }.is_ok()
+        let at = Spares::part(n).and_then(|part| self.places.bring(part));
+        // SAFETY: a part of the arena.
+        at.is_some_and(|at| unsafe { populate(at, self.lines() as usize * LINE) }.is_ok())
     }
 }
 
@@ -154,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::edge::arena::{Arena, Geometry};
+    use crate::edge::ring::{Lines, Pos};
 
     #[test]
     fn a_stream_is_told_by_its_rate() {
@@ -174,7 +139,9 @@ mod tests {
             (0..SPARES).map(|i| [ours, theirs][i as usize % 2].claim().unwrap()).collect();
         assert!(!theirs.any_free());
         assert_eq!((ours.claim(), theirs.claim()), (None, None));
-        assert!(taken.iter().all(|&n| ours.populate(n)));
+        let before = arena.addresses();
+        assert!(taken.iter().all(|&n| ours.ring(n).is_none() && ours.populate(n) && theirs.bring(n)));
+        assert_eq!(arena.addresses(), before + SPARES as usize * 256 * LINE);
         // What is written here is read there, and in no other ring.
         for &n in &taken {
             ours.ring(n).unwrap().header(Pos::new(u64::from(n))).store(u64::from(n), Ordering::Relaxed);
@@ -203,12 +170,12 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn one_word_tells_where_they_are() {
         let (arena, _fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 1 << 16 }).unwrap();
-        let spares = arena.spares().unwrap();
+        assert!(arena.spares().unwrap().bring(3));
         // SAFETY: packed just now, and the arena stays.
-        let again = unsafe { Spares::unpack(spares.pack()) }.unwrap();
-        assert_eq!((again.base, again.lines), (spares.base, 1 << 16));
+        let again = unsafe { Arena::unpack(arena.pack()) }.unwrap().spares().unwrap();
+        assert_eq!((again.ring(3).unwrap().count(), again.ring(4).is_none()), (1 << 16, true));
         // SAFETY: 0.
-        assert!(unsafe { Spares::unpack(0) }.is_none());
+        assert!(unsafe { Arena::unpack(0) }.is_none());
         let (without, _fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 0 }).unwrap();
         assert!(without.spares().is_none());
     }

@@ -23,6 +23,11 @@ use super::ring::Pos;
 use super::Error;
 use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
 
+/// The slot's short ring, in which a direction begins.
+pub const SHORT: u32 = 0;
+/// The slot's own ring.
+pub const OWN: u32 = u32::MAX;
+
 /// The sender's control line.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -35,8 +40,10 @@ pub struct TxLine {
     pub cpu: AtomicU32,
     /// Not 0: the sender is about to shut down or close, and puts nothing on TCP after that.
     ending: AtomicU32,
-    /// The ring that the ring epochs are in: 0 the slot's own, else a spare one ([`super::spare`]).
-    spare: AtomicU32,
+    /// The ring that the ring epochs are in: [`SHORT`], [`OWN`], else a spare one ([`super::spare`]).
+    ring: AtomicU32,
+    /// A spare ring that it asks the receiver to map; 0: none.
+    wants: AtomicU32,
     /// Bells that the sender has put on TCP, modulo 2^32: never more than were counted in the word.
     sent: AtomicU32,
     /// Not 0: however the sender ends, its kernel resets the connection (SO_LINGER with no time).
@@ -56,6 +63,8 @@ pub struct RxLine {
     pub cpu: AtomicU32,
     /// By which event a sleeper is woken, where the word says that it is.
     pub event: AtomicU32,
+    /// The spare ring that it has mapped as it was asked to; 0: none.
+    granted: AtomicU32,
 }
 
 impl Default for TxLine {
@@ -67,7 +76,8 @@ impl Default for TxLine {
             q: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             ending: AtomicU32::new(0),
-            spare: AtomicU32::new(0),
+            ring: AtomicU32::new(SHORT),
+            wants: AtomicU32::new(0),
             sent: AtomicU32::new(0),
             abrupt: AtomicU32::new(0),
         }
@@ -82,6 +92,7 @@ impl Default for RxLine {
             consumed: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             event: AtomicU32::new(0),
+            granted: AtomicU32::new(0),
         }
     }
 }
@@ -116,7 +127,8 @@ impl TxLine {
         }
         self.cpu.store(0, Ordering::Relaxed);
         self.ending.store(0, Ordering::Relaxed);
-        self.spare.store(0, Ordering::Relaxed);
+        self.ring.store(SHORT, Ordering::Relaxed);
+        self.wants.store(0, Ordering::Relaxed);
         self.sent.store(0, Ordering::Relaxed);
         self.abrupt.store(0, Ordering::Relaxed);
     }
@@ -131,18 +143,33 @@ impl TxLine {
         self.abrupt.load(Ordering::Relaxed) != 0
     }
 
-    /// Sender, under its lock, in a TCP epoch that the receiver has acknowledged: the next ring epochs are in the spare ring
-    /// `n`. Its header at the tail is invalid by now.
+    /// Sender, under its lock, with nothing in the ring: the receiver has taken everything, as its cursor or its
+    /// acknowledgement of a TCP epoch says. From here on the ring is `n`. Its header at the tail is invalid by now, and nothing
+    /// is ever put into the former again.
+    ///
+    /// The receiver need not be told before: it asks after each look at the cursor ([`super::stream::pull_where`]). Nor is a
+    /// wake-up lost: one that looks into the former ring finds nothing, arms, fences, and looks again; then either it sees
+    /// this store and the token behind it, or the sender sees the word armed.
     pub fn go_over(&self, n: u32) {
-        // Release: that header before this; whoever looks there finds nothing old.
-        self.spare.store(n, Ordering::Release);
+        // Release: that header before this; whoever looks there finds nothing old. And what the sender saw of the cursor,
+        // everybody sees who sees this.
+        self.ring.store(n, Ordering::Release);
     }
 
-    /// Which ring the sender fills: 0 the slot's own, else a spare one. To be asked at each look: when it changes, nothing
-    /// is in the former.
+    /// Which ring the sender fills. To be asked at each look: when it changes, nothing is in the former.
     #[inline(always)]
-    pub fn spare(&self) -> u32 {
-        self.spare.load(Ordering::Acquire)
+    pub fn ring(&self) -> u32 {
+        self.ring.load(Ordering::Acquire)
+    }
+
+    /// Sender: the receiver is asked to map spare ring `n`, before it acknowledges the TCP epoch that follows; 0: no longer.
+    pub fn ask(&self, n: u32) {
+        self.wants.store(n, Ordering::Release);
+    }
+
+    /// Which spare ring the sender wants to go over to; 0: none.
+    pub fn wants(&self) -> u32 {
+        self.wants.load(Ordering::Acquire)
     }
 
     /// Sender: the end is near. It looks afterwards whether the receiver left, and the receiver, who leaves, then
@@ -258,6 +285,17 @@ impl RxLine {
         self.ack.store(0, Ordering::Relaxed);
         self.consumed.store(0, Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);
+        self.granted.store(0, Ordering::Relaxed);
+    }
+
+    /// Receiver, before it acknowledges an epoch: spare ring `n` is mapped on its side, as it was asked.
+    pub fn grant(&self, n: u32) {
+        self.granted.store(n, Ordering::Relaxed);
+    }
+
+    /// Sender: the spare ring that the receiver has mapped.
+    pub fn granted(&self) -> u32 {
+        self.granted.load(Ordering::Acquire)
     }
 
     /// Receiver: it is in `epoch` now, and done with what the sender said of it.

@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, SLOT, VERSION};
+use super::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
 use super::segment::sealed_len;
 use super::slot::Slot;
 use crate::sync::Ordering;
@@ -100,7 +100,7 @@ impl<'a> Unmapped<'a> {
     }
 
     fn slot_at(&self, i: u32) -> usize {
-        self.geo.slots_at() + (i & (self.geo.slots - 1)) as usize * SLOT
+        self.geo.slot_at(i & (self.geo.slots - 1))
     }
 
     /// A copy of the offer in slot `i`.
@@ -131,7 +131,7 @@ impl<'a> Unmapped<'a> {
         whole(unsafe { raw::call(libc::SYS_pwrite64, args) }, bytes.len())
     }
 
-    /// Maps it.
+    /// Maps its beginning.
     ///
     /// # Errors
     ///

@@ -1,14 +1,15 @@
 //! Arenas this family made as a client: for which server family (PROTOCOLS I1), and which slots are taken.
 
-use crate::edge::arena::Arena;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::tcp::Addr;
 
 /// Most servers a family has channels with at once.
 pub const ARENAS: usize = 64;
-/// Slots in an arena the shim makes.
-pub const SLOTS: usize = 1024;
+/// Slots in an arena the shim makes: as many as a family has connections.
+pub const SLOTS: usize = super::CONNS;
 const WORDS: usize = SLOTS / 64;
+/// So many slots whose own rings have memory are left as they are: connections that come and go use it again.
+const WARM: u32 = 64;
 
 /// One arena.
 #[derive(Debug)]
@@ -17,6 +18,12 @@ pub struct OwnArena {
     used: [AtomicU64; WORDS],
     /// Left by us, perhaps not yet by the server.
     closing: [AtomicU64; WORDS],
+    /// Those whose own rings have memory.
+    grown: [AtomicU64; WORDS],
+    /// Words of these that may not be 0: those of slots that were ever used.
+    high: AtomicU32,
+    /// How many have.
+    growns: AtomicU32,
     key: [AtomicU64; 3],
     taken: AtomicU32,
     /// Counts the arenas that had this entry.
@@ -41,9 +48,11 @@ impl OwnArena {
         if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return None;
         }
-        for w in self.used.iter().chain(&self.closing) {
-            w.store(0, Ordering::Relaxed);
+        let high = self.high.swap(0, Ordering::Relaxed) as usize;
+        for words in [&self.used, &self.closing, &self.grown] {
+            words.iter().take(high).for_each(|w| w.store(0, Ordering::Relaxed));
         }
+        self.growns.store(0, Ordering::Relaxed);
         for (to, from) in self.key.iter().zip(key_of(addr)) {
             to.store(from, Ordering::Relaxed);
         }
@@ -64,6 +73,7 @@ impl OwnArena {
         if !self.closing().all(over) {
             return false;
         }
+        self.high.store(WORDS as u32, Ordering::Relaxed);
         for w in 0..WORDS {
             // Nobody takes again what is not marked as left.
             let left = self.closing[w].swap(0, Ordering::AcqRel);
@@ -98,15 +108,15 @@ impl OwnArena {
         self.proven.store((now >> 30) as u32 | 1, Ordering::Relaxed);
     }
 
-    /// Takes a slot: one both sides are through with, or a new one. The lowest first: it is the warmest.
-    pub fn slot(&self, arena: &Arena) -> Option<u32> {
+    /// Takes a slot: one both sides are through with (`over` says so of one that we left), or a new one. The lowest first: it
+    /// is the warmest.
+    pub fn slot(&self, over: impl Fn(u32) -> bool) -> Option<u32> {
         for w in 0..WORDS {
             let mut closing = self.closing[w].load(Ordering::Acquire);
             while closing != 0 {
                 let bit = closing & closing.wrapping_neg();
                 let n = (w * 64) as u32 + bit.trailing_zeros();
-                let slot = arena.slot(n);
-                if slot.both_left() {
+                if over(n) {
                     // Whoever clears the mark has the slot; it stays marked as used.
                     if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                         return Some(n);
@@ -123,7 +133,10 @@ impl OwnArena {
                     Ordering::AcqRel,
                     Ordering::Relaxed,
                 ) {
-                    Ok(_) => return Some((w * 64) as u32 + bit),
+                    Ok(_) => {
+                        self.high.fetch_max(w as u32 + 1, Ordering::Relaxed);
+                        return Some((w * 64) as u32 + bit);
+                    }
                     Err(now) => used = now,
                 }
             }
@@ -143,8 +156,32 @@ impl OwnArena {
 
     /// Slots left by us and not yet reusable.
     pub fn closing(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..SLOTS as u32)
-            .filter(|s| self.closing[*s as usize / 64].load(Ordering::Relaxed) & (1 << (s % 64)) != 0)
+        let high = (self.high.load(Ordering::Relaxed) as usize).min(WORDS);
+        (0..high).filter(|&w| self.closing[w].load(Ordering::Relaxed) != 0).flat_map(move |w| {
+            (0..64)
+                .filter(move |bit| self.closing[w].load(Ordering::Relaxed) & (1 << bit) != 0)
+                .map(move |bit| (w * 64) as u32 + bit)
+        })
+    }
+
+    /// The slot's own rings have memory.
+    pub fn grew(&self, slot: u32) {
+        let bit = 1 << (slot % 64);
+        if self.grown[slot as usize / 64 % WORDS].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            self.growns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Its owner may give the memory of a slot's own rings back, and does so if there is more such memory than is kept for
+    /// new connections. Whether it does.
+    pub fn shrinks(&self, slot: u32) -> bool {
+        let bit = 1 << (slot % 64);
+        self.growns.load(Ordering::Relaxed) > WARM
+            && self.grown[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::Relaxed) & bit != 0
+            && {
+                self.growns.fetch_sub(1, Ordering::Relaxed);
+                true
+            }
     }
 
     /// The server's end of a slot that we left is known to be gone. Whether the slot is the caller's now, who uses it or

@@ -109,8 +109,14 @@ pub struct Conn {
     /// An error the shim met where the program did not ask (W13); its next call gets it.
     pub error: AtomicU32,
 
-    /// Addresses of: tx word, tx rx-line, tx tx-line, the slot's own tx ring, then the same of rx.
-    pub edges: [AtomicU64; 8],
+    /// Addresses of: tx word, which both lines follow, the slot's short tx ring, its own one, then the same of rx.
+    pub edges: [AtomicU64; 6],
+    /// The arena ([`crate::edge::arena::Arena::pack`]), in this family's mapping; 0: none.
+    pub mapping: AtomicU64,
+    /// Lines of each of the slot's own rings.
+    pub lines: AtomicU32,
+    /// Lines of the ring that the sender fills.
+    pub tx_lines: AtomicU32,
 
     local: [AtomicU64; 3],
     peer: [AtomicU64; 3],
@@ -120,8 +126,8 @@ pub struct Conn {
     pub pid: AtomicU32,
     /// See `pid`.
     pub fd: AtomicU32,
-    /// Lines of each of the slot's own rings.
-    pub lines: AtomicU32,
+    /// A spare ring that is being taken; 0: none.
+    pub claimed: AtomicU32,
     /// Times the sender handed back to TCP.
     pub back: AtomicU64,
     /// When it began to look for the other side, ns of the monotonic clock.
@@ -130,14 +136,10 @@ pub struct Conn {
     pub linger: AtomicU32,
     /// Times the ring was full since `full_since`.
     pub fulls: AtomicU32,
-    /// A spare ring that is being taken; 0: none.
-    pub claimed: AtomicU32,
     /// Sends since something was received; see the sender's `listens`.
     pub alone: AtomicU32,
     /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
     pub full_since: [AtomicU64; 2],
-    /// The arena's spare rings ([`crate::edge::spare::Spares::pack`]), in this family's mapping; 0: none.
-    pub spares: AtomicU64,
     /// The low half of `rx_bytes` when `alone` began.
     pub heard: AtomicU32,
     /// When `alone` began, or the kernel was asked since, in ticks of the sender's own.
@@ -180,10 +182,10 @@ impl Conn {
     pub const CORK: u32 = 64;
     /// What was taken back from the ring, from [`Conn::owed`] on, is not on TCP yet; nothing else may go there before.
     pub const OWES: u32 = 256;
-    /// Its ring was found too short: the next one is to be longer.
+    /// Its slot's own ring was found too short: the next one is to be a spare one.
     pub const OUTGROWN: u32 = 512;
-    /// It is one of the spare rings.
-    pub const LONG: u32 = 2048;
+    /// Its short ring was found too short: when it is empty, it goes over to the slot's own one.
+    pub const NARROW: u32 = 2048;
     /// There was no memory for a longer one.
     pub const SHORT: u32 = 1024;
 
@@ -236,7 +238,7 @@ impl Conn {
             &self.since,
             &self.full_since[0],
             &self.full_since[1],
-            &self.spares,
+            &self.mapping,
             &self.tried,
             &self.showing,
             &self.link,
@@ -301,14 +303,6 @@ impl Conn {
     /// stream is counted any more by then.
     pub fn owed(&self) -> &AtomicU64 {
         &self.full_since[0]
-    }
-
-    /// Lines of the ring that the sender fills.
-    pub fn tx_lines(&self) -> u64 {
-        match self.has(Conn::LONG) {
-            true => crate::edge::spare::lines(self.spares.load(Ordering::Relaxed)),
-            false => self.lines.load(Ordering::Relaxed).into(),
-        }
     }
 
     /// Whether a flag is set.

@@ -8,9 +8,9 @@
 //!   0        header: magic, version, counters, reasons
 //!   4 KiB    256 members, 64 bytes each
 //!   20 KiB   bitmap of connections in use
-//!   28 KiB   64 arenas this family made as a client, 320 bytes each
-//!   48 KiB   connections, 448 bytes each (sparse: memory is used as they are)
+//!   28 KiB   connections, 448 bytes each (sparse: memory is used as they are)
 //!   then     who has them, 40 bytes each
+//!   then     64 arenas this family made as a client, and their slots
 //! ```
 
 mod arenas;
@@ -38,7 +38,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 10;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
@@ -50,17 +50,17 @@ pub const NAME: &core::ffi::CStr = c"dp-family";
 
 const MEMBERS_AT: usize = 4096;
 const BITMAP_AT: usize = 20 * 1024;
-const ARENAS_AT: usize = 28 * 1024;
-const CONNS_AT: usize = 48 * 1024;
+const CONNS_AT: usize = 28 * 1024;
 const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
+const ARENAS_AT: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 /// Bytes of the whole memory, sparse.
-pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
+pub const LEN: usize = ARENAS_AT + ARENAS * size_of::<OwnArena>();
 
 const _: () =
     assert!(core::mem::offset_of!(Header, version) == 8 && core::mem::offset_of!(Header, shim) == 16);
-const _: () = assert!(size_of::<Conn>() == 512);
-const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
-const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
+const _: () = assert!(size_of::<Conn>() == 448);
+const _: () = assert!(CONNS / 8 <= CONNS_AT - BITMAP_AT);
+const _: () = assert!(ARENAS_AT % 4096 == 0 && LEN < 48 << 20);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
 const _: () = assert!(MEMBERS * size_of::<Member>() <= BITMAP_AT - MEMBERS_AT);
 const _: () = assert!(size_of::<Holders>() == 40 && HOLDERS_AT % 4096 == 0);

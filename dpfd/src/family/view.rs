@@ -182,7 +182,7 @@ fn snapshot(c: &Conn) -> Snapshot {
         bells: c.bells.load(Ordering::Relaxed),
         back: c.back.load(Ordering::Relaxed),
         rx_ring: in_ring(c.rx_epoch.load(Ordering::Relaxed)),
-        tx_ring: c.tx_lines().saturating_mul(LINE as u64),
+        tx_ring: u64::from(c.tx_lines.load(Ordering::Relaxed)).saturating_mul(LINE as u64),
         reason: Reason::from_number(c.reason.load(Ordering::Relaxed)).unwrap_or(Reason::None),
         holders: Vec::new(),
         uncounted: false,

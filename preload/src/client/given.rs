@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::BorrowedFd;
 
 use dpfd::edge::arena::Arena;
-use dpfd::family::{Conn, Family, Id, ARENAS, SLOTS};
+use dpfd::edge::slot::Slot;
+use dpfd::family::{Conn, Family, Id, ARENAS};
 use dpfd::sys::{raw, tcp};
 
 use crate::{diag, fdtable};
@@ -24,8 +25,6 @@ pub(super) struct Mapped {
     /// Connections that begin with a hello: offers at this arena were passed over until there was one. Where each
     /// connection has a process of its own, no hello but its own reaches that.
     pub(super) anew: AtomicU32,
-    /// Slots whose rings have memory.
-    pub(super) populated: [AtomicU64; SLOTS / 64],
 }
 
 /// So many connections begin with a hello after one that needed it.
@@ -40,7 +39,6 @@ pub(super) static MAPPED: [Mapped; ARENAS] = [const {
         serial: AtomicU32::new(0),
         told: AtomicU64::new(0),
         anew: AtomicU32::new(0),
-        populated: [const { AtomicU64::new(0) }; SLOTS / 64],
     }
 }; ARENAS];
 
@@ -83,9 +81,18 @@ pub(super) fn arena_of(i: usize) -> Option<Arena> {
     (!p.is_null()).then(|| unsafe { *p })
 }
 
-/// Whether an arena that we made is mapped there.
+/// Whether a slot of an arena that we made is mapped there.
 pub fn maps(address: usize) -> bool {
-    (0..ARENAS).filter_map(arena_of).any(|a| (a.id()..a.id() + a.geometry().len()).contains(&address))
+    (0..ARENAS).filter_map(arena_of).any(|a| a.holds(address))
+}
+
+/// Does `f` with the memory of arena `i`, unless the program has closed all descriptors there are.
+pub(super) fn with_memory(i: usize, f: impl FnOnce(BorrowedFd)) {
+    let fd = MAPPED[i].fd.load(Ordering::Acquire);
+    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
+        // SAFETY: our descriptor.
+        f(unsafe { BorrowedFd::borrow_raw(fd) });
+    }
 }
 
 /// Our arenas for servers at an address, and when those were last found at a door there.
@@ -158,9 +165,15 @@ pub(super) fn wants_a_hello(family: Family, c: &Conn, server: tcp::Addr) -> bool
     anew > 0
 }
 
+/// Whether both ends are through with a slot.
+pub(super) fn both_left(arena: &Arena, n: u32) -> bool {
+    arena.bring(n) && arena.slot(n).is_some_and(Slot::both_left)
+}
+
 /// Whether the kernel no longer knows the server's end of a slot that we left.
 pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
-    let Some((client, server)) = arena.slot(n).ends() else { return false };
+    let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
+    let Some((client, server)) = slot.and_then(Slot::ends) else { return false };
     let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
     diag::is_gone(a(server.0, server.1), a(client.0, client.1))
 }
@@ -176,7 +189,7 @@ pub(super) fn retire(family: Family) -> bool {
         let own = family.arena(i);
         // An entry that a relative gave to another is that one's; what we have of it is of no use.
         let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
-        let over = |n| arena.slot(n).both_left() || server_is_gone(&arena, n);
+        let over = |n| both_left(&arena, n) || server_is_gone(&arena, n);
         if ours && !own.retire(over) {
             continue;
         }

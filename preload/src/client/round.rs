@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, IntoRawFd};
 
-use dpfd::edge::arena::Arena;
+use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::unmapped;
 use dpfd::family::{Family, Reason, ARENAS};
 use dpfd::sys::{raw, tcp};
@@ -98,7 +98,6 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             for (to, from) in MAPPED[i].id.iter().zip(id) {
                 to.store(from, Ordering::Relaxed);
             }
-            MAPPED[i].populated.iter().for_each(|w| w.store(0, Ordering::Relaxed));
             MAPPED[i].serial.store(serial, Ordering::Relaxed);
             MAPPED[i].anew.store(0, Ordering::Relaxed);
             MAPPED[i].told.store(round, Ordering::Relaxed);
@@ -113,12 +112,16 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     }
 }
 
+/// Slots of an arena where its file, however sparse, must not be long (RLIMIT_FSIZE).
+const FEW: u32 = 1024;
+
 /// A new arena, of which the owner of `door` was told: its address, its memory.
 #[cold]
 #[inline(never)]
 fn make(door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
     let memory = No::Never(Reason::Memory);
-    let (arena, memfd) = Arena::create(state::geometry()).map_err(|_| memory)?;
+    let smaller = |_| Arena::create(Geometry { slots: FEW, ..state::geometry() });
+    let (arena, memfd) = Arena::create(state::geometry()).or_else(smaller).map_err(|_| memory)?;
     let unmap = |arena: Arena| {
         // SAFETY: nobody else knows of it.
         unsafe { arena.unmap() };

@@ -10,7 +10,7 @@ use dpfd::family::{Conn, Family, Held, Stage};
 use dpfd::sys::{raw, tcp};
 
 use super::{bells_out, hint};
-use crate::channel::End;
+use crate::channel::{self, End};
 use crate::{fdtable, state};
 
 /// Switches followed in one go.
@@ -93,12 +93,25 @@ pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
                 // The bells of this epoch may be drained while the sender is in its next one: the first token there
                 // must ring anew. It publishes none before we acknowledge.
                 super::arm_if_rung(rx);
+                if rx.tx.wants() != 0 {
+                    grant(c, rx);
+                }
                 rx.rx.acknowledge(r + 1);
             }
             Err(_) => return false,
         }
     }
     false
+}
+
+/// The sender asks for a longer ring (`tx/over.rs`). Mapped first, and then asked whether somebody else has the connection:
+/// a child that is forked after that has the ring where we have it, one that was forked before is seen.
+#[cold]
+fn grant(c: &Conn, rx: &End) {
+    let n = rx.tx.wants();
+    let brought = rx.spares().is_some_and(|spares| spares.bring(n));
+    let alone = || state::family().is_some_and(|family| channel::exclusive(family, c));
+    rx.rx.grant(if brought && alone() { n } else { 0 });
 }
 
 /// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.

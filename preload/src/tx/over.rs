@@ -1,17 +1,66 @@
-//! Over to a longer ring, where a stream has outgrown its own (PROTOCOLS E5, E7; `edge/spare.rs`).
+//! Over to a longer ring: from the short one to the slot's own, as soon as more is to be sent than fits; and from there to
+//! a spare one, where a stream has outgrown that (PROTOCOLS E5, E7; `edge/spare.rs`).
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::Lines;
+use dpfd::edge::arena;
+use dpfd::edge::ring::{Cursor, Lines, Tail, LINE};
 use dpfd::edge::spare::{self, Spares, STREAM, WINDOW};
+use dpfd::edge::switch::{OWN, SHORT};
 use dpfd::family::Conn;
 use dpfd::share;
 use dpfd::sys::raw;
 
 use super::{hand_back, to_ring, NAP, NAPS};
-use crate::channel::End;
+use crate::channel::{self, End};
 use crate::rx::spin_until;
 use crate::state;
+
+/// How long a sender waits for the short ring to be empty, ns: what is in it is as quickly taken.
+const EMPTY: u32 = 20_000;
+
+/// The short ring is too short for what is sent now: into the slot's own one, if nothing is in the short one, or will not be
+/// in a moment. Under the lock.
+#[cold]
+pub(super) fn widen(c: &Conn, tx: &End, tail: &mut Tail) -> bool {
+    if tx.tx.ring() != SHORT {
+        return false;
+    }
+    c.set(Conn::NARROW);
+    // A frozen cursor is no empty ring. Acquire: the receiver has copied everything out.
+    let empty = || {
+        let nothing = Cursor { pos: tail.pos, ..Cursor::default() };
+        Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire)) == nothing
+    };
+    let elsewhere = || {
+        let theirs = tx.rx.cpu.load(Ordering::Relaxed);
+        theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1 && !tx.word.has_sleepers()
+    };
+    let soon = empty() || elsewhere() && spin_until(EMPTY, empty);
+    if !soon {
+        return false;
+    }
+    // It may refuse a lap of cursors, as always; the tail has seen all of them now.
+    tail.seen = tail.pos;
+    go_wide(c, tx, tail);
+    true
+}
+
+/// Into the slot's own ring. Nothing is in the short one. Under the lock.
+fn go_wide(c: &Conn, tx: &End, tail: &Tail) {
+    c.clear(Conn::NARROW);
+    let own = tx.own();
+    let at = std::ptr::from_ref(own.header(Default::default())).cast_mut().cast();
+    // SAFETY: the slot's own ring. Where the kernel cannot do it, the client has done it before.
+    match unsafe { arena::populate(at, own.count() as usize * LINE) } {
+        Ok(()) | Err(libc::EINVAL) => {}
+        // No memory: it stays as it is.
+        Err(_) => return,
+    }
+    own.header(tail.pos).store(0, Ordering::Relaxed);
+    tx.tx.go_over(OWN);
+    c.tx_lines.store(own.count() as u32, Ordering::Relaxed);
+}
 
 /// A stream sends its bytes ([`spare::STREAM`]) in sends of several tokens, or with the ring full so often meanwhile.
 const FULLS: u32 = 32;
@@ -25,7 +74,7 @@ fn spares(tx: &End) -> Option<Spares> {
 /// The ring is full: whether it is too short for what goes through it, and there is a longer one.
 #[cold]
 pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
-    if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.spare() != 0 {
+    if c.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.ring() != OWN {
         return false;
     }
     let [since, bytes] = &c.full_since;
@@ -66,7 +115,7 @@ fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
     c.fulls.store(0, Ordering::Relaxed);
     began != 0
         && spare::is_stream(sent, now.saturating_sub(began))
-        && tx.tx.spare() == 0
+        && tx.tx.ring() == OWN
         && !c.has(Conn::OUTGROWN | Conn::SHORT)
         // Who sleeps would not follow: nobody wakes him to an empty ring.
         && tx.word.is_hot()
@@ -82,7 +131,7 @@ const FOLLOW: u32 = 200_000;
 /// over when it returns to a ring.
 #[cold]
 pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
-    c.set(Conn::OUTGROWN);
+    ask(c, tx);
     hand_back(fd, c, tx);
     let followed = || tx.rx.caught_up(tx.tx);
     let elsewhere =
@@ -96,26 +145,56 @@ pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
     soon && to_ring(fd, c, tx)
 }
 
+/// The receiver is asked for a longer ring, before a hand-back. It is this process's only: one that shares the connection
+/// would not find the ring where we do. Under the lock.
+#[cold]
+pub(super) fn ask(c: &Conn, tx: &End) {
+    if c.claimed.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let Some((spares, n)) = spares(tx).and_then(|spares| Some((spares, spares.claim()?))) else { return };
+    // Having memory takes a while, in which this process can be killed.
+    c.claimed.store(n, Ordering::Relaxed);
+    let alone = || state::family().is_some_and(|family| channel::exclusive(family, c));
+    if spares.populate(n) && alone() {
+        c.set(Conn::OUTGROWN);
+        tx.tx.ask(n);
+    } else {
+        c.set(Conn::SHORT);
+        drop_claim(c, tx);
+    }
+}
+
+/// The longer ring that was asked for is not needed, or not to be had. Under the lock.
+pub fn drop_claim(c: &Conn, tx: &End) {
+    c.clear(Conn::OUTGROWN);
+    tx.tx.ask(0);
+    // Before it is another's: who finds us dead must not take it from him.
+    let n = c.claimed.swap(0, Ordering::SeqCst);
+    match tx.spares() {
+        Some(spares) if n != tx.tx.ring() => spares.give_back(n),
+        _ => {}
+    }
+}
+
 /// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
 /// this one. Under the lock.
 #[cold]
 pub(super) fn go_over(c: &Conn, tx: &End) {
-    c.clear(Conn::OUTGROWN);
-    let Some((spares, n)) = spares(tx).and_then(|spares| Some((spares, spares.claim()?))) else { return };
-    // Having memory takes a while, in which this process can be killed.
-    c.claimed.store(n, Ordering::Relaxed);
-    match spares.ring(n).filter(|_| spares.populate(n)) {
+    if c.has(Conn::NARROW) && tx.tx.ring() == SHORT {
+        go_wide(c, tx, &c.tail());
+    }
+    if !c.has(Conn::OUTGROWN) {
+        return;
+    }
+    let n = c.claimed.load(Ordering::Relaxed);
+    match tx.spares().and_then(|spares| spares.ring(n)).filter(|_| tx.rx.granted() == n) {
         Some(ring) => {
             ring.header(c.tail().pos).store(0, Ordering::Relaxed);
             tx.tx.go_over(n);
-            c.set(Conn::LONG);
+            c.tx_lines.store(ring.count() as u32, Ordering::Relaxed);
         }
-        None => {
-            // Before it is another's: who finds us dead must not take it from him.
-            c.claimed.store(0, Ordering::SeqCst);
-            spares.give_back(n);
-            c.set(Conn::SHORT);
-        }
+        None => c.set(Conn::SHORT),
     }
-    c.claimed.store(0, Ordering::Relaxed);
+    drop_claim(c, tx);
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64 as Plain, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::lines::{at_line, Feed, Room};
-use crate::edge::arena::{Arena, Geometry, GROUPS};
+use crate::edge::arena::{Arena, Geometry, GROUPS, SHORT};
 use crate::edge::bell::{settle, Group, Owed, Word};
 use crate::edge::message::{self, Head};
 use crate::edge::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
@@ -16,7 +16,7 @@ use crate::edge::segment::{Mapped, Segment};
 use crate::edge::slot::{Side, Slot, State, Tuple};
 use crate::edge::spare::SPARES;
 use crate::edge::stream;
-use crate::edge::switch::{RxLine, TxLine};
+use crate::edge::switch::{self, RxLine, TxLine};
 use crate::edge::Error;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -294,7 +294,7 @@ fn use_slot(random: &mut Random, arena: &Arena, i: u32, slot: &Slot) {
     let mine = slot.offer(&tuple, 1, 2, 0);
     for found in arena.candidates(hash) {
         assert!(found < arena.geometry().slots);
-        let slot = arena.slot(found);
+        let Some(slot) = arena.slot(found) else { continue };
         if let Some((generation, state)) = slot.get() {
             slot.matches(&tuple, 2);
             match state {
@@ -316,27 +316,33 @@ fn hostile_arena_against_everything() {
     let geo = Geometry { slots: 16, lines: LINES as u32, spare: 2 * LINES as u32 };
     let (arena, _fd) = Arena::create(geo).unwrap();
     let slot = 5;
-    let edge = arena.edge(slot, Side::Client);
+    assert!(arena.bring(slot));
+    let edge = arena.edge(slot, Side::Client).unwrap();
+    let at = |ring: Mapped| ring.payload(Pos::default()) as usize - ring::HEADER;
     // The rings on both sides of ours, and what they must still hold afterwards.
-    let neighbours = [arena.ring_address(slot - 1, Side::Server), arena.ring_address(slot, Side::Server)];
-    for at in neighbours {
+    let neighbours = [(slot - 1, Side::Server), (slot, Side::Server)].map(|(slot, side)| {
+        let edge = arena.edge(slot, side).unwrap();
+        [(at(edge.short), SHORT as usize * LINE), (at(edge.own), geo.ring_bytes())]
+    });
+    for &(at, len) in neighbours.as_flattened() {
         // SAFETY: a ring of the arena.
-        unsafe { core::ptr::write_bytes(at as *mut u8, 0x5a, geo.ring_bytes()) };
+        unsafe { core::ptr::write_bytes(at as *mut u8, 0x5a, len) };
     }
     let mut target = Target { words: Vec::new(), near: Plain::new(0) };
-    let rings_at = arena.ring_address(0, Side::Client) - arena.id();
     let spares = arena.spares().unwrap();
-    let spare_rings = spares.ring(1).unwrap().payload(Pos::default()) as usize - ring::HEADER;
-    // SAFETY: the ring, then the header, groups, index and slots; the mapping stays for good.
+    // SAFETY: the rings, then the header, groups and index, with the word that says which spare rings are taken, and these;
+    // the mapping stays for good.
     unsafe {
-        target.add(arena.ring_address(slot, Side::Client) as *const u8, geo.ring_bytes());
-        target.add(arena.id() as *const u8, rings_at);
-        // The word that says which are taken, and the rings to the end of the arena.
-        target.add((spare_rings - 4096) as *const u8, 64);
-        target.add(spare_rings as *const u8, SPARES as usize * 2 * geo.ring_bytes());
+        target.add(at(edge.short) as *const u8, SHORT as usize * LINE);
+        target.add(at(edge.own) as *const u8, geo.ring_bytes());
+        target.add(arena.first().start as *const u8, arena.first().len());
+        for n in 1..=SPARES {
+            assert!(spares.bring(n));
+            target.add(at(spares.ring(n).unwrap()) as *const u8, 2 * geo.ring_bytes());
+        }
         // The slot's own lines again, so that they get their share.
         for _ in 0..8 {
-            target.add(std::ptr::from_ref(arena.slot(slot)).cast(), 512);
+            target.add(std::ptr::from_ref(arena.slot(slot).unwrap()).cast(), 512);
         }
     }
     let mut random = Random(3);
@@ -352,10 +358,14 @@ fn hostile_arena_against_everything() {
                 }
             }
             1 => spares.give_back(random.next() as u32 % (SPARES + 4)),
+            2 => edge.tx.go_over([switch::SHORT, switch::OWN][random.below(2)]),
             _ => {}
         }
         // As the shim asks for it at each look.
-        let ring = || spares.ring(edge.tx.spare()).unwrap_or(edge.ring);
+        let ring = || match edge.tx.ring() {
+            switch::SHORT => edge.short,
+            n => spares.ring(n).unwrap_or(edge.own),
+        };
         let put = stream::push(&ring(), &mut tail, &edge.rx.cursor, &mut Feed::one(&bytes[..n]));
         check(put, n);
         moved += u64::from(put.is_ok());
@@ -368,15 +378,15 @@ fn hostile_arena_against_everything() {
         }
         use_word(&mut random, edge.word, arena.groups(Side::Server));
         use_switch(&mut random, edge.tx, edge.rx);
-        use_slot(&mut random, &arena, slot, arena.slot(slot));
+        use_slot(&mut random, &arena, slot, arena.slot(slot).unwrap());
         target.near.store(tail.pos.raw(), Relaxed);
     });
     assert!(moved > 0);
     assert_eq!(arena.groups(Side::Client).len(), GROUPS);
     assert_eq!(arena.geometry(), geo, "the geometry is ours, whatever the header says now");
-    for at in neighbours {
+    for &(at, len) in neighbours.as_flattened() {
         // SAFETY: a ring of the arena, which nobody writes any more.
-        let ring = unsafe { core::slice::from_raw_parts(at as *const u8, geo.ring_bytes()) };
+        let ring = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
         assert!(ring.iter().all(|&b| b == 0x5a), "another slot's ring was written");
     }
 }

@@ -41,7 +41,7 @@ struct Shared {
 impl Shared {
     /// Asked for at each look.
     fn ring(&self) -> &Heap {
-        match self.tx.spare() {
+        match self.tx.ring() {
             0 => &self.own,
             _ => &self.spare,
         }
@@ -81,6 +81,8 @@ enum Without {
     Following,
     /// It does not make the header there invalid that comes next.
     Invalidation,
+    /// In the middle of a ring epoch it goes over though there is something in the ring.
+    Emptiness,
 }
 
 /// When TCP refuses a bell (EAGAIN).
@@ -140,6 +142,16 @@ impl Sender<'_> {
             self.s.spare.header(self.tail.pos).store(0, Ordering::Relaxed);
         }
         self.s.tx.go_over(1);
+    }
+
+    /// In the middle of a ring epoch: as soon as the receiver has taken everything, which its cursor says.
+    fn widen(&mut self) {
+        let taken = || Cursor::unpack(self.s.rx.cursor.load(Ordering::Acquire)).pos;
+        while self.without != Without::Emptiness && taken() != self.tail.pos {
+            thread::yield_now();
+        }
+        self.tail.seen = self.tail.pos;
+        self.go_over();
     }
 
     fn switch(&mut self) {
@@ -262,7 +274,8 @@ impl Receiver<'_> {
     }
 }
 
-/// Sends bytes (`b`), switches (`s`) and outgrows its ring (`l`) as `script` says; receives them all.
+/// Sends bytes (`b`), switches (`s`), outgrows its ring (`l`) and leaves it for a longer one when it is empty (`w`) as
+/// `script` says; receives them all.
 fn converse(script: &'static str, refuses: Refuses, without: Without) {
     let s = Arc::new(Shared {
         own: Heap::new(4),
@@ -290,6 +303,7 @@ fn converse(script: &'static str, refuses: Refuses, without: Without) {
                 match step {
                     's' => sender.switch(),
                     'l' => sender.outgrown = true,
+                    'w' => sender.widen(),
                     _ => {
                         sender.byte(i);
                         i += 1;
@@ -330,6 +344,72 @@ fn loom_several_epochs() {
 #[test]
 fn loom_over_to_a_longer_ring() {
     explore(Some(3), || converse("sblsbsbb", Refuses::Never, Without::Nothing));
+}
+
+#[test]
+fn loom_over_to_a_longer_ring_when_empty() {
+    explore(Some(3), || converse("sbwb", Refuses::Never, Without::Nothing));
+    explore(Some(2), || converse("bsbwbbsb", Refuses::Never, Without::Nothing));
+}
+
+/// Both receivers see the change of rings, at whatever moment: each byte comes to one of them.
+#[test]
+fn loom_over_to_a_longer_ring_under_two_receivers() {
+    explore(Some(3), || {
+        let s = Arc::new((Heap::new(4), Heap::new(8), TxLine::default(), RxLine::default()));
+        s.3.reset(Pos::default());
+        // Whoever had it before.
+        ring::commit(&s.1, Pos::new(1), 8, Kind::Data).unwrap();
+        let taker = |s: Arc<(Heap, Heap, TxLine, RxLine)>, tries: usize| {
+            let ring = || if s.2.ring() == 0 { &s.0 } else { &s.1 };
+            let mut got = Vec::new();
+            for _ in 0..tries {
+                let mut room = Room::room(8, 8);
+                match stream::pull_where(ring, &s.3.cursor, &mut room, false) {
+                    Ok(_) => got.push(room.got()[0]),
+                    Err(e) => assert_eq!(e, Error::Empty),
+                }
+                thread::yield_now();
+            }
+            got
+        };
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || taker(s, 2))
+        };
+        let sender = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let mut tail = Tail::default();
+                let push = |ring: &Heap, tail: &mut Tail, i: u8| {
+                    stream::push(ring, tail, &s.3.cursor, &mut Feed::one(&u64::from(i).to_le_bytes()))
+                        .unwrap();
+                };
+                push(&s.0, &mut tail, 0);
+                // As soon as it can be, or not at all.
+                if Cursor::unpack(s.3.cursor.load(Ordering::Acquire)).pos == tail.pos {
+                    tail.seen = tail.pos;
+                    s.1.header(tail.pos).store(0, Ordering::Relaxed);
+                    s.2.go_over(1);
+                    push(&s.1, &mut tail, 1);
+                } else {
+                    push(&s.0, &mut tail, 1);
+                }
+            })
+        };
+        let mut got = taker(s.clone(), 2);
+        sender.join().unwrap();
+        got.extend(other.join().unwrap());
+        got.extend(taker(s, 2));
+        got.sort_unstable();
+        assert_eq!(got, [0, 1]);
+    });
+}
+
+#[test]
+#[should_panic]
+fn loom_broken_going_over_with_something_in_the_ring() {
+    explore(Some(3), || converse("sbwb", Refuses::Never, Without::Emptiness));
 }
 
 #[test]
