@@ -1,6 +1,7 @@
 //! What must be installed for a row, and how its version is found.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,19 +13,28 @@ pub use crate::measure::kit::Tool;
 /// What servers are called from, and what a user's `PATH` often lacks.
 const SBIN: &str = "/usr/sbin:/sbin";
 
-/// Where a tool is: a command in `PATH` and beyond, or, when its name is a whole path, that file.
+/// Where a tool is: a command in `PATH` and beyond; that file, when its name is a whole path; and when it ends with a
+/// star, a command that begins so, for names with a version in them.
 ///
 /// # Errors
 /// [`Error::Missing`], which names the package.
 pub fn find(tool: Tool) -> Result<PathBuf, Error> {
     let Tool { program, package } = tool;
     let path = env::var("PATH").unwrap_or_default() + ":" + SBIN;
-    let mut places = env::split_paths(&path).map(|folder| folder.join(program));
-    let found = match program.starts_with('/') {
-        true => Some(PathBuf::from(program)).filter(|file| file.exists()),
-        false => places.find(|file| file.is_file()),
+    let mut places = env::split_paths(&path);
+    let found = match program.strip_suffix('*') {
+        _ if program.starts_with('/') => Some(PathBuf::from(program)).filter(|file| file.exists()),
+        Some(begin) => places.find_map(|folder| last_that_begins(&folder, begin)),
+        None => places.map(|folder| folder.join(program)).find(|file| file.is_file()),
     };
     found.ok_or(Error::Missing { program, package })
+}
+
+fn last_that_begins(folder: &Path, begin: &str) -> Option<PathBuf> {
+    let begins =
+        |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(begin));
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|file| begins(file) && file.is_file()).max()
 }
 
 /// A command that prints the version of a row's program.

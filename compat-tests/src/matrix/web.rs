@@ -1,9 +1,13 @@
 //! Web servers, proxies, and runtimes that serve HTTP.
 
+mod apache;
+mod haproxy;
 mod nginx;
 mod node;
+mod php;
 
 use super::Row;
 
 /// In the order of the table.
-pub const ROWS: &[&Row] = &[&nginx::ROW, &node::ROW];
+pub const ROWS: &[&Row] =
+    &[&nginx::ROW, &apache::EVENT, &apache::PREFORK, &haproxy::ROW, &php::ROW, &node::ROW];

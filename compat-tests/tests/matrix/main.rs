@@ -35,6 +35,10 @@ macro_rules! tested {
 tested! {
     // web
     nginx
+    apache_event
+    apache_prefork
+    haproxy
+    php_fpm
     node
     // data
 }
