@@ -206,7 +206,7 @@ fn attempt<T>(
         Error::Interrupted => Fault::Interrupted,
         error => Fault::Words(error.to_string()),
     };
-    let run = Run::new(kit, combo.clone(), plan.time).map_err(words)?;
+    let run = Run::new(kit, combo.clone(), plan.time, plan.fast).map_err(words)?;
     let result = check(&run).and_then(|told| run.no_wake_up_was_lost().map(|()| told));
     result.map_err(|error| match words(error) {
         Fault::Words(text) => {

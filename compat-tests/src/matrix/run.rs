@@ -29,6 +29,7 @@ pub struct Run<'a> {
     combo: Combo,
     scratch: Scratch,
     time: Duration,
+    fast: bool,
 }
 
 impl<'a> Run<'a> {
@@ -36,11 +37,11 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn new(kit: &'a Kit, combo: Combo, time: Duration) -> Result<Run<'a>, Error> {
+    pub fn new(kit: &'a Kit, combo: Combo, time: Duration, fast: bool) -> Result<Run<'a>, Error> {
         let scratch = Scratch::new()?;
         let open = fs::set_permissions(scratch.path(), Permissions::from_mode(0o777));
         open.map_err(Error::system(scratch.path().display()))?;
-        Ok(Run { kit, combo, scratch, time })
+        Ok(Run { kit, combo, scratch, time, fast })
     }
 
     /// How long a figure's load is to last.
@@ -51,6 +52,14 @@ impl<'a> Run<'a> {
     /// In whole seconds, for programs that take no others.
     pub fn seconds(&self) -> String {
         self.time.as_secs().max(1).to_string()
+    }
+
+    /// How many bytes a check's content has: more than the buffers on the way hold together.
+    pub fn size(&self) -> usize {
+        match self.fast {
+            true => 16_000_000,
+            false => 50_000_000,
+        }
     }
 
     /// Whether both sides have the shim, so that legs must be channels.

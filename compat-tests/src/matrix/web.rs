@@ -1,13 +1,23 @@
 //! Web servers, proxies, and runtimes that serve HTTP.
 
 mod apache;
+mod grpc;
 mod haproxy;
 mod nginx;
 mod node;
 mod php;
+mod uvicorn;
 
 use super::Row;
 
 /// In the order of the table.
-pub const ROWS: &[&Row] =
-    &[&nginx::ROW, &apache::EVENT, &apache::PREFORK, &haproxy::ROW, &php::ROW, &node::ROW];
+pub const ROWS: &[&Row] = &[
+    &nginx::ROW,
+    &apache::EVENT,
+    &apache::PREFORK,
+    &haproxy::ROW,
+    &php::ROW,
+    &node::ROW,
+    &uvicorn::ROW,
+    &grpc::ROW,
+];

@@ -40,5 +40,7 @@ tested! {
     haproxy
     php_fpm
     node
+    uvicorn
+    grpc_python
     // data
 }

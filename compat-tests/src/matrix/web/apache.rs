@@ -16,7 +16,6 @@ const TOOLS: &[Tool] = &[APACHE, CURL, WRK, PYTHON];
 const WHAT: &str =
     "50 MB of files; uploads of 50 MB through mod_proxy to a slow upstream; slow readers; a killed client, \
                     killed workers";
-const SIZE: usize = 50_000_000;
 
 /// With threads that hand connections on.
 pub const EVENT: Row = Row {
@@ -100,7 +99,7 @@ fn start(run: &Run, mpm: &str, port: u16, behind: u16) -> Result<Process, Error>
 }
 
 fn check(run: &Run, mpm: &str) -> Result<Vec<Leg>, Error> {
-    let (content, port, behind) = (run.write_generated("sent", SIZE)?, run.port()?, run.port()?);
+    let (content, port, behind) = (run.write_generated("sent", run.size())?, run.port()?, run.port()?);
     let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     let upstream = upstream(run, behind)?;
     let apache = start(run, mpm, port, behind)?;
@@ -108,7 +107,7 @@ fn check(run: &Run, mpm: &str) -> Result<Vec<Leg>, Error> {
     let meter = Meter::start(run, &[("curl to apache", &apache)])?;
     download(run, &url("sent"), None, &content)?;
     download(run, &url("sent"), SLOWLY, &content)?;
-    let mut legs = meter.legs(2 * SIZE as u64, 2)?;
+    let mut legs = meter.legs(2 * run.size() as u64, 2)?;
 
     let chain = [("curl to the proxy", &apache), ("proxy to its upstream", &upstream)];
     let meter = Meter::start(run, &chain)?;
@@ -116,7 +115,7 @@ fn check(run: &Run, mpm: &str) -> Result<Vec<Leg>, Error> {
     upload(run, &url("behind/sent?slow"), "sent", &[])?;
     download(run, &url("behind/sent"), SLOWLY, &content)?;
     // The proxy keeps its connection and uses it again.
-    legs.extend(meter.legs_of(&[(3 * SIZE as u64, 3), (3 * SIZE as u64, 1)])?);
+    legs.extend(meter.legs_of(&[(3 * run.size() as u64, 3), (3 * run.size() as u64, 1)])?);
 
     killed_client(run, &url("sent"), &content)?;
     killed_client(run, &url("behind/sent"), &content)?;

@@ -10,7 +10,6 @@ use crate::measure::process::Process;
 use crate::measure::Error;
 
 const HAPROXY: Tool = Tool { program: "haproxy", package: "haproxy" };
-const SIZE: usize = 50_000_000;
 
 /// Files from nginx, uploads to a server of Python.
 pub const ROW: Row = Row {
@@ -62,7 +61,7 @@ fn start(run: &Run, port: u16, files: u16, uploads: u16) -> Result<Process, Erro
 }
 
 fn check(run: &Run) -> Result<Vec<Leg>, Error> {
-    let content = run.write_generated("sent", SIZE)?;
+    let content = run.write_generated("sent", run.size())?;
     let [port, files, uploads] = [run.port()?, run.port()?, run.port()?];
     let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     let nginx = nginx::start(run, "nginx", files, "", "")?;
@@ -72,12 +71,12 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     let meter = Meter::start(run, &[("curl to haproxy", &haproxy), ("haproxy to nginx", &nginx)])?;
     download(run, &url("sent"), None, &content)?;
     download(run, &url("sent"), SLOWLY, &content)?;
-    let mut legs = meter.legs_of(&[(2 * SIZE as u64, 2), (2 * SIZE as u64, 1)])?;
+    let mut legs = meter.legs_of(&[(2 * run.size() as u64, 2), (2 * run.size() as u64, 1)])?;
 
     let meter = Meter::start(run, &[("curl, uploading", &haproxy), ("haproxy to the receiver", &upstream)])?;
     upload(run, &url("up/sent"), "sent", &[])?;
     upload(run, &url("up/sent?slow"), "sent", &[])?;
-    legs.extend(meter.legs_of(&[(2 * SIZE as u64, 2), (2 * SIZE as u64, 1)])?);
+    legs.extend(meter.legs_of(&[(2 * run.size() as u64, 2), (2 * run.size() as u64, 1)])?);
 
     killed_client(run, &url("sent"), &content)?;
     killed_client(run, &url("up/sent"), &content)?;

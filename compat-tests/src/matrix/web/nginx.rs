@@ -19,7 +19,6 @@ use crate::measure::Error;
 
 /// Debian's smallest one will do.
 pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
-const SIZE: usize = 50_000_000;
 /// Of the file that is fetched again and again while nginx reads its configuration anew.
 const PIECE: usize = 300_000;
 const FETCHES: usize = 200;
@@ -79,7 +78,7 @@ pub fn passing(port: u16) -> String {
 }
 
 fn check(run: &Run) -> Result<Vec<Leg>, Error> {
-    let (content, port, behind) = (run.write_generated("sent", SIZE)?, run.port()?, run.port()?);
+    let (content, port, behind) = (run.write_generated("sent", run.size())?, run.port()?, run.port()?);
     let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     let upstream = upstream(run, behind)?;
     let nginx = start(run, "nginx", port, &passing(behind), "")?;
@@ -87,7 +86,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     let meter = Meter::start(run, &[("curl to nginx", &nginx)])?;
     download(run, &url("sent"), None, &content)?;
     download(run, &url("sent"), SLOWLY, &content)?;
-    let mut legs = meter.legs(2 * SIZE as u64, 2)?;
+    let mut legs = meter.legs(2 * run.size() as u64, 2)?;
 
     let chain = [("curl to the proxy", &nginx), ("proxy to its upstream", &upstream)];
     let meter = Meter::start(run, &chain)?;
@@ -96,7 +95,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
         upload(run, &url(&format!("{location}/sent?slow")), "sent", &[])?;
         download(run, &url(&format!("{location}/sent")), SLOWLY, &content)?;
     }
-    legs.extend(meter.legs(6 * SIZE as u64, 6)?);
+    legs.extend(meter.legs(6 * run.size() as u64, 6)?);
 
     reloads(run, &nginx, &url("piece"))?;
     killed_client(run, &url("sent"), &content)?;

@@ -13,7 +13,6 @@ use crate::measure::process::Process;
 use crate::measure::Error;
 
 const NODE: Tool = Tool { program: "node", package: "nodejs" };
-const SIZE: usize = 50_000_000;
 
 /// node, with content by curl.
 pub const ROW: Row = Row {
@@ -41,7 +40,7 @@ fn start(run: &Run, port: u16) -> Result<Process, Error> {
 }
 
 fn check(run: &Run) -> Result<Vec<Leg>, Error> {
-    let (content, port) = (run.write_generated("sent", SIZE)?, run.port()?);
+    let (content, port) = (run.write_generated("sent", run.size())?, run.port()?);
     let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     let node = start(run, port)?;
     let meter = Meter::start(run, &[("curl to node", &node)])?;
@@ -53,7 +52,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     echo.arg(url("echo"));
     run.finish("curl, echo", echo)?;
     same("echo", &content, &fs::read(run.file("echoed")).map_err(Error::system("echoed"))?)?;
-    let legs = meter.legs(6 * SIZE as u64, 5)?;
+    let legs = meter.legs(6 * run.size() as u64, 5)?;
     killed_client(run, &url("sent"), &content)?;
     killed_server(run, &url("sent"), &[node.pid()])?;
     Ok(legs)

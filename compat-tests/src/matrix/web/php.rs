@@ -13,7 +13,6 @@ use crate::measure::process::Process;
 use crate::measure::Error;
 
 const FPM: Tool = Tool { program: "php-fpm*", package: "php-fpm" };
-const SIZE: usize = 50_000_000;
 
 /// A script that answers uploads, and sends files.
 pub const ROW: Row = Row {
@@ -66,7 +65,7 @@ fn start(run: &Run, port: u16, behind: u16) -> Result<[Process; 2], Error> {
 }
 
 fn check(run: &Run) -> Result<Vec<Leg>, Error> {
-    let (content, port, behind) = (run.write_generated("sent", SIZE)?, run.port()?, run.port()?);
+    let (content, port, behind) = (run.write_generated("sent", run.size())?, run.port()?, run.port()?);
     let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     let [nginx, fpm] = start(run, port, behind)?;
     let meter = Meter::start(run, &[("curl to nginx", &nginx), ("nginx to php-fpm", &fpm)])?;
@@ -74,7 +73,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     download(run, &url("sent"), SLOWLY, &content)?;
     upload(run, &url("sent"), "sent", &[])?;
     upload(run, &url("sent?slow"), "sent", &[])?;
-    let legs = meter.legs_of(&[(4 * SIZE as u64, 4), (4 * SIZE as u64, 1)])?;
+    let legs = meter.legs_of(&[(4 * run.size() as u64, 4), (4 * run.size() as u64, 1)])?;
     killed_client(run, &url("sent"), &content)?;
     killed_server(run, &url("sent"), &children(fpm.pid()))?;
     download(run, &url("sent"), None, &content)?;
