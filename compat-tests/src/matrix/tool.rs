@@ -14,7 +14,8 @@ pub use crate::measure::kit::Tool;
 const SBIN: &str = "/usr/sbin:/sbin";
 
 /// Where a tool is: a command in `PATH` and beyond; that file, when its name is a whole path; and when it ends with a
-/// star, a command that begins so, for names with a version in them.
+/// star, a command that begins so, for names with a version in them. A star for a folder of a whole path stands for the
+/// last one that has the rest.
 ///
 /// # Errors
 /// [`Error::Missing`], which names the package.
@@ -23,11 +24,19 @@ pub fn find(tool: Tool) -> Result<PathBuf, Error> {
     let path = env::var("PATH").unwrap_or_default() + ":" + SBIN;
     let mut places = env::split_paths(&path);
     let found = match program.strip_suffix('*') {
-        _ if program.starts_with('/') => Some(PathBuf::from(program)).filter(|file| file.exists()),
+        _ if program.starts_with('/') => whole(program).filter(|file| file.exists()),
         Some(begin) => places.find_map(|folder| last_that_begins(&folder, begin)),
         None => places.map(|folder| folder.join(program)).find(|file| file.is_file()),
     };
     found.ok_or(Error::Missing { program, package })
+}
+
+fn whole(program: &str) -> Option<PathBuf> {
+    let Some((before, behind)) = program.split_once("/*/") else {
+        return Some(PathBuf::from(program));
+    };
+    let files = fs::read_dir(before).ok()?.flatten().map(|entry| entry.path().join(behind));
+    files.filter(|file| file.is_file()).max()
 }
 
 fn last_that_begins(folder: &Path, begin: &str) -> Option<PathBuf> {

@@ -43,4 +43,12 @@ tested! {
     uvicorn
     grpc_python
     // data
+    postgres
+    mariadb
+    memcached
+    redis
+    mosquitto
+    openssh
+    rsync
+    git
 }
