@@ -58,7 +58,7 @@ pub const ROW: Row = Row {
 
 fn start(run: &Run, port: u16) -> Result<Process, Error> {
     let own = |mut command: Command| {
-        command.args(["--no-defaults", "--datadir=data"]);
+        command.args(["--no-defaults".into(), format!("--datadir={}", run.file("data").display())]);
         if is_root() {
             command.arg("--user=root");
         }
@@ -69,7 +69,7 @@ fn start(run: &Run, port: u16) -> Result<Process, Error> {
     run.finish("mariadb-install-db", install)?;
     let mut command = own(run.server(MARIADBD)?);
     command.arg(format!("--port={port}"));
-    for (option, file) in [("datadir", "data"), ("socket", "socket"), ("pid-file", "pid")] {
+    for (option, file) in [("socket", "socket"), ("pid-file", "pid")] {
         command.arg(format!("--{option}={}", run.file(file).display()));
     }
     command.args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-allowed-packet=256M"]);
@@ -79,12 +79,22 @@ fn start(run: &Run, port: u16) -> Result<Process, Error> {
 
 fn asking(mut command: Command, port: u16, statements: &str) -> Command {
     command.args(["--no-defaults", "--protocol=tcp", "-h127.0.0.1", "-uroot", "--max-allowed-packet=256M"]);
-    command.args(["-N", "-r", "-q", "-B", &format!("-P{port}"), "-e", statements]);
+    command.args(["-N", "-r", "-q", "-B", &format!("-P{port}")]);
+    if !statements.is_empty() {
+        command.args(["-e", statements]);
+    }
     command
 }
 
 fn client(run: &Run, port: u16, statements: &str) -> Result<Command, Error> {
     Ok(asking(run.client(MARIADB)?, port, statements))
+}
+
+/// A line of the shell's, in which `"$@"` is this command.
+fn piped(run: &Run, command: &Command, line: &str) -> Result<Command, Error> {
+    let mut shell = run.client(SHELL)?;
+    shell.args(["-c", line, "sh"]).arg(command.get_program()).args(command.get_args());
+    Ok(shell)
 }
 
 fn ask(run: &Run, port: u16, statements: &str) -> Result<String, Error> {
@@ -97,12 +107,12 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     generated(BLOB).iter().for_each(|byte| {
         let _ = write!(blob, "{byte:02X}");
     });
-    run.write("insert", format!("insert into d.b values (1, x'{blob}');\n"))?;
+    run.write("insert", format!("select 1;\ninsert into d.b values (1, x'{blob}');\n"))?;
     let mariadbd = start(run, port)?;
 
     let meter = Meter::start(run, &[("mariadb to mariadbd", &mariadbd)])?;
     ask(run, port, "create database d; create table d.b (i int primary key, v longblob)")?;
-    ask(run, port, "select 1; source insert")?;
+    run.finish("mariadb, inserting", piped(run, &client(run, port, "")?, "\"$@\" < insert")?)?;
     let fetch = "select hex(v) from d.b";
     same(
         "a BLOB",
@@ -111,12 +121,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     )?;
     // The client keeps nothing (-q), and writes into a pipe that nobody reads for a while.
     let many = format!("select 1; {fetch}; {fetch}; {fetch}");
-    let direct = client(run, port, &many)?;
-    let mut slowly = run.client(SHELL)?;
-    slowly
-        .args(["-c", "\"$@\" | (sleep 1; cat > slowly)", "sh"])
-        .arg(direct.get_program())
-        .args(direct.get_args());
+    let slowly = piped(run, &client(run, port, &many)?, "\"$@\" | (sleep 1; cat > slowly)")?;
     run.finish("mariadb, slowly", slowly)?;
     let arrived = fs::read(run.file("slowly")).map_err(Error::system("slowly"))?;
     same("a BLOB three times, read slowly", format!("1\n{blob}\n{blob}\n{blob}\n").as_bytes(), &arrived)?;
@@ -142,8 +147,7 @@ const LOST: &[&str] = &["Lost connection", "gone away"];
 fn busy(run: &Run, port: u16, statement: &str, seen: &str) -> Result<(Process, u64), Error> {
     let command = client(run, port, &format!("select 1; select 2; {statement}"))?;
     // What it prints goes nowhere: it would be kept in a file.
-    let mut quiet = run.client(SHELL)?;
-    quiet.args(["-c", "exec \"$@\" > /dev/null", "sh"]).arg(command.get_program()).args(command.get_args());
+    let quiet = piped(run, &command, "exec \"$@\" > /dev/null")?;
     let client = run.start("mariadb, busy", quiet)?;
     let mut number = None;
     run.await_that("the statement is under way", || {

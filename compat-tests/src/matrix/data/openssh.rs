@@ -26,7 +26,7 @@ const EXECUTED: &str =
 /// sshd with keys of its own on a port of its own.
 pub const ROW: Row = Row {
     name: "openssh",
-    what: "scp of 50 MB both ways, 50 MB through a remote cat with new keys for each MB, a slow reader; a killed client, a \
+    what: "scp of 50 MB both ways, 50 MB through a remote cat with new keys for each 4 MB, a slow reader; a killed client, a \
            killed server",
     tools: &[SSHD, KEYGEN, SSH, SCP],
     version: Version { tool: SSH, arguments: &["-V"] },
@@ -86,7 +86,7 @@ fn piped(run: &Run, port: u16, line: &str, remote: &str) -> Result<Command, Erro
     let ssh = options(run.client(SSH)?);
     let mut command = run.client(SHELL)?;
     command.args(["-c", line, "sh"]).arg(ssh.get_program()).args(ssh.get_args());
-    command.args(["-o", "RekeyLimit=1M", "-p", &port.to_string(), &user(), remote]);
+    command.args(["-o", "RekeyLimit=4M", "-p", &port.to_string(), &user(), remote]);
     Ok(command)
 }
 
