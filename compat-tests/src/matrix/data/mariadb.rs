@@ -24,7 +24,7 @@ const SYSBENCH: Tool = Tool { program: "sysbench", package: "sysbench" };
 const BLOB: usize = 20_000_000;
 /// A statement of sysbench's and its answer are at least so long.
 const STATEMENT: u64 = 100;
-const ENDLESS: &str = "select a.seq, repeat('x', 1000) from seq_1_to_1000000000 a";
+const ENDLESS: &str = "select a.seq, repeat('x', 1000) from d.seq_1_to_1000000000 a";
 
 /// Debian's, with its io_uring.
 pub const ROW: Row = Row {
@@ -125,7 +125,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     run.finish("mariadb, slowly", slowly)?;
     let arrived = fs::read(run.file("slowly")).map_err(Error::system("slowly"))?;
     same("a BLOB three times, read slowly", format!("1\n{blob}\n{blob}\n{blob}\n").as_bytes(), &arrived)?;
-    let rows = "select 1; select seq, md5(seq), repeat(md5(seq), 10) from seq_1_to_100000";
+    let rows = "select 1; select seq, md5(seq), repeat(md5(seq), 10) from d.seq_1_to_100000";
     let expected = ask_natively(run, port, rows)?;
     same("many rows", expected.as_bytes(), ask(run, port, rows)?.as_bytes())?;
     let legs = meter.legs(5 * 2 * BLOB as u64 + expected.len() as u64, 5)?;
