@@ -42,5 +42,8 @@ tested! {
     node
     uvicorn
     grpc_python
+    hyper
+    java
+    go
     // data
 }
