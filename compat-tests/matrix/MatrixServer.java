@@ -38,8 +38,10 @@ class MatrixServer {
                     out.write(told);
                 }
                 case "POST" -> {
-                    exchange.sendResponseHeaders(200, 0);
-                    in.transferTo(out);
+                    // java.net.http reads no answer before it has sent all.
+                    byte[] content = in.readAllBytes();
+                    exchange.sendResponseHeaders(200, content.length);
+                    out.write(content);
                 }
                 default -> {
                     byte[] content = path.equals("/1k") ? new byte[1024] : Files.readAllBytes(Path.of("." + path));
