@@ -2,9 +2,9 @@
 
 mod apache;
 mod go;
-mod grpc;
+pub(super) mod grpc;
 mod haproxy;
-mod hyper;
+pub(super) mod hyper;
 mod java;
 mod nginx;
 mod node;
