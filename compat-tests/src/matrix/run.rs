@@ -113,6 +113,11 @@ impl<'a> Run<'a> {
         Ok(self.combo.client_command(&find(tool)?, self.path()))
     }
 
+    /// A command of the accepting side that was made for the run.
+    pub fn server_at(&self, program: &Path) -> Command {
+        self.combo.server_command(program, self.path())
+    }
+
     /// A command that never has the shim, for preparations.
     ///
     /// # Errors

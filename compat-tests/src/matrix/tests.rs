@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::http::{parse, Load};
 use super::legs::Leg;
-use super::{rows, tool};
+use super::{rows, tool, web};
 
 const WRK: &str = "Running 1s test @ http://127.0.0.1:8080/small
   1 threads and 8 connections
@@ -47,6 +47,19 @@ fn unknown_words_are_an_error_and_not_a_figure() {
     ] {
         let error = parse(&WRK.replace(known, other)).unwrap_err().to_string();
         assert!(error.contains("wrk"), "{error}");
+    }
+}
+
+#[test]
+fn our_clients_are_understood_or_not_at_all() {
+    assert_eq!(web::hyper::parse("53210 requests in 2.001 s\n").unwrap(), (53210, 2.001));
+    assert_eq!(web::grpc::parse("532.1 a second, 1064 in all\n").unwrap(), (532.1, 1064));
+    for other in ["", "0 requests in 2.0 s", "5 requests in 0.0 s", "5 requests in NaN s", "5 answers in 2 s"]
+    {
+        assert!(web::hyper::parse(other).is_err(), "{other}");
+    }
+    for other in ["", "inf a second, 3 in all", "5 a second", "5 a second, 1 in all, 2 errors"] {
+        assert!(web::grpc::parse(other).is_err(), "{other}");
     }
 }
 

@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::measure::Error;
+use crate::programs::target_dir;
 
 /// A program or a module; [`crate::measure::kit::Tool`] is the same without files.
 pub use crate::measure::kit::Tool;
 
 /// What servers are called from, and what a user's `PATH` often lacks.
 const SBIN: &str = "/usr/sbin:/sbin";
+
+/// Begins the name of a program of ours: the rest is its place below the target folder, its package what builds it.
+pub const OURS: &str = "target:";
 
 /// Where a tool is: a command in `PATH` and beyond; that file, when its name is a whole path; and when it ends with a
 /// star, a command that begins so, for names with a version in them. A star for a folder of a whole path stands for the
@@ -23,6 +27,10 @@ pub fn find(tool: Tool) -> Result<PathBuf, Error> {
     let Tool { program, package } = tool;
     let path = env::var("PATH").unwrap_or_default() + ":" + SBIN;
     let mut places = env::split_paths(&path);
+    if let Some(ours) = program.strip_prefix(OURS) {
+        let file = target_dir().join(ours);
+        return file.exists().then_some(file).ok_or(Error::NotBuilt { program: ours, how: package });
+    }
     let found = match program.strip_suffix('*') {
         _ if program.starts_with('/') => whole(program).filter(|file| file.exists()),
         Some(begin) => places.find_map(|folder| last_that_begins(&folder, begin)),

@@ -1,8 +1,11 @@
 //! Web servers, proxies, and runtimes that serve HTTP.
 
 mod apache;
-mod grpc;
+mod go;
+pub(super) mod grpc;
 mod haproxy;
+pub(super) mod hyper;
+mod java;
 mod nginx;
 mod node;
 mod php;
@@ -20,4 +23,7 @@ pub const ROWS: &[&Row] = &[
     &node::ROW,
     &uvicorn::ROW,
     &grpc::ROW,
+    &hyper::ROW,
+    &java::ROW,
+    &go::ROW,
 ];

@@ -42,6 +42,9 @@ tested! {
     node
     uvicorn
     grpc_python
+    hyper
+    java
+    go
     // data
     postgres
     mariadb

@@ -10,6 +10,7 @@ use nix::unistd::User;
 
 use crate::combo::LOST;
 use crate::matrix::http::{helper, PYTHON};
+use crate::matrix::legs::Leg;
 use crate::matrix::run::{is_root, Run, LIMIT};
 use crate::matrix::tool::Tool;
 use crate::measure::process::{Finished, Process};
@@ -90,6 +91,20 @@ pub fn told(client: Process, words: &[&str]) -> Result<(), Error> {
 pub fn over(mut client: Process) -> Result<(), Error> {
     let ended = await_answer(LIMIT, || Ok(client.still_runs().is_err().then_some(())))?;
     ended.ok_or_else(|| Error::Wrong("a client that was cut off goes on for ever".into()))
+}
+
+/// Legs that stay on TCP for this reason, which must be the one that the server's side tells.
+///
+/// # Errors
+/// It tells another one, or none.
+pub fn left(run: &Run, legs: Vec<Leg>, code: &str, reason: &'static str) -> Result<Vec<Leg>, Error> {
+    for leg in &legs {
+        let tells = leg.on_tcp.split(", ").any(|count| count.split(' ').nth(1) == Some(code));
+        Error::unless(tells || !run.is_shimmed(), || {
+            format!("{}: left on TCP: {}, and not for the reason `{code}`", leg.name, leg.on_tcp)
+        })?;
+    }
+    Ok(legs.into_iter().map(|leg| leg.excused(reason)).collect())
 }
 
 /// How many bytes a second a program has moved that tells of no time itself.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use super::common::{over, timed};
+use super::common::{left, over, timed};
 use crate::matrix::http::same;
 use crate::matrix::legs::{Leg, Meter};
 use crate::matrix::run::{children, signal, Run};
@@ -87,7 +87,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     sound(run, &head)?;
     run.finish("git clone", client(run, ".", &["clone", "-q", &url, "again"])?)?;
     compare(run, "cloned/more", "again/more")?;
-    let legs = meter.legs(4 * SIZE as u64, 3)?.into_iter().map(|leg| leg.excused(EXECUTED)).collect();
+    let legs = left(run, meter.legs(4 * SIZE as u64, 3)?, "stdio", EXECUTED)?;
 
     killed(run, &daemon, &url)?;
     sound(run, &head)?;
@@ -152,6 +152,6 @@ fn bench(run: &Run) -> Result<Measured, Error> {
     let (value, _) =
         timed(run, "git clone", client(run, ".", &["clone", "-q", &url, "cloned"])?, SIZE as u64)?;
     compare(run, "first/content", "cloned/content")?;
-    let legs = meter.legs(SIZE as u64, 1)?.into_iter().map(|leg| leg.excused(EXECUTED)).collect();
+    let legs = left(run, meter.legs(SIZE as u64, 1)?, "stdio", EXECUTED)?;
     Ok(Measured { value, legs })
 }

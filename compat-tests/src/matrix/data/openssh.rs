@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use super::common::{over, timed, SHELL};
+use super::common::{left, over, timed, SHELL};
 use crate::matrix::http::same;
 use crate::matrix::legs::{Leg, Meter};
 use crate::matrix::run::{children, is_root, signal, Run};
@@ -105,7 +105,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     let slowly = "\"$@\" < sent | (sleep 1; cat > slowly)";
     run.finish("ssh, slowly", piped(run, port, slowly, "cat")?)?;
     same("ssh, read slowly", &content, &arrived("slowly")?)?;
-    let legs = meter.legs(6 * SIZE as u64, 4)?.into_iter().map(|leg| leg.excused(EXECUTED)).collect();
+    let legs = left(run, meter.legs(6 * SIZE as u64, 4)?, "stdio", EXECUTED)?;
 
     let endless = || {
         run.start("ssh, busy", piped(run, port, "exec \"$@\" > flood", "cat /dev/zero | head -c 1000000000")?)
@@ -135,6 +135,6 @@ fn bench(run: &Run) -> Result<Measured, Error> {
     let from = format!("{}:{}/sent", user(), run.path().display());
     let (value, _) = timed(run, "scp", scp(run, port, &from, "down")?, content.len() as u64)?;
     same("scp", &content, &fs::read(run.file("down")).map_err(Error::system("down"))?)?;
-    let legs = meter.legs(SIZE as u64, 1)?.into_iter().map(|leg| leg.excused(EXECUTED)).collect();
+    let legs = left(run, meter.legs(SIZE as u64, 1)?, "stdio", EXECUTED)?;
     Ok(Measured { value, legs })
 }
