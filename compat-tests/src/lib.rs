@@ -19,6 +19,7 @@
 mod combo;
 pub mod fuzz;
 mod job;
+pub mod matrix;
 pub mod measure;
 mod pair;
 pub mod programs;

@@ -96,6 +96,9 @@ pub enum Error {
         /// What it said, shortened.
         said: String,
     },
+    /// What arrived is not what was sent, or something that had to happen did not.
+    #[error("{0}")]
+    Wrong(String),
     /// The system refused something.
     #[error("{what}: {source}")]
     System {
@@ -110,6 +113,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error if this does not hold.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`].
+    pub fn unless(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Error> {
+        match holds {
+            true => Ok(()),
+            false => Err(Error::Wrong(otherwise())),
+        }
+    }
+
     /// For `map_err`: the system refused this.
     pub fn system<E: Into<io::Error>>(what: impl Display) -> impl FnOnce(E) -> Error {
         move |source| Error::System { what: what.to_string(), source: source.into() }

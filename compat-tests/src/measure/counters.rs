@@ -25,6 +25,9 @@ pub struct Family {
     pub doorbells: u64,
     /// Times that a direction went back to TCP.
     pub hand_backs: u64,
+    /// Waits that slept over something that had come, until a second look: a fault of the shim's.
+    #[serde(default)]
+    pub lost_wakeups: u64,
     /// Connections that stayed on TCP, by reason.
     pub on_tcp: BTreeMap<String, u64>,
     /// Those that are open.
@@ -61,6 +64,15 @@ impl Family {
     /// # Errors
     /// `dp ls` fails, or prints another layout.
     pub fn of(kit: &Kit, pid: u32) -> Result<Option<Family>, Error> {
+        let mut families = Family::all(kit)?.into_iter();
+        Ok(families.find(|family| family.has(&[pid])))
+    }
+
+    /// Those of all running processes that this user may see.
+    ///
+    /// # Errors
+    /// `dp ls` fails, or prints another layout.
+    pub fn all(kit: &Kit) -> Result<Vec<Family>, Error> {
         let said = kit
             .dp()
             .args(["ls", "--json"])
@@ -70,7 +82,12 @@ impl Family {
         if !said.status.success() {
             return Err(Error::words("dp ls --json", &String::from_utf8_lossy(&said.stderr)));
         }
-        parse(&String::from_utf8_lossy(&said.stdout), pid)
+        parse(&String::from_utf8_lossy(&said.stdout))
+    }
+
+    /// Whether one of these processes belongs to it.
+    pub fn has(&self, pids: &[u32]) -> bool {
+        self.processes.iter().any(|member| pids.contains(&member.pid))
     }
 
     /// How many of the open connections are channels, and how many there are.
@@ -99,14 +116,13 @@ impl Family {
     }
 }
 
-fn parse(listing: &str, pid: u32) -> Result<Option<Family>, Error> {
+fn parse(listing: &str) -> Result<Vec<Family>, Error> {
     let listing: Listing = serde_json::from_str(listing)
         .map_err(|error| Error::words("dp ls --json", &format!("{error} in {listing}")))?;
     if listing.version != VERSION {
         return Err(Error::words("dp ls --json", &format!("version {}", listing.version)));
     }
-    let mut families = listing.families.into_iter();
-    Ok(families.find(|family| family.processes.iter().any(|member| member.pid == pid)))
+    Ok(listing.families)
 }
 
 #[cfg(test)]

@@ -57,8 +57,8 @@ impl<S> Turns<S> {
         Ok(turns)
     }
 
-    /// One number of each sample of a way.
-    pub fn each(&self, way: Way, number: impl Fn(&S) -> f64) -> Vec<f64> {
+    /// One thing of each sample of a way.
+    pub fn each<T>(&self, way: Way, number: impl Fn(&S) -> T) -> Vec<T> {
         let Some(i) = self.ways.iter().position(|w| *w == way) else { return Vec::new() };
         self.rounds.iter().filter_map(|round| round.get(i)).map(number).collect()
     }
