@@ -329,6 +329,9 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         hand_back(fd, c, &tx);
         ring = false;
     } else if !ring && !gone::without_a_word(fd, c) {
+        if w.left() > stream::MAX_TOKEN {
+            over::outgrown_on_tcp(c, &tx);
+        }
         ring = to_ring(fd, c, &tx);
     }
     if !ring || w.left() == 0 {
