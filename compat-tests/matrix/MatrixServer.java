@@ -97,15 +97,20 @@ class MatrixServer {
     static void move(SelectionKey key) throws IOException {
         SocketChannel channel = (SocketChannel) key.channel();
         ByteBuffer buffer = (ByteBuffer) key.attachment();
+        // No interest in reading is left once the end has come, and what is in the buffer goes out before the close.
+        boolean ended = (key.interestOps() & SelectionKey.OP_READ) == 0 && buffer.hasRemaining();
         if (key.isReadable() && channel.read(buffer) < 0) {
-            key.cancel();
-            channel.close();
-            return;
+            ended = true;
         }
         buffer.flip();
         channel.write(buffer);
         buffer.compact();
+        if (ended && buffer.position() == 0) {
+            key.cancel();
+            channel.close();
+            return;
+        }
         int interest = buffer.position() > 0 ? SelectionKey.OP_WRITE : 0;
-        key.interestOps(interest | (buffer.hasRemaining() ? SelectionKey.OP_READ : 0));
+        key.interestOps(interest | (buffer.hasRemaining() && !ended ? SelectionKey.OP_READ : 0));
     }
 }

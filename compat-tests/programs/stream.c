@@ -3,6 +3,7 @@
  * "back": the accepting side is the one that sends. Mode "hold" waits in the end for the mark "looked", so that
  * somebody outside can ask what became of the connection. Who receives looks at every byte, so it is the slower of the
  * two, and no ring is long enough for long. With a third argument each piece is answered, so that no ring is ever full.
+ * With a fourth the sender never blocks but polls, as servers of many clients do: it fills TCP's buffers whenever it can.
  */
 #include "common.h"
 
@@ -10,6 +11,27 @@
 
 static bool answered(void) {
     return argument(2, 0) != 0;
+}
+
+static bool polls(void) {
+    return argument(3, 0) != 0;
+}
+
+static void give(int fd, const char *piece, size_t n) {
+    if (!polls()) {
+        write_all(fd, piece, n);
+        return;
+    }
+    while (n > 0) {
+        ssize_t sent = send(fd, piece, n, MSG_DONTWAIT);
+        if (sent < 0) {
+            CHECK(errno == EAGAIN);
+            CHECK(poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1) == 1);
+            continue;
+        }
+        piece += sent;
+        n -= (size_t)sent;
+    }
 }
 
 static void stream(int fd, long mib) {
@@ -20,7 +42,7 @@ static void stream(int fd, long mib) {
         for (size_t i = 0; i < n; i += 64)
             memcpy(piece + i, &(uint64_t){at + i}, n - i < 8 ? n - i : 8);
         sum = checksum(sum, piece, n < 512 ? n : 512);
-        write_all(fd, piece, n);
+        give(fd, piece, n);
         if (answered())
             read_exact(fd, piece, 1);
         left -= n;

@@ -353,6 +353,9 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         hand_back(fd, c, &tx);
         ring = false;
     } else if !ring && !gone::without_a_word(fd, c) {
+        if w.left() > stream::MAX_TOKEN {
+            over::outgrown_on_tcp(c, &tx);
+        }
         ring = to_ring(fd, c, &tx);
     }
     if !ring || w.left() == 0 {
@@ -511,8 +514,9 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     }
     let taken = tx.rx.consumed.load(Ordering::Acquire);
     // A cheap guess first; the kernel's own count decides.
-    // Who is to have a longer ring has been quicker than the receiver, and may be on TCP, too.
-    let nearly = if c.has(Conn::OUTGROWN) { u64::MAX } else { NEARLY_READ };
+    // A sender that is to have a longer ring has been quicker than the receiver, and may be so on TCP, too.
+    let longer = over::is_granted(c, tx);
+    let nearly = if longer { u64::MAX } else { NEARLY_READ };
     if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
         return false;
     }
@@ -521,7 +525,8 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     if p.saturating_sub(taken) > nearly {
         return false;
     }
-    if c.has(Conn::OUTGROWN | Conn::NARROW) {
+    // A receiver that has read all, and mapped nothing, has refused.
+    if longer || c.has(Conn::NARROW) || c.has(Conn::OUTGROWN) && p == taken {
         over::go_over(c, tx);
     }
     c.tx_kernel.store(p, Ordering::Relaxed);

@@ -93,6 +93,8 @@ fn a_stream_goes_over_to_a_longer_ring_and_nothing_else_does() {
     gone_over(&["512"], &[("DP_RING_LONG", "1048576")], 1 << 20);
     // Large pieces in a ring that is never full.
     gone_over(&["512", "0", "1"], &[], 4 << 20);
+    // A sender that never waits has TCP's buffers full most of the time, and little goes through its ring.
+    gone_over(&["96", "0", "0", "1"], &[], 4 << 20);
     assert_eq!(rings("ping_pong", &["20000"], &[]), [SHORT, SHORT]);
     // Not longer: none.
     assert_eq!(rings("stream", &["512"], &[("DP_RING_LONG", "0")]), [OWN, SHORT]);

@@ -138,7 +138,8 @@ pub struct Conn {
     pub fulls: AtomicU32,
     /// Sends since something was received; see the sender's `listens`.
     pub alone: AtomicU32,
-    /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and [`Conn::tx_bytes`] by then.
+    /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and the sum of
+    /// [`Conn::tx_bytes`] and [`Conn::tx_kernel`] by then.
     pub full_since: [AtomicU64; 2],
     /// The low half of `rx_bytes` when `alone` began.
     pub heard: AtomicU32,

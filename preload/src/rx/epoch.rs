@@ -66,7 +66,12 @@ pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
     for _ in 0..SWITCHES {
         let r = c.rx_epoch.load(Ordering::Relaxed);
         match rx.tx.view(r) {
-            Ok(View::Same) => return true,
+            Ok(View::Same) => {
+                if !in_ring(r) && rx.tx.wants() != 0 && rx.tx.wants() != rx.rx.granted() {
+                    grant(c, rx);
+                }
+                return true;
+            }
             Ok(View::RingAt(p)) => {
                 let at = c.rx_kernel.load(Ordering::Relaxed);
                 if at > p {

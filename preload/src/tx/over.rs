@@ -79,7 +79,7 @@ pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     }
     let [since, bytes] = &c.full_since;
     let now = state::now();
-    let all = c.tx_bytes.load(Ordering::Relaxed).wrapping_add(sent as u64);
+    let all = sum(c).wrapping_add(sent as u64);
     if now.saturating_sub(since.load(Ordering::Relaxed)) > WINDOW {
         since.store(now, Ordering::Relaxed);
         bytes.store(all, Ordering::Relaxed);
@@ -101,12 +101,41 @@ pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
 /// The clock is looked at once for so many bytes.
 #[inline]
 pub(super) fn is_stream(c: &Conn, tx: &End) -> bool {
-    let all = c.tx_bytes.load(Ordering::Relaxed);
+    let all = sum(c);
     all.saturating_sub(c.full_since[1].load(Ordering::Relaxed)) >= STREAM && carries_a_stream(c, tx, all)
+}
+
+/// Bytes sent so far, by either way: a stream whose sender is quicker than its receiver is on TCP most of the time.
+#[inline]
+fn sum(c: &Conn) -> u64 {
+    c.tx_bytes.load(Ordering::Relaxed).wrapping_add(c.tx_kernel.load(Ordering::Relaxed))
+}
+
+/// The same while the direction is on TCP: the switch back to a ring will be to a longer one, and need not wait until the
+/// receiver has read nearly all of what is on TCP. Nobody has to be awake for it.
+#[inline]
+pub(super) fn outgrown_on_tcp(c: &Conn, tx: &End) {
+    let all = sum(c);
+    if all.saturating_sub(c.full_since[1].load(Ordering::Relaxed)) >= STREAM && sends_a_stream(c, tx, all) {
+        ask(c, tx);
+    }
+}
+
+/// Whether the receiver has mapped the longer ring that it was asked for.
+pub(super) fn is_granted(c: &Conn, tx: &End) -> bool {
+    c.has(Conn::OUTGROWN) && tx.rx.granted() == c.claimed.load(Ordering::Relaxed)
 }
 
 #[cold]
 fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
+    sends_a_stream(c, tx, all)
+        // Who sleeps would not follow: nobody wakes him to an empty ring.
+        && tx.word.is_hot()
+        && !tx.word.has_sleepers()
+}
+
+#[cold]
+fn sends_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
     let [since, bytes] = &c.full_since;
     let (now, began) = (state::now(), since.load(Ordering::Relaxed));
     let sent = all.saturating_sub(bytes.load(Ordering::Relaxed));
@@ -117,9 +146,6 @@ fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
         && spare::is_stream(sent, now.saturating_sub(began))
         && tx.tx.ring() == OWN
         && !c.has(Conn::OUTGROWN | Conn::SHORT)
-        // Who sleeps would not follow: nobody wakes him to an empty ring.
-        && tx.word.is_hot()
-        && !tx.word.has_sleepers()
         && spares(tx).is_some_and(|spares| spares.any_free())
 }
 
@@ -145,7 +171,7 @@ pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
     soon && to_ring(fd, c, tx)
 }
 
-/// The receiver is asked for a longer ring, before a hand-back. It is this process's only: one that shares the connection
+/// The receiver is asked for a longer ring, before a hand-back, or on TCP. It is this process's only: one that shares the connection
 /// would not find the ring where we do. Under the lock.
 #[cold]
 pub(super) fn ask(c: &Conn, tx: &End) {
