@@ -6,6 +6,7 @@
  *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
  *               SA_RESTART, by one with it, or when SO_SNDTIMEO is over
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
+ *   busy        pthread_cancel of a thread that only sends, and need not wait
  */
 #include "common.h"
 
@@ -173,6 +174,29 @@ static void cancel(void) {
     }
 }
 
+static void *send_for_ever(void *unused) {
+    char piece[16] = "";
+    uint64_t end = now_ms() + 5000;
+    while (now_ms() < end) {
+        MUST(send(connection, piece, sizeof piece, 0));
+        /* No point of cancellation, and time for the receiver: nothing is ever full. */
+        for (int i = 0; i < 50; i++)
+            sched_yield();
+    }
+    return unused;
+}
+
+static void cancel_busy(void) {
+    for (int i = 0; i < 3; i++) {
+        void *result = NULL;
+        pthread_t thread = start_thread(send_for_ever, NULL);
+        sleep_ms(i * 5);
+        CHECK(pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, &result) == 0);
+        say("cancelled: %s", result == PTHREAD_CANCELED ? "yes" : "no");
+    }
+}
+
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
@@ -182,6 +206,8 @@ void tester(int fd) {
         restart();
     else if (mode_is("send"))
         blocked_send();
+    else if (mode_is("busy"))
+        cancel_busy();
     else if (strncmp(program_argv[3], "slow", 4) == 0)
         send_to_a_slow_one();
     else
@@ -189,6 +215,10 @@ void tester(int fd) {
 }
 
 void helper(int fd) {
+    if (mode_is("busy")) {
+        read_to_eof(fd, NULL);
+        return;
+    }
     if (strncmp(program_argv[3], "slow", 4) == 0) {
         connection = fd;
         take_slowly();

@@ -22,6 +22,7 @@
 struct hello {
     char magic[8];
     uint32_t version, pad;
+    uint64_t link;
 };
 
 static socklen_t door(struct sockaddr_un *name, unsigned port, int copy) {
@@ -47,7 +48,7 @@ static int memory_of(size_t length, bool sealed, uint32_t lines) {
     struct {
         char magic[8];
         uint32_t version, slots, lines, spare;
-    } header = {"DPARENA1", 3, 1024, lines, 0};
+    } header = {"DPARENA1", 4, 1024, lines, 0};
     header.magic[7] = '1';
     MUST(pwrite(fd, &header, sizeof header < length ? sizeof header : length, 0));
     if (sealed)
@@ -217,7 +218,7 @@ static void lie(unsigned port) {
     socklen_t size = sizeof network;
     int any = MUST(socket(AF_INET, SOCK_STREAM, 0));
     MUST(getsockopt(any, SOL_SOCKET, SO_NETNS_COOKIE, &network, &size));
-    struct hello hello = {"DPHELLO", 2, 0};
+    struct hello hello = {"DPHELLO", 3, 0, 0};
     hello.magic[7] = '1';
     send_with(door, &hello, sizeof hello, &memory, 1);
     mark("knocked", 1);
@@ -247,7 +248,7 @@ static void lie(unsigned port) {
 }
 
 void client(void) {
-    struct hello hello = {"DPHELLO", 2, 0};
+    struct hello hello = {"DPHELLO", 3, 0, 0};
     hello.magic[7] = '1';
     if (mode_is("squat")) {
         squat((unsigned)argument(0, 0), -1);
@@ -295,7 +296,7 @@ void client(void) {
             one = memory(right, !mode_is("unsealed"));
         }
         hello.magic[7] = mode_is("magic") ? '0' + (char)round + 2 : '1';
-        hello.version = mode_is("version") ? 1 + (uint32_t)round * 1000 : 2;
+        hello.version = mode_is("version") ? 1 + (uint32_t)round * 1000 : 3;
         if (mode_is("no_fd"))
             n = 0;
         if (mode_is("many"))

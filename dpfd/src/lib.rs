@@ -25,6 +25,8 @@ pub mod error;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
+pub mod leaving;
+#[cfg(not(loom))]
 pub mod logp;
 pub mod look;
 #[cfg(not(loom))]
@@ -33,6 +35,8 @@ pub mod pool;
 pub mod rules;
 #[cfg(not(loom))]
 pub mod sandbox;
+#[cfg(not(loom))]
+pub mod share;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;

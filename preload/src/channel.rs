@@ -369,6 +369,7 @@ fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
         client::leave(c);
         give_up(fd, c, Reason::State);
     } else if exclusive(family, c) {
+        c.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
         c.set_stage(Stage::Accepted);
         if base_position(fd, c) && s.confirm(generation) {
             proof::put_back(fd, c);
@@ -464,6 +465,9 @@ fn accept(fd: i32, c: &Conn, arena: &dpfd::edge::arena::Arena, n: u32, generatio
         give_up(fd, c, Reason::State);
     } else {
         attach(c, arena, n, Side::Server, generation);
+        let [ours, theirs] = door::links(c);
+        c.link.store(ours, Ordering::Relaxed);
+        arena.slot(n).link.store(theirs, Ordering::Relaxed);
         c.set_stage(Stage::Accepted);
         if !(base_position(fd, c) && arena.slot(n).accept(generation)) {
             c.set_stage(Stage::Candidate);

@@ -9,9 +9,9 @@ use dpfd::sys::{raw, tcp};
 
 use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, state};
+use crate::{fdtable, link, state};
 
-pub use guests::{answer, expected, is_shown, walking, Shown, Walking};
+pub use guests::{answer, expected, is_shown, links, walking, Shown, Walking};
 
 const DOORS: usize = 64;
 
@@ -260,13 +260,23 @@ fn greet(conn: i32, door: usize) -> bool {
     let opener = OPEN[door % DOORS].id();
     let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
         (None, hello) => {
-            if let Ok(fd) = hello {
-                raw::close(fd);
+            if let Ok(said) = hello {
+                raw::close(said.arena);
             }
             state::count(Reason::Owner);
             false
         }
-        (Some(cred), Ok(fd)) => guests::receive(fd, &cred, opener),
+        (Some(cred), Ok(said)) => {
+            // Kept, the connection goes on under a number of ours.
+            let worth_it = said.link != 0 && link::is_worth_it(cred.uid);
+            let kept = worth_it.then(|| link::begin(conn)).flatten();
+            let links = kept.map_or([0; 2], |(name, _)| [name, said.link]);
+            let admitted = guests::receive(said.arena, &cred, opener, links);
+            if kept.is_none() {
+                raw::close(conn);
+            }
+            return admitted;
+        }
         (_, Err(intro::Bad::Late)) => {
             put_aside(conn, door);
             return false;

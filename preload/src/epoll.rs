@@ -9,6 +9,7 @@
 //!
 //! Lock order: a set's lock, then those of sets inside it, then a connection's. Nothing sleeps in the kernel holding one.
 
+mod event;
 mod list;
 mod lock;
 mod wait;
@@ -22,6 +23,8 @@ use dpfd::watch::{Set, Target, IN};
 
 use crate::fdtable::{self, Entry};
 use crate::{rx, state};
+use event::Event;
+pub use event::{next_number, without};
 use list::Looked;
 use lock::{Guard, Lock};
 pub use wait::wait;
@@ -50,6 +53,8 @@ struct Place {
     hits: AtomicU32,
     /// How long a look may take, ns.
     spin: AtomicU32,
+    /// The event that wakes whoever sleeps in it.
+    event: Event,
     set: UnsafeCell<Set>,
 }
 
@@ -189,6 +194,7 @@ fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option
             let known = born(epfd).and_then(|set| {
                 with(epfd, set, |set, w| {
                     set.expose(true, w);
+                    w.end_event();
                     let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
                     set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
                 })
@@ -259,6 +265,7 @@ pub fn close(fd: i32, i: u32) {
     }
     let (set, mut w) = locked.parts();
     w.leave_groups(set.is_inherited());
+    w.end_event();
     set.close(&mut w);
     p.fd.store(-1, Ordering::Relaxed);
     p.give_back_if_over(set, i);
@@ -266,7 +273,13 @@ pub fn close(fd: i32, i: u32) {
 
 /// Makes a set's readiness the kernel's while somebody polls the set itself, or no more.
 pub fn expose(i: u32, more: bool) {
-    with_index(i, |set, w| set.expose(more, w));
+    with_index(i, |set, w| {
+        set.expose(more, w);
+        // Its event would make the set itself readable. Whoever sleeps in it now may be on the way to be woken by it.
+        if more && !set.is_slept_in() {
+            w.end_event();
+        }
+    });
 }
 
 /// Whether some channel of the set has something that no bell announced.
@@ -284,12 +297,18 @@ pub fn has_news(i: u32) -> bool {
 
 /// The set is given to somebody who does not see channels: from now on it is the kernel's.
 pub fn give_away(i: u32) {
-    expose(i, true);
+    with_index(i, |set, w| {
+        set.expose(true, w);
+        w.end_event();
+    });
 }
 
 /// The set is the kernel's alone from now on, and its number `fd` not ours.
 pub fn hand_over(fd: i32, i: u32) {
-    with_index(i, |set, w| set.hand_over(w));
+    with_index(i, |set, w| {
+        set.hand_over(w);
+        w.end_event();
+    });
     fdtable::set(fd, Entry::None);
     close(fd, i);
 }
@@ -307,6 +326,7 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
 pub fn inherited() {
     for (_, p) in places() {
         p.lock.reset();
+        p.event.forget();
         // SAFETY: a new child has one thread, and the lock is free.
         unsafe { &mut *p.set.get() }.inherit();
     }

@@ -16,8 +16,9 @@
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
 use dpfd::family::{Conn, Family};
+use dpfd::sys::raw;
 
-use crate::state;
+use crate::{inside, state};
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
 const CONN: u32 = 1;
 const INTERNAL: u32 = 4;
 const ELSEWHERE: u32 = 5;
+/// A connection's number that a thread is about to close, or to put something else at; the rest of the entry stays.
+const CHANGING: u32 = 6;
 
 /// Descriptors covered; larger ones are left alone.
 pub const LIMIT: usize = 1 << 20;
@@ -51,6 +54,8 @@ static LIMIT_NOW: AtomicU32 = AtomicU32::new(0);
 static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// One more than the highest descriptor that ever was ours.
 static HIGH: AtomicU32 = AtomicU32::new(0);
+/// Numbers whose entries are [`CHANGING`].
+static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// By connection: descriptors of this process, and which of the connections with that index it is.
 static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -82,19 +87,105 @@ pub fn get(fd: i32) -> Entry {
     if w == 0 {
         return Entry::None;
     }
-    decode(w)
+    decode(after_a_change(fd, w))
+}
+
+/// The same; where another thread is changing it, what it stood for is over.
+pub fn get_at_once(fd: i32) -> Entry {
+    decode(word(fd))
 }
 
 /// The connection behind `fd`.
 #[inline(always)]
 pub fn conn(fd: i32) -> Option<u32> {
-    conn_of(word(fd))
+    conn_of(settled(fd))
 }
 
 /// The entry for `fd` as it stands; 0: not ours.
 #[inline(always)]
 pub fn word(fd: i32) -> u32 {
     cell(fd).map_or(0, |c| c.load(Ordering::Relaxed))
+}
+
+/// The same, once no other thread is changing it.
+#[inline(always)]
+pub fn settled(fd: i32) -> u32 {
+    after_a_change(fd, word(fd))
+}
+
+#[inline(always)]
+fn after_a_change(fd: i32, w: u32) -> u32 {
+    if w >> KIND == CHANGING {
+        await_change(fd)
+    } else {
+        w
+    }
+}
+
+/// The entry after the change. Its thread may be preempted, or wait a moment for a bell, or for a lock of the dead. If that
+/// takes too long, the number is the kernel's.
+#[cold]
+#[inline(never)]
+fn await_change(fd: i32) -> u32 {
+    for turn in 0..TURNS {
+        let w = word(fd);
+        if w >> KIND != CHANGING {
+            return w;
+        }
+        match turn {
+            0..200 => core::hint::spin_loop(),
+            200..220 => raw::yield_now(),
+            _ => raw::nap(TURN),
+        }
+    }
+    0
+}
+
+/// How often [`await_change`] looks; most looks are as far apart as `TURN` says, ns.
+const TURNS: u32 = 2000;
+/// See [`TURNS`].
+const TURN: u32 = 50_000;
+
+/// The number of a connection is about to be closed, or to stand for something else: until [`changed`], other threads wait.
+/// Its entry until now; `None`: it is no connection's.
+pub fn change(fd: i32) -> Option<u32> {
+    let c = cell(fd)?;
+    CHANGES.fetch_add(1, Ordering::SeqCst);
+    loop {
+        let w = settled(fd);
+        if conn_of(w).is_none() {
+            CHANGES.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        if c.compare_exchange(w, changing(w), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            return Some(w);
+        }
+    }
+}
+
+/// The kernel has changed the number whose entry was `before`. If nobody has given it another, it is not ours.
+pub fn changed(fd: i32, before: u32) {
+    if let Some(c) = cell(fd) {
+        let _ = c.compare_exchange(changing(before), 0, Ordering::SeqCst, Ordering::Relaxed);
+    }
+    CHANGES.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn changing(w: u32) -> u32 {
+    (CHANGING << KIND) | (w & !(u32::MAX << KIND))
+}
+
+/// In a forked child: nobody goes on with the changes of its parent's other threads.
+pub fn inherited() {
+    if CHANGES.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    CHANGES.store(0, Ordering::Relaxed);
+    for fd in 0..HIGH.load(Ordering::Relaxed) as i32 {
+        if word(fd) >> KIND == CHANGING {
+            set(fd, Entry::None);
+        }
+    }
 }
 
 /// The same after a fence: for who has just left a note for whoever changes it.
@@ -124,9 +215,11 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
     }
 }
 
-/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection.
+/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection, or was closed, and the
+/// file kept under another number.
 pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
-    conn_inside(fd).is_some_and(|i| !core::ptr::eq(family.conn(i), c))
+    let is = |i: u32| core::ptr::eq(family.conn(i), c);
+    conn_inside(fd).map_or_else(|| inside::keeps_elsewhere(fd, is), |i| !is(i))
 }
 
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
@@ -221,7 +314,7 @@ pub fn switch_off() {
 /// Calls `f` for every descriptor that is ours.
 pub fn each(mut f: impl FnMut(i32, Entry)) {
     for fd in 0..HIGH.load(Ordering::Relaxed) as i32 {
-        let e = get(fd);
+        let e = get_at_once(fd);
         if e != Entry::None {
             f(fd, e);
         }

@@ -9,9 +9,10 @@ use dpfd::edge::possession;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
+use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
-use crate::{fdtable, proof, state};
+use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped; addresses of the same number of arenas of our own size.
@@ -33,6 +34,8 @@ struct Guest {
     key: [AtomicU64; 2],
     opener: [AtomicU64; 3],
     sizes: [AtomicU32; 3],
+    /// The connection by which it said hello, if that is kept: our name of it, and the client's; else 0.
+    links: [AtomicU64; 2],
     /// When the hello came, ns of the monotonic clock.
     since: AtomicU64,
 }
@@ -46,6 +49,7 @@ static MET: [Guest; GUESTS] = [const {
         key: [const { AtomicU64::new(0) }; 2],
         opener: [const { AtomicU64::new(0) }; 3],
         sizes: [const { AtomicU32::new(0) }; 3],
+        links: [const { AtomicU64::new(0) }; 2],
         since: AtomicU64::new(0),
     }
 }; GUESTS];
@@ -157,6 +161,18 @@ impl Guest {
         (key(memory).ok()? == self.key()).then(|| View::Unmapped(Unmapped::again(memory, self.geometry())))
     }
 
+    /// Another connection by which it said hello: of use if there is none yet, or the client has closed that.
+    fn set_links(&self, links: [u64; 2]) {
+        let before = self.links[0].load(Ordering::Relaxed);
+        if link::lives(before) {
+            return link::end(links[0]);
+        }
+        link::end(before);
+        for (to, from) in self.links.iter().zip(links) {
+            to.store(from, Ordering::Relaxed);
+        }
+    }
+
     /// Forgets the memory of a guest that is not mapped, or not any more. Only where nobody else walks.
     fn close(&self) {
         let fd = self.fd.swap(-1, Ordering::SeqCst);
@@ -265,6 +281,11 @@ pub fn expected(c: &Conn, _: &Walking) -> Option<u64> {
     Some(possession::number(Side::Client, g.key(), g.opener(), nonce, challenge))
 }
 
+/// The link to the client of `c`: our name of it, and the client's.
+pub fn links(c: &Conn) -> [u64; 2] {
+    guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
+}
+
 /// The client of `c` has proven itself: its arena, mapped. One thread at a time.
 pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
     let g = guest_of(c)?;
@@ -311,8 +332,8 @@ fn alone() -> bool {
 }
 
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
-/// `fd` is this one's to close.
-pub fn receive(fd: i32, cred: &libc::ucred, opener: Id) -> bool {
+/// `fd` is this one's to close, and so are the links: our name of the connection, and the client's.
+pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool {
     close_mapped();
     // SAFETY: just received, ours alone.
     let memory = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -321,10 +342,15 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id) -> bool {
     // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
     let refused = |why| {
         raw::close(fd);
+        link::end(links[0]);
         state::count(why);
         false
     };
+    let ours = state::geometry();
     let (geometry, key) = match (looked, key(memory)) {
+        (Ok(theirs), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
+            return refused(Reason::Memory);
+        }
         (Ok(geometry), Ok(key)) => (geometry, key),
         (Err(libc::EPROTONOSUPPORT), _) => return refused(Reason::Version),
         (Err(libc::EFBIG), _) => return refused(Reason::Memory),
@@ -334,17 +360,22 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id) -> bool {
     if opener == Id::default() {
         return refused(Reason::Owner);
     }
-    if MET.iter().any(|g| g.in_use() && g.key() == key) {
+    if let Some(g) = MET.iter().find(|g| g.in_use() && g.key() == key) {
         raw::close(fd);
+        g.set_links(links);
         return true;
     }
     let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
     let Some(fd) = state::high_fd(fd) else {
+        link::end(links[0]);
         state::count(Reason::Memory);
         return false;
     };
     fdtable::mark_internal(fd);
     let g = &MET[i];
+    // Those of the guest that had this place are no good to its client, who has been forgotten.
+    link::end(g.links[0].swap(0, Ordering::Relaxed));
+    g.set_links(links);
     g.uid.store(cred.uid, Ordering::Relaxed);
     g.pid.store(cred.pid as u32, Ordering::Relaxed);
     g.since.store(state::now(), Ordering::Relaxed);

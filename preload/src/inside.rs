@@ -87,7 +87,7 @@ pub fn prepare() {
 
 /// With one thread there is nobody to close what it is in, but its own signal handlers: the kernel, too, lets an
 /// interrupted call begin anew with the number.
-fn alone() -> bool {
+pub fn alone() -> bool {
     let p = SINGLE.load(Ordering::Relaxed);
     // SAFETY: a variable of libc's, which stays.
     !p.is_null() && unsafe { &*p }.load(Ordering::Relaxed) != 0
@@ -111,7 +111,7 @@ impl Inside {
     pub fn enter<T>(fd: i32, frame: &T) -> Option<Inside> {
         let frame = frame as *const T as u64;
         loop {
-            let word = fdtable::word(fd);
+            let word = fdtable::settled(fd);
             fdtable::conn_of(word)?;
             if alone() {
                 return Some(Inside { place: None, fd, word });
@@ -248,12 +248,15 @@ fn places() -> &'static [Place] {
     &CALLS[..(HIGH.load(Ordering::SeqCst) as usize).min(PLACES)]
 }
 
-/// Whether the call that noted something in `place` goes on. Doubt counts as yes.
-fn goes_on(place: &Place) -> bool {
+/// Two hooks that one function calls have their frames within so many bytes. What a signal puts on the stack is longer.
+const HOOK: u64 = 512;
+
+/// Whether the call that noted something in `place` goes on. Doubt counts as yes. `here` is in the frame of whoever asks, or
+/// not far below.
+fn goes_on(place: &Place, here: u64) -> bool {
     let (tid, frame) = (place.tid.load(Ordering::Relaxed), place.frame.load(Ordering::Relaxed));
-    let here = 0u8;
     if tid == state::me() as u32 {
-        return below(frame, &raw const here as u64);
+        return below(frame, here + HOOK);
     }
     if !state::thread_lives(tid) {
         return false;
@@ -271,13 +274,15 @@ fn noted(word: u32) -> impl Iterator<Item = &'static Place> {
 
 /// Somebody closes a descriptor; until that has come to [`Closing::keep`], calls inside wait for the file to be kept.
 #[must_use]
-pub struct Closing(());
+pub struct Closing {
+    here: u64,
+}
 
 impl Closing {
-    /// Before the entry is cleared.
-    pub fn begin() -> Closing {
+    /// Before the entry is cleared; `frame` is a variable of the hook, or of whatever that has called.
+    pub fn begin<T>(frame: &T) -> Closing {
         CLOSING.fetch_add(1, Ordering::SeqCst);
-        Closing(())
+        Closing { here: frame as *const T as u64 }
     }
 
     /// The entry was none of a connection.
@@ -289,19 +294,19 @@ impl Closing {
     /// inside that need it, the open file stays, and they do what is to be done at its end. False: nobody is inside.
     /// `last`: the program has no other number for it.
     pub fn keep(self, fd: i32, word: u32, last: bool) -> bool {
-        let kept = keep(fd, word, last);
+        let kept = keep(fd, word, last, self.here);
         self.over();
         kept
     }
 }
 
-fn keep(fd: i32, word: u32, last: bool) -> bool {
+fn keep(fd: i32, word: u32, last: bool, from: u64) -> bool {
     if noted(word).next().is_none() && COUNT.load(Ordering::SeqCst) == 0 {
         return false;
     }
     exclusively(|| {
         let here = |p: &&Place| last || p.fd.load(Ordering::Relaxed) == fd;
-        let busy = noted(word).filter(here).any(goes_on);
+        let busy = noted(word).filter(here).any(|p| goes_on(p, from));
         let known = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == word);
         match (busy, known) {
             (true, Some(k)) => {
@@ -317,6 +322,15 @@ fn keep(fd: i32, word: u32, last: bool) -> bool {
             (false, _) => false,
         }
     })
+}
+
+/// Whether an open file whose connection `is` the one asked for is kept under another number than `fd`.
+pub fn keeps_elsewhere(fd: i32, is: impl Fn(u32) -> bool) -> bool {
+    let kept = |k: &Kept| {
+        let conn = fdtable::conn_of(k.word.load(Ordering::Acquire));
+        conn.is_some_and(&is) && k.fd.load(Ordering::Relaxed) != fd
+    };
+    COUNT.load(Ordering::SeqCst) != 0 && FILES.iter().any(kept)
 }
 
 /// Keeps the open file behind `fd`. False: there is no room for it.
@@ -352,11 +366,13 @@ fn close_kept(fd: i32) {
 /// Ends what was kept, and has nobody inside any more.
 #[cold]
 pub fn sweep() {
+    let here = 0u8;
+    let here = &raw const here as u64;
     while COUNT.load(Ordering::SeqCst) != 0 {
         let found = exclusively(|| {
             let left = |k: &&Kept| {
                 let word = k.word.load(Ordering::Relaxed);
-                word != 0 && !noted(word).any(goes_on)
+                word != 0 && !noted(word).any(|p| goes_on(p, here))
             };
             let k = FILES.iter().find(left)?;
             let word = k.word.load(Ordering::Relaxed);
@@ -372,6 +388,7 @@ pub fn sweep() {
 
 /// In a forked child: only the thread that forked is here.
 pub fn inherited() {
+    fdtable::inherited();
     // Each page that is written to is copied.
     for word in [&LOCK, &CLOSING].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
         word.store(0, Ordering::Relaxed);

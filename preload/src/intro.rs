@@ -2,8 +2,8 @@
 //!
 //! A listening program has a door: an AF_UNIX SEQPACKET listener whose abstract name is made from the
 //! listening address. Abstract names live in the network namespace, as loopback TCP does; they need no
-//! directory and vanish with their owner. A client connects, sends one hello with its arena, closes; it
-//! never waits.
+//! directory and vanish with their owner. A client connects and sends one hello with its arena; it never waits. Where
+//! both are of one user the connection stays, as the link between the two processes ([`crate::link`]).
 
 use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use dpfd::sys::{raw, tcp::Addr};
 pub const COPIES: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
 /// Version of hello and arena; a peer of another one is refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What a client says at a door, beside the arena's descriptor.
 #[derive(Clone, Copy)]
@@ -25,6 +25,17 @@ pub struct Hello {
     magic: u64,
     version: u32,
     _pad: u32,
+    /// The client's name of this connection, if it keeps it; else 0.
+    link: u64,
+}
+
+/// What a hello brought.
+#[derive(Debug, Clone, Copy)]
+pub struct Said {
+    /// The arena's descriptor.
+    pub arena: i32,
+    /// The client's name of the connection; 0: it does not keep it.
+    pub link: u64,
 }
 
 /// Why a hello was not accepted.
@@ -100,9 +111,9 @@ pub fn opener(fd: i32) -> Option<Id> {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Sends the hello with `arena`.
-pub fn send_hello(door: i32, arena: i32) -> Result<(), i32> {
-    let mut hello = Hello { magic: MAGIC, version: VERSION, _pad: 0 };
+/// Sends the hello with `arena`; `link` is our name of the connection.
+pub fn send_hello(door: i32, arena: i32, link: u64) -> Result<(), i32> {
+    let mut hello = Hello { magic: MAGIC, version: VERSION, _pad: 0, link };
     let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
     let mut control = Control([0; 64]);
     // SAFETY: plain data, filled in below; CMSG_* stay inside the 64 bytes for one descriptor.
@@ -122,8 +133,8 @@ pub fn send_hello(door: i32, arena: i32) -> Result<(), i32> {
 }
 
 /// Receives a hello; the arena's descriptor, close-on-exec. Descriptors beyond the first are closed.
-pub fn recv_hello(conn: i32) -> Result<i32, Bad> {
-    let mut hello = Hello { magic: 0, version: 0, _pad: 0 };
+pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
+    let mut hello = Hello { magic: 0, version: 0, _pad: 0, link: 0 };
     let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
     let mut control = Control([0; 64]);
     let mut fds = [-1i32; 8];
@@ -165,7 +176,7 @@ pub fn recv_hello(conn: i32) -> Result<i32, Bad> {
     } else if hello.version != VERSION {
         Err(Bad::Version)
     } else {
-        return Ok(fds[0]);
+        return Ok(Said { arena: fds[0], link: hello.link });
     };
     if n > 0 {
         raw::close(fds[0]);

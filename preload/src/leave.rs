@@ -6,15 +6,15 @@
 //! other direction the word says LEFT, bells already counted are waited for and drained, and the peer, who
 //! gets one bell to look, clears its own in turn.
 //!
-//! It may not be able to: it has closed, or ended, or is back on TCP already with a rest in the ring. So while
-//! there is something in the ring, the connection stays live for the calls that see it, and they read that rest,
-//! or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it.
+//! It may not be able to: it has closed, or ended, or is back on TCP already with a rest in the ring, or TCP does not
+//! take that much at once. So while there is something in the ring, the connection stays live for the calls that see it,
+//! and they read that rest, or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it. So who
+//! leaves pays for that, and never the sender ([`back`]).
 
-mod back;
+pub mod back;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::{raw, tcp};
@@ -42,6 +42,13 @@ pub enum Left {
 const LOOKS: u32 = 50;
 const LOOK: u32 = 100_000;
 
+/// Whether somebody who sees the channel, this process or a relay of its own, takes what the sender does not put on TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Stays,
+    No,
+}
+
 /// Somebody who does not see channels gets the connection behind `fd`: the descriptor to give, which is the end
 /// of a relay where the sender cannot put on TCP what is unread, or does not. If there can be no relay either, the connection
 /// is reset: the stranger must not take a part for the whole.
@@ -50,10 +57,15 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     if let Some(end) = relay::end(i) {
         return end;
     }
-    let left = leave(fd, why);
+    let left = leave_as(fd, why, Reader::Stays);
     let Some(family) = state::family() else { return fd };
     let c = family.conn(i);
-    if left == Left::Nothing || (left == Left::Rest && is_taken_back(family, fd, c)) {
+    let clean = match left {
+        Left::Nothing => true,
+        Left::Rest => is_taken_back(family, fd, c) && is_clean_for_good(family, fd, c),
+        Left::Inside | Left::Stranded => false,
+    };
+    if clean {
         return fd;
     }
     // A relay would wait for the lock of a call that may never go on.
@@ -75,12 +87,27 @@ pub fn give_number(fd: i32, why: Reason) {
 /// Whether the sender puts on TCP, within a moment, what was left. One that waits for this connection does it at once; one
 /// that does something else may not for long.
 fn is_taken_back(family: Family, fd: i32, c: &Conn) -> bool {
-    (0..LOOKS).any(|_| {
+    for _ in 0..LOOKS {
         raw::nap(LOOK);
         let inward = channel::receiving(c);
-        let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
-        rx::locked(family, fd, c, clean) == Some(true)
-    })
+        let look = || (rx::unread(fd, c, &inward), bells_left(c, &inward));
+        match rx::locked(family, fd, c, look) {
+            Some((false, false)) => return true,
+            // It has looked, and leaves it to us.
+            Some((true, _)) if !inward.tx.can_take_back() => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Nobody here reads the ring any more. A sender that had not heard of that yet may have put something there, or left
+/// something: false then.
+fn is_clean_for_good(family: Family, fd: i32, c: &Conn) -> bool {
+    let inward = channel::receiving(c);
+    inward.word.stops_reading();
+    let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
+    rx::locked(family, fd, c, clean) == Some(true)
 }
 
 /// From now on the process sees the connection behind `fd` as a stranger does. What its sender has not taken back yet
@@ -97,8 +124,18 @@ pub fn for_good(fd: i32, why: Reason) {
     }
 }
 
-/// Takes the connection behind `fd` to plain TCP for good; what is left in the ring, calls that see the channel get.
+/// Takes the connection behind `fd` to plain TCP for good, for somebody who does not see channels. What is left in the
+/// ring, calls that do get meanwhile.
 pub fn leave(fd: i32, why: Reason) -> Left {
+    leave_as(fd, why, Reader::No)
+}
+
+/// The same where only this program's own calls read it.
+pub fn leave_and_read(fd: i32, why: Reason) -> Left {
+    leave_as(fd, why, Reader::Stays)
+}
+
+fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
     let c = family.conn(i);
     match c.stage() {
@@ -114,7 +151,7 @@ pub fn leave(fd: i32, why: Reason) -> Left {
         }
     }
     if c.stage() == Stage::Live {
-        return live(family, fd, c, why);
+        return live(family, fd, c, why, reader);
     }
     Left::Nothing
 }
@@ -142,7 +179,7 @@ fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
 
 /// The same where glibc is about to write by itself: behind everything that was sent before.
 pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
-    leave(fd, why);
+    leave_and_read(fd, why);
     match (state::family(), fdtable::conn(fd)) {
         (Some(family), Some(i)) => tx::behind::wait(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
         _ => Ok(()),
@@ -150,14 +187,14 @@ pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
 }
 
 /// Plain TCP for every call, unless something is still to be read, or put there, before that.
-fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
+fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left {
     let again = c.has(Conn::TX_TCP);
     if !again {
         c.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
     }
     let inward = channel::receiving(c);
-    inward.word.leave_raw();
+    inward.word.leave_raw(reader == Reader::Stays);
     // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
     // back itself. Where nobody can look, as if there were something.
     let rest = rx::locked(family, fd, c, || rx::unread(fd, c, &inward)).unwrap_or(true);
@@ -177,7 +214,11 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     }
     let left = rx::locked(family, fd, c, || {
         rx::drain_for_close(fd, c, &inward, rx::Patience::Stranger);
-        (rx::unread(fd, c, &inward), bells_left(c, &inward))
+        let left = || (rx::unread(fd, c, &inward), bells_left(c, &inward));
+        if left() == (false, false) {
+            inward.word.stops_reading();
+        }
+        left()
     });
     let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
     if let Some(i) = fdtable::conn(fd).filter(|_| rest) {
@@ -188,12 +229,12 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason) -> Left {
     if c.has(Conn::CORK) {
         let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
     }
-    if !rest && !bells && !c.has(Conn::PUSHED) {
+    if !rest && !bells && !c.has(Conn::OWES) {
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
         // Whoever has the other end sees this one, and waits until it is clear.
-        _ if c.has(Conn::PUSHED) => Left::Stranded,
+        _ if c.has(Conn::OWES) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.
         true if !rest => Left::Stranded,
@@ -211,30 +252,37 @@ fn bells_left(c: &Conn, inward: &End) -> bool {
     }
 }
 
-/// Sender: what the receiver has not taken goes onto TCP, and so does everything after it. Under the
-/// sender's lock. After a FIN nothing can: then it stays where it is.
+/// Sender: what the receiver has not taken goes onto TCP, unless it stays where it is, and so does everything after it.
+/// Under the sender's lock. After a FIN nothing can.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
     if !c.has(Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
-        let at = stream::freeze(&out.rx.cursor);
-        // Data is data again from here on: told before the first of it is there.
-        out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
-        back::take_back(fd, c, out, at);
-        c.back.fetch_add(1, Ordering::Relaxed);
+        if back::stays(fd, c, out) {
+            tx::hand_back(fd, c, out);
+        } else {
+            let at = back::freeze(c, out);
+            // Data is data again from here on: told before the first of it is there.
+            out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
+            back::pay(fd, c, out);
+            c.back.fetch_add(1, Ordering::Relaxed);
+        }
     }
     c.set(Conn::TX_TCP);
 }
 
 /// The same right after a hand-back: nothing was put on TCP since, so the rest of the ring still comes before it.
 pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) {
-        back::take_back(fd, c, out, stream::freeze(&out.rx.cursor));
+    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && !back::stays(fd, c, out) {
+        back::freeze(c, out);
+        back::pay(fd, c, out);
     }
     c.set(Conn::TX_TCP);
 }
 
-/// The peer left: follows it. Under the sender's lock.
+/// The peer left: follows it, or goes on with what is owed. Under the sender's lock.
 pub fn follow(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP) {
+    if c.has(Conn::OWES) {
+        back::pay(fd, c, out);
+    } else if !c.has(Conn::TX_TCP) {
         c.reason.store(Reason::PeerLeft as u32, Ordering::Relaxed);
         state::count(Reason::PeerLeft);
         clear(fd, c, out);
@@ -243,7 +291,8 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 
 /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
-    if c.stage() == Stage::Live && !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw() {
+    let follows = c.has(Conn::OWES) || !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw();
+    if follows && c.stage() == Stage::Live {
         // A signal handler inside our own send leaves that to the send's end.
         tx::under_lock(family, fd, c, || follow(fd, c, &channel::sending(c)));
     }

@@ -18,6 +18,7 @@ mod intro;
 mod kept;
 mod leave;
 mod life;
+mod link;
 mod note;
 mod ops;
 mod proof;

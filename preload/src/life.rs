@@ -2,6 +2,7 @@
 
 pub mod dead;
 
+use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::{Side, Slot};
@@ -12,7 +13,7 @@ use dpfd::sys::raw;
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, diag, door, epoll, guests, leave, relay, rx, state, tx};
+use crate::{channel, client, diag, door, epoll, guests, leave, link, relay, rx, state, tx, wait};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -41,12 +42,68 @@ pub fn before_close(fd: i32) {
     }
 }
 
+/// Does `real`, by which the kernel closes `fd` or puts something else there, and what comes before that, as one step for
+/// other threads: a call of theirs on the connection's number is before all of it, or waits until it is done. If it found the
+/// number no more ours, and the file still open, its bytes would pass those in the ring.
+///
+/// In a program with one thread only a handler can come between.
+pub fn in_one_step(fd: i32, real: impl FnOnce() -> i32) -> i32 {
+    let conn = match fdtable::get(fd) {
+        Entry::Conn(i) if !inside::alone() && !state::is_borrowed_memory() => i,
+        _ => {
+            before_close(fd);
+            return real();
+        }
+    };
+    unregister(fd, conn);
+    // A handler of this thread would wait for what it has interrupted, and a cancellation would leave it half done.
+    let blocked = raw::block_signals();
+    let mut state = 0;
+    // SAFETY: a variable of ours.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut state) };
+    let closing = Closing::begin(&state);
+    let rc = match fdtable::change(fd) {
+        Some(word) => {
+            if let Some(i) = let_fall(fd, word, closing) {
+                end(fd, i);
+            }
+            // A close that lingers goes on behind the step: nobody waits for that.
+            let lingering = if raw::lingers_at_close(fd) { state::high_copy(fd) } else { None };
+            let rc = real();
+            fdtable::changed(fd, word);
+            if let Some(copy) = lingering {
+                raw::set_blocked_signals(blocked);
+                raw::close(copy);
+            }
+            rc
+        }
+        // Another thread was quicker.
+        None => {
+            closing.over();
+            real()
+        }
+    };
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(state, core::ptr::null_mut()) };
+    raw::set_blocked_signals(blocked);
+    rc
+}
+
+extern "C" {
+    /// pthread_setcancelstate(3).
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE.
+const CANCEL_DISABLE: c_int = 1;
+
 /// A descriptor number appears in the program's hands: whatever we thought it was, it is not any more.
 pub fn forget_stale(fd: i32) {
     if fd < 0 {
         return;
     }
-    match fdtable::get(fd) {
+    // Where another thread is through with the change, but for saying so, the number is the caller's.
+    match fdtable::get_at_once(fd) {
         Entry::None => {}
         Entry::Conn(i) => {
             unregister(fd, i);
@@ -65,7 +122,7 @@ pub fn forget_stale(fd: i32) {
 /// The number `fd` does not stand for its connection any more; `file` is the same number as long as the kernel knows it,
 /// else -1. The connection, if it is over, and nobody inside it will end it.
 fn drop_ref(fd: i32, file: i32) -> Option<u32> {
-    let closing = Closing::begin();
+    let closing = Closing::begin(&file);
     let word = fdtable::clear(fd);
     let Some(i) = fdtable::conn_of(word) else {
         closing.over();
@@ -73,16 +130,33 @@ fn drop_ref(fd: i32, file: i32) -> Option<u32> {
     };
     let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
     if closing.keep(file, word, last) {
-        // Whoever is in a locked section may still use the number.
-        if let Some(c) = state::family().map(|f| f.conn(i)) {
-            wait_for(&c.rx_lock);
-            wait_for(&c.tx_lock);
-        }
+        await_sections(i);
         // The last one inside may have left before there was anything for it to end.
         inside::sweep();
         return None;
     }
     last.then_some(i)
+}
+
+/// The same for a number that is being changed, and stood for a connection by the entry `word`.
+fn let_fall(fd: i32, word: u32, closing: Closing) -> Option<u32> {
+    let i = fdtable::conn_of(word)?;
+    let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
+    let kept = closing.keep(fd, word, last);
+    // Also one that nobody notes: a bell of its would go where the number leads then.
+    await_sections(i);
+    if kept {
+        inside::sweep();
+    }
+    (last && !kept).then_some(i)
+}
+
+/// Whoever is in a locked section of connection `i` may still use the number.
+fn await_sections(i: u32) {
+    if let Some(c) = state::family().map(|f| f.conn(i)) {
+        wait_for(&c.rx_lock);
+        wait_for(&c.tx_lock);
+    }
 }
 
 /// How often a lock is tried, and how long is waited in between, ns. Locks are held for long only by the dead, and by a
@@ -161,16 +235,14 @@ pub fn end(fd: i32, i: u32) {
     }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
     let c = family.conn(i);
-    let mut last = channel::exclusive(family, c);
+    let last = channel::exclusive(family, c);
     if c.stage() == Stage::Live {
         if last {
             leave::before_end(family, fd, c);
-            // What it took back may be in the hands of a process of its own.
-            last = channel::exclusive(family, c);
             let left = channel::receiving(c).word.is_raw();
-            if last && !left {
+            if !left {
                 farewell(family, fd, c);
-            } else if last && c.reason.load(Ordering::Relaxed) == Reason::Option as u32 {
+            } else if c.reason.load(Ordering::Relaxed) == Reason::Option as u32 {
                 // It left for the sake of an option, and what it had not read is still in the ring.
                 let edge = channel::receiving(c);
                 rx::locked(family, fd, c, || {
@@ -185,6 +257,7 @@ pub fn end(fd: i32, i: u32) {
             rx::settle(family, fd, c, true);
         }
     }
+    link::look_after(c);
     // The others may have left at the same moment.
     if family.holders(c).remove(me) {
         let_go(family, i, c, Whose::Ours);
@@ -320,7 +393,7 @@ pub fn prepare_fork() -> Option<u32> {
         // Nobody could tell when the child is through with them.
         fdtable::each(|fd, e| {
             if let Entry::Conn(i) = e {
-                leave::leave(fd, Reason::Shared);
+                leave::leave_and_read(fd, Reason::Shared);
                 family.conn(i).set(Conn::UNCOUNTED);
             }
         });
@@ -383,6 +456,8 @@ pub fn child_of_fork(n: Option<u32>) {
     epoll::inherited();
     client::inherited();
     door::inherited();
+    link::inherited();
+    wait::inherited();
     diag::inherited();
     // Until it settles, its place has its parent's number.
     let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));

@@ -94,27 +94,13 @@ pub fn put_at(end: i32, fd: i32) {
     let flags = raw::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
     // With the last descriptor of the connection the kept one goes as well.
     let Ok(copy) = raw::fcntl(end, libc::F_DUPFD_CLOEXEC, 3) else { return };
-    life::before_close(fd);
     let cloexec = if flags as i32 & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-    // SAFETY: descriptors only.
-    let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
+    life::in_one_step(fd, || {
+        // SAFETY: descriptors only.
+        let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
+        0
+    });
     raw::close(copy as i32);
-}
-
-/// Starts a process that puts on TCP what this one cannot wait for; until it has, the connection is
-/// [`Conn::PUSHED`]. `push` is given the descriptor, and the error it returns is for the program's next call. Under
-/// the sender's lock.
-pub fn push(family: Family, fd: i32, c: &Conn, push: impl FnOnce(i32) -> Result<(), i32>) -> bool {
-    let (Some(i), Some(n)) = (fdtable::conn_inside(fd), reserve(family, c)) else { return false };
-    // Who it is comes before that there is one: whoever finds it dead resets the connection. So on the way back, too.
-    c.pusher.store(n, Ordering::Release);
-    c.set(Conn::PUSHED);
-    let started = split(family, n, || run::push(family, fd, i, n, push));
-    if !started {
-        c.clear(Conn::PUSHED);
-        release(family, c, n);
-    }
-    started
 }
 
 /// A place among the members for a process that has connection `c`.

@@ -24,6 +24,8 @@ use crate::channel::{self, End};
 use crate::fdtable;
 use crate::inside::Inside;
 use crate::signals;
+use crate::state;
+use crate::tx::behind;
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
@@ -198,8 +200,10 @@ pub fn receive(
         return receive(family, at, c, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
     }
     let mut looked = false;
+    let mut began = None;
     signals::begin();
-    // A sleep that ended without a byte saw the end of the stream: then the kernel is asked.
+    // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
+    // program's may have met a stranger's: then the kernel is asked.
     let mut ask = false;
     let peeking = flags & libc::MSG_PEEK != 0;
     let mut peeked = (0, More::Came);
@@ -221,6 +225,7 @@ pub fn receive(
             }
             Step::Got(n) => {
                 sum += n;
+                ask = false;
                 // W16: a short receive means that nothing is left, whatever borders lie between.
                 if sum < want && goes_on(c, &channel::receiving(c)) {
                     continue;
@@ -293,13 +298,16 @@ pub fn receive(
             Ok(1)
         } else if signals::interrupted() {
             Err(libc::EINTR)
+        } else if c.has(Conn::OWES) {
+            // What it waits for may be the answer to that.
+            behind::wait_for_either(fd, *began.get_or_insert_with(state::now)).map(|()| 1)
         } else {
             sleep(fd, 0)
         };
         rx.word.awake();
         looked = false;
         match slept {
-            Ok(n) => ask = n == 0,
+            Ok(_) => ask = true,
             Err(e) if c.stage() == Stage::Live && news(family, fd, c, &rx) => {
                 settle::count_if_lost(fd, c, &rx, e);
                 keep(c, e);

@@ -23,7 +23,7 @@ use crate::channel::{self, End};
 use crate::inside::Inside;
 use crate::rx::spin_until;
 use crate::walk::Walk;
-use crate::{fdtable, signals, state};
+use crate::{fdtable, link, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -98,22 +98,38 @@ fn published(c: &Conn, fd: i32, tx: &End) {
     if tx.word.after_publish_fast() {
         return;
     }
-    match tx.word.after_publish(channel::peer_groups(c)) {
+    match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
+        Owed::Event(number) => wake_set(c, fd, tx, number),
         Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }
 }
 
+/// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
 #[cold]
-fn ring_bell(c: &Conn, fd: i32, tx: &End) {
-    let bell = b'!';
+fn wake_set(c: &Conn, fd: i32, tx: &End, number: u32) {
+    if !link::wake(c, number) {
+        return announce(c, fd, tx);
+    }
+    here(tx);
+    c.bells.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The receiver is told on which CPU this side runs.
+fn here(tx: &End) {
     let mine = state::cpu();
     if tx.tx.cpu.load(Ordering::Relaxed) != mine {
         tx.tx.cpu.store(mine, Ordering::Relaxed);
     }
+}
+
+#[cold]
+fn ring_bell(c: &Conn, fd: i32, tx: &End) {
+    let bell = b'!';
+    here(tx);
     // SAFETY: one byte.
     match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
         Ok(_) => {
@@ -173,7 +189,7 @@ pub fn send(
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
-        if c.has(Conn::PUSHED) {
+        if c.has(Conn::OWES) {
             if let Err(e) = behind::wait(family, fd, c, blocking) {
                 return begun(sum, e);
             }
@@ -185,7 +201,7 @@ pub fn send(
         let then = locked(fd, c, w, flags, blocking);
         match then {
             // A receiver that left: what follows it must wait.
-            Ok(Then::Kernel(n)) if c.has(Conn::PUSHED) => {
+            Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
                 c.tx_lock.unlock();
                 sum += n;
             }
@@ -204,7 +220,7 @@ pub fn send(
             }
             Err(e) => {
                 c.tx_lock.unlock();
-                if e != libc::EAGAIN || !c.has(Conn::PUSHED) {
+                if e != libc::EAGAIN || !c.has(Conn::OWES) {
                     return begun(sum, e);
                 }
             }
@@ -224,12 +240,12 @@ pub fn by_kernel(
         return Err(pending as i32);
     }
     loop {
-        if c.has(Conn::PUSHED) {
+        if c.has(Conn::OWES) {
             behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
         }
         enter(family, fd, c)?;
         match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
-            _ if c.has(Conn::PUSHED) => c.tx_lock.unlock(),
+            _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
             // It may wait for what it sends as well as for room, whatever the socket's own flag says.
             Ok(_) => return in_kernel(c, true, kernel),
             Err(e) => {
@@ -288,14 +304,14 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
-    if c.has(Conn::PUSHED) {
+    if c.has(Conn::OWES) {
         return Err(libc::EAGAIN);
     }
     let tx = channel::sending(c);
     if tx.word.is_raw() {
         crate::leave::follow(fd, c, &tx);
         return match c.error.swap(0, Ordering::Relaxed) {
-            0 if c.has(Conn::PUSHED) => Err(libc::EAGAIN),
+            0 if c.has(Conn::OWES) => Err(libc::EAGAIN),
             0 => Ok(Then::Kernel(0)),
             e => Err(e as i32),
         };
@@ -356,9 +372,10 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
             Ok(n) => {
                 sent += n;
                 c.set_tail(tail);
-                match tx.word.after_publish(channel::peer_groups(c)) {
+                match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
                     Owed::Nothing => {}
                     Owed::Bell => ring_bell(c, fd, tx),
+                    Owed::Event(number) => wake_set(c, fd, tx, number),
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
@@ -403,7 +420,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
 struct Limit {
     /// How long it has waited, ns.
     waited: u64,
-    /// How long it may, asked for when that matters; see [`behind::send_timeout`].
+    /// How long it may, asked for when that matters; see [`behind::limit`].
     longest: Option<u64>,
 }
 
@@ -425,7 +442,9 @@ impl Limit {
         let soon = self.waited < 2 * ROOM_WAIT;
         let over = !soon
             && self.waited
-                >= *self.longest.get_or_insert_with(|| behind::send_timeout(fd).unwrap_or(u64::MAX));
+                >= *self
+                    .longest
+                    .get_or_insert_with(|| behind::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
         over.then_some(libc::EAGAIN)
     }
 }
@@ -503,6 +522,10 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
 /// be sent before the receiver, who sleeps, has taken that one.
 #[cold]
 fn mend(fd: i32, c: &Conn) {
+    if c.has(Conn::OWES) {
+        // How much of it is on TCP, the dead one knew.
+        return reset(fd, c, Reason::PeerLeft);
+    }
     let tx = channel::sending(c);
     let claimed = c.claimed.swap(0, Ordering::Relaxed);
     match tx.spares() {

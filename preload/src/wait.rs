@@ -1,5 +1,7 @@
 //! poll and select on channels: look, fix up what the kernel says, sleep only in the kernel (W2, W3).
 
+mod event;
+
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
@@ -11,7 +13,9 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::rx::{self, Settled};
-use crate::{channel, epoll, signals, state};
+use crate::{channel, epoll, link, signals, state};
+pub use event::inherited;
+use event::Event;
 
 const IN: i16 = POLLIN | POLLRDNORM;
 const OUT: i16 = POLLOUT | POLLWRNORM;
@@ -275,12 +279,14 @@ fn asleep(
 ) -> Result<i32, i32> {
     let mut news = false;
     let mut armed = 0;
+    let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && may_have_event(c));
+    let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
     for p in fds.iter() {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
             news |= rx::settle_unasked(family, p.fd, c) == Settled::News;
-            channel::receiving(c).word.sleep();
+            fall_asleep(c, event);
         }
         armed += 1;
         if news {
@@ -288,19 +294,51 @@ fn asleep(
         }
     }
     news = news || any_news(family, fds);
-    let result = if news {
-        pass(family, fds, 0, kernel)
-    } else if signals::came() {
-        Err(libc::EINTR)
-    } else {
-        pass(family, fds, timeout, kernel)
+    let result = match event {
+        _ if news => pass(family, fds, 0, kernel),
+        _ if signals::came() => Err(libc::EINTR),
+        Some(event) => {
+            pass(family, fds, timeout, &|fds: &mut [pollfd], t| event.poll(fds, |fds| kernel(fds, t)))
+        }
+        None => pass(family, fds, timeout, kernel),
     };
     for p in &fds[..armed] {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             channel::receiving(c).word.awake();
         }
     }
+    if let Some(event) = event {
+        event.give_back();
+    }
     result
+}
+
+/// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
+/// kernel's readiness instead.
+fn may_have_event(c: &Conn) -> bool {
+    c.link.load(Ordering::Relaxed) != 0
+        && c.watched.load(Ordering::SeqCst) == 0
+        && c.armed_by.load(Ordering::SeqCst) == 0
+}
+
+/// W2. Whoever looks for something afterwards sees it, or is woken.
+fn fall_asleep(c: &Conn, event: Option<&Event>) {
+    let rx = channel::receiving(c);
+    let Some((number, fd)) = event.filter(|_| may_have_event(c)).and_then(Event::name) else {
+        rx.word.sleep();
+        return;
+    };
+    link::tell(c, number, fd);
+    if rx.rx.event.load(Ordering::Relaxed) != number {
+        rx.rx.event.store(number, Ordering::Relaxed);
+    }
+    // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
+    rx.word.heat();
+    rx.word.sleep_by_event();
+    // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
+    if !may_have_event(c) {
+        rx.word.without_event();
+    }
 }
 
 /// How long a look may take, ns; the first channel's own record says what pays. 0: none would.

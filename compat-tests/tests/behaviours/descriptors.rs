@@ -9,6 +9,10 @@ same_everywhere! {
     number_used_again => Pair::c("dup_family").arg("reuse");
     descriptor_replaced_unseen => Pair::c("replaced").env("DP_AFTER", "6");
     close_range_and_closefrom => Pair::c("dup_family").arg("range");
+    close_range_with_a_flag_that_does_not_exist => Pair::c("refused").arg("close_range");
+    dup3_with_a_flag_that_does_not_exist => Pair::c("refused").arg("dup3");
+    shutdown_in_a_way_that_does_not_exist => Pair::c("refused").arg("shutdown");
+    no_files_may_be_written => Pair::c("refused").arg("limited");
     names_and_options => Pair::c("names_options");
     names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();
 }

@@ -100,17 +100,20 @@ fn a_program_that_starts_others_keeps_what_they_do_not_inherit() {
     stays_moved(&Pair::c("inherit").arg("system").arg("1").arg("1"));
 }
 
-/// What a program says by a mark, in a run with the shim on both sides; and whether one of its processes had a
-/// `dp-relay` meanwhile.
-fn told(pair: &Pair, mark: &str) -> (u64, bool) {
+/// What a program says by a mark, in a run with the shim on both sides; and whether a process of the server's, or of the
+/// client's, had a `dp-relay` until then. With `relay`, one is waited for.
+fn told(pair: &Pair, mark: &str, relay: bool) -> (u64, [bool; 2]) {
     let running = pair.start(&Combo::shimmed());
     let file = running.folder.file(&format!("port.{mark}"));
     let both = [running.server.pid(), running.client.pid()].map(|pid| pid.to_string());
-    let (mut relayed, mut families) = (false, Vec::new());
+    let (mut relayed, mut families) = ([false; 2], [const { Vec::new() }; 2]);
     tools::await_that(mark, Duration::from_secs(20), || {
-        families.extend(both.iter().flat_map(|pid| families_of(pid)));
-        relayed |= relays().iter().any(|pid| families_of(pid).iter().any(|one| families.contains(one)));
-        file.exists() && (relayed || !mark.starts_with("sent"))
+        for side in 0..2 {
+            families[side].extend(families_of(&both[side]));
+            let ours = |pid: &String| families_of(pid).iter().any(|one| families[side].contains(one));
+            relayed[side] |= relays().iter().any(ours);
+        }
+        file.exists() && (!relay || relayed != [false; 2])
     });
     let said = fs::read_to_string(&file).expect("the mark").trim().parse().expect("a number");
     for side in running.finish() {
@@ -140,7 +143,7 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
         return;
     }
     for mode in ["pass", "exec", "number", "vfork", "spawn", "stdio"] {
-        assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed").0, 1, "stranded {mode}");
+        assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed", false).0, 1, "stranded {mode}");
     }
     for (program, mode, mark) in [
         ("slow_taker", "more", "sent"),
@@ -149,7 +152,21 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
         ("full_giver", "dprintf", "sent"),
         ("full_giver", "spawn", "sent"),
         ("push_again", "threads", "sent-2"),
+        ("left_alone", "stdio", "sent"),
+        ("left_alone", "inherit", "sent"),
     ] {
-        assert_eq!(told(&Pair::c(program).arg(mode), mark), (1, true), "{program} {mode}");
+        assert_eq!(told(&Pair::c(program).arg(mode), mark, false).0, 1, "{program} {mode}");
+    }
+}
+
+/// Who leaves a channel pays for it: where a relay is needed, it is not the sender's.
+#[test]
+fn a_relay_is_a_process_of_the_side_that_left() {
+    if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_some() {
+        return;
+    }
+    for mode in ["stdio", "stranger", "close"] {
+        let pair = Pair::c("left_alone").arg(mode).arg("300000").env("DP_RING", "524288");
+        assert_eq!(told(&pair, "sent", true), (1, [false, true]), "{mode}");
     }
 }

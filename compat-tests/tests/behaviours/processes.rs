@@ -2,6 +2,11 @@
 
 use compat_tests::{same_everywhere, Pair};
 
+/// A ring that is longer than any send buffer that the shim asks for.
+fn more_than_tcp_takes(mode: &str) -> Pair {
+    Pair::c("left_alone").arg(mode).arg("300000").env("DP_RING", "524288")
+}
+
 same_everywhere! {
     fork_after_accept => Pair::c("fork_serve").arg("child_serves");
     fork_before_the_first_read => Pair::c("fork_serve").arg("child_serves_cold");
@@ -47,6 +52,18 @@ same_everywhere! {
     given_away_and_sent_to_among_signals => Pair::c("slow_taker").arg("restart");
     given_away_and_followed_by_many_threads => Pair::c("push_again").arg("threads");
     given_away_and_sent_to_by_many_edges => Pair::c("push_again").arg("edges");
+    left_by_stdio_and_not_read => Pair::c("left_alone").arg("stdio");
+    left_for_signals_and_not_read => Pair::c("left_alone").arg("signals");
+    left_to_a_stranger_who_does_not_read => Pair::c("left_alone").arg("stranger");
+    left_to_a_child_that_does_not_read => Pair::c("left_alone").arg("inherit");
+    left_to_a_child_that_answers => Pair::c("left_alone").arg("answer");
+    left_by_stdio_and_closed_at_once => Pair::c("left_alone").arg("close");
+    left_by_stdio_with_more_than_tcp_takes => more_than_tcp_takes("stdio");
+    left_for_signals_with_more_than_tcp_takes => more_than_tcp_takes("signals");
+    left_to_a_stranger_with_more_than_tcp_takes => more_than_tcp_takes("stranger");
+    left_to_a_child_with_more_than_tcp_takes => more_than_tcp_takes("inherit");
+    left_to_a_child_that_answers_to_more_than_tcp_takes => more_than_tcp_takes("answer");
+    left_by_stdio_and_closed_with_more_than_tcp_takes => more_than_tcp_takes("close");
     given_to_stdio_with_much_unsent => Pair::c("full_giver").arg("stdio");
     given_to_dprintf_with_much_unsent => Pair::c("full_giver").arg("dprintf");
     given_to_a_child_with_much_unsent => Pair::c("full_giver").arg("spawn");

@@ -3,6 +3,8 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    bytes_written_past_the_library_end_a_receive => Pair::c("stray").arg("read");
+    bytes_written_past_the_library_end_a_wait => Pair::c("stray").arg("epoll");
     server_with_poll => Pair::c("ready_server").arg("poll");
     server_with_ppoll => Pair::c("ready_server").arg("ppoll");
     server_with_select => Pair::c("ready_server").arg("select");
@@ -10,6 +12,8 @@ same_everywhere! {
     server_with_epoll => Pair::c("ready_server").arg("epoll");
     server_with_epoll_pwait => Pair::c("ready_server").arg("epoll_pwait");
     server_with_edge_triggered_epoll => Pair::c("ready_server").arg("epoll_edge");
+    epoll_turns_on_one_cpu => Pair::c("turns").arg("");
+    poll_turns_on_one_cpu => Pair::c("turns").arg("poll");
     epoll_level => Pair::c("epoll_modes").arg("level");
     epoll_edge_read_until_eagain => Pair::c("epoll_modes").arg("edge_drain");
     epoll_edge_new_bytes_after_a_partial_read => Pair::c("epoll_modes").arg("edge_partial");

@@ -21,6 +21,7 @@ same_everywhere! {
     slow_reader_with_poll => Pair::c("buffering").arg("slow_poll");
     slow_reader_with_select => Pair::c("buffering").arg("slow_select");
     slow_reader_with_epoll => Pair::c("buffering").arg("slow_epoll");
+    what_a_client_with_long_rings_makes_a_server_hold => Pair::c("held");
     slow_reader_with_edges => Pair::c("buffering").arg("slow_edge");
     notices_of_sends_without_copies => Pair::c("queues").arg("zerocopy");
     time_stamps_of_sends => Pair::c("queues").arg("stamps");

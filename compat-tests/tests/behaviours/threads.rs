@@ -21,6 +21,7 @@ same_everywhere! {
     restarting_signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_restart");
     time_limit_of_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_limit");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+    cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
     a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
@@ -33,6 +34,9 @@ same_everywhere! {
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");
     closed_under_many_receives => Pair::c("closed_under").arg("stress");
+    a_number_is_closed_beside_a_sender => Pair::c("closed_beside").arg("send");
+    a_number_is_closed_beside_a_receiver => Pair::c("closed_beside").arg("recv");
+    a_number_is_replaced_beside_a_writer => Pair::c("closed_beside").arg("dup2");
     a_thread_exits_inside_a_send => Pair::c("ended_inside").arg("handler");
     a_thread_is_cancelled_inside_a_send => Pair::c("ended_inside").arg("cancel");
     the_first_thread_exits_inside_a_send => Pair::c("ended_inside").arg("first");

@@ -51,7 +51,9 @@ fn closed_connections_leave_no_descriptors_and_no_memory() {
             assert!(ended.ok(), "{who}: {}", ended.text());
             let said = &ended.transcript;
             let [first, middle, last] = &reports(&ended)[..] else { panic!("{who}: {said}") };
-            assert_eq!((first.low, first.high), (last.low, last.high), "{who}: descriptors\n{said}");
+            // One less where the other process, and with it the link to it, is gone already.
+            let more = last.low > first.low || last.high > first.high;
+            assert!(!more && last.low + 1 >= first.low, "{who}: descriptors\n{said}");
             assert!(last.high <= 8 && last.kept == 0, "{who}: internal descriptors\n{said}");
             assert!(last.size <= middle.size + 8 * 1024, "{who}: address space grows\n{said}");
             assert!(last.shared <= middle.shared + 2 * 1024, "{who}: shared memory grows\n{said}");

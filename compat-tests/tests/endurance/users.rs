@@ -137,6 +137,50 @@ fn users_talk_to_each_other_over_channels() {
     }
 }
 
+const TURNS: u64 = 4000;
+
+/// How many bytes a client got over TCP that took turns with its server: all of them bells.
+fn bells(mode: &str, server: u32, client: u32, contain: bool) -> u64 {
+    let open = Open::new();
+    let start = |uid, role: &str, contain: bool| {
+        let mut command = open.command(uid, role, &programs::c("turns"), true);
+        command.args([mode, &TURNS.to_string()]);
+        let command = if contain { contained(&command) } else { command };
+        Job::start(role, command, open.folder.path())
+    };
+    let sides = [start(server, "server", contain), start(client, "client", false)];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for side in sides {
+        let ended = side.finish(deadline);
+        assert!(ended.ok(), "server {server}, client {client}: {}", ended.text());
+    }
+    fs::read_to_string(open.folder.file("port.bells")).expect("the mark").trim().parse().expect("a number")
+}
+
+/// A process that may stop us by a signal may as well have an event that we write to. To all others we ring.
+#[test]
+fn a_sleeper_is_woken_by_its_event_where_it_may_signal_the_sender() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    for (server, client, contain, by_event) in [
+        (ONE, ONE, false, true),
+        (ROOT, ROOT, false, true),
+        (ONE, OTHER, false, false),
+        (ROOT, ONE, false, false),
+        (ONE, ROOT, false, true),
+        (ONE, ONE, true, false),
+        (ROOT, ROOT, true, false),
+    ] {
+        for mode in ["", "poll"] {
+            let bells = bells(mode, server, client, contain);
+            let told = format!("{mode} server {server}, client {client}, container {contain}: {bells} bells");
+            assert!(if by_event { bells < TURNS / 4 } else { bells > TURNS / 2 }, "{told}");
+        }
+    }
+}
+
 #[test]
 fn a_squatted_door_costs_only_the_channel() {
     let _turn = product::alone();

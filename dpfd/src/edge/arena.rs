@@ -31,7 +31,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
 /// Layout version; a peer of another one is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
 /// Watcher groups per side.

@@ -21,6 +21,9 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE 
 /// Those of memfd_create(2), write(2) and fcntl(2): EMFILE, ENFILE, ENOMEM, EFBIG.
 pub fn make(msg: &[u8]) -> io::Result<OwnedFd> {
     use std::io::Write;
+    if !crate::sys::raw::may_write_up_to(msg.len() as u64) {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC | nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING;
     let fd = nix::sys::memfd::memfd_create(c"dp-far", flags)?;
     let mut file = std::fs::File::from(fd);

@@ -24,6 +24,7 @@ use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
 use super::switch::{RxLine, TxLine};
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::raw;
 
 /// Bytes before the ring.
 pub const CONTROL: usize = 4096;
@@ -133,10 +134,7 @@ unsafe impl Lines for Mapped {
 ///
 /// Those of memfd_create(2) and ftruncate(2): EMFILE, ENFILE, ENOMEM; EFBIG beyond RLIMIT_FSIZE.
 pub fn memory(name: &std::ffi::CStr, len: usize) -> io::Result<OwnedFd> {
-    // Growing a file past this limit is not an error but a signal, SIGXFSZ.
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: fills the struct it is given.
-    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < len as u64 {
+    if !raw::may_write_up_to(len as u64) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     // SAFETY: a C string and flags; the result is a new descriptor or -1.

@@ -111,6 +111,8 @@ pub struct Slot {
     pub challenge: AtomicU64,
     /// The challenge that the client's socket answers.
     pub shown: AtomicU64,
+    /// The client's name of the connection by which it said hello to the server's process; 0: it is not kept.
+    pub link: AtomicU64,
 }
 
 impl Default for Slot {
@@ -125,6 +127,7 @@ impl Default for Slot {
             nonce: AtomicU64::new(0),
             challenge: AtomicU64::new(0),
             shown: AtomicU64::new(0),
+            link: AtomicU64::new(0),
         }
     }
 }
@@ -161,6 +164,7 @@ impl Slot {
         self.nonce.store(nonce, Ordering::Relaxed);
         self.challenge.store(0, Ordering::Relaxed);
         self.shown.store(0, Ordering::Relaxed);
+        self.link.store(0, Ordering::Relaxed);
         // Release: all of the offer before its state.
         self.state.store(word(generation, State::Offered), Ordering::Release);
         generation

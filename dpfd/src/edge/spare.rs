@@ -71,6 +71,11 @@ impl Spares {
         Spares { base, lines: u64::from(lines) }
     }
 
+    /// Lines of each.
+    pub fn lines(self) -> u64 {
+        self.lines
+    }
+
     /// In one word, not 0.
     pub fn pack(self) -> u64 {
         self.base as u64 | u64::from(self.lines.trailing_zeros())

@@ -54,6 +54,8 @@ pub struct RxLine {
     pub consumed: AtomicU64,
     /// The CPU the receiver last ran on, plus one; 0 unknown.
     pub cpu: AtomicU32,
+    /// By which event a sleeper is woken, where the word says that it is.
+    pub event: AtomicU32,
 }
 
 impl Default for TxLine {
@@ -79,6 +81,7 @@ impl Default for RxLine {
             ack: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
+            event: AtomicU32::new(0),
         }
     }
 }

@@ -119,10 +119,13 @@ impl<'a> Unmapped<'a> {
     ///
     /// # Errors
     ///
-    /// Those of pwrite(2).
+    /// Those of pwrite(2); EFBIG beyond RLIMIT_FSIZE.
     pub fn challenge(&self, i: u32, challenge: u64) -> Result<(), i32> {
         let at = self.slot_at(i) + core::mem::offset_of!(Slot, challenge);
         let bytes = challenge.to_ne_bytes();
+        if !raw::may_write_up_to((at + bytes.len()) as u64) {
+            return Err(libc::EFBIG);
+        }
         let args = [self.fd.as_raw_fd() as usize, bytes.as_ptr() as usize, bytes.len(), at, 0, 0];
         // SAFETY: the buffer is as long as it says.
         whole(unsafe { raw::call(libc::SYS_pwrite64, args) }, bytes.len())

@@ -6,7 +6,7 @@
 //!   line 2   receiving: lock, epoch, kernel position
 //!   line 3   the two edges' addresses (this family's mapping)
 //!   line 4-5 for people: addresses, counters, reason
-//!   line 6   the proof that both sides hold the connection, until the channel is made
+//!   line 6   the proof that both sides hold the connection, until the channel is made; the link
 //! ```
 
 use super::lock::Lock;
@@ -126,8 +126,8 @@ pub struct Conn {
     pub back: AtomicU64,
     /// When it began to look for the other side, ns of the monotonic clock.
     pub since: AtomicU64,
-    /// See [`Conn::PUSHED`].
-    pub pusher: AtomicU32,
+    /// The program's SO_LINGER while the connection is [`Conn::OWES`]: the seconds, plus one if there is one.
+    pub linger: AtomicU32,
     /// Times the ring was full since `full_since`.
     pub fulls: AtomicU32,
     /// A spare ring that is being taken; 0: none.
@@ -161,6 +161,8 @@ pub struct Conn {
     pub showing: AtomicU64,
     /// The pacing rate that our socket had before.
     pub pacing: AtomicU64,
+    /// The link to the process at the other end, in the process that made the channel; 0: none.
+    pub link: AtomicU64,
 }
 
 impl Conn {
@@ -176,8 +178,8 @@ impl Conn {
     pub const UNCOUNTED: u32 = 128;
     /// The program asked for TCP_CORK.
     pub const CORK: u32 = 64;
-    /// Member [`Conn::pusher`] puts on TCP what was taken back from the ring; nothing else may go there before.
-    pub const PUSHED: u32 = 256;
+    /// What was taken back from the ring, from [`Conn::owed`] on, is not on TCP yet; nothing else may go there before.
+    pub const OWES: u32 = 256;
     /// Its ring was found too short: the next one is to be longer.
     pub const OUTGROWN: u32 = 512;
     /// It is one of the spare rings.
@@ -209,7 +211,7 @@ impl Conn {
             &self.drained,
             &self.reason,
             &self.error,
-            &self.pusher,
+            &self.linger,
             &self.fulls,
             &self.claimed,
             &self.alone,
@@ -237,6 +239,7 @@ impl Conn {
             &self.spares,
             &self.tried,
             &self.showing,
+            &self.link,
         ] {
             a.store(0, Ordering::Relaxed);
         }
@@ -292,6 +295,12 @@ impl Conn {
     pub fn set_tail(&self, t: Tail) {
         self.tail.store(t.pos.raw(), Ordering::Relaxed);
         self.seen.store(t.seen.raw(), Ordering::Relaxed);
+    }
+
+    /// Where the rest begins that this end owes to TCP ([`crate::edge::ring::Cursor::pack`]); under the sender's lock. No
+    /// stream is counted any more by then.
+    pub fn owed(&self) -> &AtomicU64 {
+        &self.full_since[0]
     }
 
     /// Lines of the ring that the sender fills.

@@ -38,7 +38,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
@@ -58,7 +58,7 @@ pub const LEN: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 
 const _: () =
     assert!(core::mem::offset_of!(Header, version) == 8 && core::mem::offset_of!(Header, shim) == 16);
-const _: () = assert!(size_of::<Conn>() == 448);
+const _: () = assert!(size_of::<Conn>() == 512);
 const _: () = assert!(CONNS / 8 <= ARENAS_AT - BITMAP_AT);
 const _: () = assert!(ARENAS * size_of::<OwnArena>() <= CONNS_AT - ARENAS_AT);
 const _: () = assert!(size_of::<Header>() <= MEMBERS_AT);
@@ -92,6 +92,8 @@ pub struct Header {
     members: AtomicU32,
     /// Forks of processes that have connections.
     pub forks: AtomicU32,
+    /// Numbers given to events: a process and its children share links, so no two of theirs have the same.
+    pub events: AtomicU32,
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],

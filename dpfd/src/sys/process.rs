@@ -175,3 +175,65 @@ pub fn block_signals() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &all, core::ptr::null_mut());
     }
 }
+
+/// Whether process `pid` of user `uid`, as the kernel told them of a message, may stop this one by a signal: it is of our
+/// own user, or the superuser with CAP_KILL, and sees us, because its pid namespace is ours. False where /proc does not
+/// tell.
+pub fn may_signal_us(pid: u32, uid: u32) -> bool {
+    use std::io::Write;
+    let (mut path, mut text) = ([0u8; 32], [0u8; 2048]);
+    let ours = uid == raw::getuid();
+    if pid == 0 || !(ours || uid == 0) || !raw::proc_is_ours() {
+        return false;
+    }
+    if write!(&mut path[..31], "/proc/{pid}/status").is_err() {
+        return false;
+    }
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let Ok(n) = raw::read_file(path, &mut text) else { return false };
+    let status = Status(&text[..n]);
+    // A number for each namespace, from ours inward.
+    status.words(b"NSpid:").count() == 1 && (ours || status.has_capability(5))
+}
+
+/// What /proc says of a process.
+struct Status<'a>(&'a [u8]);
+
+impl<'a> Status<'a> {
+    fn words(&self, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let mut lines = self.0.split(|&b| b == b'\n');
+        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+    }
+
+    /// Whether the capability with this number, below 32, is effective.
+    fn has_capability(&self, number: u32) -> bool {
+        let digits = self.words(b"CapEff:").next().and_then(|digits| core::str::from_utf8(digits).ok());
+        digits
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .is_some_and(|all| all >> number & 1 != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"Name:\tx\nNSpid:\t12\t1\nCapEff:\t0000000000000020\nNoNewPrivs:\t0\n";
+
+    #[test]
+    fn a_status_tells_namespaces_and_capabilities() {
+        let status = Status(TEXT);
+        assert_eq!(status.words(b"NSpid:").count(), 2);
+        assert_eq!(status.words(b"Uid:").count(), 0);
+        assert!(status.has_capability(5) && !status.has_capability(4));
+        assert!(!Status(b"CapEff:\tx\n").has_capability(5));
+    }
+
+    #[test]
+    fn a_process_of_ours_may_signal_us_and_nobody_may() {
+        assert!(may_signal_us(raw::getpid(), raw::getuid()));
+        assert!(!may_signal_us(raw::getpid(), 65534));
+        assert!(!may_signal_us(0, raw::getuid()));
+    }
+}

@@ -146,10 +146,19 @@ pub fn setsockopt<T: Copy>(fd: i32, level: i32, name: i32, value: &T, len: usize
 
 /// Whether the close of this socket is a reset: SO_LINGER with no time.
 pub fn resets_at_close(fd: i32) -> bool {
+    linger(fd) == Some(0)
+}
+
+/// Whether the last close of this socket waits for what is to be sent: SO_LINGER with a time.
+pub fn lingers_at_close(fd: i32) -> bool {
+    linger(fd).is_some_and(|time| time != 0)
+}
+
+/// SO_LINGER's time, if it is on.
+fn linger(fd: i32) -> Option<i32> {
     let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
-    getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger).is_ok()
-        && linger.l_onoff != 0
-        && linger.l_linger == 0
+    let told = getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger).is_ok();
+    (told && linger.l_onoff != 0).then_some(linger.l_linger)
 }
 
 /// From here on the close of this socket is a reset.
@@ -243,6 +252,38 @@ pub fn is_readable(fd: i32) -> bool {
 #[inline]
 pub fn getpid() -> u32 {
     sys!(SYS_getpid).unwrap_or(0) as u32
+}
+
+/// getuid(2): the real user.
+pub fn getuid() -> u32 {
+    sys!(SYS_getuid).unwrap_or(0) as u32
+}
+
+/// Whether /proc says that a descriptor of ours is an eventfd.
+pub fn is_eventfd(fd: i32) -> bool {
+    use std::io::Write;
+    let (mut path, mut text) = ([0u8; 32], [0u8; 32]);
+    let Ok(path) = write!(&mut path[..31], "/proc/self/fd/{fd}").map(|()| path) else { return false };
+    let n = sys!(SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), text.as_mut_ptr(), text.len());
+    n.is_ok_and(|n| &text[..n] == b"anon_inode:[eventfd]")
+}
+
+/// Adds 1 to an eventfd; false where that cannot be.
+#[inline]
+pub fn signal_event(fd: i32) -> bool {
+    let one = 1u64;
+    sys!(SYS_write, fd, &raw const one, 8usize) == Ok(8)
+}
+
+/// Takes all signals out of an eventfd.
+pub fn take_event(fd: i32) {
+    let mut count = 0u64;
+    let _ = sys!(SYS_read, fd, &raw mut count, 8usize);
+}
+
+/// eventfd2(2), of 0, that blocks nobody and is closed on exec.
+pub fn eventfd() -> Result<i32, i32> {
+    sys!(SYS_eventfd2, 0usize, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK).map(|fd| fd as i32)
 }
 
 /// getppid(2): 0 if the parent is in another pid namespace.
@@ -342,6 +383,14 @@ pub fn set_signal_action(signal: usize, action: usize) {
     // The kernel's own form: handler, flags, restorer, mask.
     let action = [action, 0, 0, 0];
     let _ = sys!(SYS_rt_sigaction, signal, action.as_ptr(), 0usize, 8usize);
+}
+
+/// Whether a file may be written, or grow, up to `end`. Beyond RLIMIT_FSIZE that is not an error but a signal, SIGXFSZ.
+pub fn may_write_up_to(end: u64) -> bool {
+    // The kernel's own form: soft limit, hard limit.
+    let mut limit = [u64::MAX; 2];
+    let _ = sys!(SYS_prlimit64, 0usize, libc::RLIMIT_FSIZE as usize, 0usize, limit.as_mut_ptr());
+    end <= limit[0]
 }
 
 /// sched_yield(2).

@@ -280,6 +280,11 @@ impl Set {
         self.waiters.count() > 0
     }
 
+    /// Whether a thread sleeps in the kernel's set.
+    pub fn is_slept_in(&self) -> bool {
+        self.waiters.anyone_asleep()
+    }
+
     /// A thread begins to wait. While there is another one, the kernel decides which of them hears of what.
     pub fn enter(&mut self, tid: u32, w: &mut impl World) {
         self.waiters.enter(tid);

@@ -11,7 +11,7 @@ use dpfd::sys::{raw, tcp};
 use super::given::{all, found, given_to, hash, retire, MAPPED};
 use super::No;
 use crate::intro::{self, COPIES};
-use crate::{fdtable, state};
+use crate::{fdtable, link, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -50,20 +50,30 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
     let round = state::now();
     for door in Doors::new(server) {
-        let this = visit(family, server, door, round);
-        raw::close(door);
+        let worth_it = intro::peer_credentials(door).is_some_and(|opener| link::is_worth_it(opener.uid));
+        // Kept, it goes on under a number of ours.
+        let kept = worth_it.then(|| link::begin(door)).flatten();
+        let this = match kept {
+            Some((name, door)) => visit(family, server, door, name, round).inspect_err(|_| link::end(name)),
+            None => {
+                let this = visit(family, server, door, 0, round);
+                raw::close(door);
+                this
+            }
+        };
         // One door that was told is enough; a reason is as good as another.
         result = this.or(result.or(this));
     }
     result
 }
 
-/// Says hello at one door. An arena goes to one family only: what one knows, no other one must (PROTOCOLS I1).
-fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(), No> {
+/// Says hello at one door; `link` is our name of the connection. An arena goes to one family only: what one knows, no
+/// other one must (PROTOCOLS I1).
+fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) -> Result<(), No> {
     let refused = |_| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
     if let Some(i) = given_to(family, id) {
-        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire)).map_err(refused)?;
+        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire), link).map_err(refused)?;
         found(family, i, server, round);
         return Ok(());
     }
@@ -79,7 +89,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(),
     };
     let (i, serial) =
         free().or_else(|| retire(family).then(free).flatten()).ok_or(No::Never(Reason::Slots))?;
-    let made = make(door);
+    let made = make(door, link);
     match made {
         Ok((arena, memfd, key)) => {
             for (to, from) in MAPPED[i].key.iter().zip(key) {
@@ -106,7 +116,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, round: u64) -> Result<(),
 /// A new arena, of which the owner of `door` was told: its address, its memory.
 #[cold]
 #[inline(never)]
-fn make(door: i32) -> Result<(usize, i32, unmapped::Key), No> {
+fn make(door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
     let memory = No::Never(Reason::Memory);
     let (arena, memfd) = Arena::create(state::geometry()).map_err(|_| memory)?;
     let unmap = |arena: Arena| {
@@ -117,7 +127,7 @@ fn make(door: i32) -> Result<(usize, i32, unmapped::Key), No> {
     let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
     let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
     fdtable::mark_internal(memfd);
-    let told = intro::send_hello(door, memfd).is_ok();
+    let told = intro::send_hello(door, memfd, link).is_ok();
     match state::leak_value(arena).filter(|_| told) {
         Some(p) => Ok((p as usize, memfd, key)),
         None => {

@@ -136,7 +136,8 @@ impl<'a> Wait<'a> {
             set.sync(&mut w);
             let mut rest = left(self.timeout, self.start);
             if set.hot() > 0 || set.peeks() > 0 {
-                w.each_group(|g| g.doze());
+                let how = w.how();
+                w.each_group(|g| g.doze(how));
                 bell::settle();
                 if set.has_news(&mut w) && turns < PATIENCE {
                     w.each_group(|g| g.wake());
@@ -166,6 +167,7 @@ impl<'a> Wait<'a> {
             if got == Ok(0) && rest == self.net {
                 locked = self.cast_the_net(locked)?;
             }
+            let got = got.map(|got| self.without_event(got));
             let (set, mut w) = locked.parts();
             set.sleeps(self.tid, false);
             w.each_group(|g| g.wake());
@@ -183,6 +185,12 @@ impl<'a> Wait<'a> {
             }
             self.spun = true;
         }
+    }
+
+    /// What the kernel reported, but for the set's own event.
+    fn without_event(&self, got: i32) -> i32 {
+        // SAFETY: the kernel filled as many entries of the program's array.
+        unsafe { super::without(self.events, got.max(0) as usize) as i32 }
     }
 
     /// What there is now, without waiting: the hot ones' rings, what no bell announced, and the kernel's where its turn
@@ -220,7 +228,9 @@ impl<'a> Wait<'a> {
                 // SAFETY: room for as many entries.
                 let got = unsafe { raw::epoll_poll(fd, rest.as_mut_ptr(), rest.len() as i32) };
                 let (got, room) = (got.unwrap_or(0) as usize, rest.len());
-                set.filter(got, &mut out, w);
+                // SAFETY: the kernel filled as many entries.
+                let told = unsafe { super::without(rest.as_mut_ptr(), got) };
+                set.filter(told, &mut out, w);
                 // Bells alone took all the room: what stands behind them is ready, too.
                 if got < room || !out.is_empty() {
                     break;

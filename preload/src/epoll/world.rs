@@ -16,7 +16,7 @@ use libc::epoll_event;
 
 use super::list::Looked;
 use super::Place;
-use crate::{channel, fdtable, leave, rx, state};
+use crate::{channel, fdtable, leave, link, rx, state};
 
 /// Where a connection is registered.
 pub enum Registered {
@@ -126,6 +126,16 @@ impl<'a> Ground<'a> {
             // SAFETY: the set's lock is held.
             unsafe { looked.each_group(f) };
         }
+    }
+
+    /// How whoever sleeps in the set is woken.
+    pub fn how(&self) -> u32 {
+        self.place.event.how()
+    }
+
+    /// The set is woken by bells alone from now on.
+    pub fn end_event(&self) {
+        self.place.event.end(self.place.fd.load(Ordering::Relaxed));
     }
 
     /// The set ends: its groups are free. Those of an inherited one are the parent's.
@@ -249,6 +259,11 @@ impl World for Ground<'_> {
             return false;
         }
         let Some(group) = self.group(c) else { return false };
+        if c.link.load(Ordering::Relaxed) != 0 {
+            if let Some((number, event)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
+                link::tell(c, number, event);
+            }
+        }
         let word = channel::receiving(c).word;
         if !word.heat_group(group) {
             return false;

@@ -1,95 +1,143 @@
-//! What the receiver has not taken from the ring goes onto TCP.
+//! What the receiver has not taken from the ring goes onto TCP (PROTOCOLS E8), as far as the socket takes it at once.
+//!
+//! The program's send returned long ago, and its call now may be any; the receiver may be one that never reads. So nobody
+//! here waits, and no process is started for it. Where all of it does not go:
+//!
+//! - A receiver that reads on, or has a relay that does, keeps the rest in the ring, in front of what comes on TCP.
+//! - A stranger cannot see the ring. Then this end *owes* the rest ([`Conn::OWES`]): it puts more there in each later call
+//!   on the connection, and a send waits behind it as behind any full buffer. Time-outs of a peer that takes nothing are
+//!   the kernel's, whose buffer is full. Until it is paid, the connection's end is a reset, so that the stranger does not
+//!   take a part for the whole.
 
-use core::ops::Range;
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::{Cursor, Lines, Pos};
+use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::stream;
 use dpfd::family::{Conn, Reason};
+use dpfd::leaving;
 use dpfd::sys::raw;
 
+use self::room::Room;
 use crate::channel::End;
-use crate::ops::took;
+use crate::tx;
 use crate::walk::Walk;
-use crate::{hooks, relay, state, tx};
 
-/// What was in the ring, on its way to TCP.
-struct Back<'a> {
-    out: &'a End<'a>,
-    at: Cursor,
-    end: Pos,
-    buf: [u8; 4096],
-    /// What of `buf` is still to be sent.
-    rest: Range<usize>,
+mod room;
+
+/// Whether what the receiver has not taken stays in the ring, for it to read on: TCP does not take it at once. Under the
+/// sender's lock.
+pub(super) fn stays(fd: i32, c: &Conn, out: &End) -> bool {
+    let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
+    let lines = c.tail().pos.since(at.pos).min(out.ring().count());
+    if leaving::is_little(lines) || !out.word.is_read_on() {
+        return false;
+    }
+    let mut room = Room::new(fd);
+    let fits = room.has(leaving::bytes(lines)) || room.widen(leaving::bytes(lines));
+    room.put_back();
+    !fits
 }
 
-impl Back<'_> {
-    /// Goes on, and waits `patience` ms at a time for room. EAGAIN: there was none; EBADMSG: the ring does not hold
-    /// what was put there.
-    fn go(&mut self, fd: i32, patience: i32) -> Result<(), i32> {
-        loop {
-            while !self.rest.is_empty() {
-                let left = &self.buf[self.rest.clone()];
-                // SAFETY: the buffer.
-                match unsafe {
-                    raw::send(fd, left.as_ptr(), left.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-                } {
-                    Ok(n) => self.rest.start += n,
-                    Err(libc::EINTR) => {}
-                    Err(libc::EAGAIN) => {
-                        let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-                        // SAFETY: one entry.
-                        if took(unsafe { hooks::poll::real()(&mut p, 1, patience) } as isize) == Ok(0) {
-                            return Err(libc::EAGAIN);
-                        }
-                    }
-                    Err(e) => return Err(e),
-                }
-            }
-            // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
-            match self.end.since(self.at.pos) {
-                0 => return Ok(()),
-                lines if lines > self.out.ring().count() => return Err(libc::EBADMSG),
-                _ => {}
-            }
-            let mut w = Walk::one(self.buf.as_mut_ptr(), self.buf.len());
-            match stream::retrieve(&self.out.ring(), &mut self.at, &mut w) {
-                Ok(n) if n > 0 => self.rest = 0..n,
-                _ => return Err(libc::EBADMSG),
-            }
-        }
-    }
+/// Freezes the cursor. What is behind it is owed from here on. Under the sender's lock.
+pub(super) fn freeze(c: &Conn, out: &End) -> Cursor {
+    // First: if this process is killed now, its relatives must not put anything else there.
+    c.set(Conn::OWES);
+    let at = stream::freeze(&out.rx.cursor);
+    c.owed().store(at.pack(), Ordering::Relaxed);
+    c.linger.store(0, Ordering::Relaxed);
+    at
 }
 
-/// How long a call waits for room on TCP before it leaves that to a process of its own, ms.
-const MOMENT: i32 = 5;
-/// How long it waits if there can be none, ms.
-const PATIENCE: i32 = 5000;
-
-/// The program's send returned long ago, and its call now may be any, so it does not wait for room: the peer may be
-/// leaving as well, and read nothing until it has. Under the sender's lock.
-pub(super) fn take_back(fd: i32, c: &Conn, out: &End, at: Cursor) {
-    let mut back = Back { out, at, end: c.tail().pos, buf: [0; 4096], rest: 0..0 };
-    let mut result = back.go(fd, MOMENT);
-    if let (Err(libc::EAGAIN), Some(family)) = (result, state::family()) {
-        if relay::push(family, fd, c, |fd| taken_back(fd, c, back.go(fd, -1))) {
-            return;
-        }
-        result = back.go(fd, PATIENCE);
+/// Puts on TCP what is owed, as far as that goes now. Under the sender's lock.
+pub(super) fn pay(fd: i32, c: &Conn, out: &End) {
+    let mut room = Room::new(fd);
+    let mut result = put(fd, c, out);
+    let owed = Cursor::unpack(c.owed().load(Ordering::Relaxed));
+    let lines = c.tail().pos.since(owed.pos).min(out.ring().count());
+    if result == Err(libc::EAGAIN) && room.widen(leaving::bytes(lines)) {
+        result = put(fd, c, out);
     }
-    if let Err(e) = taken_back(fd, c, result) {
+    room.put_back();
+    match result {
+        Ok(()) => {}
+        Err(libc::EAGAIN) => return ends_by_a_reset(fd, c),
+        Err(libc::EBADMSG) => {
+            tx::reset(fd, c, Reason::Corrupt);
+            c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+        }
         // W13: the program's next call gets it. What the peer sent before may still be read.
-        c.error.store(e as u32, Ordering::Relaxed);
+        Err(e) => c.error.store(e as u32, Ordering::Relaxed),
+    }
+    ends_as_it_was(fd, c);
+    c.clear(Conn::OWES);
+    // What the program asked for meanwhile comes behind it.
+    if result == Ok(()) && c.has(Conn::SHUT_WR) {
+        let args = [fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+        // SAFETY: numbers.
+        let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
     }
 }
 
-/// The stranger must not take a part for the whole.
-fn taken_back(fd: i32, c: &Conn, result: Result<(), i32>) -> Result<(), i32> {
-    let why = match result {
-        Err(libc::EAGAIN) => Reason::PeerLeft,
-        Err(libc::EBADMSG) => Reason::Corrupt,
-        _ => return result,
-    };
-    tx::reset(fd, c, why);
-    Err(libc::ECONNRESET)
+/// The kernel keeps such pieces apart: one that is longer than a small receive buffer's window would go out by a timer.
+const PIECE: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+
+/// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
+fn put(fd: i32, c: &Conn, out: &End) -> Result<(), i32> {
+    let mut buf = [0u8; 4096];
+    let mut at = Cursor::unpack(c.owed().load(Ordering::Relaxed));
+    let end = c.tail().pos;
+    loop {
+        // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
+        match end.since(at.pos) {
+            0 => return Ok(()),
+            lines if lines > out.ring().count() => return Err(libc::EBADMSG),
+            _ => {}
+        }
+        let mut next = at;
+        let n = match stream::retrieve(&out.ring(), &mut next, &mut Walk::one(buf.as_mut_ptr(), buf.len())) {
+            Ok(n) if n > 0 => n,
+            _ => return Err(libc::EBADMSG),
+        };
+        // SAFETY: the buffer.
+        let sent = match unsafe { raw::send(fd, buf.as_ptr(), n, PIECE) } {
+            Ok(sent) => sent,
+            Err(libc::EINTR) => continue,
+            Err(e) => return Err(e),
+        };
+        c.tx_kernel.fetch_add(sent as u64, Ordering::Relaxed);
+        if sent < n {
+            // The headers may have changed since: then this is another place, or none.
+            next = at;
+            let mut w = Walk::one(buf.as_mut_ptr(), sent);
+            if stream::retrieve(&out.ring(), &mut next, &mut w) != Ok(sent) {
+                return Err(libc::EBADMSG);
+            }
+        }
+        at = next;
+        c.owed().store(at.pack(), Ordering::Relaxed);
+    }
+}
+
+/// However this end goes now, the other one is told that something is missing.
+fn ends_by_a_reset(fd: i32, c: &Conn) {
+    if c.linger.load(Ordering::Relaxed) == 0 {
+        let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
+        let _ = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+        c.linger.store(leaving::pack_linger(linger.l_onoff != 0, linger.l_linger), Ordering::Relaxed);
+        raw::reset_at_close(fd);
+    }
+}
+
+fn ends_as_it_was(fd: i32, c: &Conn) {
+    if let Some((on, seconds)) = leaving::unpack_linger(c.linger.swap(0, Ordering::Relaxed)) {
+        let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
+        let _ = raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
+    }
+}
+
+/// The program has changed SO_LINGER meanwhile.
+pub fn lingers_anew(fd: i32, c: &Conn) {
+    if c.has(Conn::OWES) && c.linger.swap(0, Ordering::Relaxed) != 0 {
+        ends_by_a_reset(fd, c);
+    }
 }

@@ -8,7 +8,7 @@ use dpfd::sys::raw;
 use super::give_int;
 use crate::fdtable::{self, Entry};
 use crate::walk::nowhere;
-use crate::{hooks, leave, life, rx, state};
+use crate::{hooks, inside, leave, life, rx, state};
 
 /// close(2).
 ///
@@ -17,14 +17,19 @@ use crate::{hooks, leave, life, rx, state};
 /// As for the call it replaces.
 #[inline]
 pub unsafe fn close(fd: c_int) -> c_int {
-    match fdtable::get(fd) {
-        Entry::None => {}
-        // A program that closes everything it can think of does not mean ours; to it, they are not there.
-        Entry::Internal => return super::fail(libc::EBADF) as c_int,
-        _ => life::before_close(fd),
-    }
     // SAFETY: the program's argument.
-    unsafe { hooks::close::real()(fd) }
+    let real = || unsafe { hooks::close::real()(fd) };
+    match fdtable::get(fd) {
+        Entry::None => real(),
+        // A program that closes everything it can think of does not mean ours; to it, they are not there.
+        Entry::Internal => super::fail(libc::EBADF) as c_int,
+        _ => {
+            // Whoever is cancelled in a close has closed nothing.
+            // SAFETY: no arguments; nothing here is to be dropped.
+            unsafe { super::pthread_testcancel() };
+            life::in_one_step(fd, real)
+        }
+    }
 }
 
 /// dup(2).
@@ -62,7 +67,12 @@ pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    replaced(old, new, || unsafe { hooks::dup3::real()(old, new, flags) })
+    let real = || unsafe { hooks::dup3::real()(old, new, flags) };
+    if flags & !libc::O_CLOEXEC != 0 {
+        // It will fail, and what stands at `new` stays.
+        return real();
+    }
+    replaced(old, new, real)
 }
 
 /// What stood at `new` is closed, and `old` stands there.
@@ -70,19 +80,22 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
     if old == new {
         return real();
     }
+    let noted = || {
+        let rc = real();
+        if rc >= 0 {
+            noted(old, rc);
+        }
+        rc
+    };
     if fdtable::get(new) == Entry::Internal && !state::is_borrowed_memory() {
         // The program wants this very number: ours moves away.
         step_aside(new);
     } else if fdtable::get(new) != Entry::None && raw::fcntl(old, libc::F_GETFD, 0).is_ok() {
-        life::before_close(new);
+        return life::in_one_step(new, noted);
     } else if fdtable::get(new) == Entry::None && fdtable::get(old) == Entry::None {
         return real();
     }
-    let rc = real();
-    if rc >= 0 {
-        noted(old, rc);
-    }
-    rc
+    noted()
 }
 
 /// The shim's own descriptor gives way. What it stood for is lost to new introductions, nothing else.
@@ -96,10 +109,12 @@ fn step_aside(fd: c_int) {
 ///
 /// As for the call it replaces.
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    const CLOEXEC: c_int = 4;
+    const UNSHARE: c_int = 2;
     // SAFETY: the program's arguments.
     let real = |a: c_uint, b: c_uint| unsafe { hooks::close_range::real()(a, b, flags) };
-    if flags & CLOEXEC != 0 || !state::ON.load(core::sync::atomic::Ordering::Relaxed) || first > last {
+    // What will fail closes nothing.
+    let closes = flags & !UNSHARE == 0 && first <= last;
+    if !closes || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
         return real(first, last);
     }
     if state::is_borrowed_memory() {
@@ -119,7 +134,13 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
             }
             from = fd + 1;
         } else {
-            life::before_close(fd as c_int);
+            life::in_one_step(fd as c_int, || {
+                // With one thread, the piece takes it along.
+                if !inside::alone() {
+                    raw::close(fd as c_int);
+                }
+                0
+            });
         }
     });
     if from <= last {
@@ -172,7 +193,7 @@ fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
 /// signal number (F_SETOWN, F_SETSIG) alone ask for none, and urgent bytes are the kernel's anyway.
 fn signal_driven(fd: c_int) {
     if fdtable::conn(fd).is_some() {
-        leave::leave(fd, Reason::Option);
+        leave::leave_and_read(fd, Reason::Option);
     }
 }
 

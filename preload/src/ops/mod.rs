@@ -24,6 +24,11 @@ use dpfd::family::{Conn, Family, Stage};
 use crate::channel;
 use crate::inside::Inside;
 
+extern "C-unwind" {
+    /// pthread_testcancel(3).
+    pub fn pthread_testcancel();
+}
+
 /// preadv2 and pwritev2: do not wait.
 pub const RWF_NOWAIT: c_int = 8;
 

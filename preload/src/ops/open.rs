@@ -196,8 +196,12 @@ fn admit(fd: c_int, peer: tcp::Addr) {
 ///
 /// As for the call it replaces.
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| (f, f.conn(i))));
+    // What is no way to shut down, the kernel refuses.
+    let known = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
+    let conn = fdtable::conn(fd).filter(|_| known).and_then(|i| state::family().map(|f| (f, f.conn(i))));
+    let mut before = 0;
     if let Some((family, c)) = conn {
+        before = [Conn::SHUT_WR, Conn::SHUT_RD].into_iter().filter(|&flag| c.has(flag)).sum();
         if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
             // On TCP its reset would be here by now.
             c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
@@ -212,7 +216,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
             if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
                 c.set(Conn::SHUT_RD);
             }
-            c.has(Conn::PUSHED) && how != libc::SHUT_RD
+            c.has(Conn::OWES) && how != libc::SHUT_RD
         };
         // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
         if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {
@@ -227,7 +231,8 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::shutdown::real()(fd, how) };
     match conn {
-        Some((_, c)) if rc != 0 => c.clear(Conn::SHUT_WR | Conn::SHUT_RD),
+        // What an earlier call has shut stays so.
+        Some((_, c)) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
         // What the peer sends from here on, the kernel answers with a reset.
         Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live => {
             if let Some(s) = channel::slot(c) {

@@ -70,6 +70,9 @@ pub unsafe fn setsockopt(
         // where we have left.
         if let Some(c) = conn(fd).filter(|c| crate::channel::slot_live(c)) {
             crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
+            if let Some(family) = state::family().filter(|_| c.has(Conn::OWES)) {
+                crate::tx::under_lock(family, fd, c, || crate::leave::back::lingers_anew(fd, c));
+            }
         }
     }
     rc
@@ -170,7 +173,7 @@ const ZEROCOPY_RECEIVE: c_int = 35;
 unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -> Option<c_int> {
     let c = conn(fd)?;
     if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
-        crate::leave::leave(fd, Reason::Option);
+        crate::leave::leave_and_read(fd, Reason::Option);
         return None;
     }
     if nowhere(value) || nowhere(len) {

@@ -13,18 +13,13 @@ use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, rx, state};
 
-extern "C-unwind" {
-    /// pthread_testcancel(3).
-    fn pthread_testcancel();
-}
-
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
     // A receive is a cancellation point, also where it need not wait; it takes nothing then. No caller has anything to
     // drop, so the unwinding may pass.
     // SAFETY: no arguments.
-    unsafe { pthread_testcancel() };
-    let entry = fdtable::word(fd);
+    unsafe { super::pthread_testcancel() };
+    let entry = fdtable::settled(fd);
     let Some(i) = fdtable::conn_of(entry) else { return Way::Kernel };
     let Some(family) = state::family() else { return Way::Kernel };
     let c = family.conn(i);
@@ -177,7 +172,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
 /// As for the call it replaces.
 pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
     // SAFETY: no arguments.
-    unsafe { pthread_testcancel() };
+    unsafe { super::pthread_testcancel() };
     let frame = 0u8;
     // One call, and one open file: whatever becomes of the number between two messages.
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {

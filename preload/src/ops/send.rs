@@ -14,7 +14,10 @@ use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
 fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let entry = fdtable::word(fd);
+    // As every receive: a cancellation point, also where it need not wait.
+    // SAFETY: no arguments; no caller has anything to drop.
+    unsafe { super::pthread_testcancel() };
+    let entry = fdtable::settled(fd);
     let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Way::Kernel };
     let c = family.conn(i);
     if w.is_bad() && c.stage() == Stage::Live {
@@ -45,7 +48,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
     let c = family.conn(inside.conn());
     if flags & libc::MSG_OOB != 0 && c.stage() != Stage::Live {
         // FIONREAD ends at an urgent byte, so the other side could not tell where its stream stands when it agrees.
-        leave::leave(fd, Reason::Option);
+        leave::leave_and_read(fd, Reason::Option);
     }
     way(family, fd, c, inside).unwrap_or_else(|| {
         if w.is_bad() {

@@ -369,9 +369,16 @@ fn epoll_on(
     max: c_int,
     ns: i64,
     mask: *const sigset_t,
+    fine: bool,
 ) -> Option<c_int> {
     let Entry::Epoll(i) = fdtable::get(ep) else { return None };
     let kernel = |events: *mut epoll_event, max: i32, ns: i64| {
+        if fine {
+            let t = timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+            let t = if ns < 0 { core::ptr::null() } else { &raw const t };
+            // SAFETY: the program's array and mask; the program has found this call, too.
+            return result(unsafe { hooks::epoll_pwait2::real()(ep, events, max, t, mask) });
+        }
         // Rounded up, as every timeout of the kernel is.
         let ms = if ns < 0 { -1 } else { ((ns + MS - 1) / MS).min(i64::from(i32::MAX)) as c_int };
         // SAFETY: the program's array and mask.
@@ -386,6 +393,21 @@ fn epoll_on(
     epoll::wait(i, events, max, ns, !mask.is_null(), kernel).map(give_int)
 }
 
+/// A wait on set `ep` in which nothing of ours takes part, but that its own event is not the program's to see.
+fn alone(ep: c_int, events: *mut epoll_event, kernel: impl Fn() -> c_int) -> c_int {
+    loop {
+        let n = kernel();
+        if n <= 0 || !matches!(fdtable::get(ep), Entry::Epoll(_)) {
+            return n;
+        }
+        // SAFETY: the kernel filled as many entries.
+        let n = unsafe { epoll::without(events, n as usize) };
+        if n > 0 {
+            return n as c_int;
+        }
+    }
+}
+
 /// epoll_wait(2).
 ///
 /// # Safety
@@ -394,10 +416,10 @@ fn epoll_on(
 #[inline]
 pub unsafe fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
-    match epoll_on(ep, events, max, ns, core::ptr::null()) {
+    match epoll_on(ep, events, max, ns, core::ptr::null(), false) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) },
+        None => alone(ep, events, || unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) }),
     }
 }
 
@@ -414,10 +436,10 @@ pub unsafe fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
-    match epoll_on(ep, events, max, ns, mask) {
+    match epoll_on(ep, events, max, ns, mask, false) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) },
+        None => alone(ep, events, || unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) }),
     }
 }
 
@@ -435,7 +457,7 @@ pub unsafe fn epoll_pwait2(
 ) -> c_int {
     // SAFETY: the program's timeout.
     let ns = if timeout.is_null() { Some(-1) } else { nanoseconds(unsafe { &*timeout }) };
-    match ns.and_then(|ns| epoll_on(ep, events, max, ns, mask)) {
+    match ns.and_then(|ns| epoll_on(ep, events, max, ns, mask, true)) {
         Some(n) => n,
         // SAFETY: the program's arguments.
         None => unsafe { hooks::epoll_pwait2::real()(ep, events, max, timeout, mask) },

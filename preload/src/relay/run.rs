@@ -7,7 +7,6 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::tx::{self, behind};
 use crate::{life, ops, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
@@ -15,36 +14,11 @@ use crate::{life, ops, state};
 pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
     join(n);
     if let Some([conn, other]) = alone([fd, other], i) {
-        pump(conn, other);
+        pump(conn, other, family.conn(i));
         // SAFETY: descriptors of ours.
         unsafe { ops::fd::close(conn) };
         raw::close(other);
     }
-    family.member(n as usize).clear();
-}
-
-/// Puts on TCP what the program could not wait for, and then what it asked for meanwhile: the end.
-pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> Result<(), i32>) {
-    join(n);
-    let Some([conn]) = alone([fd], i) else { return };
-    let c = family.conn(i);
-    behind::hold(conn, true);
-    let pushed = push(conn);
-    tx::under_lock(family, conn, c, || {
-        if let Err(e) = pushed {
-            c.error.store(e as u32, Ordering::Relaxed);
-        }
-        c.clear(Conn::PUSHED);
-        let args = [conn as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
-        if c.has(Conn::SHUT_WR) {
-            // SAFETY: numbers.
-            let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
-        }
-    });
-    behind::hold(conn, false);
-    behind::tell(conn);
-    // SAFETY: a descriptor of ours.
-    unsafe { ops::fd::close(conn) };
     family.member(n as usize).clear();
 }
 
@@ -165,7 +139,7 @@ impl Way {
 const DONT: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// Both directions, until both have ended or one end broke; the other one then learns it by a reset.
-fn pump(conn: i32, other: i32) {
+fn pump(conn: i32, other: i32, c: &Conn) {
     let (Some(mut to), Some(mut from)) = (Way::new(conn, other), Way::new(other, conn)) else { return };
     loop {
         if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
@@ -176,7 +150,8 @@ fn pump(conn: i32, other: i32) {
             return;
         }
         let mut fds = [conn, other].map(|fd| {
-            let events = to.wants(fd) | from.wants(fd);
+            let owes = if fd == conn && c.has(Conn::OWES) { libc::POLLOUT } else { 0 };
+            let events = to.wants(fd) | from.wants(fd) | owes;
             // One that nothing is wanted of would be reported as hung up, again and again.
             libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
         });

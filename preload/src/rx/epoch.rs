@@ -130,7 +130,8 @@ pub enum Patience {
     /// connection is, and costs the peer no bytes: those are in its ring, which it empties first. So a few naps
     /// now and then, for an honest peer's sake, and none for one that claims bells again and again.
     Close,
-    /// Before a stranger reads, who would take a bell for data.
+    /// Before a stranger reads, who would take a bell for data. Where a peer claims bells again and again, the stranger
+    /// gets a relay at once, which can tell.
     Stranger,
 }
 
@@ -145,12 +146,17 @@ impl Patience {
 
     /// Whether one more nap may be taken.
     fn may_nap(self) -> bool {
-        self == Patience::Stranger || CLOSING.one_more(state::now())
+        match self {
+            Patience::Close => CLOSING.one_more(state::now()),
+            Patience::Stranger => LEAVING.one_more(state::now()),
+        }
     }
 }
 
 /// The naps of all closes of this process, in a second or so.
 static CLOSING: Allowance = Allowance::new(Patience::Close.naps() as u8);
+/// The same of those before a stranger reads.
+static LEAVING: Allowance = Allowance::new(Patience::Stranger.naps() as u8);
 
 /// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
 /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.

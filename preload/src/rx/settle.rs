@@ -8,7 +8,7 @@ use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
 use super::epoch::{catch_up, drain, locked, SWITCHES};
-use super::step;
+use super::{broken, step};
 use crate::channel::{self, End};
 use crate::{state, wait};
 
@@ -95,6 +95,9 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
         };
         if bells > 0 {
             drain(fd, c, bells);
+            if ring && overdrawn(fd, c, rx) {
+                return Settled::Err;
+            }
         }
         let at_kernel = if ask { kernel_state(fd) } else { Kernel::Nothing };
         // FIN seen, ring looked at again (W11).
@@ -103,6 +106,7 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
         }
         return match at_kernel {
             Kernel::Fin => Settled::Eof,
+            Kernel::Bytes if ring && strange(fd, c, rx, r) => Settled::Err,
             // In a ring epoch only another bell can be there: its token is, or was, too.
             Kernel::Bytes if ring => Settled::Quiet,
             Kernel::Bytes => Settled::News,
@@ -134,6 +138,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             }
         } else if there > 0 && !rx.tx.moved(r) {
             drain(fd, c, there);
+            overdrawn(fd, c, rx);
         }
     });
     // A bell that was drained may have been the one that says so.
@@ -155,6 +160,33 @@ pub(super) fn count_if_lost(fd: i32, c: &Conn, rx: &End, why: i32) {
 /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.
 pub(super) fn bells_out(c: &Conn, rx: &End) -> bool {
     rx.word.bells() != c.drained.load(Ordering::Relaxed)
+}
+
+/// Bells that were counted and not taken; less than none where more was taken than there were.
+fn owed(c: &Conn, rx: &End) -> i32 {
+    rx.word.bells().wrapping_sub(c.drained.load(Ordering::Relaxed)) as i32
+}
+
+/// Whether there is on TCP in ring epoch `r`, at its end, what is no bell: one is counted before it is sent, so the count is
+/// read after what is there. Somebody has written past the shim. The place of such bytes in the stream is lost, and a sleep
+/// would end at once for ever, so the connection is reset.
+fn strange(fd: i32, c: &Conn, rx: &End, r: u64) -> bool {
+    let there = raw::queued(fd).unwrap_or(0) as i64;
+    // What the next epoch puts on TCP comes after that epoch was announced.
+    let strange = there > i64::from(owed(c, rx).max(0)) && !rx.tx.moved(r);
+    if strange {
+        broken(fd, c);
+    }
+    strange
+}
+
+/// The same where it was taken for bells already.
+fn overdrawn(fd: i32, c: &Conn, rx: &End) -> bool {
+    let strange = owed(c, rx) < 0;
+    if strange {
+        broken(fd, c);
+    }
+    strange
 }
 
 /// How many bells can be drained in ring epoch `r`, if the epoch is still the same when this returns. Those of which the

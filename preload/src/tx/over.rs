@@ -3,8 +3,9 @@
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::ring::Lines;
-use dpfd::edge::spare::{self, STREAM, WINDOW};
+use dpfd::edge::spare::{self, Spares, STREAM, WINDOW};
 use dpfd::family::Conn;
+use dpfd::share;
 use dpfd::sys::raw;
 
 use super::{hand_back, to_ring, NAP, NAPS};
@@ -14,6 +15,12 @@ use crate::state;
 
 /// A stream sends its bytes ([`spare::STREAM`]) in sends of several tokens, or with the ring full so often meanwhile.
 const FULLS: u32 = 32;
+
+/// The arena's longer rings, if they are no longer than our own: their memory would be ours.
+fn spares(tx: &End) -> Option<Spares> {
+    let own = state::SPARE_LINES.load(Ordering::Relaxed);
+    tx.spares().filter(|all| share::may_go_over(all.lines(), own.into()))
+}
 
 /// The ring is full: whether it is too short for what goes through it, and there is a longer one.
 #[cold]
@@ -37,7 +44,7 @@ pub(super) fn outgrown(c: &Conn, tx: &End, sent: usize) -> bool {
     }
     // If nothing comes of it, it begins anew.
     since.store(0, Ordering::Relaxed);
-    tx.spares().is_some_and(|spares| spares.any_free())
+    spares(tx).is_some_and(|spares| spares.any_free())
 }
 
 /// A send of several tokens begins: whether what goes through the ring is a stream, and there is a longer one. Its receiver
@@ -64,7 +71,7 @@ fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
         // Who sleeps would not follow: nobody wakes him to an empty ring.
         && tx.word.is_hot()
         && !tx.word.has_sleepers()
-        && tx.spares().is_some_and(|spares| spares.any_free())
+        && spares(tx).is_some_and(|spares| spares.any_free())
 }
 
 /// How long a sender waits for its receiver to follow, ns: it has a ring to empty.
@@ -94,7 +101,7 @@ pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
 #[cold]
 pub(super) fn go_over(c: &Conn, tx: &End) {
     c.clear(Conn::OUTGROWN);
-    let Some((spares, n)) = tx.spares().and_then(|spares| Some((spares, spares.claim()?))) else { return };
+    let Some((spares, n)) = spares(tx).and_then(|spares| Some((spares, spares.claim()?))) else { return };
     // Having memory takes a while, in which this process can be killed.
     c.claimed.store(n, Ordering::Relaxed);
     match spares.ring(n).filter(|_| spares.populate(n)) {

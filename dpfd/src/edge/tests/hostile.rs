@@ -18,7 +18,7 @@ use crate::edge::spare::SPARES;
 use crate::edge::stream;
 use crate::edge::switch::{RxLine, TxLine};
 use crate::edge::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const LINES: u64 = 64;
 const PAGE: usize = 4096;
@@ -258,13 +258,16 @@ fn use_word(random: &mut Random, word: &Word, groups: &[Group]) {
         7 => word.undo_bell(),
         8 => drop(word.count_bell()),
         9 => drop((word.is_hot(), word.is_rung(), word.bells(), word.has_left())),
-        10 => groups.iter().for_each(Group::doze),
+        10 => groups.iter().for_each(|g| g.doze(random.below(4) as u32)),
         _ => {
             settle();
             groups.iter().for_each(Group::wake);
         }
     }
-    assert!(matches!(word.after_publish(groups), Owed::Nothing | Owed::Bell | Owed::Left));
+    assert!(matches!(
+        word.after_publish(groups, &AtomicU32::new(0)),
+        Owed::Nothing | Owed::Bell | Owed::Event(_) | Owed::Left
+    ));
 }
 
 /// Everything that is done with the switch record.

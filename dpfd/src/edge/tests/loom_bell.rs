@@ -13,7 +13,7 @@ use crate::edge::bell::{Group, Owed, Word};
 use crate::edge::message;
 use crate::edge::ring::{self, Lines, Tail};
 use crate::edge::{stream, Error};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What the kernel knows of the bells of one socket, or of two in one epoll set.
 pub struct Kernel {
@@ -63,6 +63,14 @@ impl Kernel {
             bells = self.more.wait(bells).unwrap();
         }
     }
+    /// Sleeps until the first `n` sockets have something unread.
+    pub fn readable_of(&self, n: usize) {
+        let mut bells = self.bells.lock().unwrap();
+        while bells.unread[..n] == [0; 2][..n] {
+            assert!(bells.over < bells.senders, "lost wake-up");
+            bells = self.more.wait(bells).unwrap();
+        }
+    }
     /// Sleeps until a bell arrived that was not among the `seen` first ones (edge-triggered epoll).
     pub fn edge(&self, seen: &mut u32) {
         let mut bells = self.bells.lock().unwrap();
@@ -79,6 +87,8 @@ pub struct Edge {
     pub ring: Heap,
     pub cursor: AtomicU64,
     pub word: Word,
+    /// By which event its sleeper is woken.
+    pub event: AtomicU32,
     pub kernel: Kernel,
     /// Bells taken out of the kernel so far; locked from counting to draining.
     pub drained: Mutex<u32>,
@@ -89,6 +99,7 @@ pub fn edge() -> Edge {
         ring: Heap::new(4),
         cursor: AtomicU64::new(0),
         word: Word::default(),
+        event: AtomicU32::new(0),
         kernel: Kernel::new(1),
         drained: Mutex::new(0),
     }
@@ -104,6 +115,16 @@ impl Edge {
 
     /// All but the bell; whether one is owed.
     pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> bool {
+        match self.owed(tail, i, fence, groups) {
+            Owed::Bell => true,
+            // Who left is told over TCP, by the next call.
+            Owed::Nothing | Owed::Left => false,
+            Owed::Event(_) => unreachable!("nobody here has an event"),
+        }
+    }
+
+    /// All but waking the receiver; how that is done.
+    pub fn owed(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> Owed {
         if fence {
             let m = i.to_le_bytes();
             // SAFETY: an array of ours.
@@ -116,11 +137,7 @@ impl Edge {
             self.ring.header(tail.pos).store(stamp << 32 | 8, Ordering::Release);
             tail.pos = tail.pos.add(1);
         }
-        match self.word.after_publish(groups) {
-            Owed::Bell => true,
-            // Who left is told over TCP, by the next call.
-            Owed::Nothing | Owed::Left => false,
-        }
+        self.word.after_publish(groups, &self.event)
     }
 
     /// A receive that does not sleep; also for several receivers.
@@ -239,6 +256,93 @@ fn talk(hot: bool, how: Sleep, fence: bool, receivers: &[u32]) {
         t.join().unwrap();
     }
     sender.join().unwrap();
+}
+
+/// Poll with an event of the sleeper's own, which is the kernel's second socket here.
+fn sleep_by_event(e: &Edge, looks_again: bool) {
+    let mut drained = e.drained.lock().unwrap();
+    let counted = e.word.bells();
+    e.event.store(7, Ordering::Relaxed);
+    e.word.sleep_by_event();
+    let waiting = looks_again && e.waiting();
+    if !waiting {
+        *drained += e.kernel.drain(0, counted.wrapping_sub(*drained));
+    }
+    drop(drained);
+    if !waiting {
+        e.kernel.readable_of(2);
+        e.kernel.drain(1, u32::MAX);
+    }
+    e.word.awake();
+}
+
+/// The same without one.
+fn sleep_by_bell(e: &Edge) {
+    let mut drained = e.drained.lock().unwrap();
+    let counted = e.word.sleep().bells;
+    let waiting = e.waiting();
+    if !waiting {
+        *drained += e.kernel.drain(0, counted.wrapping_sub(*drained));
+    }
+    drop(drained);
+    if !waiting {
+        e.kernel.readable_of(1);
+    }
+    e.word.awake();
+}
+
+/// One receiver that sleeps by an event, and perhaps another that does not.
+fn by_event(first: u32, other: u32, looks_again: bool) {
+    let e = Arc::new(edge());
+    let sender = {
+        let e = e.clone();
+        thread::spawn(move || {
+            let mut tail = Tail::default();
+            for i in 0..first + other {
+                match e.owed(&mut tail, u64::from(i), true, &[]) {
+                    Owed::Event(7) => e.kernel.ring(1),
+                    Owed::Bell => e.kernel.ring(0),
+                    owed => assert_eq!(owed, Owed::Nothing),
+                }
+            }
+            e.kernel.over();
+        })
+    };
+    let second = (other > 0).then(|| {
+        let e = e.clone();
+        thread::spawn(move || {
+            for _ in 0..other {
+                while !e.take() {
+                    sleep_by_bell(&e);
+                }
+            }
+        })
+    });
+    for _ in 0..first {
+        while !e.take() {
+            sleep_by_event(&e, looks_again);
+        }
+    }
+    sender.join().unwrap();
+    if let Some(second) = second {
+        second.join().unwrap();
+    }
+}
+
+#[test]
+fn loom_sleeper_by_an_event_is_woken() {
+    explore(Some(3), || by_event(2, 0, true));
+}
+
+#[test]
+fn loom_sleeper_by_an_event_beside_one_by_bells() {
+    explore(Some(2), || by_event(1, 1, true));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_sleeper_by_an_event_without_a_last_look() {
+    explore(Some(2), || by_event(1, 0, false));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::loom_bell::{edge, receive, Edge, Kernel, Sleep};
 use super::loom_ring::explore;
-use crate::edge::bell::{settle, Group};
+use crate::edge::bell::{settle, Group, Owed, BY_BELL};
 use crate::edge::ring::{Pos, Tail};
 use crate::edge::stream;
 
@@ -37,7 +37,7 @@ enum Without {
 /// What the watcher does when no edge had anything.
 fn doze(s: &Set, drained: &mut [u32; 2], without: Without) {
     let mut counted = [s.edges[0].word.bells(), s.edges[1].word.bells()];
-    s.groups[0].doze();
+    s.groups[0].doze(BY_BELL);
     if without != Without::Fence {
         settle();
     }
@@ -111,6 +111,53 @@ fn loom_broken_watcher_counting_after_its_look() {
     explore(Some(2), || watch([2, 0], Without::CountingFirst));
 }
 
+/// The same with an event of the watcher's own: no bells are counted, and none are drained.
+fn watch_by_event(without: Without) {
+    let s = Arc::new(Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(2) });
+    for e in &s.edges {
+        assert!(e.word.heat_group(1));
+    }
+    let senders = [0, 1].map(|socket: usize| {
+        let s = s.clone();
+        thread::spawn(move || {
+            match s.edges[socket].owed(&mut Tail::default(), 0, true, &s.groups) {
+                Owed::Event(7) => s.kernel.ring(0),
+                owed => assert_eq!(owed, Owed::Nothing),
+            }
+            s.kernel.over();
+        })
+    });
+    let (mut left, mut seen) = (2, 0);
+    while left > 0 {
+        let got = s.edges.iter().filter(|e| e.take()).count();
+        left -= got;
+        if got == 0 {
+            s.groups[0].doze(7);
+            if without != Without::Fence {
+                settle();
+            }
+            if without == Without::Look || !s.edges.iter().any(Edge::waiting) {
+                s.kernel.edge(&mut seen);
+            }
+            s.groups[0].wake();
+        }
+    }
+    for t in senders {
+        t.join().unwrap();
+    }
+}
+
+#[test]
+fn loom_watcher_with_an_event_is_woken_by_it() {
+    explore(Some(2), || watch_by_event(Without::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_watcher_with_an_event_without_a_last_look() {
+    explore(Some(2), || watch_by_event(Without::Look));
+}
+
 /// A thread asleep in recv on an edge that another thread's epoll set watches, edge-triggered: the watcher
 /// must hear of every message by itself, also of those whose bell went to the sleeper.
 #[test]
@@ -141,7 +188,7 @@ fn loom_watcher_beside_a_sleeper_on_the_same_edge() {
                         at = now;
                         continue;
                     }
-                    s.1[0].doze();
+                    s.1[0].doze(BY_BELL);
                     settle();
                     if look(at) == at {
                         s.0.kernel.edge(&mut bells);

@@ -79,3 +79,56 @@ fn loom_leaving_loses_and_repeats_nothing() {
 fn loom_broken_replay_without_freezing() {
     explore(Some(3), || leave(false));
 }
+
+/// The receiver reads on until it finds nothing, then gives the socket away. A sender that sees it read on leaves what is
+/// unread where it is; one that does not takes it back.
+fn give_away(look_after: bool) {
+    let shared = Arc::new(edge());
+    let sender = {
+        let e = shared.clone();
+        thread::spawn(move || {
+            let mut tail = Tail::default();
+            for i in 0..2 {
+                e.send(&mut tail, i, true);
+                if e.word.has_left() && e.word.is_read_on() {
+                    return Vec::new();
+                }
+                if e.word.has_left() {
+                    let mut tcp = replay(&e, &tail, true);
+                    tcp.extend(i + 1..2);
+                    return tcp;
+                }
+            }
+            // Its next call would find out.
+            match e.word.is_raw() {
+                true if !e.word.is_read_on() => replay(&e, &tail, true),
+                _ => Vec::new(),
+            }
+        })
+    };
+    let e = &*shared;
+    e.word.leave_raw(true);
+    let mut got: Vec<u64> = take(e).into_iter().collect();
+    let unread = || stream::waiting(&e.ring, &e.cursor);
+    let before = unread();
+    e.word.stops_reading();
+    let given = !(if look_after { unread() } else { before });
+    let tcp = sender.join().unwrap();
+    // What a relay would read: the ring, unless it was taken back.
+    let rest: Vec<u64> = std::iter::from_fn(|| take(e)).collect();
+    assert!(!given || rest.is_empty() || !tcp.is_empty(), "a stranger cannot see the ring");
+    got.extend(rest);
+    got.extend(tcp);
+    assert!(got.iter().copied().eq(0..got.len() as u64));
+}
+
+#[test]
+fn loom_what_is_left_for_a_reader_is_seen_by_it() {
+    explore(Some(3), || give_away(true));
+}
+
+#[test]
+#[should_panic(expected = "cannot see the ring")]
+fn loom_broken_giving_away_without_a_look_after() {
+    explore(Some(3), || give_away(false));
+}

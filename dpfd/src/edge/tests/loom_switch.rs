@@ -12,7 +12,7 @@ use crate::edge::bell::{Owed, Word};
 use crate::edge::ring::{self, Cursor, Kind, Lines, Pos, Tail};
 use crate::edge::switch::{in_ring, RxLine, TxLine, View};
 use crate::edge::{stream, Error};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 /// A byte on TCP.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -119,7 +119,7 @@ impl Sender<'_> {
             assert_eq!(e, Error::Full);
             thread::yield_now();
         }
-        if self.s.word.after_publish(&[]) == Owed::Bell {
+        if self.s.word.after_publish(&[], &AtomicU32::new(0)) == Owed::Bell {
             let refused = match self.refuses {
                 Refuses::Never => false,
                 Refuses::BehindData => self.s.queue().bytes.iter().any(|b| *b != Byte::Bell),

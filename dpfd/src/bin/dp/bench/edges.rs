@@ -113,7 +113,7 @@ impl Link for Edges {
                 Err(e) => return Err(io::Error::other(e)),
             }
         }
-        match self.to.word().after_publish(&[]) {
+        match self.to.word().after_publish(&[], &self.to.rx().event) {
             Owed::Bell => self.ring(),
             _ => Ok(()),
         }

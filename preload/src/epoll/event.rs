@@ -1,0 +1,100 @@
+//! The event of an epoll set: an eventfd in the kernel's set, by which senders wake whoever sleeps there ([`crate::link`]).
+//!
+//! It is registered edge-triggered, so each signal is news and nobody has to read it. What the kernel reports of it is
+//! told by its value, and no program hears of it.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use dpfd::edge::bell::BY_BELL;
+use dpfd::sys::raw;
+use libc::epoll_event;
+
+use crate::{fdtable, state};
+
+/// All zero is none.
+pub struct Event {
+    /// Plus one.
+    fd: AtomicI32,
+    /// By which its senders know it.
+    number: AtomicU32,
+}
+
+/// A number that no other event of the family has.
+pub fn next_number() -> Option<u32> {
+    let before = state::family()?.header().events.fetch_add(1, Ordering::Relaxed);
+    Some(before.saturating_add(BY_BELL + 1))
+}
+
+/// The value of all events of this process. A program's value is a number or a pointer of its own: not a place of ours,
+/// turned into no place at all.
+fn value() -> u64 {
+    static HERE: u8 = 0;
+    (&raw const HERE as u64) ^ 0x9e37_79b9_7f4a_7c15
+}
+
+/// Takes what the kernel reports of events out of the `n` first entries; how many are left.
+///
+/// # Safety
+///
+/// The program's array has so many entries.
+pub unsafe fn without(events: *mut epoll_event, n: usize) -> usize {
+    // SAFETY: by the contract.
+    let events = unsafe { core::slice::from_raw_parts_mut(events, n) };
+    let value = value();
+    let mut kept = 0;
+    for k in 0..n {
+        if events[k].u64 != value {
+            events[kept] = events[k];
+            kept += 1;
+        }
+    }
+    kept
+}
+
+impl Event {
+    /// Its number and descriptor, made for the set `epfd` if there is none. `None`: there can be none.
+    pub fn of(&self, epfd: i32) -> Option<(u32, i32)> {
+        if let Some(fd) = self.fd() {
+            return Some((self.number.load(Ordering::Relaxed), fd));
+        }
+        let number = next_number()?;
+        let fd = state::high_fd(raw::eventfd().ok()?)?;
+        let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
+        if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_err() {
+            raw::close(fd);
+            return None;
+        }
+        fdtable::mark_internal(fd);
+        self.number.store(number, Ordering::Relaxed);
+        self.fd.store(fd + 1, Ordering::Relaxed);
+        Some((number, fd))
+    }
+
+    fn fd(&self) -> Option<i32> {
+        let fd = self.fd.load(Ordering::Relaxed) - 1;
+        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
+    }
+
+    /// How whoever sleeps in the set is woken.
+    pub fn how(&self) -> u32 {
+        self.fd().map_or(BY_BELL, |_| self.number.load(Ordering::Relaxed))
+    }
+
+    /// The set `epfd` is woken by bells alone from now on.
+    pub fn end(&self, epfd: i32) {
+        if let Some(fd) = self.fd() {
+            // Its senders may have it open for long, so closing it would not take it out.
+            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+        }
+        self.forget();
+    }
+
+    /// In a forked child the kernel's set is the parent's, too, and so is its event.
+    pub fn forget(&self) {
+        if let Some(fd) = self.fd() {
+            fdtable::set(fd, fdtable::Entry::None);
+            raw::close(fd);
+        }
+        self.fd.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,375 @@
+//! Links: the connection by which a client's process said hello to a server's, kept to hand over events.
+//!
+//! A bell is a byte over TCP, and costs as much as the message would have. An epoll set that sleeps is woken for a third
+//! of that by an eventfd. The set's process makes it, and tells the process at the other end of each link once:
+//!
+//! ```text
+//!   set's process                                    sender's process
+//!   eventfd, in the set edge-triggered               (number, eventfd) of each set it was told of
+//!        |------- number, eventfd (SCM_RIGHTS) ----------->|
+//!   group in the arena: asleep, number <----------- clears it, writes 1 to the eventfd
+//! ```
+//!
+//! A sender that does not know the number rings a bell instead, so nothing depends on a link.
+//!
+//! Who can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block. So an event
+//! is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of our
+//! own user, or the superuser, in our own pid namespace. For all others there are bells.
+//!
+//! All of it is this process's own; a forked child has copies, descriptors included.
+
+use core::mem::{size_of, zeroed};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use dpfd::family::Conn;
+use dpfd::sys::{process, raw};
+
+use crate::{fdtable, proof, state};
+
+/// Links of a process: the processes that it has channels with.
+const LINKS: usize = 256;
+/// Events of the other process that are known, and events of ours that it was told of.
+const SETS: usize = 32;
+/// Messages taken in one look.
+const FEW: usize = 4;
+/// Turns of a loop for which a thread that is writing to an event is waited for.
+const PATIENCE: u32 = 10_000;
+/// Links that are looked at, when a new one is made, for a process at the other end that is gone, and when a connection
+/// is over.
+const SWEPT: [usize; 2] = [8, 1];
+
+struct Link {
+    /// Plus one; 0: free; [`TAKEN`].
+    fd: AtomicI32,
+    /// The upper half of its name.
+    serial: AtomicU32,
+    /// Threads that may be about to write to one of the events.
+    users: AtomicU32,
+    /// One thread at a time takes messages.
+    reading: AtomicU32,
+    /// Their sets: `number << 32 | eventfd + 1`; no eventfd: one that was refused.
+    theirs: [AtomicU64; SETS],
+    /// Our sets that were told, by number.
+    ours: [AtomicU32; SETS],
+}
+
+const TAKEN: i32 = -1;
+
+static TABLE: [Link; LINKS] = [const {
+    Link {
+        fd: AtomicI32::new(0),
+        serial: AtomicU32::new(0),
+        users: AtomicU32::new(0),
+        reading: AtomicU32::new(0),
+        theirs: [const { AtomicU64::new(0) }; SETS],
+        ours: [const { AtomicU32::new(0) }; SETS],
+    }
+}; LINKS];
+
+/// Whether a process of user `uid` may be worth a link: one of the two, or a child of it, may be one of the other's user.
+pub fn is_worth_it(uid: u32) -> bool {
+    let ours = raw::getuid();
+    uid == 0 || ours == 0 || uid == ours
+}
+
+/// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
+/// and `fd` is still the caller's.
+pub fn begin(fd: i32) -> Option<(u64, i32)> {
+    sweep(SWEPT[0]);
+    let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let i = TABLE.iter().position(free)?;
+    HIGH.fetch_max(i + 1, Ordering::Relaxed);
+    let l = &TABLE[i];
+    let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
+        .ok()
+        .and_then(|_| Some((proof::random()?, state::high_copy(fd)?)));
+    let Some((random, high)) = kept else {
+        l.fd.store(0, Ordering::Release);
+        return None;
+    };
+    raw::close(fd);
+    fdtable::mark_internal(high);
+    let serial = (random >> 32) as u32 | 1;
+    l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
+    l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
+    l.serial.store(serial, Ordering::Release);
+    l.fd.store(high + 1, Ordering::Release);
+    Some((u64::from(serial) << 32 | (i as u64 + 1), high))
+}
+
+/// The link `name`, if it still is that one.
+fn named(name: u64) -> Option<&'static Link> {
+    let l = TABLE.get((name as u32 as usize).checked_sub(1)?)?;
+    let serial = (name >> 32) as u32;
+    (serial != 0 && l.serial.load(Ordering::Acquire) == serial).then_some(l)
+}
+
+impl Link {
+    fn fd(&self) -> Option<i32> {
+        let fd = self.fd.load(Ordering::Acquire) - 1;
+        is_ours(fd).then_some(fd)
+    }
+
+    /// Nobody finds it from now on.
+    fn end(&self, serial: u32) {
+        if self.serial.compare_exchange(serial, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.clear();
+        }
+    }
+
+    /// An ended one gives back its descriptors, unless somebody may be using one: then the next sweep does it.
+    fn clear(&self) {
+        let fd = self.fd.load(Ordering::Acquire);
+        // One that found it before it ended is counted, or finds another serial number.
+        let over =
+            fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
+        if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            for t in &self.theirs {
+                close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+            }
+            close(fd - 1);
+            self.fd.store(0, Ordering::Release);
+        }
+    }
+
+    /// The event of the set with this number; `Some(-1)`: it was refused.
+    fn event(&self, number: u32) -> Option<i32> {
+        let them = self.theirs.iter().map(|t| t.load(Ordering::Acquire));
+        them.filter(|t| (t >> 32) as u32 == number).map(|t| t as u32 as i32 - 1).next()
+    }
+
+    /// Takes what the other side told. The caller is counted in `users`.
+    #[cold]
+    fn listen(&self) {
+        if self.reading.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for _ in 0..FEW {
+            let Some(told) = self.fd().and_then(receive) else { break };
+            let event = if told.is_believed { state::high_fd(told.event) } else { refuse(told.event) };
+            if let Some(event) = event {
+                fdtable::mark_internal(event);
+            }
+            self.keep(told.number, event.unwrap_or(-1));
+        }
+        self.reading.store(0, Ordering::Release);
+    }
+
+    fn keep(&self, number: u32, event: i32) {
+        let entry = u64::from(number) << 32 | (event + 1) as u64;
+        let free = |t: &&AtomicU64| t.load(Ordering::Relaxed) == 0;
+        let at = match self.theirs.iter().find(free) {
+            Some(at) => at,
+            // Numbers count up, so the lowest is the oldest.
+            None => match self.theirs.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
+                Some(at) => at,
+                None => return close(event),
+            },
+        };
+        let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
+        // Another thread may be about to write to it, which takes a moment; or it was ended just there, and the
+        // descriptor stays open.
+        let alone = || self.users.load(Ordering::SeqCst) == 1;
+        if before < 0 {
+            return;
+        }
+        for _ in 0..PATIENCE {
+            if alone() {
+                return close(before);
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Whether a descriptor still is one of the shim's own.
+fn is_ours(fd: i32) -> bool {
+    fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal
+}
+
+fn close(fd: i32) {
+    if is_ours(fd) {
+        fdtable::set(fd, fdtable::Entry::None);
+        raw::close(fd);
+    }
+}
+
+fn refuse(fd: i32) -> Option<i32> {
+    if fd >= 0 {
+        raw::close(fd);
+    }
+    None
+}
+
+/// Whether there is such a link, and its other end is open.
+pub fn lives(name: u64) -> bool {
+    named(name).and_then(Link::fd).is_some_and(|fd| !is_gone(fd))
+}
+
+/// Whether the other end of a link was closed.
+fn is_gone(fd: i32) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: one byte.
+    let seen = unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    matches!(seen, Ok(0) | Err(libc::ECONNRESET))
+}
+
+/// Links were made below this place only.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends some links to processes that are gone.
+fn sweep(n: usize) {
+    static AT: AtomicUsize = AtomicUsize::new(0);
+    let high = HIGH.load(Ordering::Relaxed);
+    let from = AT.fetch_add(n, Ordering::Relaxed);
+    for k in from..from + n.min(high) {
+        let l = &TABLE[k % high];
+        match l.serial.load(Ordering::Acquire) {
+            0 => l.clear(),
+            serial if l.fd().is_some_and(is_gone) => l.end(serial),
+            _ => {}
+        }
+    }
+}
+
+/// Connection `c` is over: perhaps the process at its other end is, too.
+pub fn look_after(c: &Conn) {
+    let name = c.link.load(Ordering::Relaxed);
+    if name != 0 && named(name).and_then(Link::fd).is_some_and(is_gone) {
+        end(name);
+    }
+    if HIGH.load(Ordering::Relaxed) > 1 {
+        sweep(SWEPT[1]);
+    }
+}
+
+/// The link is of no use any more.
+pub fn end(name: u64) {
+    if let Some(l) = named(name) {
+        l.end((name >> 32) as u32);
+    }
+}
+
+/// What is told: a set's number. The eventfd goes beside it.
+#[repr(C)]
+struct Told {
+    number: u32,
+    _pad: u32,
+}
+
+#[repr(C, align(8))]
+struct Control([u8; 128]);
+
+/// The process at the other end of `c` is told of a set of ours that has `event`, unless it was.
+pub fn tell(c: &Conn, number: u32, event: i32) {
+    used(c, |l| tell_by(l, number, event));
+}
+
+fn tell_by(l: &Link, number: u32, event: i32) {
+    if l.ours.iter().any(|n| n.load(Ordering::Relaxed) == number) {
+        return;
+    }
+    // Sets of two threads may be told at once; one of them is told once more later.
+    let Some(oldest) = l.ours.iter().min_by_key(|n| n.load(Ordering::Relaxed)) else { return };
+    oldest.store(number, Ordering::Relaxed);
+    let Some(fd) = l.fd() else { return };
+    let mut told = Told { number, _pad: 0 };
+    let mut iov = libc::iovec { iov_base: (&raw mut told).cast(), iov_len: size_of::<Told>() };
+    let mut control = Control([0; 128]);
+    // SAFETY: plain data, filled in below; CMSG_* stay inside the 128 bytes for one descriptor.
+    let _ = unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let head = libc::CMSG_FIRSTHDR(&msg);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        libc::CMSG_DATA(head).cast::<i32>().write_unaligned(event);
+        // Where it cannot be told, bells are rung.
+        raw::sendmsg(fd, &msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    };
+}
+
+struct Heard {
+    number: u32,
+    event: i32,
+    is_believed: bool,
+}
+
+/// One message of the link `fd`.
+fn receive(fd: i32) -> Option<Heard> {
+    let mut told = Told { number: 0, _pad: 0 };
+    let mut iov = libc::iovec { iov_base: (&raw mut told).cast(), iov_len: size_of::<Told>() };
+    let mut control = Control([0; 128]);
+    let (mut event, mut cred) = (-1, None::<libc::ucred>);
+    // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
+    let got = unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = size_of::<Control>() as _;
+        let got = raw::recvmsg(fd, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        let mut head = libc::CMSG_FIRSTHDR(&msg);
+        while got.is_ok() && !head.is_null() {
+            let bytes = (*head).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+            let data = libc::CMSG_DATA(head);
+            match ((*head).cmsg_level, (*head).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    for i in 0..bytes / size_of::<i32>() {
+                        // The last one is kept.
+                        refuse(core::mem::replace(&mut event, data.cast::<i32>().add(i).read_unaligned()));
+                    }
+                }
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if bytes == size_of::<libc::ucred>() => {
+                    cred = Some(data.cast::<libc::ucred>().read_unaligned());
+                }
+                _ => {}
+            }
+            head = libc::CMSG_NXTHDR(&msg, head);
+        }
+        got
+    };
+    if got == Ok(size_of::<Told>()) {
+        let is_believed = event >= 0
+            && cred.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
+            && raw::is_eventfd(event);
+        return Some(Heard { number: told.number, event, is_believed });
+    }
+    refuse(event);
+    None
+}
+
+/// Wakes the set with this number, of the process at the other end of `c`. False: a bell has to.
+pub fn wake(c: &Conn, number: u32) -> bool {
+    let woken = used(c, |l| {
+        let known = l.event(number).or_else(|| {
+            l.listen();
+            l.event(number)
+        });
+        known.is_some_and(|event| is_ours(event) && raw::signal_event(event))
+    });
+    woken == Some(true)
+}
+
+/// Does `f` with the link of `c`; its descriptors stay open meanwhile.
+fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
+    let name = c.link.load(Ordering::Relaxed);
+    let l = named(name)?;
+    l.users.fetch_add(1, Ordering::SeqCst);
+    // It may have ended before we were counted.
+    let result = if named(name).is_some() { Some(f(l)) } else { None };
+    l.users.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
+/// In a forked child: threads of the parent may have been at work.
+pub fn inherited() {
+    for l in TABLE.iter().filter(|l| l.fd.load(Ordering::Relaxed) != 0) {
+        l.users.store(0, Ordering::Relaxed);
+        l.reading.store(0, Ordering::Relaxed);
+    }
+}

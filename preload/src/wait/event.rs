@@ -1,0 +1,114 @@
+//! Events of polls: an eventfd beside the program's descriptors, by which senders wake whoever sleeps ([`crate::link`]).
+//!
+//! A process has a few, and a poll has one of them to itself while it sleeps, because it reads what it was woken by: an
+//! event that stays readable would end the next poll at once.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use dpfd::sys::raw;
+use libc::{pollfd, POLLIN};
+
+use crate::epoll::next_number;
+use crate::{fdtable, state};
+
+/// Polls of one process that sleep by events at the same time.
+const EVENTS: usize = 16;
+/// Descriptors of a poll that is worth one: its array is copied.
+pub const FEW: usize = 16;
+
+/// An event of polls. All zero: not made yet.
+pub struct Event {
+    /// Plus one.
+    fd: AtomicI32,
+    number: AtomicU32,
+    /// The thread that sleeps by it; 0: none.
+    sleeper: AtomicU32,
+}
+
+static TABLE: [Event; EVENTS] =
+    [const { Event { fd: AtomicI32::new(0), number: AtomicU32::new(0), sleeper: AtomicU32::new(0) } };
+        EVENTS];
+
+/// An event for this thread alone, until it gives it back.
+pub fn take() -> Option<&'static Event> {
+    let me = state::tid();
+    let is_left =
+        |e: &Event, by: u32| e.sleeper.compare_exchange(by, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    // A thread that was cancelled in its poll gave nothing back. One of ours is that of a call that a signal handler
+    // interrupted, and that is still to see what wakes it.
+    let is_of_the_dead = |e: &&Event| {
+        let by = e.sleeper.load(Ordering::Relaxed);
+        by != me && !state::thread_lives(by) && is_left(e, by)
+    };
+    let mut all = TABLE.iter();
+    let event = all.find(|e| is_left(e, 0)).or_else(|| TABLE.iter().find(is_of_the_dead))?;
+    if event.fd().is_none() && !event.make() {
+        event.give_back();
+        return None;
+    }
+    Some(event)
+}
+
+impl Event {
+    fn fd(&self) -> Option<i32> {
+        let fd = self.fd.load(Ordering::Relaxed) - 1;
+        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
+    }
+
+    #[cold]
+    fn make(&self) -> bool {
+        let Some(number) = next_number() else { return false };
+        let Some(fd) = raw::eventfd().ok().and_then(state::high_fd) else { return false };
+        fdtable::mark_internal(fd);
+        self.number.store(number, Ordering::Relaxed);
+        self.fd.store(fd + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Its number and its descriptor.
+    pub fn name(&self) -> Option<(u32, i32)> {
+        self.fd().map(|fd| (self.number.load(Ordering::Relaxed), fd))
+    }
+
+    /// Others may have it.
+    pub fn give_back(&self) {
+        self.sleeper.store(0, Ordering::Release);
+    }
+
+    /// The kernel's poll of the program's array, and of the event. A cancellation point.
+    pub fn poll(
+        &self,
+        fds: &mut [pollfd],
+        kernel: impl FnOnce(&mut [pollfd]) -> Result<i32, i32>,
+    ) -> Result<i32, i32> {
+        let n = fds.len();
+        let (Some(fd), true) = (self.fd(), n <= FEW) else { return kernel(fds) };
+        let mut list = [pollfd { fd: -1, events: 0, revents: 0 }; FEW + 1];
+        list[..n].copy_from_slice(fds);
+        list[n] = pollfd { fd, events: POLLIN, revents: 0 };
+        let got = kernel(&mut list[..=n]);
+        if got.is_ok() {
+            fds.copy_from_slice(&list[..n]);
+        }
+        if list[n].revents != 0 {
+            raw::take_event(fd);
+        }
+        got
+    }
+}
+
+/// In a forked child: its parent's polls sleep by those.
+pub fn inherited() {
+    for e in &TABLE {
+        if let Some(fd) = e.fd() {
+            fdtable::set(fd, fdtable::Entry::None);
+            raw::close(fd);
+        }
+        if e.fd.load(Ordering::Relaxed) != 0 {
+            e.fd.store(0, Ordering::Relaxed);
+        }
+        if e.sleeper.load(Ordering::Relaxed) != 0 {
+            e.sleeper.store(0, Ordering::Relaxed);
+        }
+    }
+}
