@@ -207,7 +207,7 @@ static void drain(struct line *line) {
     size_t size = (size_t)number(line, 2, 65536);
     char *bytes = malloc(size + 1);
     long sum = 0;
-    for (int calls = 0; calls < 100000; calls++) {
+    for (int calls = 0; calls < 400000; calls++) {
         ssize_t n = recv(name.fd, bytes, size, MSG_DONTWAIT);
         if (n > 0) {
             sum += n;

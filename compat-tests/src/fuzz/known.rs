@@ -11,7 +11,7 @@ struct Known {
 const TABLE: &[Known] = &[
     Known {
         reason: "Linux' recvmmsg leaves ERESTARTSYS (512) of an interrupted wait for the next call, a number that programs never see",
-        applies: |_, _, native, _| native.contains("E512"),
+        applies: |script, line, native, _| native.contains("E512") || left_by_recvmmsg(script, line, native),
     },
     Known {
         reason: "a wait that finds a connection ready in user space asks the kernel for the rest every 50 us or 32 waits (PROTOCOLS W6)",
@@ -30,6 +30,13 @@ const TABLE: &[Known] = &[
         applies: died_quietly,
     },
 ];
+
+/// Whether poll says that there is an error, on a side that has called recvmmsg.
+fn left_by_recvmmsg(script: &Script, line: &Line, native: &str) -> bool {
+    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
+    native.contains("ERR")
+        && before.into_iter().any(|at| at.who == line.who && at.words.iter().any(|word| word == "recvmmsg"))
+}
 
 /// Whether a wait reports edges beside what it reports on TCP, see the reason.
 fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {

@@ -279,7 +279,7 @@ fn closed_under(rng: &mut Rng, script: &mut Script) {
     script.add(reads, "recv u 100 dontwait");
     script.add(writes, "send s 10");
     // A thread that got what it waited for closes the file, in its own time.
-    script.add(Who::Nobody, "settle 3");
+    script.add(Who::Nobody, "settle 6");
     script.add(writes, "send s 10");
 }
 

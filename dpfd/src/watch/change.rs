@@ -215,7 +215,7 @@ impl Set {
     /// The bells of a connection were taken, and what they announced was not.
     pub fn bells_are_gone(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {
-            if self.conn_of(r) == Some(conn) && !self.inherited {
+            if self.conn_of(r) == Some(conn) && !self.inherited && !self.rows.get(r).spent {
                 self.cool(r, w);
                 if self.rows.is_used(r) {
                     self.hear(r, w);
@@ -224,13 +224,16 @@ impl Set {
         }
     }
 
-    /// Wakes somebody who sleeps, who then looks at everything: once is enough.
+    /// Wakes somebody who sleeps, who then looks at everything: once is enough until one of them has come back.
     fn kick(&mut self, r: u32, w: &mut impl World) {
-        if self.kicked.is_none() {
-            let data = self.rows.get(r).kernel_data;
-            self.kicked = Some(data);
-            w.kick(data);
+        if core::mem::replace(&mut self.unheard, true) {
+            return;
         }
+        let data = self.rows.get(r).kernel_data;
+        if self.kicked.replace(data).is_some() {
+            w.unkick();
+        }
+        w.kick(data);
     }
 
     /// A hot row, changed while somebody sleeps: wakes them if it has what they would report.

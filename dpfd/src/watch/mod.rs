@@ -211,6 +211,8 @@ pub struct Set {
     turn: usize,
     /// Somebody asleep was sent an event with this value, and has not been here since.
     kicked: Option<u64>,
+    /// Nobody has come back from a sleep since then.
+    unheard: bool,
     /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
     /// registration alive in the kernel.
     forgotten: u64,
@@ -242,6 +244,7 @@ impl Set {
             peeks: 0,
             turn: 0,
             kicked: None,
+            unheard: false,
             forgotten: 0,
             hot_first: false,
         }
@@ -304,6 +307,7 @@ impl Set {
     /// The thread is about to sleep in the kernel, or is back. Whoever changes the set meanwhile tells the kernel at
     /// once.
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
+        self.unheard &= asleep;
         self.waiters.sleeps(tid, asleep);
     }
 

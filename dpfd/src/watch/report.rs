@@ -217,17 +217,26 @@ impl Set {
             Target::Conn(conn) if w.is_channel(conn) => conn,
             _ => return None,
         };
-        if row.want == 0 || row.spent {
+        if row.want == 0 {
             return Some(0);
         }
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
-            let foreign = bits & IN != 0 && !w.has_bytes(row.io);
+            let foreign = row.spent || bits & IN != 0 && !w.has_bytes(row.io);
             if foreign || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
             }
         }
+        if row.spent {
+            return Some(0);
+        }
         let mut bits = bits & (row.want | ALWAYS);
+        if bits == bits & OUT && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
+            // Of its room the set tells itself, once; this is the kernel's word of the same change.
+            if !core::mem::take(&mut self.rows.get_mut(r).out_edge) {
+                bits = 0;
+            }
+        }
         let once = row.want & ONESHOT != 0;
         if bits & IN != 0 {
             // Hot by our list and by the word: somebody else may have cooled it.

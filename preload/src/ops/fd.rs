@@ -197,6 +197,9 @@ fn signal_driven(fd: c_int) {
     }
 }
 
+/// SIOCATMARK (asm-generic/sockios.h).
+const AT_MARK: c_ulong = 0x8905;
+
 /// ioctl(2): FIONREAD counts the bytes of the channel, never the bells.
 ///
 /// # Safety
@@ -224,6 +227,16 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     let real = || unsafe { hooks::ioctl::real()(fd, request, arg) };
     match request {
         libc::FIONBIO => changing(fd, real),
+        AT_MARK => {
+            let rc = real();
+            let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+            // What is in the ring comes before the urgent byte.
+            if rc == 0 && c.is_some_and(rx::has_tokens) {
+                // SAFETY: the kernel wrote the program's int.
+                unsafe { (arg as *mut c_int).write_unaligned(0) };
+            }
+            rc
+        }
         _ => real(),
     }
 }
