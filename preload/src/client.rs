@@ -10,14 +10,16 @@ use dpfd::edge::arena::Arena;
 use dpfd::edge::possession;
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
+use dpfd::edge::stream;
+use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS, SLOTS};
 use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{has_another, maps};
-use round::go_round;
 pub use round::inherited;
+use round::{begin_anew, go_round};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,9 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let i = choose(family, c, peer)?;
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = family.arena(i);
-    let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else { return never(Reason::Slots) };
+    let Some(n) = own.slot(&arena).or_else(|| sweep(own, &arena)) else {
+        return if begin_anew(family, i) { Err(No::Later) } else { never(Reason::Slots) };
+    };
     clear(&arena, n);
     if arena.spares().is_some_and(|spares| !spares.any_free()) {
         recover_spares(own, &arena);
@@ -113,10 +117,20 @@ fn populate(i: usize, arena: &Arena, n: u32) -> bool {
     true
 }
 
-/// All slots are taken or closing: those whose server end the kernel no longer knows are free (E11).
+/// All slots are taken or closing: those that a process of the server's has left without a word, by its end, are free. What
+/// the kernel says of its socket is not enough (E11): it knows nothing of a connection that is over in both directions, and
+/// the server may have a descriptor of that. So it must not have said that it ends, and have taken all that we sent, in the
+/// ring; if it has the descriptor all the same, it finds that the slot is another's before it takes anything more.
 fn sweep(own: &OwnArena, arena: &Arena) -> Option<u32> {
     for n in own.closing().take(64) {
-        if server_is_gone(arena, n) {
+        let (ours, theirs) = (arena.edge(n, Side::Client), arena.edge(n, Side::Server));
+        let ring = match ours.tx.spare() {
+            0 => Some(ours.ring),
+            n => arena.spares().and_then(|spares| spares.ring(n)),
+        };
+        let taken =
+            || in_ring(ours.tx.epoch()) && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor));
+        if !theirs.tx.is_ending() && taken() && server_is_gone(arena, n) {
             reclaim(own, arena, n);
         }
     }
