@@ -88,7 +88,7 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
             }
         }
     }
-    c.tx_lock.unlock();
+    c.tx_lock.unlock_to_others();
     done
 }
 
@@ -198,7 +198,7 @@ pub fn send(
                 };
             }
             Ok(Then::Done(n)) => {
-                c.tx_lock.unlock();
+                c.tx_lock.unlock_to_others();
                 return Ok(sum + n);
             }
             Err(e) => {
