@@ -29,6 +29,9 @@ const LOOKS: u32 = 10;
 /// See [`LOOKS`].
 const WAY: u32 = 80_000;
 
+/// How long a waiter looks after it has marked the word: some microseconds.
+const FOLLOW: u32 = 200;
+
 /// How the lock was got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
@@ -110,6 +113,13 @@ impl Lock {
                 201..=220 => raw::yield_now(),
                 _ => {
                     self.want();
+                    // An owner that runs sees that at once, and lets us in while we look; after a nap it may be back.
+                    for _ in 0..FOLLOW {
+                        if self.word.load(Ordering::Relaxed) == 0 && self.free_to(me) {
+                            return Held::Clean;
+                        }
+                        relax();
+                    }
                     raw::nap(50_000);
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
