@@ -103,6 +103,23 @@ pub fn is_nonblocking(fd: i32, c: &Conn) -> bool {
     c.mode.is_nonblocking(|| raw::is_nonblocking(fd))
 }
 
+/// Whether the slot still is this connection's, live or not.
+#[inline(always)]
+pub fn is_of_slot(c: &Conn) -> bool {
+    slot(c).is_none_or(|s| s.is_of(c.generation.load(Ordering::Relaxed)))
+}
+
+/// The ring that `rx`, the direction this side receives on, is in. None where the slot has become another connection's; asked
+/// for after the cursor was read, as that one's begins a lap further.
+#[inline(always)]
+pub fn ring_of(c: &Conn, rx: &End) -> Mapped {
+    if is_of_slot(c) {
+        rx.ring()
+    } else {
+        Mapped::none()
+    }
+}
+
 /// The other side's watcher groups.
 pub fn peer_groups(c: &Conn) -> &'static [Group] {
     // SAFETY: as in end(): the address of GROUPS groups in a row.

@@ -9,15 +9,16 @@ use dpfd::edge::arena::Arena;
 use dpfd::edge::possession;
 use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
-use dpfd::edge::switch::SHORT;
+use dpfd::edge::stream;
+use dpfd::edge::switch::{in_ring, OWN, SHORT};
 use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS};
 use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{has_another, maps};
-use round::go_round;
 pub use round::inherited;
+use round::{begin_anew, go_round};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,9 @@ pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let own = family.arena(i);
     let slots = arena.geometry().slots;
     let take = || own.slot(|n| both_left(&arena, n));
-    let Some(n) = take().or_else(|| sweep(i, own, &arena, take)) else { return never(Reason::Slots) };
+    let Some(n) = take().or_else(|| sweep(i, own, &arena, take)) else {
+        return if begin_anew(family, i) { Err(No::Later) } else { never(Reason::Slots) };
+    };
     if n >= slots {
         own.free(n);
         return never(Reason::Slots);
@@ -110,10 +113,23 @@ fn choose(family: Family, c: &Conn, server: tcp::Addr) -> Result<usize, No> {
     })
 }
 
-/// All slots are taken or closing: those whose server end the kernel no longer knows are free (E11).
+/// All slots are taken or closing: those that a process of the server's has left without a word, by its end, are free. What
+/// the kernel says of its socket is not enough (E11): it knows nothing of a connection that is over in both directions, and
+/// the server may have a descriptor of that. So it must not have said that it ends, and have taken all that we sent, in the
+/// ring; if it has the descriptor all the same, it finds that the slot is another's before it takes anything more.
 fn sweep(i: usize, own: &OwnArena, arena: &Arena, take: impl Fn() -> Option<u32>) -> Option<u32> {
     for n in own.closing().take(64) {
-        if server_is_gone(arena, n) {
+        let edges =
+            [Side::Client, Side::Server].map(|side| arena.bring(n).then(|| arena.edge(n, side)).flatten());
+        let [Some(ours), Some(theirs)] = edges else { continue };
+        let ring = match ours.tx.ring() {
+            SHORT => Some(ours.short),
+            OWN => Some(ours.own),
+            n => arena.spares().and_then(|spares| spares.ring(n)),
+        };
+        let taken =
+            || in_ring(ours.tx.epoch()) && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor));
+        if !theirs.tx.is_ending() && taken() && server_is_gone(arena, n) {
             reclaim(i, own, arena, n);
         }
     }

@@ -81,7 +81,7 @@ pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Opt
     let rx = channel::receiving(c);
     // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
     // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be committed.
-    let ring = || if fdtable::word(fd) == entry { rx.ring() } else { Mapped::none() };
+    let ring = || if fdtable::word(fd) == entry { channel::ring_of(c, &rx) } else { Mapped::none() };
     match stream::pull_where(ring, &rx.rx.cursor, w, false) {
         Ok(n) => {
             let armed = took(c, &rx, n);

@@ -89,7 +89,7 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
             }
         }
     }
-    c.tx_lock.unlock();
+    c.tx_lock.unlock_to_others();
     done
 }
 
@@ -216,7 +216,7 @@ pub fn send(
                 };
             }
             Ok(Then::Done(n)) => {
-                c.tx_lock.unlock();
+                c.tx_lock.unlock_to_others();
                 return Ok(sum + n);
             }
             Err(e) => {

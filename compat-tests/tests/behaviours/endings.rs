@@ -3,6 +3,7 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    forgotten_by_the_kernel_and_not_read_yet => Pair::c("half_dead");
     half_close_by_the_tester => Pair::c("half_close").arg("tester_first");
     half_close_by_the_helper => Pair::c("half_close").arg("helper_first");
     half_close_by_both => Pair::c("half_close").arg("both");

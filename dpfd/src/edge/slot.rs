@@ -150,6 +150,12 @@ impl Slot {
         self.state.load(Ordering::Acquire) == word(generation, state)
     }
 
+    /// Whether the slot still is that of `generation`, live or not.
+    #[inline(always)]
+    pub fn is_of(&self, generation: u32) -> bool {
+        (self.state.load(Ordering::Acquire) >> 8) as u32 == generation
+    }
+
     /// Client, owning the free slot: posts the offer of the next generation, which it returns.
     pub fn offer(&self, tuple: &Tuple, cookie: u64, netns: u64, nonce: u64) -> u32 {
         let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;

@@ -10,7 +10,7 @@ use super::Family;
 use crate::sync::{relax, AtomicU64, Ordering};
 use crate::sys::raw;
 
-/// A lock: its word is 0, or member and thread of the owner.
+/// A lock: its word is 0, or member and thread of the owner, with [`WANTED`].
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Lock {
@@ -18,6 +18,19 @@ pub struct Lock {
     /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp.
     frame: AtomicU64,
 }
+
+/// In the word: somebody has waited for a while. An owner that takes the lock again and again, and holds it for most of the
+/// time, gives way then; a waiter that naps would find it free once in hundreds of times. Thread numbers are shorter.
+const WANTED: u64 = 1 << 31;
+
+/// How often an owner that gives way looks whether somebody has taken the lock, and how long it naps if nobody has, ns:
+/// longer than a waiter.
+const LOOKS: u32 = 10;
+/// See [`LOOKS`].
+const WAY: u32 = 80_000;
+
+/// How long a waiter looks after it has marked the word: some microseconds.
+const FOLLOW: u32 = 200;
 
 /// How the lock was got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +54,11 @@ pub fn owner(member: u32, tid: u32) -> u64 {
 fn gone(family: Family, member: usize, tid: u32) -> bool {
     let member = family.member(member);
     !member.alive() || !member.has_thread(tid)
+}
+
+/// The thread in a lock's word.
+fn thread(word: u64) -> u32 {
+    (word & !WANTED) as u32
 }
 
 impl Lock {
@@ -77,7 +95,7 @@ impl Lock {
         let mut turn = 0u32;
         loop {
             let now = self.word.load(Ordering::Relaxed);
-            if now == me {
+            if now & !WANTED == me {
                 // Stacks grow downwards: a handler lies below what it interrupted.
                 let outer = self.frame.load(Ordering::Relaxed);
                 let inside = frame < outer || raw::on_signal_stack_above(outer);
@@ -94,13 +112,19 @@ impl Lock {
                 0..=200 => relax(),
                 201..=220 => raw::yield_now(),
                 _ => {
+                    self.want();
+                    // An owner that runs sees that at once, and lets us in while we look; after a nap it may be back.
+                    for _ in 0..FOLLOW {
+                        if self.word.load(Ordering::Relaxed) == 0 && self.free_to(me) {
+                            return Held::Clean;
+                        }
+                        relax();
+                    }
                     raw::nap(50_000);
                     // Member 0 is a process that is no member: it cannot be asked.
                     let owner = (now >> 32) as usize;
-                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, now as u32);
-                    if dead
-                        && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                    {
+                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, thread(now));
+                    if dead && self.take_from(now, me) {
                         return Held::Inherited;
                     }
                 }
@@ -108,14 +132,32 @@ impl Lock {
         }
     }
 
+    /// Somebody waits for the lock. Where the owner is another by the time that this is said, it is said to none.
+    pub(super) fn want(&self) {
+        let now = self.word.load(Ordering::Relaxed);
+        if now != 0 && now & WANTED == 0 {
+            let _ = self.word.compare_exchange(now, now | WANTED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody has said that it waits for the lock, as it is held now.
+    #[inline(always)]
+    pub(super) fn is_wanted(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & WANTED != 0
+    }
+
     /// Takes the lock if its owner has ended.
     pub fn take_from_dead(&self, me: u64, family: Family) -> bool {
         let now = self.word.load(Ordering::Relaxed);
         let owner = (now >> 32) as usize;
-        owner != 0
-            && now != me
-            && gone(family, owner - 1, now as u32)
-            && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        owner != 0 && now & !WANTED != me && gone(family, owner - 1, thread(now)) && self.take_from(now, me)
+    }
+
+    /// Takes the lock from an owner that has ended; somebody who waits may have said so since `now`.
+    fn take_from(&self, now: u64, me: u64) -> bool {
+        [now, now | WANTED]
+            .into_iter()
+            .any(|now| self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok())
     }
 
     /// Gives the lock back.
@@ -124,6 +166,29 @@ impl Lock {
         // A handler that comes before the next owner has noted its place is inside, too.
         self.frame.store(u64::MAX, Ordering::Relaxed);
         self.word.store(0, Ordering::Release);
+    }
+
+    /// The same, for an owner that may be back at once: where somebody has waited for long, it is let in first.
+    #[inline(always)]
+    pub fn unlock_to_others(&self) {
+        // A mark that comes after this look is seen at the next end.
+        let wanted = self.is_wanted();
+        self.unlock();
+        if wanted {
+            self.give_way();
+        }
+    }
+
+    #[cold]
+    fn give_way(&self) {
+        for _ in 0..LOOKS {
+            raw::yield_now();
+            if self.word.load(Ordering::Relaxed) != 0 {
+                return;
+            }
+        }
+        // A waiter that is gone by now costs this much once.
+        raw::nap(WAY);
     }
 
     /// For a new entry. Somebody who took the entry for what it was before may have the lock for a moment.

@@ -154,6 +154,47 @@ fn a_lock_is_inherited_from_a_thread_that_ended() {
     assert_eq!(lock.lock(lock::owner(0, raw::gettid()), f), Held::Inherited);
 }
 
+#[test]
+fn whoever_has_waited_for_long_is_let_in() {
+    let (f, _fd) = Family::create().unwrap();
+    f.member(0).claim(std::process::id(), 0, b"me");
+    let (lock, tid) = (Lock::default(), raw::gettid());
+    assert_eq!(lock.lock(lock::owner(0, tid), f), Held::Clean);
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| {
+            let held = lock.lock(lock::owner(0, raw::gettid()), f);
+            lock.unlock();
+            held
+        });
+        // An owner that is back at once, as a thread that sends small pieces is.
+        let mut ways = 0;
+        while !waiter.is_finished() {
+            while !lock.is_wanted() && !waiter.is_finished() {
+                std::thread::yield_now();
+            }
+            lock.unlock_to_others();
+            ways += 1;
+            assert_eq!(lock.lock(lock::owner(0, tid), f), Held::Clean);
+        }
+        assert_eq!(waiter.join().unwrap(), Held::Clean);
+        assert!(ways < 1000, "{ways}");
+    });
+    lock.unlock_to_others();
+}
+
+#[test]
+fn a_lock_that_is_wanted_is_inherited_from_a_dead_owner() {
+    let (f, _fd) = Family::create().unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    f.member(1).claim(child.id(), 0, b"true");
+    let lock = Lock::default();
+    assert_eq!(lock.lock(lock::owner(1, child.id()), f), Held::Clean);
+    lock.want();
+    assert!(!lock.take_from_dead(lock::owner(1, child.id()), f), "its own");
+    child.wait().unwrap();
+    assert!(lock.take_from_dead(lock::owner(0, 7), f) && !lock.is_wanted());
+}
+
 /// As deep on the stack as a handler would be.
 #[inline(never)]
 fn deeper(lock: &Lock, f: Family) -> Held {

@@ -1,5 +1,6 @@
 //! Arenas that were given to server families, one to each (PROTOCOLS I1), and where those were found.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
@@ -170,7 +171,8 @@ pub(super) fn both_left(arena: &Arena, n: u32) -> bool {
     arena.bring(n) && arena.slot(n).is_some_and(Slot::both_left)
 }
 
-/// Whether the kernel no longer knows the server's end of a slot that we left.
+/// Whether the kernel no longer knows the server's end of a slot that we left. The server may still have a descriptor of it,
+/// and something to read in the ring: where both ends have shut down, or one was reset, the kernel knows nothing of that.
 pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
     let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
     let Some((client, server)) = slot.and_then(Slot::ends) else { return false };
@@ -184,33 +186,41 @@ pub(super) fn retire(family: Family) -> bool {
     let mut order = [0usize; ARENAS];
     order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
     order.sort_unstable_by_key(|&i| family.arena(i).proven());
-    for i in order {
-        let Some(arena) = arena_of(i) else { continue };
-        let own = family.arena(i);
-        // An entry that a relative gave to another is that one's; what we have of it is of no use.
-        let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
-        let over = |n| both_left(&arena, n) || server_is_gone(&arena, n);
-        if ours && !own.retire(over) {
-            continue;
-        }
-        MAPPED[i].arena.store(0, Ordering::Release);
-        let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
-        if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
-            // Another thread may have found the arena just before, so it stays mapped; its pages go.
-            if ours {
-                // SAFETY: our descriptor.
-                let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
-                arena.empty(fd);
-            }
-            fdtable::set(memfd, fdtable::Entry::None);
-            raw::close(memfd);
-        }
-        if ours {
-            own.release();
-            return true;
-        }
+    order.into_iter().any(|i| retire_one(family, i))
+}
+
+/// The same for arena `i`: true if that was possible. No slot of it is taken again, so a server that has something to read
+/// in one still does: the memory is its own, too. One thread at a time.
+pub(super) fn retire_one(family: Family, i: usize) -> bool {
+    let Some(arena) = arena_of(i) else { return false };
+    let own = family.arena(i);
+    // An entry that a relative gave to another is that one's; what we have of it is of no use.
+    let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
+    let all_left = Cell::new(true);
+    let over = |n| {
+        let left = both_left(&arena, n);
+        all_left.set(all_left.get() && left);
+        left || server_is_gone(&arena, n)
+    };
+    if ours && !own.retire(over) {
+        return false;
     }
-    false
+    MAPPED[i].arena.store(0, Ordering::Release);
+    let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
+    if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+        // Another thread may have found the arena just before, so it stays mapped; its pages go.
+        if ours && all_left.get() {
+            // SAFETY: our descriptor.
+            let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
+            arena.empty(fd);
+        }
+        fdtable::set(memfd, fdtable::Entry::None);
+        raw::close(memfd);
+    }
+    if ours {
+        own.release();
+    }
+    ours
 }
 
 /// Whether the offer of `c`, not taken so far, might be taken elsewhere: in another arena for this address.

@@ -8,7 +8,7 @@ use dpfd::edge::unmapped;
 use dpfd::family::{Family, Reason, ARENAS};
 use dpfd::sys::{raw, tcp};
 
-use super::given::{all, found, given_to, hash, retire, MAPPED};
+use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::No;
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};
@@ -41,6 +41,17 @@ pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
         place.1.store(now + REMEMBER, Ordering::Relaxed);
     }
     result
+}
+
+/// No slot of arena `i` can be taken, but nobody of ours is in one: the next call is to make another arena for its server,
+/// whose processes may have ended without giving slots back. False: somebody is.
+pub(super) fn begin_anew(family: Family, i: usize) -> bool {
+    if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return true;
+    }
+    let retired = retire_one(family, i);
+    MAKING.store(0, Ordering::Release);
+    retired
 }
 
 /// Arenas of one round that nothing was ever proven of. Squatters of an address's doors cost us no more.

@@ -40,9 +40,9 @@ pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) 
         }
         w.mark();
         let got = if flags & libc::MSG_TRUNC != 0 {
-            stream::pull_where(|| rx.ring(), &rx.rx.cursor, &mut Discard::new(w.left()), peek)
+            stream::pull_where(|| channel::ring_of(c, &rx), &rx.rx.cursor, &mut Discard::new(w.left()), peek)
         } else {
-            stream::pull_where(|| rx.ring(), &rx.rx.cursor, w, peek)
+            stream::pull_where(|| channel::ring_of(c, &rx), &rx.rx.cursor, w, peek)
         };
         match got {
             Ok(n) => {
@@ -57,6 +57,7 @@ pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) 
                 }
                 return Step::Got(n);
             }
+            Err(Error::Empty) if !channel::is_of_slot(c) => return taken_over(fd, c),
             Err(Error::Empty) => {}
             Err(_) => return broken(fd, c),
         }
@@ -170,6 +171,18 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
         }
     };
     locked(family, fd, c, attempt).unwrap_or(Some(Step::Nothing))
+}
+
+/// The slot was given to another connection, as the kernel knew nothing of this one any more: what it says now.
+#[cold]
+pub(super) fn taken_over(fd: i32, c: &Conn) -> Step {
+    let ended = peek_one(fd) == Ok(0);
+    let reset = broken(fd, c);
+    if ended {
+        Step::Eof
+    } else {
+        reset
+    }
 }
 
 /// What a receive of one byte would say now.
