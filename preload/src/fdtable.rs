@@ -102,9 +102,25 @@ pub fn word_now(fd: i32) -> u32 {
     cell(fd).map_or(0, |c| c.load(Ordering::SeqCst))
 }
 
+/// The table is about to change. A fork copies private memory page by page while other threads go on, so its child learns
+/// of changes meanwhile from memory that is shared.
+fn changing() {
+    if let Some(family) = state::family() {
+        family.header().changes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Changes of the table so far, and of those of relatives.
+pub fn changes() -> u32 {
+    state::family().map_or(0, |family| family.header().changes.load(Ordering::SeqCst))
+}
+
 /// `fd` is not ours any more; its entry until now.
 pub fn clear(fd: i32) -> u32 {
-    cell(fd).map_or(0, |c| c.swap(0, Ordering::SeqCst))
+    let was = cell(fd).map_or(0, |c| c.swap(0, Ordering::SeqCst));
+    // Afterwards: a fork that finds the entry gone, and the mark that was made for it, must not take both for true.
+    changing();
+    was
 }
 
 /// The connection in an entry.
@@ -132,6 +148,7 @@ pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
 pub fn mark_kept(fd: i32, of: u32) {
     if let Some(c) = cell(fd) {
+        changing();
         HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
         // Lives begin at 1, so that this is not an entry without a connection.
         c.store((INTERNAL << KIND) | (of & !(u32::MAX << KIND)), Ordering::SeqCst);
@@ -164,6 +181,7 @@ fn encode(e: Entry) -> u32 {
 pub fn set(fd: i32, e: Entry) -> Entry {
     match cell(fd) {
         Some(c) => {
+            changing();
             HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
             decode(c.swap(encode(e), Ordering::SeqCst))
         }

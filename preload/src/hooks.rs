@@ -252,7 +252,9 @@ hooks! {
     guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
     sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
     quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
-    sleep fn _Fork() -> libc::pid_t = ops::fork::fork;
+    sleep fn fork() -> libc::pid_t = ops::fork::fork;
+    twin fn __fork() -> libc::pid_t = ops::fork::fork;
+    sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
     sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
     // input and output where no hook is
     guest fn io_uring_setup(entries: c_uint, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_setup;

@@ -140,14 +140,21 @@ impl Member {
         self.space.store(space, Ordering::SeqCst);
     }
 
-    /// The child is there. When it began is found out later ([`Member::complete`]): most children that end soon need
+    /// The child is there, in the place that has said `parent` until now. False: the parent ended meanwhile, and the place is
+    /// free, or somebody else's. When it began is found out later ([`Member::complete`]): most children that end soon need
     /// not know.
-    pub fn settle(&self, child: u32) {
+    pub fn settle(&self, parent: u32, child: u32) -> bool {
+        if self.pid() != parent {
+            return false;
+        }
         // Never a pid with another's start time or namespace: that would read as a dead process.
         self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
-        self.pid.store(child, Ordering::SeqCst);
-        self.space.store(space(), Ordering::SeqCst);
+        let ours = self.pid.compare_exchange(parent, child, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if ours || self.pid() != 0 {
+            self.space.store(space(), Ordering::SeqCst);
+        }
+        ours
     }
 
     /// Notes when this process, which is alive, began.

@@ -49,7 +49,7 @@ pub fn push(family: Family, fd: i32, i: u32, n: u32, push: impl FnOnce(i32) -> R
 }
 
 fn join(n: u32) {
-    life::child_of_fork(Some(n));
+    life::child_of_fork(life::Prepared::alone(n));
     forget_the_program();
 }
 
