@@ -5,7 +5,7 @@ mod fork;
 
 pub use fork::{
     child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
-    Prepared,
+    stands_for, Prepared,
 };
 
 use core::sync::atomic::Ordering;

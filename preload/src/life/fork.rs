@@ -75,7 +75,10 @@ fn prepare_place() -> Option<(u32, u32)> {
         fdtable::each(|fd, e| {
             if let Entry::Conn(i) = e {
                 leave::leave(fd, Reason::Shared);
-                family.conn(i).set(Conn::UNCOUNTED);
+                // What is the kernel's alone needs nobody to tell.
+                if family.conn(i).stage() != Stage::Plain {
+                    family.conn(i).set(Conn::UNCOUNTED);
+                }
             }
         });
         return None;
@@ -187,7 +190,7 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
 }
 
 /// Whether `fd` is the socket of connection `c`, as far as addresses tell.
-fn stands_for(fd: i32, c: &Conn) -> bool {
+pub fn stands_for(fd: i32, c: &Conn) -> bool {
     let same = |known: u16, found: Option<tcp::Addr>| known == 0 || found.is_some_and(|a| a.port == known);
     match tcp::peer(fd) {
         Some(peer) => peer.port == c.peer().port && same(c.local().port, tcp::local(fd)),
