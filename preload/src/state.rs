@@ -190,7 +190,8 @@ pub unsafe fn free_value<T>(p: *mut T) {
 /// Descriptors a process must be allowed before the shim takes one of them.
 const ROOMY: u64 = 64;
 
-fn descriptor_limit() -> u64 {
+/// Descriptors this process may have, as far as that is of use.
+pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the struct it is given.
     match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
@@ -341,7 +342,10 @@ fn me_slow(page: &Self_) -> u64 {
     }
     let tid = raw::gettid();
     TID.set((tid, page.pid.load(Ordering::Relaxed)));
-    (u64::from(member) << 32) | u64::from(tid)
+    match member {
+        0 => dpfd::family::stranger(tid),
+        _ => (u64::from(member) << 32) | u64::from(tid),
+    }
 }
 
 /// Counts a connection left on TCP.

@@ -6,7 +6,7 @@
 //! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive: its process, and its
 //! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
 
-use super::Family;
+use super::{member, Family};
 use crate::sync::{relax, AtomicU64, Ordering};
 use crate::sys::raw;
 
@@ -37,10 +37,26 @@ pub fn owner(member: u32, tid: u32) -> u64 {
     (u64::from(member + 1) << 32) | u64::from(tid)
 }
 
-/// Whether thread `tid` of a member, or the member, has ended.
-fn gone(family: Family, member: usize, tid: u32) -> bool {
-    let member = family.member(member);
-    !member.alive() || !member.has_thread(tid)
+/// In place of a member's number: a process that is none, in the pid namespace that the other bits say.
+const STRANGER: u32 = 1 << 31;
+
+/// The owner word of thread `tid` of this process, which is no member: there are too many already.
+pub fn stranger(tid: u32) -> u64 {
+    (u64::from(STRANGER | member::space()) << 32) | u64::from(tid)
+}
+
+/// Whether the thread in an owner word, or its process, has ended.
+fn gone(family: Family, word: u64) -> bool {
+    let (of, tid) = ((word >> 32) as u32, word as u32);
+    match of {
+        // Of a process that does not know who it is.
+        0 => false,
+        _ if of & STRANGER != 0 => of == STRANGER | member::space() && member::is_gone_without_place(tid),
+        _ => {
+            let member = family.member(of as usize - 1);
+            !member.alive() || !member.has_thread(tid)
+        }
+    }
 }
 
 impl Lock {
@@ -95,9 +111,7 @@ impl Lock {
                 201..=220 => raw::yield_now(),
                 _ => {
                     raw::nap(50_000);
-                    // Member 0 is a process that is no member: it cannot be asked.
-                    let owner = (now >> 32) as usize;
-                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, now as u32);
+                    let dead = turn % 64 == 0 && gone(family, now);
                     if dead
                         && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
                     {
@@ -111,10 +125,9 @@ impl Lock {
     /// Takes the lock if its owner has ended.
     pub fn take_from_dead(&self, me: u64, family: Family) -> bool {
         let now = self.word.load(Ordering::Relaxed);
-        let owner = (now >> 32) as usize;
-        owner != 0
+        now != 0
             && now != me
-            && gone(family, owner - 1, now as u32)
+            && gone(family, now)
             && self.word.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

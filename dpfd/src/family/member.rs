@@ -100,6 +100,11 @@ pub fn start_of(pid: u32) -> Option<u64> {
     stat_of(pid).map(|stat| stat.start)
 }
 
+/// Whether thread `tid` of our pid namespace, of whatever process, has ended. Doubt counts as no.
+pub fn is_gone_without_place(tid: u32) -> bool {
+    raw::probe_process(tid) == Err(libc::ESRCH) || stat_of(tid).is_some_and(|stat| stat.dead())
+}
+
 impl Member {
     /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
     /// the connections ([`Member::leave`]).

@@ -24,7 +24,7 @@ mod view;
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use holders::Holders;
-pub use lock::{Held, Lock};
+pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
