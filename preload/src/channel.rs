@@ -170,9 +170,7 @@ pub fn attach(c: &Conn, arena: &Arena, n: u32, side: Side, generation: u32) -> b
 
 /// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
 pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
-    if !fdtable::covers(fd) {
-        return false;
-    }
+    let Some(pid) = state::pid().filter(|_| fdtable::covers(fd)) else { return false };
     let Some(family) = state::family_or_make() else { return false };
     let unseen = match fd {
         // stdio reads and writes the standard streams inside itself.
@@ -202,7 +200,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let c = family.conn(i);
     c.reset(side as u32, local, peer);
     family.holders(c).begin(member);
-    c.pid.store(raw::getpid(), Ordering::Relaxed);
+    c.pid.store(pid, Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
     if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
         keep_plain(fd, Reason::IoUring);

@@ -79,6 +79,9 @@ static BUSY: AtomicU32 = AtomicU32::new(0);
 /// Opens the door of the listener `fd`; the entry for the descriptor table.
 pub fn open(fd: i32) -> fdtable::Entry {
     let none = fdtable::Entry::Listener(0);
+    if state::is_borrowed_memory() {
+        return fdtable::Entry::None;
+    }
     let Some(addr) = tcp::local(fd) else { return fdtable::Entry::None };
     let may = state::rules().is_some_and(|r| r.may_accept(state::program(), addr.ip(), addr.port));
     if !may {

@@ -158,6 +158,7 @@ pub fn change(fd: i32) -> Option<u32> {
             return None;
         }
         if c.compare_exchange(w, changing(w), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            count_change();
             return Some(w);
         }
     }
@@ -168,6 +169,7 @@ pub fn changed(fd: i32, before: u32) {
     if let Some(c) = cell(fd) {
         let _ = c.compare_exchange(changing(before), 0, Ordering::SeqCst, Ordering::Relaxed);
     }
+    count_change();
     CHANGES.fetch_sub(1, Ordering::Relaxed);
 }
 
@@ -193,9 +195,25 @@ pub fn word_now(fd: i32) -> u32 {
     cell(fd).map_or(0, |c| c.load(Ordering::SeqCst))
 }
 
+/// The table is about to change. A fork copies private memory page by page while other threads go on, so its child learns
+/// of changes meanwhile from memory that is shared.
+fn count_change() {
+    if let Some(family) = state::family() {
+        family.header().changes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Changes of the table so far, and of those of relatives.
+pub fn changes() -> u32 {
+    state::family().map_or(0, |family| family.header().changes.load(Ordering::SeqCst))
+}
+
 /// `fd` is not ours any more; its entry until now.
 pub fn clear(fd: i32) -> u32 {
-    cell(fd).map_or(0, |c| c.swap(0, Ordering::SeqCst))
+    let was = cell(fd).map_or(0, |c| c.swap(0, Ordering::SeqCst));
+    // Afterwards: a fork that finds the entry gone, and the mark that was made for it, must not take both for true.
+    count_change();
+    was
 }
 
 /// The connection in an entry.
@@ -225,6 +243,7 @@ pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
 pub fn mark_kept(fd: i32, of: u32) {
     if let Some(c) = cell(fd) {
+        count_change();
         HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
         // Lives begin at 1, so that this is not an entry without a connection.
         c.store((INTERNAL << KIND) | (of & !(u32::MAX << KIND)), Ordering::SeqCst);
@@ -257,6 +276,7 @@ fn encode(e: Entry) -> u32 {
 pub fn set(fd: i32, e: Entry) -> Entry {
     match cell(fd) {
         Some(c) => {
+            count_change();
             HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
             decode(c.swap(encode(e), Ordering::SeqCst))
         }

@@ -5,7 +5,8 @@
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
 //! program there, so they are plain `extern "C-unwind"` functions. A `twin` is another name of the call above
 //! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
-//! program may not have: it is looked for when it is called, and may not be there.
+//! program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older C library
+//! lacks fails with ENOSYS: a program that looks for it finds ours.
 
 #![allow(missing_docs, non_snake_case)]
 
@@ -26,6 +27,24 @@ fn next(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
     let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     cell.store(p, Ordering::Release);
     p
+}
+
+/// What stands in for a function that this C library does not have. Whatever it was given, nobody looks at it; whatever
+/// integer it returns is in the same place.
+unsafe extern "C-unwind" fn missing() -> c_long {
+    ops::fail(libc::ENOSYS) as c_long
+}
+
+/// The same, or [`missing`].
+#[cold]
+fn next_or_missing(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
+    let found = next(cell, name);
+    if !found.is_null() {
+        return found;
+    }
+    let missing = missing as unsafe extern "C-unwind" fn() -> c_long as *mut c_void;
+    cell.store(missing, Ordering::Release);
+    missing
 }
 
 /// A definition of `name` that the program's own search does not come by: in a library that a plug-in brought
@@ -130,14 +149,14 @@ macro_rules! one {
             pub fn real() -> unsafe extern "C-unwind" fn($($t),*) -> $r {
                 let mut p = REAL.load(Ordering::Relaxed);
                 if p.is_null() {
-                    p = next(&REAL, cstr!($name));
+                    p = next_or_missing(&REAL, cstr!($name));
                 }
                 // SAFETY: the symbol of that name has this type.
                 unsafe { core::mem::transmute(p) }
             }
             /// Looks it up now.
             pub fn warm() {
-                next(&REAL, cstr!($name));
+                next_or_missing(&REAL, cstr!($name));
             }
             #[no_mangle]
             pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
@@ -229,8 +248,8 @@ hooks! {
     quick fn dup(fd: c_int) -> c_int = ops::fd::dup;
     quick fn dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
     quick fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = ops::fd::dup3;
-    quick fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
-    quick fn closefrom(first: c_int) -> () = ops::fd::closefrom;
+    sleep fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
+    twin fn closefrom(first: c_int) -> () = ops::fd::closefrom;
     sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
@@ -247,12 +266,14 @@ hooks! {
     quick fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawn;
     quick fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawnp;
     quick fn posix_spawn_file_actions_adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int = ops::leave::adddup2;
-    quick fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int = ops::leave::execveat;
+    sleep fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int = ops::leave::execveat;
     guest fn pidfd_spawn(pidfd: *mut c_int, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawn;
     guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
     sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
     quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
-    sleep fn _Fork() -> libc::pid_t = ops::fork::fork;
+    sleep fn fork() -> libc::pid_t = ops::fork::fork;
+    twin fn __fork() -> libc::pid_t = ops::fork::fork;
+    sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
     sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
     // input and output where no hook is
     guest fn io_uring_setup(entries: c_uint, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_setup;

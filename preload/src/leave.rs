@@ -22,7 +22,7 @@ use dpfd::sys::{raw, tcp};
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
-use crate::{epoll, relay, rx, state, tx};
+use crate::{epoll, life, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,13 +331,64 @@ pub fn before_exec() {
             relay::put_at(end, fd);
         }
     });
+    let_others_have();
+}
+
+/// Before this process becomes another program: relatives alone have what is closed with that. Else each of them would be
+/// taken for one of several for as long as the program lasts.
+fn let_others_have() {
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    if state::is_borrowed_memory() {
+        return;
+    }
+    fdtable::each(|fd, e| {
+        let Entry::Conn(i) = e else { return };
+        let c = family.conn(i);
+        if !family.holders(c).has(me) {
+            return;
+        }
+        let mut lasts = stays(fd);
+        if !lasts && fdtable::refs(i).load(Ordering::Relaxed) > 1 {
+            fdtable::each(|n, e| lasts |= e == Entry::Conn(i) && stays(n));
+        }
+        // The last one keeps it: whoever finds this process gone does what is to be done.
+        if !lasts && family.holders(c).remove(me) {
+            family.holders(c).add(me);
+        }
+    });
+}
+
+/// It did not become another program.
+pub fn exec_failed() {
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
+    if state::is_borrowed_memory() {
+        return;
+    }
+    fdtable::each(|fd, e| {
+        let Entry::Conn(i) = e else { return };
+        let c = family.conn(i);
+        if family.holders(c).has(me) {
+            return;
+        }
+        let again = family.holders(c).add_again(me);
+        if !again || !life::stands_for(fd, c) {
+            // Relatives have ended it meanwhile.
+            fdtable::clear(fd);
+            if again {
+                life::forget(i);
+            }
+        }
+    });
+}
+
+fn stays(fd: i32) -> bool {
+    raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0)
 }
 
 /// Calls `f` for every connection that a program started now would have; with it, the standard streams that are
 /// the same connection, a bit each.
 fn walk(f: impl Fn(i32, u32)) {
     let Some(family) = state::family().filter(|_| state::ON.load(Ordering::Relaxed)) else { return };
-    let stays = |fd: i32| raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0);
     // A child of vfork may have put a connection there without our seeing it.
     let unseen = |fd: i32| stays(fd) && !matches!(fdtable::get(fd), Entry::Conn(_));
     let standard = [0, 1, 2].map(|fd| if unseen(fd) { tcp::cookie(fd).unwrap_or(0) } else { 0 });

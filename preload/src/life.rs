@@ -1,19 +1,25 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
 pub mod dead;
+mod fork;
+
+pub use fork::{
+    child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
+    stands_for, Prepared,
+};
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Lock, Member, Reason, Stage};
+use dpfd::family::{Conn, Family, Lock, Reason, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, diag, door, epoll, guests, leave, link, relay, rx, state, tx, wait};
+use crate::{channel, client, door, epoll, guests, leave, link, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -105,6 +111,8 @@ pub fn forget_stale(fd: i32) {
     // Where another thread is through with the change, but for saying so, the number is the caller's.
     match fdtable::get_at_once(fd) {
         Entry::None => {}
+        // A child of vfork has descriptors of its own and the table of its parent, for whom nothing has changed.
+        _ if state::is_borrowed_memory() => {}
         Entry::Conn(i) => {
             unregister(fd, i);
             if let Some(i) = drop_ref(fd, -1) {
@@ -370,101 +378,6 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Elsewhere);
         }
         Entry::Internal | Entry::None => {}
-    }
-}
-
-/// What the parent prepared for its child; between prepare and child nothing else runs in this thread.
-static RESERVED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-
-/// pthread_atfork, before.
-pub unsafe extern "C" fn prepare_fork_c() {
-    RESERVED.store(prepare_fork().map_or(0, |n| n + 1), Ordering::Release);
-}
-
-/// Before a fork: the child gets a member number and every connection we hold. None: there is none to have, or
-/// nothing to share.
-pub fn prepare_fork() -> Option<u32> {
-    if !state::ON.load(Ordering::Relaxed) {
-        return None;
-    }
-    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
-    dead::at_a_fork(family);
-    let Some(n) = reserve(family, state::program()) else {
-        // Nobody could tell when the child is through with them.
-        fdtable::each(|fd, e| {
-            if let Entry::Conn(i) = e {
-                leave::leave_and_read(fd, Reason::Shared);
-                family.conn(i).set(Conn::UNCOUNTED);
-            }
-        });
-        return None;
-    };
-    let held = |c: &&Conn| family.holders(c).has(me);
-    for c in family.used().map(|i| family.conn(i)).filter(held) {
-        hold(family, c, n);
-    }
-    Some(n)
-}
-
-/// A place among the members for a process that is about to be started. Until it says who it is, it counts as alive
-/// while this one is.
-pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
-    // SAFETY: no arguments, no failure.
-    let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
-    let parent = state::member_if_joined().map(|me| family.member(me as usize)).filter(|m| m.is(pid));
-    let take = |m: &Member| match parent {
-        Some(parent) => m.reserve(parent, uid, name),
-        None => m.claim(pid, uid, name),
-    };
-    family.enlist(take).or_else(|| {
-        dead::clear(family, true);
-        family.enlist(take)
-    })
-}
-
-/// Member `n` has connection `c`, too.
-pub fn hold(family: Family, c: &Conn, n: u32) {
-    family.holders(c).add(n);
-    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
-        s.shared.store(1, Ordering::Relaxed);
-    }
-}
-
-/// There is no child after all.
-pub fn forget_fork(n: Option<u32>) {
-    let (Some(n), Some(family)) = (n, state::family()) else { return };
-    for i in family.used() {
-        let c = family.conn(i);
-        if family.holders(c).remove(n) {
-            let_go(family, i, c, Whose::Ours);
-        }
-    }
-    family.member(n as usize).clear();
-}
-
-/// pthread_atfork, in the child.
-pub unsafe extern "C" fn child_of_fork_c() {
-    child_of_fork(RESERVED.swap(0, Ordering::AcqRel).checked_sub(1));
-}
-
-/// After a fork, in the child.
-pub fn child_of_fork(n: Option<u32>) {
-    if !state::ON.load(Ordering::Relaxed) {
-        return;
-    }
-    inside::inherited();
-    epoll::inherited();
-    client::inherited();
-    door::inherited();
-    link::inherited();
-    wait::inherited();
-    diag::inherited();
-    // Until it settles, its place has its parent's number.
-    let place = n.and_then(|n| state::family().map(|f| f.member(n as usize)));
-    dpfd::family::forked(place.map(|m| m.pid()));
-    if let (Some(n), Some(family)) = (n, state::family()) {
-        family.member(n as usize).settle(raw::getpid());
-        state::become_member(n);
     }
 }
 

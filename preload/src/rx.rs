@@ -33,7 +33,9 @@ use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{ended, is_over, settle, settle_unasked, Settled};
 use spin::look_a_while;
-pub use spin::{look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until};
+pub use spin::{
+    inherited, look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until,
+};
 use step::{step, GOING_ON};
 
 /// What one step brought.

@@ -190,7 +190,8 @@ pub unsafe fn free_value<T>(p: *mut T) {
 /// Descriptors a process must be allowed before the shim takes one of them.
 const ROOMY: u64 = 64;
 
-fn descriptor_limit() -> u64 {
+/// Descriptors this process may have, as far as that is of use.
+pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the struct it is given.
     match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
@@ -271,23 +272,29 @@ fn join(page: &Self_) -> Option<u32> {
 /// A thread is making this process a member.
 static JOINING: AtomicBool = AtomicBool::new(false);
 
-/// Makes `i` our number: in the child of a fork whose parent reserved it.
-pub fn become_member(i: u32) {
+/// In the child of a fork, whose page is empty: its number, if its parent reserved one, and who it is.
+pub fn begin_as_child(member: Option<u32>) {
+    // A thread of the parent may have been at it.
     if JOINING.load(Ordering::Relaxed) {
         JOINING.store(false, Ordering::Relaxed);
     }
     if let Some(page) = self_page() {
+        // Also without a number: its own children of vfork are told by it.
         page.pid.store(raw::getpid(), Ordering::Relaxed);
-        page.member.store(i + 1, Ordering::Release);
+        page.member.store(member.map_or(0, |n| n + 1), Ordering::Release);
     }
 }
 
 /// Whether this is a child of vfork (or a raw clone) that shares our memory: it must change nothing.
 pub fn is_borrowed_memory() -> bool {
-    self_page().is_some_and(|p| {
-        let pid = p.pid.load(Ordering::Relaxed);
-        pid != 0 && pid != raw::getpid()
-    })
+    self_page().is_some() && pid().is_none()
+}
+
+/// The id of this process; `None` in such a child.
+pub fn pid() -> Option<u32> {
+    let page = self_page()?;
+    let (ours, now) = (page.pid.load(Ordering::Relaxed), raw::getpid());
+    (ours == 0 || ours == now).then_some(now)
 }
 
 /// Lock owner word of this thread.
@@ -335,7 +342,10 @@ fn me_slow(page: &Self_) -> u64 {
     }
     let tid = raw::gettid();
     TID.set((tid, page.pid.load(Ordering::Relaxed)));
-    (u64::from(member) << 32) | u64::from(tid)
+    match member {
+        0 => dpfd::family::stranger(tid),
+        _ => (u64::from(member) << 32) | u64::from(tid),
+    }
 }
 
 /// Counts a connection left on TCP.

@@ -57,5 +57,6 @@ same_everywhere! {
     sigio_with_a_signal_of_ones_own => Pair::c("sigio").arg("queued");
     sigio_asked_for_inside_a_send => Pair::c("inside");
     sigio_taken_back => Pair::c("sigio").arg("off");
+    functions_with_any_number_of_arguments => Pair::c("variadic");
     lio_listio => Pair::c("kernel_aio").arg("list");
 }

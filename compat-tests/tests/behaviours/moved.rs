@@ -96,6 +96,21 @@ fn a_child_that_serves_one_connection_needs_no_listener() {
 }
 
 #[test]
+fn a_fork_that_fails_costs_no_channel() {
+    stays_moved(&Pair::c("fork_before").arg("fails").arg(EXCHANGES));
+}
+
+#[test]
+fn forks_of_two_threads_cost_no_channel() {
+    stays_moved(&Pair::c("fork_before").arg("threads").arg(EXCHANGES));
+}
+
+#[test]
+fn a_child_that_executes_costs_no_channel() {
+    stays_moved(&Pair::c("fork_before").arg("exec").arg(EXCHANGES));
+}
+
+#[test]
 fn a_program_that_starts_others_keeps_what_they_do_not_inherit() {
     stays_moved(&Pair::c("inherit").arg("system").arg("1").arg("1"));
 }

@@ -17,6 +17,13 @@ same_everywhere! {
     children_of_clone => Pair::c("forks").arg("clone");
     children_of_clone_by_number => Pair::c("forks").arg("number");
     more_children_than_members => Pair::c("forks").arg("fork").arg("270");
+    fork_while_a_thread_accepts => Pair::c("fork_window").arg("files");
+    fork_and_exec_while_a_thread_accepts => Pair::c("fork_window").arg("exec");
+    fork_that_fails => Pair::c("fork_lives").arg("fails");
+    forks_of_two_threads => Pair::c("fork_lives").arg("threads");
+    a_child_of_vfork_makes_sockets => Pair::c("fork_lives").arg("vfork");
+    a_child_executes_and_lasts => Pair::c("fork_lives").arg("exec");
+    a_child_cannot_execute_and_goes_on => Pair::c("fork_lives").arg("failed");
     fork_of_the_client => Pair::c("fork_serve").arg("client_child");
     child_in_a_pid_namespace_of_its_own => Pair::c("namespaces").arg("child");
     child_in_a_pid_namespace_closes_and_lives_on => Pair::c("namespaces").arg("close");

@@ -39,6 +39,17 @@ impl Holders {
         }
     }
 
+    /// Member `n`, which has let others have it, again. False: they are through with it.
+    pub fn add_again(&self, n: u32) -> bool {
+        let one_more = |count| (count > 0).then_some(count + 1);
+        let others = self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok();
+        let (w, bit) = place(n);
+        if others && self.bits[w].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+            self.count.fetch_sub(1, Ordering::AcqRel);
+        }
+        others
+    }
+
     /// Member `n` no more. True if it was the last: what is to be done when there is none, is the caller's to do.
     pub fn remove(&self, n: u32) -> bool {
         let (w, bit) = place(n);

@@ -6,7 +6,7 @@
 //! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive: its process, and its
 //! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
 
-use super::Family;
+use super::{member, Family};
 use crate::sync::{relax, AtomicU64, Ordering};
 use crate::sys::raw;
 
@@ -50,10 +50,26 @@ pub fn owner(member: u32, tid: u32) -> u64 {
     (u64::from(member + 1) << 32) | u64::from(tid)
 }
 
-/// Whether thread `tid` of a member, or the member, has ended.
-fn gone(family: Family, member: usize, tid: u32) -> bool {
-    let member = family.member(member);
-    !member.alive() || !member.has_thread(tid)
+/// In place of a member's number: a process that is none, in the pid namespace that the other bits say.
+const STRANGER: u32 = 1 << 31;
+
+/// The owner word of thread `tid` of this process, which is no member: there are too many already.
+pub fn stranger(tid: u32) -> u64 {
+    (u64::from(STRANGER | member::space()) << 32) | u64::from(tid)
+}
+
+/// Whether the thread in an owner word, or its process, has ended.
+fn gone(family: Family, word: u64) -> bool {
+    let (of, tid) = ((word >> 32) as u32, thread(word));
+    match of {
+        // Of a process that does not know who it is.
+        0 => false,
+        _ if of & STRANGER != 0 => of == STRANGER | member::space() && member::is_gone_without_place(tid),
+        _ => {
+            let member = family.member(of as usize - 1);
+            !member.alive() || !member.has_thread(tid)
+        }
+    }
 }
 
 /// The thread in a lock's word.
@@ -121,10 +137,7 @@ impl Lock {
                         relax();
                     }
                     raw::nap(50_000);
-                    // Member 0 is a process that is no member: it cannot be asked.
-                    let owner = (now >> 32) as usize;
-                    let dead = turn % 64 == 0 && owner != 0 && gone(family, owner - 1, thread(now));
-                    if dead && self.take_from(now, me) {
+                    if turn % 64 == 0 && gone(family, now) && self.take_from(now, me) {
                         return Held::Inherited;
                     }
                 }
@@ -149,8 +162,7 @@ impl Lock {
     /// Takes the lock if its owner has ended.
     pub fn take_from_dead(&self, me: u64, family: Family) -> bool {
         let now = self.word.load(Ordering::Relaxed);
-        let owner = (now >> 32) as usize;
-        owner != 0 && now & !WANTED != me && gone(family, owner - 1, thread(now)) && self.take_from(now, me)
+        now != 0 && now & !WANTED != me && gone(family, now) && self.take_from(now, me)
     }
 
     /// Takes the lock from an owner that has ended; somebody who waits may have said so since `now`.

@@ -100,6 +100,11 @@ pub fn start_of(pid: u32) -> Option<u64> {
     stat_of(pid).map(|stat| stat.start)
 }
 
+/// Whether thread `tid` of our pid namespace, of whatever process, has ended. Doubt counts as no.
+pub fn is_gone_without_place(tid: u32) -> bool {
+    raw::probe_process(tid) == Err(libc::ESRCH) || stat_of(tid).is_some_and(|stat| stat.dead())
+}
+
 impl Member {
     /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
     /// the connections ([`Member::leave`]).
@@ -140,14 +145,21 @@ impl Member {
         self.space.store(space, Ordering::SeqCst);
     }
 
-    /// The child is there. When it began is found out later ([`Member::complete`]): most children that end soon need
+    /// The child is there, in the place that has said `parent` until now. False: the parent ended meanwhile, and the place is
+    /// free, or somebody else's. When it began is found out later ([`Member::complete`]): most children that end soon need
     /// not know.
-    pub fn settle(&self, child: u32) {
+    pub fn settle(&self, parent: u32, child: u32) -> bool {
+        if self.pid() != parent {
+            return false;
+        }
         // Never a pid with another's start time or namespace: that would read as a dead process.
         self.space.store(MOVING, Ordering::SeqCst);
         self.start.store(0, Ordering::SeqCst);
-        self.pid.store(child, Ordering::SeqCst);
-        self.space.store(space(), Ordering::SeqCst);
+        let ours = self.pid.compare_exchange(parent, child, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if ours || self.pid() != 0 {
+            self.space.store(space(), Ordering::SeqCst);
+        }
+        ours
     }
 
     /// Notes when this process, which is alive, began.

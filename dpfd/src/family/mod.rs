@@ -24,7 +24,7 @@ mod view;
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use holders::Holders;
-pub use lock::{Held, Lock};
+pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
@@ -38,7 +38,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
@@ -97,6 +97,8 @@ pub struct Header {
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],
+    /// Changes of the descriptor tables of its processes: a child learns from it what happened during its fork.
+    pub changes: AtomicU32,
 }
 
 /// The family's memory, mapped.

@@ -133,6 +133,44 @@ fn a_lock_is_inherited_from_a_dead_owner() {
     assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Clean);
 }
 
+/// A process that found no place among the members.
+#[test]
+fn a_lock_is_inherited_from_a_dead_stranger() {
+    let (f, _fd) = Family::create().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let lock = Lock::default();
+    assert!(lock.try_lock(stranger(child.id())));
+    assert!(!lock.take_from_dead(lock::owner(0, 7), f), "its owner lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(lock.lock(lock::owner(0, 7), f), Held::Inherited);
+}
+
+#[test]
+fn a_child_settles_only_where_its_parent_still_stands() {
+    let (f, _fd) = Family::create().unwrap();
+    let me = std::process::id();
+    assert!(f.member(0).claim(me, 0, b"parent"));
+    let place = f.member(1);
+    assert!(place.reserve(f.member(0), 0, b"child"));
+    assert!(place.settle(me, 4_000_000) && place.is(4_000_000));
+    place.clear();
+    assert!(!place.settle(me, 4_000_000) && place.pid() == 0, "it was given back");
+    assert!(place.claim(me + 1, 0, b"another"));
+    assert!(!place.settle(me, 4_000_000) && place.is(me + 1), "it was given away");
+}
+
+#[test]
+fn a_holder_comes_back_only_to_what_others_still_have() {
+    let (f, _fd) = Family::create().unwrap();
+    let holders = f.holders(f.conn(f.claim().unwrap()));
+    holders.begin(1);
+    holders.add(200);
+    assert!(!holders.remove(200) && holders.add_again(200) && holders.add_again(200));
+    assert!(!holders.remove(200) && holders.remove(1));
+    assert!(!holders.add_again(200) && !holders.has(200));
+}
+
 #[test]
 fn a_lock_is_inherited_from_a_thread_that_ended() {
     let (f, _fd) = Family::create().unwrap();

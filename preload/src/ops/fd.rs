@@ -155,8 +155,16 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 ///
 /// As for the call it replaces.
 pub unsafe fn closefrom(first: c_int) {
+    let first = first.max(0);
     // SAFETY: as above; it cannot fail in a way the caller could learn of.
-    let _ = unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+    let rc = unsafe { close_range(first as c_uint, c_uint::MAX, 0) };
+    if rc != 0 && super::errno() == libc::ENOSYS {
+        // A C library that has neither.
+        for fd in first..state::descriptor_limit() as c_int {
+            // SAFETY: as above.
+            let _ = unsafe { close(fd) };
+        }
+    }
 }
 
 /// fcntl(2).

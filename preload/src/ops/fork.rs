@@ -1,27 +1,43 @@
-//! Forks that run no handlers of pthread_atfork(3): _Fork, and clone without shared memory.
+//! fork, and forks that run no handlers of pthread_atfork(3): _Fork, and clone without shared memory.
 
 use core::ffi::{c_int, c_long, c_void};
 
 use crate::walk::nowhere;
 use crate::{hooks, life};
 
-/// _Fork(3).
+/// fork(2), whose handlers do everything, unless there is no child after all.
 ///
 /// # Safety
 ///
 /// As for the call it replaces.
 pub unsafe fn fork() -> libc::pid_t {
     // SAFETY: no arguments.
+    let child = unsafe { hooks::fork::real()() };
+    let errno = super::errno();
+    life::fork_is_over(child >= 0);
+    if child < 0 {
+        super::fail(errno);
+    }
+    child
+}
+
+/// _Fork(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn bare_fork() -> libc::pid_t {
+    // SAFETY: no arguments.
     forking(|| unsafe { hooks::_Fork::real()() } as c_long) as libc::pid_t
 }
 
 /// A call that returns 0 in the child and its number, or -1, in the parent.
 pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
-    let n = life::prepare_fork();
+    let prepared = life::prepare_fork();
     let child = real();
     match child {
-        0 => life::child_of_fork(n),
-        ..0 => life::forget_fork(n),
+        0 => life::child_of_fork(prepared),
+        ..0 => life::forget_fork(prepared),
         _ => {}
     }
     child
@@ -31,13 +47,13 @@ pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
 struct Start {
     run: unsafe extern "C" fn(*mut c_void) -> c_int,
     with: *mut c_void,
-    member: Option<u32>,
+    prepared: life::Prepared,
 }
 
 unsafe extern "C" fn start(s: *mut c_void) -> c_int {
     // SAFETY: clone() below gave it.
     let s = unsafe { &*s.cast::<Start>() };
-    life::child_of_fork(s.member);
+    life::child_of_fork(s.prepared);
     // SAFETY: the program's function and argument.
     unsafe { (s.run)(s.with) }
 }
@@ -64,12 +80,12 @@ pub unsafe fn clone(
     }
     // SAFETY: not null, and the program says it is such a function.
     let function = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> c_int>(run) };
-    let mut s = Start { run: function, with, member: life::prepare_fork() };
+    let mut s = Start { run: function, with, prepared: life::prepare_fork() };
     let start = start as unsafe extern "C" fn(*mut c_void) -> c_int as usize;
     // SAFETY: the program's arguments, and a start of ours that goes on to its own.
     let child = unsafe { real(start, stack, flags, (&raw mut s).cast(), ptid, tls, ctid) };
     if child < 0 {
-        life::forget_fork(s.member);
+        life::forget_fork(s.prepared);
     }
     child
 }

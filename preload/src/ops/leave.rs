@@ -128,22 +128,37 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
     }
 }
 
+/// Becomes another program by `real`, which returns only if it could not.
+pub fn executing<R>(real: impl FnOnce() -> R) -> R {
+    leave::before_exec();
+    let failed = real();
+    let errno = super::errno();
+    leave::exec_failed();
+    super::fail(errno);
+    failed
+}
+
+/// Starts another program by `real`.
+fn spawning<R>(real: impl FnOnce() -> R) -> R {
+    leave::before_spawn();
+    real()
+}
+
 macro_rules! exec {
-    ($before:ident: $($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*) -> $r:ty;)*) => {$(
+    ($how:ident: $($(#[$doc:meta])* $name:ident($($v:ident: $t:ty),*) -> $r:ty;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
         /// As for the call it replaces.
         pub unsafe fn $name($($v: $t),*) -> $r {
-            leave::$before();
             // SAFETY: the program's arguments.
-            unsafe { hooks::$name::real()($($v),*) }
+            $how(|| unsafe { hooks::$name::real()($($v),*) })
         }
     )*};
 }
 
-exec! { before_exec:
+exec! { executing:
     /// execve(2): what the new program inherits must be plain TCP.
     execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// execv(3).
@@ -158,7 +173,7 @@ exec! { before_exec:
     execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int;
 }
 
-exec! { before_spawn:
+exec! { spawning:
     /// posix_spawn(3).
     posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int;
     /// posix_spawnp(3).

@@ -102,7 +102,9 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     let rc = unsafe { hooks::listen::real()(fd, backlog) };
     if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
         let e = door::open(fd);
-        fdtable::set(fd, e);
+        if e != Entry::None {
+            fdtable::set(fd, e);
+        }
     }
     rc
 }
@@ -139,7 +141,9 @@ unsafe fn accepted(
     if fdtable::get(fd) == Entry::None && fdtable::covers(fd) && listens(fd) {
         // A listener we did not see begin: inherited through exec, or handed over.
         let e = door::open(fd);
-        fdtable::set(fd, e);
+        if e != Entry::None {
+            fdtable::set(fd, e);
+        }
     }
     let Entry::Listener(door) = fdtable::get(fd) else {
         let new = real(addr, len);

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_long, c_uint};
 
 use super::{aside, copy, fd, fork, open, recv, ring, sandbox, send, wait};
+use crate::hooks;
 use crate::walk::nowhere;
-use crate::{hooks, leave};
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
 ///
@@ -64,8 +64,7 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_preadv2 => recv::preadv2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
             libc::SYS_pwritev2 => send::pwritev2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
             libc::SYS_execve | libc::SYS_execveat => {
-                leave::before_exec();
-                hooks::syscall::real()(n, a, b, c, d, e, f)
+                super::leave::executing(|| hooks::syscall::real()(n, a, b, c, d, e, f))
             }
             libc::SYS_clone | libc::SYS_clone3 if fork::copies(n, a) => {
                 fork::forking(|| hooks::syscall::real()(n, a, b, c, d, e, f))

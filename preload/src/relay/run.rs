@@ -23,7 +23,7 @@ pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
 }
 
 fn join(n: u32) {
-    life::child_of_fork(Some(n));
+    life::child_of_fork(life::Prepared::alone(n));
     forget_the_program();
 }
 

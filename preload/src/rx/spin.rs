@@ -78,6 +78,13 @@ pub fn nobody_looks() -> bool {
     LOOKERS.load(Ordering::SeqCst) == 0
 }
 
+/// In a forked child: the threads that looked are the parent's.
+pub fn inherited() {
+    if LOOKERS.load(Ordering::Relaxed) != 0 {
+        LOOKERS.store(0, Ordering::Relaxed);
+    }
+}
+
 /// A yield that lasts longer gave the processor to somebody, ns.
 const SOMEBODY_RAN: u64 = 8_000;
 /// Until when nobody of this process looks, by `state::now()`; 0: looks are free.

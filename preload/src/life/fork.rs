@@ -1,0 +1,201 @@
+//! Forks: what a child has of its parent's connections (PROTOCOLS E11, L3).
+//!
+//! Before a fork the parent marks each of its connections for the child, by a place among the members that it reserves.
+//! The kernel copies the descriptors after that, and memory last, page by page; other threads go on all the while. So
+//! what was accepted, copied or closed meanwhile may stand in the child's table without a descriptor, or the other way
+//! round. The marks are what both agree on: where the table has changed since, the child keeps what has its mark, and
+//! forgets everything else ([`agree`]).
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use dpfd::family::{Conn, Family, Member, Reason, Stage};
+use dpfd::sys::{raw, tcp};
+
+use super::{dead, let_go, Whose};
+use crate::fdtable::{self, Entry};
+use crate::{channel, client, diag, door, epoll, inside, leave, link, rx, state, wait};
+
+/// What a parent prepared for its child.
+#[derive(Clone, Copy)]
+pub struct Prepared {
+    /// The child's place among the members, and the process id that stands there until it settles.
+    place: Option<(u32, u32)>,
+    /// [`fdtable::changes`] before the first mark.
+    changes: u32,
+}
+
+impl Prepared {
+    /// For a process of ours that has one connection, by place `n`, and will say itself which.
+    pub fn alone(n: u32) -> Prepared {
+        let pid = |family: Family| family.member(n as usize).pid();
+        Prepared { place: state::family().map(|family| (n, pid(family))), changes: fdtable::changes() }
+    }
+}
+
+thread_local! {
+    /// Between the handlers of this thread's fork; others may fork at the same time.
+    static PREPARED: Cell<Option<Prepared>> = const { Cell::new(None) };
+}
+
+/// pthread_atfork, before.
+pub unsafe extern "C" fn prepare_fork_c() {
+    PREPARED.set(Some(prepare_fork()));
+}
+
+/// pthread_atfork, in the child.
+pub unsafe extern "C" fn child_of_fork_c() {
+    // A handler of a signal may have forked in between.
+    child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, changes: 0 }));
+}
+
+/// fork(2) returns.
+pub fn fork_is_over(there_is_a_child: bool) {
+    if let Some(prepared) = PREPARED.take().filter(|_| !there_is_a_child) {
+        forget_fork(prepared);
+    }
+}
+
+/// Before a fork: the child gets a member number and every connection we hold, if there is one to have, and something to
+/// share.
+pub fn prepare_fork() -> Prepared {
+    // Before the first mark.
+    let changes = fdtable::changes();
+    Prepared { place: prepare_place(), changes }
+}
+
+fn prepare_place() -> Option<(u32, u32)> {
+    if !state::ON.load(Ordering::Relaxed) {
+        return None;
+    }
+    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
+    dead::at_a_fork(family);
+    let Some(n) = reserve(family, state::program()) else {
+        // Nobody could tell when the child is through with them.
+        fdtable::each(|fd, e| {
+            if let Entry::Conn(i) = e {
+                leave::leave_and_read(fd, Reason::Shared);
+                // What is the kernel's alone needs nobody to tell.
+                if family.conn(i).stage() != Stage::Plain {
+                    family.conn(i).set(Conn::UNCOUNTED);
+                }
+            }
+        });
+        return None;
+    };
+    let held = |c: &&Conn| family.holders(c).has(me);
+    for c in family.used().map(|i| family.conn(i)).filter(held) {
+        hold(family, c, n);
+    }
+    Some((n, family.member(n as usize).pid()))
+}
+
+/// A place among the members for a process that is about to be started. Until it says who it is, it counts as alive
+/// while this one is.
+pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
+    // SAFETY: no arguments, no failure.
+    let (pid, uid) = (raw::getpid(), unsafe { libc::geteuid() });
+    let parent = state::member_if_joined().map(|me| family.member(me as usize)).filter(|m| m.is(pid));
+    let take = |m: &Member| match parent {
+        Some(parent) => m.reserve(parent, uid, name),
+        None => m.claim(pid, uid, name),
+    };
+    family.enlist(take).or_else(|| {
+        dead::clear(family, true);
+        family.enlist(take)
+    })
+}
+
+/// Member `n` has connection `c`, too.
+pub fn hold(family: Family, c: &Conn, n: u32) {
+    family.holders(c).add(n);
+    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+        s.shared.store(1, Ordering::Relaxed);
+    }
+}
+
+/// There is no child after all.
+pub fn forget_fork(prepared: Prepared) {
+    let (Some((n, _)), Some(family)) = (prepared.place, state::family()) else { return };
+    for i in family.used() {
+        drop_mark(family, i, n);
+    }
+    family.member(n as usize).clear();
+}
+
+fn drop_mark(family: Family, i: u32, n: u32) {
+    let c = family.conn(i);
+    if family.holders(c).remove(n) {
+        let_go(family, i, c, Whose::Ours);
+    }
+}
+
+/// After a fork, in the child.
+pub fn child_of_fork(prepared: Prepared) {
+    if !state::ON.load(Ordering::Relaxed) {
+        return;
+    }
+    let family = state::family();
+    dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
+    // Whoever finds its parent dead gives the place away.
+    let settled = |&(n, pid): &(u32, u32)| {
+        family.is_some_and(|family| family.member(n as usize).settle(pid, raw::getpid()))
+    };
+    let n = prepared.place.filter(settled).map(|(n, _)| n);
+    state::begin_as_child(n);
+    inside::inherited();
+    epoll::inherited();
+    client::inherited();
+    door::inherited();
+    link::inherited();
+    wait::inherited();
+    diag::inherited();
+    rx::inherited();
+    let changed = fdtable::changes() != prepared.changes;
+    if let Some(family) = family.filter(|_| changed || n.is_none()) {
+        agree(family, n, changed);
+    }
+}
+
+/// The child forgets what stands in its table and is not its own, and drops marks of what it does not have. `changed`:
+/// an entry may be without its descriptor, too.
+fn agree(family: Family, n: Option<u32>, changed: bool) {
+    let ours = |c: &Conn| match n {
+        Some(n) => family.holders(c).has(n),
+        None => c.has(Conn::UNCOUNTED),
+    };
+    let marked = || family.used().filter(|&i| ours(family.conn(i)));
+    for i in marked() {
+        fdtable::refs(i).store(0, Ordering::Relaxed);
+    }
+    fdtable::each(|fd, e| match e {
+        Entry::Conn(i) if ours(family.conn(i)) && !(changed && !stands_for(fd, family.conn(i))) => {
+            fdtable::refs(i).fetch_add(1, Ordering::Relaxed);
+        }
+        // The parent's, or that of whoever has its entry by now: nothing is said to anybody.
+        Entry::Conn(_) => {
+            fdtable::clear(fd);
+        }
+        Entry::Epoll(_) | Entry::Listener(_) | Entry::Internal
+            if changed && raw::fcntl(fd, libc::F_GETFD, 0).is_err() =>
+        {
+            fdtable::clear(fd);
+        }
+        _ => {}
+    });
+    if let Some(n) = n {
+        for i in marked().filter(|&i| fdtable::refs(i).load(Ordering::Relaxed) == 0) {
+            drop_mark(family, i, n);
+        }
+    }
+}
+
+/// Whether `fd` is the socket of connection `c`, as far as addresses tell.
+pub fn stands_for(fd: i32, c: &Conn) -> bool {
+    let same = |known: u16, found: Option<tcp::Addr>| known == 0 || found.is_some_and(|a| a.port == known);
+    match tcp::peer(fd) {
+        Some(peer) => peer.port == c.peer().port && same(c.local().port, tcp::local(fd)),
+        // Not connected yet, or reset.
+        None => tcp::is_tcp(fd),
+    }
+}
