@@ -169,7 +169,7 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
         fdtable::refs(i).store(0, Ordering::Relaxed);
     }
     fdtable::each(|fd, e| match e {
-        Entry::Conn(i) if ours(family.conn(i)) && !(changed && !stands_for(fd, family.conn(i))) => {
+        Entry::Conn(i) if ours(family.conn(i)) && (!changed || stands_for(fd, family.conn(i))) => {
             fdtable::refs(i).fetch_add(1, Ordering::Relaxed);
         }
         // The parent's, or that of whoever has its entry by now: nothing is said to anybody.

@@ -152,7 +152,7 @@ fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32) -> Result<usize, Erro
     let (mut ring, mut after) = (0, 0);
     if queue.ring && before == queue.before && at.left() > 0 {
         at.mark();
-        ring = match stream::pull_where(|| channel::ring_of(c, &rx), &rx.rx.cursor, &mut at, true) {
+        ring = match stream::pull_where(|| channel::ring_of(c, rx), &rx.rx.cursor, &mut at, true) {
             Ok(n) => n,
             Err(Error::Empty) => 0,
             Err(_) if before > 0 => 0,
