@@ -198,14 +198,14 @@ pub fn word_now(fd: i32) -> u32 {
 /// The table is about to change. A fork copies private memory page by page while other threads go on, so its child learns
 /// of changes meanwhile from memory that is shared.
 fn count_change() {
-    if let Some(family) = state::family() {
-        family.header().changes.fetch_add(1, Ordering::SeqCst);
+    if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
+        family.member(me as usize).changes.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Changes of the table so far, and of those of relatives.
-pub fn changes() -> u32 {
-    state::family().map_or(0, |family| family.header().changes.load(Ordering::SeqCst))
+/// Changes of the table so far in the process that has place `n`.
+pub fn changes(n: u32) -> u32 {
+    state::family().map_or(0, |family| family.member(n as usize).changes.load(Ordering::SeqCst))
 }
 
 /// `fd` is not ours any more; its entry until now.

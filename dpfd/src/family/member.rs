@@ -17,6 +17,8 @@ pub struct Member {
     name: [AtomicU64; 2],
     /// Pid namespace in which `pid` is a process; [`MOVING`] while both change.
     space: AtomicU32,
+    /// Changes of its descriptor table: a child learns from it whether there were any during its fork.
+    pub changes: AtomicU32,
 }
 
 /// A namespace that is nobody's: a member in it is not judged.

@@ -97,8 +97,6 @@ pub struct Header {
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],
-    /// Changes of the descriptor tables of its processes: a child learns from it what happened during its fork.
-    pub changes: AtomicU32,
 }
 
 /// The family's memory, mapped.

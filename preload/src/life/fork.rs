@@ -21,15 +21,18 @@ use crate::{channel, client, diag, door, epoll, inside, leave, link, rx, state, 
 pub struct Prepared {
     /// The child's place among the members, and the process id that stands there until it settles.
     place: Option<(u32, u32)>,
-    /// [`fdtable::changes`] before the first mark.
-    changes: u32,
+    /// The parent's place, and [`fdtable::changes`] there before the first mark; `None`: it had no place.
+    before: Option<(u32, u32)>,
 }
 
 impl Prepared {
     /// For a process of ours that has one connection, by place `n`, and will say itself which.
     pub fn alone(n: u32) -> Prepared {
         let pid = |family: Family| family.member(n as usize).pid();
-        Prepared { place: state::family().map(|family| (n, pid(family))), changes: fdtable::changes() }
+        Prepared {
+            place: state::family().map(|family| (n, pid(family))),
+            before: Some((n, fdtable::changes(n))),
+        }
     }
 }
 
@@ -46,7 +49,7 @@ pub unsafe extern "C" fn prepare_fork_c() {
 /// pthread_atfork, in the child.
 pub unsafe extern "C" fn child_of_fork_c() {
     // A handler of a signal may have forked in between.
-    child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, changes: 0 }));
+    child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, before: None }));
 }
 
 /// fork(2) returns.
@@ -60,8 +63,8 @@ pub fn fork_is_over(there_is_a_child: bool) {
 /// share.
 pub fn prepare_fork() -> Prepared {
     // Before the first mark.
-    let changes = fdtable::changes();
-    Prepared { place: prepare_place(), changes }
+    let before = state::member_if_joined().map(|me| (me, fdtable::changes(me)));
+    Prepared { place: prepare_place(), before }
 }
 
 fn prepare_place() -> Option<(u32, u32)> {
@@ -136,6 +139,8 @@ pub fn child_of_fork(prepared: Prepared) {
         return;
     }
     let family = state::family();
+    // Before there are any of ours.
+    let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
     dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
     // Whoever finds its parent dead gives the place away.
     let settled = |&(n, pid): &(u32, u32)| {
@@ -151,7 +156,6 @@ pub fn child_of_fork(prepared: Prepared) {
     wait::inherited();
     diag::inherited();
     rx::inherited();
-    let changed = fdtable::changes() != prepared.changes;
     if let Some(family) = family.filter(|_| changed || n.is_none()) {
         agree(family, n, changed);
     }
