@@ -8,7 +8,7 @@
  *   inherit  a child executes such a program, with the connection's number, and the client keeps it, too
  *   answer   the same, and the server has nothing more to send, and waits for an answer
  *   close    as stdio, and the server closes at once
- * Argument: bytes.
+ * Arguments: bytes; 1: the client reads on after the mark "looked", so that somebody outside can see who is there.
  */
 #include "common.h"
 
@@ -152,6 +152,8 @@ void client(void) {
         mark("left", 1);
     for (int i = 0; i < ROUNDS; i++)
         exchange(other, 100, (uint64_t)i);
+    if (argument(1, 0))
+        await_mark("looked");
     mark("read", 1);
     if (taker) {
         join_child(taker);

@@ -291,8 +291,9 @@ pub fn follow(fd: i32, c: &Conn, out: &End) {
 
 /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
 pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
-    let follows = c.has(Conn::OWES) || !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw();
-    if follows && c.stage() == Stage::Live {
+    // Only a live one has an edge to look at.
+    let follows = || c.has(Conn::OWES) || !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw();
+    if c.stage() == Stage::Live && follows() {
         // A signal handler inside our own send leaves that to the send's end.
         tx::under_lock(family, fd, c, || follow(fd, c, &channel::sending(c)));
     }
