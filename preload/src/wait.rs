@@ -314,9 +314,10 @@ fn asleep(
 }
 
 /// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
-/// kernel's readiness instead.
+/// kernel's readiness instead. A set that gets it before this end has noticed that it is live relies on bells.
 fn may_have_event(c: &Conn) -> bool {
-    c.link.load(Ordering::Relaxed) != 0
+    c.stage() == Stage::Live
+        && c.link.load(Ordering::Relaxed) != 0
         && c.watched.load(Ordering::SeqCst) == 0
         && c.armed_by.load(Ordering::SeqCst) == 0
 }
