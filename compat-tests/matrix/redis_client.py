@@ -161,14 +161,17 @@ def ends():
     greedy = Connection()
     for _ in range(5):
         greedy.ask("PING")
-    for _ in range(100):
-        greedy.send("GET", "big")
+    try:
+        for _ in range(100):
+            greedy.send("GET", "big")
+    except ConnectionError:
+        pass  # thrown out already
     await_that("the client that does not read is thrown out", lambda: clients(client) == 1)
     seen = 0
     try:
         while piece := greedy.socket.recv(1 << 18):
             seen += len(piece)
-    except ConnectionResetError:
+    except ConnectionError:
         pass
     if seen > 90 * BIG:
         raise ValueError("a client that was thrown out has read everything")

@@ -1,6 +1,7 @@
 /*
  * A connection is over in both directions, so that the kernel has forgotten it, and the server has not read its last bytes
- * yet. The client makes as many further connections as an arena has slots: each end reads what was sent to it.
+ * yet. The client makes as many further connections as an arena has slots: each end reads what was sent to it. Its files
+ * must not be long, so an arena has 1024.
  */
 #include "common.h"
 
@@ -56,6 +57,8 @@ void server(void) {
 }
 
 void client(void) {
+    struct rlimit longest = {1u << 30, 1u << 30};
+    MUST(setrlimit(RLIMIT_FSIZE, &longest));
     many_descriptors();
     int first = connect_there();
     no_delay(first);

@@ -60,9 +60,16 @@ impl Leg {
         (self.carried as f64 / self.content.max(1) as f64).min(1.0)
     }
 
-    /// Whether it was one.
+    /// Connections that were closed before they could become channels.
+    fn too_short(&self) -> u64 {
+        let closed = |reason: &str| reason.strip_suffix(" closed").and_then(|n| n.parse().ok());
+        self.on_tcp.split(", ").find_map(closed).unwrap_or(0)
+    }
+
+    /// Whether it was one. Connections that were too short count for nothing, unless most were.
     pub fn is_channel(&self) -> bool {
-        self.part() >= ENOUGH
+        let long = self.connections.saturating_sub(self.too_short());
+        self.channels * 2 >= self.connections && self.channels as f64 >= long as f64 * ENOUGH
     }
 
     /// What is wrong with it in a figure: some of the load must have gone through rings as well.

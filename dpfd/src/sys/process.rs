@@ -180,15 +180,12 @@ pub fn block_signals() {
 /// own user, or the superuser with CAP_KILL, and sees us, because its pid namespace is ours. False where /proc does not
 /// tell.
 pub fn may_signal_us(pid: u32, uid: u32) -> bool {
-    use std::io::Write;
-    let (mut path, mut text) = ([0u8; 32], [0u8; 2048]);
+    let mut text = [0u8; 2048];
     let ours = uid == raw::getuid();
     if pid == 0 || !(ours || uid == 0) || !raw::proc_is_ours() {
         return false;
     }
-    if write!(&mut path[..31], "/proc/{pid}/status").is_err() {
-        return false;
-    }
+    let path = raw::numbered(b"/proc/", pid, b"/status");
     let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
     let Ok(n) = raw::read_file(path, &mut text) else { return false };
     let status = Status(&text[..n]);
@@ -228,6 +225,14 @@ mod tests {
         assert_eq!(status.words(b"Uid:").count(), 0);
         assert!(status.has_capability(5) && !status.has_capability(4));
         assert!(!Status(b"CapEff:\tx\n").has_capability(5));
+    }
+
+    #[test]
+    fn a_path_has_its_number() {
+        for (number, path) in [(0, "/proc/0/x"), (7, "/proc/7/x"), (u32::MAX, "/proc/4294967295/x")] {
+            let text = raw::numbered(b"/proc/", number, b"/x");
+            assert_eq!(core::ffi::CStr::from_bytes_until_nul(&text).unwrap().to_str(), Ok(path));
+        }
     }
 
     #[test]

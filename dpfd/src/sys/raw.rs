@@ -254,6 +254,24 @@ pub fn getpid() -> u32 {
     sys!(SYS_getpid).unwrap_or(0) as u32
 }
 
+/// A path with a number in it, and a zero at its end. By hand: a thread may be ended by a signal's handler anywhere in calls
+/// that use it, and what formats has something to drop.
+pub fn numbered(before: &[u8], number: u32, after: &[u8]) -> [u8; 64] {
+    let mut path = [0u8; 64];
+    let mut digits = [0u8; 10];
+    let (mut at, mut rest) = (digits.len(), number);
+    while at == digits.len() || rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let text = before.iter().chain(&digits[at..]).chain(after);
+    for (to, from) in path[..63].iter_mut().zip(text) {
+        *to = *from;
+    }
+    path
+}
+
 /// getuid(2): the real user.
 pub fn getuid() -> u32 {
     sys!(SYS_getuid).unwrap_or(0) as u32
@@ -261,9 +279,8 @@ pub fn getuid() -> u32 {
 
 /// Whether /proc says that a descriptor of ours is an eventfd.
 pub fn is_eventfd(fd: i32) -> bool {
-    use std::io::Write;
-    let (mut path, mut text) = ([0u8; 32], [0u8; 32]);
-    let Ok(path) = write!(&mut path[..31], "/proc/self/fd/{fd}").map(|()| path) else { return false };
+    let mut text = [0u8; 32];
+    let path = numbered(b"/proc/self/fd/", fd as u32, b"");
     let n = sys!(SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), text.as_mut_ptr(), text.len());
     n.is_ok_and(|n| &text[..n] == b"anon_inode:[eventfd]")
 }
