@@ -469,15 +469,19 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
         door::Shown::Said => {
             let proven = door::expected(c, walking)
                 .is_some_and(|number| proof::other_shows(c, tcp::netns(fd), number));
-            if !proven {
-                wrong();
-            } else if let Some(arena) = door::admit(c, walking) {
+            if proven {
                 let (n, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
-                proof::put_back(fd, c);
-                return accept(fd, c, &arena, n, generation);
-            } else {
-                return give_up(fd, c, Reason::Slots);
+                return match door::admit(c, walking) {
+                    door::Admission::Yes(arena) => {
+                        proof::put_back(fd, c);
+                        accept(fd, c, &arena, n, generation)
+                    }
+                    door::Admission::No => give_up(fd, c, Reason::Slots),
+                    // The next call tries again, with the same proofs.
+                    door::Admission::Later => {}
+                };
             }
+            wrong();
         }
     }
     proof::put_back(fd, c);

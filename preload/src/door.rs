@@ -218,14 +218,24 @@ pub fn find_offer(fd: i32, c: &Conn, walking: &Walking) -> Option<Offer> {
         .or_else(|| (c.wrong.load(Ordering::Relaxed) > 0).then(|| look(Wrong::TryAgain)).flatten())
 }
 
+/// Whether a guest is let in.
+pub enum Admission {
+    /// Its arena.
+    Yes(Arena),
+    /// There is no room for it.
+    No,
+    /// Another thread is at a door at this moment.
+    Later,
+}
+
 /// The guest that was answered may be let in.
-pub fn admit(c: &Conn, walking: &Walking) -> Option<Arena> {
+pub fn admit(c: &Conn, walking: &Walking) -> Admission {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        return None;
+        return Admission::Later;
     }
     let arena = guests::admit(c, walking);
     BUSY.store(0, Ordering::Release);
-    arena
+    arena.map_or(Admission::No, Admission::Yes)
 }
 
 /// Takes the hellos waiting at the doors on `port`; true if there was one.
