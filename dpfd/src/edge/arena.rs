@@ -20,7 +20,7 @@
 //! page of rings.
 //!
 //! Only what comes before the spare rings is mapped at first; chunks and spare rings are mapped when they are needed, once,
-//! and stay. Where they are is written in a table of the process's own ([`super::places`]).
+//! and stay. Where they are is written in a table of the process's own (`places.rs`).
 //!
 //! The geometry is read once, when the arena is mapped, checked against its sealed size, and kept in
 //! private memory: what the peer writes into the header later is never looked at.

@@ -10,7 +10,7 @@ use super::{member, Family};
 use crate::sync::{relax, AtomicU64, Ordering};
 use crate::sys::raw;
 
-/// A lock: its word is 0, or member and thread of the owner, with [`WANTED`].
+/// A lock: its word is 0, or member and thread of the owner, with a mark that somebody waits.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Lock {
