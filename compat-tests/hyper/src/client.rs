@@ -1,4 +1,4 @@
-//! What is asked of the server. Each mode ends well, or with what went wrong.
+//! The requests to the server. Each mode ends well, or with an error that says where it failed.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};

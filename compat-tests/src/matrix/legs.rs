@@ -72,14 +72,14 @@ impl Leg {
         self.channels * 2 >= self.connections && self.channels as f64 >= long as f64 * ENOUGH
     }
 
-    /// What is wrong with it in a figure: some of the load must have gone through rings as well.
+    /// The leg's fault in a figure, if it has one: some of the load must have gone through rings as well.
     pub fn fault_of_a_load(&self) -> Option<String> {
         let idle = self.is_channel() && self.carried == 0 && self.reason.is_none();
         idle.then(|| format!("{}: nothing of the load went through the channels", self.name))
             .or_else(|| self.fault())
     }
 
-    /// What is wrong with it.
+    /// The leg's fault in a check, if it has one.
     pub fn fault(&self) -> Option<String> {
         let Leg { name, channels, connections, carried, content, on_tcp, .. } = self;
         (!self.is_channel() && self.reason.is_none()).then(|| {

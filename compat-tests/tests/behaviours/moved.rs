@@ -176,7 +176,7 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
     }
 }
 
-/// Who leaves a channel pays for it: where a relay is needed, it is not the sender's.
+/// The side that leaves a channel pays for it: where a relay is needed, it is not the sender's.
 #[test]
 fn a_relay_is_a_process_of_the_side_that_left() {
     if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_some() {
