@@ -289,7 +289,8 @@ pub fn has_news(i: u32) -> bool {
     with_index(i, |set, _| {
         news = set.rows().each().any(|r| {
             let row = set.rows().get(r);
-            row.want & IN != 0 && row.conn().is_some_and(|conn| rx::has_tokens(family.conn(conn)))
+            row.want & IN != 0
+                && row.conn().is_some_and(|conn| rx::has_reachable_tokens(family, row.io, family.conn(conn)))
         });
     });
     news

@@ -66,6 +66,20 @@ pub fn has_tokens(c: &Conn) -> bool {
     }
 }
 
+/// Whether the ring has tokens, and a receive now would bring bytes: theirs, or those that lie on TCP before them. A sender
+/// that has gone back to its ring leaves the tail of what it sent on TCP to the kernel, which sends it when the receiver
+/// has room: until that has come there is nothing to read.
+pub fn has_reachable_tokens(family: Family, fd: i32, c: &Conn) -> bool {
+    if !has_tokens(c) {
+        return false;
+    }
+    if in_ring(c.rx_epoch.load(Ordering::Relaxed)) || news(family, fd, c, &channel::receiving(c)) {
+        return true;
+    }
+    let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
+    raw::queued(fd).is_ok_and(|n| n as u64 > bells)
+}
+
 /// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.
 pub fn counted(c: &Conn) -> bool {
     let at = c.rx_kernel.load(Ordering::Relaxed);

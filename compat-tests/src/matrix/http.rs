@@ -92,7 +92,7 @@ pub fn same(what: &str, expected: &[u8], arrived: &[u8]) -> Result<(), Error> {
 pub fn half_way(run: &Run, url: &str) -> Result<Process, Error> {
     // What an earlier one has left would be taken for this one's.
     let _ = fs::remove_file(run.file("half"));
-    let command = curl(run, &["--limit-rate", "10M", "-o", "half", url])?;
+    let command = curl(run, &["--limit-rate", "20M", "-o", "half", url])?;
     let mut client = run.start(&format!("curl {url}"), command)?;
     run.await_that(&format!("{url} begins to arrive"), || {
         client.still_runs()?;
@@ -112,11 +112,32 @@ pub fn killed_client(run: &Run, url: &str, expected: &[u8]) -> Result<(), Error>
     download(run, url, None, expected)
 }
 
-/// When these processes are killed in the middle of a download the client is told, and does not wait for ever.
+/// The file for [`killed_server`]: of zeroes, and longer than what the kernel's buffers of two connections can hold.
+/// What is in them when a server dies still arrives, and might be all of a shorter file.
+///
+/// # Errors
+/// It cannot be made.
+fn write_long(run: &Run) -> Result<(), Error> {
+    let most = |name: &str| {
+        let limits = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        limits.split_whitespace().last().and_then(|most| most.parse::<u64>().ok()).unwrap_or(32 << 20)
+    };
+    let length = 2 * (most("tcp_rmem") + most("tcp_wmem")) + (32 << 20);
+    let file = run.file(LONG);
+    fs::File::create(&file).and_then(|long| long.set_len(length)).map_err(Error::system(file.display()))
+}
+
+/// Its name.
+const LONG: &str = "long";
+
+/// When these processes are killed in the middle of a download the client is told, and does not wait for ever. `folder` is
+/// an address below which a server sends the files of the run's folder.
 ///
 /// # Errors
 /// It is not told.
-pub fn killed_server(run: &Run, url: &str, victims: &[u32]) -> Result<(), Error> {
+pub fn killed_server(run: &Run, folder: &str, victims: &[u32]) -> Result<(), Error> {
+    write_long(run)?;
+    let url = &format!("{folder}{LONG}");
     let client = half_way(run, url)?;
     victims.iter().try_for_each(|victim| signal(*victim, Signal::SIGKILL))?;
     match client.finish(super::run::LIMIT) {

@@ -35,7 +35,7 @@ impl Set {
             // Of an unknown descriptor that was closed, and its number used again.
             (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if target == Target::Other => {
                 w.ctl(op, fd, events, data)?;
-                self.rows.remove(r);
+                self.lose(r);
                 self.noted(fd, target, events, data, w);
                 Ok(())
             }
@@ -61,10 +61,17 @@ impl Set {
     ) -> Result<(), i32> {
         let (events, data) = event.unwrap_or((0, 0));
         let result = w.ctl(op, fd, events, data);
+        // By a number that was closed the kernel refuses: it has nothing for it, or nothing that could be changed. One that
+        // it takes as new is another file by now.
+        let was_closed = result.is_err() == (op == libc::EPOLL_CTL_DEL);
+        if op != libc::EPOLL_CTL_MOD && (was_closed || result.is_ok()) {
+            let data = self.plain.forget(fd).filter(|_| was_closed);
+            self.forgotten |= data.map_or(0, Self::mark);
+        }
         if op == libc::EPOLL_CTL_DEL {
-            // By a number that was closed the kernel refuses: it has nothing for it, or nothing that could be changed.
-            self.plain.forget(fd);
-        } else if result.is_ok() && !self.plain.note(fd, events | ALWAYS, data) {
+            return result;
+        }
+        if result.is_ok() && !self.plain.note(fd, events | ALWAYS, data) {
             self.unfold();
             self.rows.insert(Row::new(fd, Target::Other, events | ALWAYS, data));
         }
@@ -119,7 +126,7 @@ impl Set {
         // Whatever had this number and was not seen closed is gone.
         if target != Target::Other {
             if let Some(stale) = self.rows.find(fd, Target::Other) {
-                self.rows.remove(stale);
+                self.lose(stale);
             }
         }
         // An event with this value no longer tells which one it is.
@@ -137,6 +144,12 @@ impl Set {
                 None
             }
         }
+    }
+
+    /// Removes the row of a descriptor that is no connection and was closed. A copy of it may keep its registration.
+    fn lose(&mut self, r: u32) {
+        self.forgotten |= Self::mark(self.rows.get(r).kernel_data);
+        self.rows.remove(r);
     }
 
     /// Cools the hot rows of a value, but for `except`.
@@ -207,7 +220,7 @@ impl Set {
     /// A cold row, new or changed: what its ring has already, nobody announces. Whoever sleeps is woken for it.
     fn hear(&mut self, r: u32, w: &mut impl World) {
         self.peek_at(r, w);
-        if self.rows.get(r).peek && self.waiters.anyone_asleep() {
+        if self.waiters.anyone_asleep() && self.has_unheard(r, w) {
             self.kick(r, w);
         }
     }
@@ -240,7 +253,7 @@ impl Set {
     fn rouse(&mut self, r: u32, w: &mut impl World) {
         let row = *self.rows.get(r);
         let Some(conn) = row.conn() else { return };
-        if row.want & IN != 0 && w.waiting(conn) || row.want & OUT != 0 && w.writable(conn) {
+        if row.want & IN != 0 && w.waiting(conn, row.io) || row.want & OUT != 0 && w.writable(conn) {
             self.kick(r, w);
         }
     }
@@ -254,6 +267,9 @@ impl Set {
             return Ok(());
         }
         let result = w.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        if row.target == Target::Other && result.is_err() {
+            self.forgotten |= Self::mark(row.kernel_data);
+        }
         // By a number that was closed the kernel refuses; else the kernel has forgotten it, or never knew.
         if !row.orphan || result.is_ok() {
             self.remove(r, w);

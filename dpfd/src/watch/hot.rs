@@ -138,7 +138,7 @@ impl Set {
     pub(super) fn peek_at(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get(r);
         let Some(conn) = row.conn() else { return };
-        if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.waiting(conn) {
+        if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.has_tokens(conn) {
             self.rows.get_mut(r).peek = true;
             self.peeks += 1;
         }
@@ -230,7 +230,7 @@ impl Set {
             let row = self.rows.get_mut(r);
             row.age = row.age.saturating_add(1);
             let (old, conn) = (row.age > STALE, row.conn());
-            if old && conn.is_some_and(|conn| !w.waiting(conn)) {
+            if old && conn.is_some_and(|conn| !w.has_tokens(conn)) {
                 self.cool(r, w);
             }
             if self.hot.all().get(k) == Some(&r) {
@@ -249,7 +249,7 @@ impl Set {
             let writes = row.want & OUT != 0 && w.writable(conn);
             if row.want & IN != 0 {
                 let follows = w.in_ring(conn, row.io);
-                let ready = w.waiting(conn) || (writes && row.want & ET != 0);
+                let ready = w.waiting(conn, row.io) || (writes && row.want & ET != 0);
                 let unseen = ready && (row.want & ET == 0 || row.seen != Some(w.frontier(conn, row.seen)));
                 if unseen || !follows || !w.is_hot(conn) {
                     return true;
@@ -270,7 +270,7 @@ impl Set {
             let Some(conn) = self.conn_of(r) else { continue };
             let row = *self.rows.get(r);
             let due = !row.is_hot() && !row.peek && !row.spent && row.want & IN != 0 && w.is_channel(conn);
-            if !due || !w.waiting(conn) || w.has_bytes(row.io) {
+            if !due || !w.waiting(conn, row.io) || w.has_bytes(row.io) {
                 continue;
             }
             if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
@@ -283,8 +283,8 @@ impl Set {
     }
 
     /// Whether a cold row has something that the kernel does not know of, and that is to be reported.
-    pub(super) fn has_unheard(&self, r: u32, w: &impl World) -> bool {
+    pub(super) fn has_unheard(&self, r: u32, w: &mut impl World) -> bool {
         let row = self.rows.get(r);
-        row.peek && !row.spent && row.want & IN != 0 && row.conn().is_some_and(|conn| w.waiting(conn))
+        row.peek && !row.spent && row.want & IN != 0 && row.conn().is_some_and(|conn| w.waiting(conn, row.io))
     }
 }

@@ -76,8 +76,10 @@ pub trait World {
     fn cool(&mut self, conn: u32);
     /// Whether nobody made its sender ring again meanwhile.
     fn is_hot(&self, conn: u32) -> bool;
-    /// Whether its ring has something.
-    fn waiting(&self, conn: u32) -> bool;
+    /// Whether its ring has something, be it behind bytes that are on their way through TCP.
+    fn has_tokens(&self, conn: u32) -> bool;
+    /// Follows the sender; whether the ring has something, and a receive now would bring bytes.
+    fn waiting(&mut self, conn: u32, io: i32) -> bool;
     /// Behind the last thing in its ring; `from` is where the last look ended.
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos;
     /// Whether a send would go into the ring, or fail at once.

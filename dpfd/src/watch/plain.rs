@@ -41,11 +41,15 @@ impl Plain {
         true
     }
 
-    /// The kernel has nothing for `fd`.
-    pub fn forget(&mut self, fd: i32) {
-        if let Some(noted) = self.0.all_mut().get_mut(fd as usize) {
-            *noted = NOTHING;
-        }
+    /// The kernel has nothing for `fd`, or not by this number: the value that was noted.
+    pub fn forget(&mut self, fd: i32) -> Option<u64> {
+        let noted = core::mem::replace(self.0.all_mut().get_mut(fd as usize)?, NOTHING);
+        (noted.events != 0).then_some(noted.data)
+    }
+
+    /// Whether something with this value is noted.
+    pub fn has(&self, data: u64) -> bool {
+        self.0.all().iter().any(|noted| noted.events != 0 && noted.data == data)
     }
 
     /// Calls `f` with the number, events and value of everything noted, and forgets it.

@@ -73,20 +73,24 @@ impl Set {
 
     /// Reports what the hot connections have.
     pub fn look(&mut self, out: &mut Out, w: &mut impl World) {
-        let hot = self.hot.len();
-        let mut k = 0;
-        while k < hot && k < self.hot.len() && !out.is_full() {
-            let at = (self.turn + k) % self.hot.len();
-            k += 1;
+        let mut left = self.hot.len();
+        let mut at = self.turn;
+        while left > 0 && !out.is_full() {
+            at %= self.hot.len();
             let r = self.hot.all()[at];
             let bits = self.look_at(r, w);
             if bits != 0 {
                 self.put(r, bits, out);
             }
+            if self.hot.all().get(at) == Some(&r) {
+                left -= 1;
+                at += 1;
+            } else {
+                // It is cold now, and the last one took its place: which of the others were looked at is not known any more.
+                left = self.hot.len();
+            }
         }
-        if !self.hot.is_empty() {
-            self.turn = (self.turn + k) % self.hot.len();
-        }
+        self.turn = at;
     }
 
     /// What hot row `r` has to report; 0 for nothing. It may be cold afterwards, or gone.
@@ -100,7 +104,7 @@ impl Set {
         let edge = row.want & ET != 0;
         // Before the look: what comes in between is looked at, and is not taken for reported.
         let front = (edge && row.want & IN != 0).then(|| w.frontier(conn, row.seen));
-        let reads = row.want & IN != 0 && w.waiting(conn);
+        let reads = row.want & IN != 0 && w.waiting(conn, row.io);
         let writes = row.want & OUT != 0 && w.writable(conn);
         let mut due = !edge && (reads || writes);
         // What arrived is an edge also when it was taken since.
@@ -144,8 +148,12 @@ impl Set {
             if !self.rows.is_used(r) || !self.rows.get(r).peek {
                 continue;
             }
-            if !self.has_unheard(r, w) {
+            if !self.rows.get(r).conn().is_some_and(|conn| w.has_tokens(conn)) {
                 self.unpeek(r);
+                continue;
+            }
+            // What lies behind bytes on their way through TCP stays to be looked at.
+            if !self.has_unheard(r, w) {
                 continue;
             }
             let row = *self.rows.get(r);
@@ -168,6 +176,10 @@ impl Set {
     fn spend(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get_mut(r);
         row.spent = true;
+        if row.orphan {
+            // Its number, by which alone the kernel finds it, is gone: its reports are dropped.
+            return;
+        }
         let (io, data) = (row.io, row.kernel_data);
         let _ = w.ctl(libc::EPOLL_CTL_MOD, io, ONESHOT | ET, data);
     }
@@ -183,8 +195,8 @@ impl Set {
             let (first, second) = (rows.next(), rows.next());
             drop(rows);
             let keep = match (first, second) {
-                // Its registration is gone since.
-                (None, _) if self.kicked == Some(data) => None,
+                // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
+                (None, _) if self.kicked == Some(data) && (bits & !IN == 0 && !self.plain.has(data)) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
                     Some(0) => None,
@@ -231,7 +243,7 @@ impl Set {
             return Some(0);
         }
         let mut bits = bits & (row.want | ALWAYS);
-        if bits == bits & OUT && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
+        if bits != 0 && bits == bits & OUT && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
             // Of its room the set tells itself, once; this is the kernel's word of the same change.
             if !core::mem::take(&mut self.rows.get_mut(r).out_edge) {
                 bits = 0;
@@ -249,7 +261,7 @@ impl Set {
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
             // Of a hot one its ring tells, and what was reported before.
-            let by_ring = heated && ring && w.waiting(conn) && !w.is_ending(conn);
+            let by_ring = heated && ring && w.waiting(conn, row.io) && !w.is_ending(conn);
             if !by_ring && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
@@ -266,7 +278,7 @@ impl Set {
         // there may be no room for a second look.
         if bits != 0 && bits & IN == 0 && row.want & IN != 0 && w.in_ring(conn, row.io) {
             let front = w.frontier(conn, row.seen);
-            if w.waiting(conn) {
+            if w.waiting(conn, row.io) {
                 bits |= row.want & IN;
                 self.rows.get_mut(r).seen = Some(front);
             }
@@ -275,12 +287,16 @@ impl Set {
             bits |= libc::EPOLLERR as u32;
         }
         if once {
-            if bits == 0 {
+            if bits == 0 && row.orphan {
+                // It was only a bell, and the kernel's one report cannot be had again: the program hears of it.
+                bits = IN;
+                self.rows.get_mut(r).spent = true;
+            } else if bits == 0 {
                 // It was only a bell, and the kernel took it for the one report.
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
             } else {
                 // The one report tells all that is ready, also what no bell announced.
-                if row.want & IN != 0 && w.waiting(conn) {
+                if row.want & IN != 0 && w.waiting(conn, row.io) {
                     bits |= row.want & IN;
                 }
                 self.unpeek(r);

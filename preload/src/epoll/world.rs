@@ -286,8 +286,12 @@ impl World for Ground<'_> {
         self.live(conn).is_some_and(|(_, c)| channel::receiving(c).word.is_hot())
     }
 
-    fn waiting(&self, conn: u32) -> bool {
+    fn has_tokens(&self, conn: u32) -> bool {
         self.conn(conn).is_some_and(|(_, c)| rx::has_tokens(c))
+    }
+
+    fn waiting(&mut self, conn: u32, io: i32) -> bool {
+        self.conn(conn).is_some_and(|(family, c)| rx::has_reachable_tokens(family, io, c))
     }
 
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos {

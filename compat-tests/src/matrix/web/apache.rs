@@ -119,9 +119,9 @@ fn check(run: &Run, mpm: &str) -> Result<Vec<Leg>, Error> {
 
     killed_client(run, &url("sent"), &content)?;
     killed_client(run, &url("behind/sent"), &content)?;
-    killed_server(run, &url("sent"), &children(apache.pid()))?;
+    killed_server(run, &url(""), &children(apache.pid()))?;
     download(run, &url("sent"), None, &content)?;
-    killed_server(run, &url("behind/sent"), &[upstream.pid()])?;
+    killed_server(run, &url("behind/"), &[upstream.pid()])?;
     Ok(legs)
 }
 

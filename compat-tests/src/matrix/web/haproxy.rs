@@ -80,8 +80,8 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
 
     killed_client(run, &url("sent"), &content)?;
     killed_client(run, &url("up/sent"), &content)?;
-    killed_server(run, &url("up/sent"), &[upstream.pid()])?;
-    killed_server(run, &url("sent"), &[haproxy.pid()])?;
+    killed_server(run, &url("up/"), &[upstream.pid()])?;
+    killed_server(run, &url(""), &[haproxy.pid()])?;
     Ok(legs)
 }
 

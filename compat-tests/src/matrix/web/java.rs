@@ -58,15 +58,15 @@ fn client(run: &Run, classes: &Path, words: &[&str]) -> Result<String, Error> {
 fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     let (content, classes) = (run.write_generated("sent", run.size())?, compiled(run)?);
     let [port, echo] = [run.port()?, run.port()?];
-    let url = format!("http://127.0.0.1:{port}/sent");
+    let folder = format!("http://127.0.0.1:{port}/");
     let server = start(run, &classes, port, echo)?;
     let meter = Meter::start(run, &[("client to server", &server)])?;
     let said = client(run, &classes, &["content", &port.to_string(), &echo.to_string(), "sent"])?;
     Error::unless(said.trim() == "right", || format!("java client: {said}"))?;
     // One connection that stays of HTTP, two of the echo; six times the content by HTTP, twice two echoes.
     let legs = meter.legs(10 * run.size() as u64, 3)?;
-    killed_client(run, &url, &content)?;
-    killed_server(run, &url, &[server.pid()])?;
+    killed_client(run, &format!("{folder}sent"), &content)?;
+    killed_server(run, &folder, &[server.pid()])?;
     Ok(legs)
 }
 

@@ -101,11 +101,11 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     killed_client(run, &url("sent"), &content)?;
     killed_client(run, &url("streamed/sent"), &content)?;
     // Which of the workers serves is not known. The master starts others.
-    killed_server(run, &url("sent"), &children(nginx.pid()))?;
+    killed_server(run, &url(""), &children(nginx.pid()))?;
     download(run, &url("sent"), None, &content)?;
-    killed_server(run, &url("streamed/sent"), &children(nginx.pid()))?;
+    killed_server(run, &url("streamed/"), &children(nginx.pid()))?;
     download(run, &url("streamed/sent"), None, &content)?;
-    killed_server(run, &url("streamed/sent"), &[upstream.pid()])?;
+    killed_server(run, &url("streamed/"), &[upstream.pid()])?;
     fine(&run.file("nginx.log"))?;
     Ok(legs)
 }

@@ -75,7 +75,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     upload(run, &url("sent?slow"), "sent", &[])?;
     let legs = meter.legs_of(&[(4 * run.size() as u64, 4), (4 * run.size() as u64, 1)])?;
     killed_client(run, &url("sent"), &content)?;
-    killed_server(run, &url("sent"), &children(fpm.pid()))?;
+    killed_server(run, &url(""), &children(fpm.pid()))?;
     download(run, &url("sent"), None, &content)?;
     fine(&run.file("fpm.log"))?;
     Ok(legs)

@@ -64,7 +64,7 @@ fn check(run: &Run) -> Result<Vec<Leg>, Error> {
     same("echo", &content, &fs::read(run.file("echoed")).map_err(Error::system("echoed"))?)?;
     let legs = meter.legs(6 * run.size() as u64, 5)?;
     killed_client(run, &url("sent"), &content)?;
-    killed_server(run, &url("sent"), &[uvicorn.pid()])?;
+    killed_server(run, &url(""), &[uvicorn.pid()])?;
     Ok(legs)
 }
 

@@ -16,6 +16,11 @@ struct File {
     /// Tokens put and taken; of a file that is no connection, all there is.
     put: u64,
     taken: u64,
+    /// What the sender sent through TCP before it went back to its ring: on its way, and arrived. Tokens, and bells, come
+    /// behind it.
+    in_flight: u64,
+    on_tcp: u64,
+    bells_in_flight: u64,
     /// The wake word, and bells in the kernel.
     hot: bool,
     rung: bool,
@@ -32,6 +37,20 @@ struct Reg {
     /// Edge-triggered: something happened since it was reported last. Also: nobody was told of what is there.
     edge: bool,
     spent: bool,
+    /// It was reported by a value that another one had as well: perhaps not it, but the other.
+    doubtful: bool,
+}
+
+impl File {
+    /// Whether a receive would bring something.
+    fn is_readable(&self) -> bool {
+        self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
+    }
+
+    /// Whether what is read next comes out of the ring.
+    fn is_in_ring(&self) -> bool {
+        self.on_tcp + self.in_flight == 0
+    }
 }
 
 type Key = (usize, i32);
@@ -55,13 +74,18 @@ impl Kernel {
 
     fn bits(&self, file: usize) -> u32 {
         let f = &self.files[file];
-        let reads = if Self::is_conn(file) { f.bells > 0 } else { f.put > f.taken };
+        let reads = if Self::is_conn(file) { f.bells + f.on_tcp > 0 } else { f.put > f.taken };
         OUT | if reads { IN } else { 0 }
     }
 
     fn bell(&mut self, file: usize) {
-        self.files[file].bells += 1;
-        self.event(file);
+        let f = &mut self.files[file];
+        if f.in_flight > 0 {
+            f.bells_in_flight += 1;
+        } else {
+            f.bells += 1;
+            self.event(file);
+        }
     }
 
     fn event(&mut self, file: usize) {
@@ -117,7 +141,7 @@ fn control(
     data: u64,
 ) -> Result<(), i32> {
     let key = (file.ok_or(libc::EBADF)?, fd);
-    let new = Reg { events: e, data, edge: true, spent: false };
+    let new = Reg { events: e, data, edge: true, spent: false, doubtful: false };
     match (op, regs.contains_key(&key)) {
         (libc::EPOLL_CTL_ADD, true) => return Err(libc::EEXIST),
         (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false) => return Err(libc::ENOENT),
@@ -149,7 +173,7 @@ impl World for Kernel {
     }
     fn heat(&mut self, conn: u32) -> bool {
         let f = self.conn(conn);
-        f.hot = f.watched == 1 && !f.uncounted;
+        f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
             f.rung = false;
         }
@@ -162,8 +186,12 @@ impl World for Kernel {
     fn is_hot(&self, conn: u32) -> bool {
         self.files[conn as usize].hot
     }
-    fn waiting(&self, conn: u32) -> bool {
+    fn has_tokens(&self, conn: u32) -> bool {
         self.files[conn as usize].put > self.files[conn as usize].taken
+    }
+    fn waiting(&mut self, conn: u32, io: i32) -> bool {
+        assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
+        self.has_tokens(conn) && self.files[conn as usize].is_readable()
     }
     fn frontier(&self, conn: u32, _: Option<Pos>) -> Pos {
         Pos::new(self.files[conn as usize].put)
@@ -171,8 +199,8 @@ impl World for Kernel {
     fn writable(&self, _: u32) -> bool {
         true
     }
-    fn in_ring(&mut self, _: u32, _: i32) -> bool {
-        true
+    fn in_ring(&mut self, conn: u32, _: i32) -> bool {
+        self.files[conn as usize].is_in_ring()
     }
     fn is_ending(&self, _: u32) -> bool {
         false
@@ -185,6 +213,9 @@ impl World for Kernel {
         let f = self.conn(conn);
         if arm {
             f.rung = false;
+        }
+        if !f.is_in_ring() {
+            return if f.on_tcp > 0 { Settled::Ready } else { Settled::Quiet };
         }
         if f.put > f.taken {
             // That one will do (W4).
@@ -238,7 +269,7 @@ impl Sim {
 
     fn ready(&self, file: usize) -> u32 {
         let f = &self.kernel.files[file];
-        OUT | if f.put > f.taken { IN } else { 0 }
+        OUT | if f.is_readable() { IN } else { 0 }
     }
 
     pub fn control(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), String> {
@@ -269,12 +300,37 @@ impl Sim {
             f.rung = true;
             self.kernel.bell(file);
         }
-        arrived(&mut self.believed, file);
+        if self.kernel.files[file].in_flight == 0 {
+            arrived(&mut self.believed, file);
+        }
+    }
+
+    /// The sender goes to TCP, where the receiver's window is full, and back to its ring.
+    pub fn goes_out(&mut self, file: usize) {
+        let f = &mut self.kernel.files[file];
+        if Kernel::is_conn(file) && f.is_in_ring() && f.put == f.taken && f.bells == 0 {
+            f.in_flight = 1;
+        }
+    }
+
+    /// What is on its way arrives.
+    pub fn lands(&mut self, file: usize) {
+        let f = &mut self.kernel.files[file];
+        if f.in_flight > 0 {
+            f.on_tcp += core::mem::take(&mut f.in_flight);
+            f.bells += core::mem::take(&mut f.bells_in_flight);
+            self.kernel.event(file);
+            arrived(&mut self.believed, file);
+        }
     }
 
     pub fn takes(&mut self, file: usize, all: bool) {
         let f = &mut self.kernel.files[file];
-        if f.put == f.taken {
+        if !f.is_readable() {
+            return;
+        }
+        if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.put == f.taken) {
+            // No more was asked for.
             return;
         }
         f.taken = if all { f.put } else { f.taken + 1 };
@@ -347,7 +403,7 @@ impl Sim {
             // A registration whose number was closed nobody can change; and which of two with one value was told, this
             // model guesses.
             let alone = self.believed.values().filter(|other| other.data == believed.data).count() == 1;
-            let fixed = !alone || self.kernel.numbers.get(&key.1) != Some(&key.0);
+            let fixed = !alone || believed.doubtful || self.kernel.numbers.get(&key.1) != Some(&key.0);
             let same = |has: &Reg| events(has) == events(believed) && edge(has);
             if !has.is_some_and(|has| {
                 if fixed {
@@ -495,6 +551,8 @@ impl Sim {
         }
         let mut missing = Vec::new();
         let keys: Vec<Key> = self.believed.keys().copied().collect();
+        let of_value = |data| self.believed.values().filter(|reg| reg.data == data).count();
+        let shared: Vec<u64> = told.iter().map(|e| e.1).filter(|&data| of_value(data) > 1).collect();
         for key in keys {
             let bits = self.ready(key.0) & self.believed[&key].events;
             let reg = self.believed.get_mut(&key).unwrap();
@@ -502,6 +560,7 @@ impl Sim {
                 continue;
             }
             let heard = told.iter().filter(|e| e.1 == reg.data).fold(0, |b, e| b | e.0);
+            reg.doubtful |= heard != 0 && shared.contains(&reg.data);
             if heard & bits != 0 {
                 reg.edge = false;
                 reg.spent = reg.events & ONESHOT != 0;
