@@ -10,6 +10,9 @@ use libc::socklen_t;
 use crate::walk::nowhere;
 use crate::{fdtable, hooks, life, state};
 
+/// Options by which a receive is told in its control message when bytes came.
+pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
+
 fn conn(fd: c_int) -> Option<&'static Conn> {
     let i = fdtable::conn(fd)?;
     Some(state::family()?.conn(i))
@@ -53,6 +56,15 @@ pub unsafe fn setsockopt(
                     crate::leave::leave(fd, Reason::Option);
                 }
             }
+            // When bytes came, the kernel can say of those alone that it delivers.
+            (libc::SOL_SOCKET, _)
+                if TIMES.contains(&name) && len >= 4 && !nowhere(value) && !is_over(fd, c) =>
+            {
+                // SAFETY: the program's int.
+                if unsafe { value.cast::<c_int>().read_unaligned() } != 0 {
+                    crate::leave::leave(fd, Reason::Option);
+                }
+            }
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
                 plain(fd, c, Reason::Option);
             }
@@ -65,6 +77,11 @@ pub unsafe fn setsockopt(
     }
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+    if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
+        if let Some(c) = conn(fd) {
+            note_inq(fd, c);
+        }
+    }
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
         // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
         // where we have left.
@@ -76,6 +93,14 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Whether receives are to be told how much is left, which the kernel's own socket knows.
+pub fn note_inq(fd: c_int, c: &Conn) {
+    match raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
+        Ok(0) | Err(_) => c.clear(Conn::INQ),
+        Ok(_) => c.set(Conn::INQ),
+    }
 }
 
 /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
