@@ -32,6 +32,8 @@ pub unsafe fn setsockopt(
 ) -> c_int {
     if let Some(c) = conn(fd) {
         let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
+        // SAFETY: the program's int.
+        let int = || (len >= 4 && !nowhere(value)).then(|| unsafe { value.cast::<c_int>().read_unaligned() });
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
             (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK)
@@ -45,25 +47,10 @@ pub unsafe fn setsockopt(
                 }
                 return 0;
             }
-            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
-                if len >= 4 && !nowhere(value) && !is_over(fd, c) =>
-            {
-                // SAFETY: the program's int.
-                let n = unsafe { value.cast::<c_int>().read_unaligned() };
-                let is_set = if name == libc::SO_PEEK_OFF { n >= 0 } else { !matches!(n, 0 | 1) };
-                if is_set {
-                    crate::leave::leave(fd, Reason::Option);
-                }
-            }
-            // When bytes came, the kernel can say of those alone that it delivers.
-            (libc::SOL_SOCKET, _)
-                if TIMES.contains(&name) && len >= 4 && !nowhere(value) && !is_over(fd, c) =>
-            {
-                // SAFETY: the program's int.
-                if unsafe { value.cast::<c_int>().read_unaligned() } != 0 {
-                    crate::leave::leave(fd, Reason::Option);
-                }
+            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own. When
+            // bytes came, it can say of those alone that it delivers.
+            (libc::SOL_SOCKET, _) if int().is_some_and(|n| is_kernels_own(name, n)) && !is_over(fd, c) => {
+                crate::leave::leave(fd, Reason::Option);
             }
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
                 plain(fd, c, Reason::Option);
@@ -93,6 +80,15 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Whether an option of sockets, set to `n`, changes how receives work in a way that the kernel alone can bring about.
+fn is_kernels_own(name: c_int, n: c_int) -> bool {
+    match name {
+        libc::SO_RCVLOWAT => !matches!(n, 0 | 1),
+        libc::SO_PEEK_OFF => n >= 0,
+        _ => TIMES.contains(&name) && n != 0,
+    }
 }
 
 /// Whether receives are to be told how much is left, which the kernel's own socket knows.
