@@ -2,6 +2,7 @@
  * A process for each connection, made in ways that run no handlers of pthread_atfork, or made more often than the
  * shim can count. The parent has used the connection, closes its copy, and goes on.
  *   _Fork  clone  number     the call; `number` is clone by syscall(2)
+ *   __clone                  clone by its second name
  *   fork                     with more children at a time than a family has members
  * First argument: connections at a time.
  */
@@ -9,6 +10,8 @@
 
 #include <sched.h>
 #include <sys/syscall.h>
+
+int __clone(int (*run)(void *), void *stack, int flags, void *with, ...);
 
 #define BEFORE 20
 #define AFTER 30
@@ -28,6 +31,8 @@ static pid_t child(void) {
         return _Fork();
     if (mode_is("clone"))
         return clone(serve, stack + sizeof stack, SIGCHLD, NULL);
+    if (mode_is("__clone"))
+        return __clone(serve, stack + sizeof stack, SIGCHLD, NULL);
     if (mode_is("number"))
         return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     return fork();

@@ -1,9 +1,11 @@
 /*
  * C's buffered streams on a connection that has been used plainly before. The C library reads and writes
- * inside itself then. Modes: fdopen (one stream each way), fdopen_both ("r+"), dprintf, standard (stdin and
- * stdout moved onto the connection).
+ * inside itself then. Modes: fdopen (one stream each way), fdopen_both ("r+"), dprintf, backtrace, standard
+ * (stdin and stdout moved onto the connection).
  */
 #include "common.h"
+
+#include <execinfo.h>
 
 #define LINES 200
 
@@ -35,6 +37,17 @@ static void with_dprintf(int fd) {
     }
 }
 
+static void with_backtrace(int fd) {
+    char line[8] = "";
+    for (int i = 0; i < LINES; i++) {
+        void *nowhere[] = {(void *)0x10};
+        backtrace_symbols_fd(nowhere, 1, fd);
+        read_exact(fd, line, 7);
+        CHECK(strcmp(line, "[0x10]\n") == 0);
+        exchange(fd, 100, (uint64_t)i);
+    }
+}
+
 static void with_standard_streams(int fd) {
     int transcript = MUST(dup(1)), input = MUST(dup(0));
     MUST(dup2(fd, 0));
@@ -62,6 +75,8 @@ static FILE *stream(int fd, const char *how) {
 void tester(int fd) {
     if (mode_is("dprintf")) {
         with_dprintf(fd);
+    } else if (mode_is("backtrace")) {
+        with_backtrace(fd);
     } else if (mode_is("standard")) {
         with_standard_streams(fd);
     } else if (mode_is("fdopen_both")) {

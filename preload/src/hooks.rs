@@ -214,7 +214,9 @@ macro_rules! hooks {
 hooks! {
     // bytes in
     sleep fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t = ops::recv::read;
+    twin fn __read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t = ops::recv::read;
     sleep fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t = ops::recv::recv;
+    twin fn __recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t = ops::recv::recv;
     sleep fn recvfrom(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom;
     sleep fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t = ops::recv::recvmsg;
     sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
@@ -226,10 +228,13 @@ hooks! {
     sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
     // bytes out
     sleep fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t = ops::send::write;
+    twin fn __write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t = ops::send::write;
     sleep fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t = ops::send::send;
+    twin fn __send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t = ops::send::send;
     sleep fn sendto(fd: c_int, buf: *const c_void, n: size_t, flags: c_int, to: *const sockaddr, len: socklen_t) -> ssize_t = ops::send::sendto;
     sleep fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t = ops::send::sendmsg;
     sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
+    twin fn __sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
     sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
     sleep fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
     twin fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
@@ -238,20 +243,25 @@ hooks! {
     sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;
     // connections
     sleep fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
+    twin fn __connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
     sleep fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int = ops::open::accept;
     sleep fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int = ops::open::accept4;
     quick fn listen(fd: c_int, backlog: c_int) -> c_int = ops::open::listen;
     quick fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
+    twin fn __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
     quick fn shutdown(fd: c_int, how: c_int) -> c_int = ops::open::shutdown;
     // descriptors
     sleep fn close(fd: c_int) -> c_int = ops::fd::close;
+    twin fn __close(fd: c_int) -> c_int = ops::fd::close;
     quick fn dup(fd: c_int) -> c_int = ops::fd::dup;
     quick fn dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
+    twin fn __dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
     quick fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = ops::fd::dup3;
     sleep fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
     twin fn closefrom(first: c_int) -> () = ops::fd::closefrom;
     sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
+    twin fn __fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
     quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
     quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;
@@ -275,6 +285,7 @@ hooks! {
     twin fn __fork() -> libc::pid_t = ops::fork::fork;
     sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
     sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
+    twin fn __clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
     // input and output where no hook is
     guest fn io_uring_setup(entries: c_uint, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_setup;
     guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::ring::io_uring_queue_init;
@@ -308,6 +319,8 @@ hooks! {
     sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
     quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
     quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
+    sleep fn backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
+    twin fn __backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
     // what a process forbids itself
     sleep fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = ops::sandbox::prctl;
     // signals
@@ -321,10 +334,12 @@ hooks! {
     sleep fn sigset(number: c_int, handler: usize) -> usize = signals::sigset;
     // waiting
     sleep fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
+    twin fn __poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
     sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;
     sleep fn __poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int = ops::wait::poll_chk;
     sleep fn __ppoll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int = ops::wait::ppoll_chk;
     sleep fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
+    twin fn __select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
     sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::pselect;
     quick fn epoll_create(size: c_int) -> c_int = ops::wait::epoll_create;
     quick fn epoll_create1(flags: c_int) -> c_int = ops::wait::epoll_create1;

@@ -30,8 +30,10 @@ same_everywhere! {
     fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");
     fdopen_one_stream_both_ways => Pair::c("stdio_socket").arg("fdopen_both");
     dprintf => Pair::c("stdio_socket").arg("dprintf");
+    backtrace_symbols_fd => Pair::c("stdio_socket").arg("backtrace");
     standard_streams_on_the_socket => Pair::c("stdio_socket").arg("standard");
     calls_through_syscall => Pair::c("raw_calls").arg("syscall");
+    calls_by_their_second_names => Pair::c("raw_calls").arg("underscores");
     fortified_calls => Pair::c("raw_calls").arg("fortified");
     io_uring_set_up_before => Pair::c("uring").arg("before");
     io_uring_set_up_after => Pair::c("uring").arg("after");

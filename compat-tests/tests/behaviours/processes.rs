@@ -15,6 +15,7 @@ same_everywhere! {
     fork_and_take_turns => Pair::c("fork_serve").arg("in_turns");
     children_of_under_fork => Pair::c("forks").arg("_Fork");
     children_of_clone => Pair::c("forks").arg("clone");
+    children_of_clone_by_its_second_name => Pair::c("forks").arg("__clone");
     children_of_clone_by_number => Pair::c("forks").arg("number");
     more_children_than_members => Pair::c("forks").arg("fork").arg("270");
     fork_while_a_thread_accepts => Pair::c("fork_window").arg("files");

@@ -15,7 +15,7 @@ const CALLS: &str = "read write recv send recvfrom sendto recvmsg sendmsg recvmm
     dup3 close_range closefrom fcntl ioctl poll ppoll select pselect epoll_create epoll_create1 epoll_ctl epoll_wait \
     epoll_pwait epoll_pwait2 fdopen fclose freopen fcloseall execve execv execvp execvpe execl execlp execle execveat \
     fexecve posix_spawn posix_spawnp posix_spawn_file_actions_adddup2 posix_spawn_file_actions_addclose \
-    posix_spawn_file_actions_addclosefrom_np pidfd_spawn pidfd_spawnp pidfd_getfd syscall dprintf vdprintf fork _Fork \
+    posix_spawn_file_actions_addclosefrom_np pidfd_spawn pidfd_spawnp pidfd_getfd syscall dprintf vdprintf backtrace_symbols_fd fork _Fork \
     vfork clone popen system daemon aio_read aio_write lio_listio";
 
 /// STYLE, trap 6.

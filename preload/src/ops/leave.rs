@@ -257,3 +257,15 @@ pub unsafe fn vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: 
     // SAFETY: the program's arguments.
     unsafe { hooks::__vdprintf_chk::real()(fd, flag, format, args) }
 }
+
+/// backtrace_symbols_fd(3): glibc writes inside itself.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) {
+    if printing(fd).is_ok() {
+        // SAFETY: the program's arguments.
+        unsafe { hooks::backtrace_symbols_fd::real()(frames, n, fd) }
+    }
+}
