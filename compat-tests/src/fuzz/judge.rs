@@ -98,6 +98,9 @@ struct Ways {
     reported: HashSet<&'static str>,
     /// Sends of each side.
     sends: HashMap<&'static str, u32>,
+    /// Sides that have received of bytes for which there was not room enough, and not waited since; and what the other
+    /// side had sent by then.
+    pulled: HashMap<&'static str, (u32, bool)>,
 }
 
 fn key(who: Who) -> &'static str {
@@ -196,8 +199,20 @@ impl Ways {
         // Where a receive got as many as buffers had it, nobody knows how many are left.
         let crowded = going > SMALL || self.loose.contains(key(who));
         let bad = if result.contains("BAD") { " BAD" } else { "" };
-        if what.starts_with("epoll_") && what != "epoll_seen" && count.is_some_and(|n| n > 0) {
+        let is_wait =
+            what == "epoll_raw" || what.starts_with("epoll_wait") || what.starts_with("epoll_pwait");
+        if is_wait && count.is_some_and(|n| n > 0) {
             self.reported.insert(key(who));
+        }
+        let other = (self.sends_of(who.other()), self.ended.contains(key(who.other())));
+        if coming > SMALL && (what == "drain" || what.starts_with("re") || what == "splicefrom") {
+            self.pulled.insert(key(who), other);
+        }
+        // The rest came while the others were received, which is an edge, and tells what is ready then: an end that was told
+        // before, or room. Where all of it lies in a ring, it came at once.
+        let pulled = if is_wait { self.pulled.remove(key(who)) } else { None };
+        if self.edges && pulled == Some(other) {
+            return ANY.into();
         }
         match what {
             "splicefrom" if self.urgent => ANY.into(),
@@ -275,7 +290,7 @@ impl Ways {
             "drain" => {
                 *self.received.entry(key(who.other())).or_default() += count.unwrap_or(0);
                 let end = result.rsplit(' ').next().unwrap_or_default();
-                if end != "EAGAIN" {
+                if end != "EAGAIN" && end != "EBADF" {
                     // Nothing comes any more, however much there was room for before.
                     let sent = self.sent.get(key(who.other())).copied().unwrap_or_default();
                     self.received.insert(key(who.other()), sent);

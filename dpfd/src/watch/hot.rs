@@ -139,6 +139,10 @@ impl Set {
         let row = self.rows.get(r);
         let Some(conn) = row.conn() else { return };
         if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.has_tokens(conn) {
+            // Of an edge that was told nothing is left to tell, though the program has not taken what it told of.
+            if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
+                return;
+            }
             self.rows.get_mut(r).peek = true;
             self.peeks += 1;
         }
