@@ -1,6 +1,6 @@
 /*
  * Flags of recv and send, and byte counts. Modes: zerocopy, peek, peek_until, peek_waitall, waitall, dontwait, trunc,
- * empty, bad_address, pending.
+ * empty, bad_address, pending, told_beside (how much is left, in a control message).
  */
 #include "common.h"
 
@@ -27,6 +27,34 @@ static void have(int fd, int bytes) {
     ask(fd, (uint32_t)bytes);
     while (waiting_bytes(fd) < bytes)
         sleep_ms(1);
+}
+
+static void with_control(int fd, size_t room) {
+    char byte[10], control[256];
+    struct iovec piece = {byte, sizeof byte};
+    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+    have(fd, 25);
+    CHECK(MUST(recvmsg(fd, &m, 0)) == 10);
+    CHECK(is_pattern(byte, 10, taken));
+    taken += 10;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    say("length %zu, flags %#x", (size_t)m.msg_controllen, (unsigned)m.msg_flags);
+    if (c)
+        say("%d %d: left %d", c->cmsg_level, c->cmsg_type, *(int *)CMSG_DATA(c));
+    take(fd, 15);
+}
+
+static void told_beside(int fd) {
+    int on = 1, off = 0;
+    have(fd, 10); /* there before the option is set */
+    MUST(setsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, sizeof on));
+    take(fd, 10);
+    with_control(fd, 256);
+    with_control(fd, 24);
+    with_control(fd, 10);
+    with_control(fd, 0);
+    MUST(setsockopt(fd, IPPROTO_TCP, TCP_INQ, &off, sizeof off));
+    with_control(fd, 256);
 }
 
 /* TCP_ZEROCOPY_RECEIVE may give nothing but the hint to call recv; what it gives and what is left is the stream. */
@@ -260,7 +288,7 @@ void tester(int fd) {
         const char *name;
         void (*run)(int fd);
     } modes[] = {
-        {"zerocopy", zerocopy}, {"peek", peek},             {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
+        {"told_beside", told_beside}, {"zerocopy", zerocopy}, {"peek", peek},             {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
         {"waitall", waitall},   {"dontwait", dontwait},     {"trunc", truncated},
         {"empty", empty},       {"bad_address", bad_address}, {"pending", pending},
     };

@@ -1,7 +1,8 @@
 /*
  * Bytes between a file and the connection without passing through the program.
  * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file);
- * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket).
+ * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket),
+ * no_file (sendfile from what is no ordinary file).
  */
 #include "common.h"
 
@@ -168,6 +169,18 @@ static void pipes_only(int fd, int file) {
     outcome("splice of nothing", splice(fd, NULL, ends[1], NULL, 0, 0));
 }
 
+static void no_file(int fd) {
+    static const char *const paths[] = {"/", "/dev/null", "/dev/zero", "/proc/self/cmdline", "/sys/kernel/fscaps"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        int from = MUST(open(paths[i], O_RDONLY));
+        ssize_t n = sendfile(fd, from, NULL, 50);
+        outcome(paths[i], n);
+        for (; n > 0; n--)
+            read_exact(fd, back, 1);
+        close(from);
+    }
+}
+
 void tester(int fd) {
     fill(data, SIZE, 77);
     if (mode_is("never_blocks")) {
@@ -185,6 +198,8 @@ void tester(int fd) {
             with_sendfile(fd, file);
         else if (mode_is("pipes_only"))
             pipes_only(fd, file);
+        else if (mode_is("no_file"))
+            no_file(fd);
         else
             splice_out(fd, file);
         exchange(fd, 1000, 6);
@@ -206,7 +221,7 @@ void helper(int fd) {
     }
     read_exact(fd, back, 1000);
     write_all(fd, back, 1000);
-    if (mode_is("pipes_only")) {
+    if (mode_is("pipes_only") || mode_is("no_file")) {
         echo_until_eof(fd);
         return;
     }

@@ -10,6 +10,7 @@
 
 pub mod cores;
 pub mod counters;
+pub mod crowd;
 pub mod edge;
 pub mod idle;
 pub mod iperf;

@@ -17,6 +17,7 @@ use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
 use crate::client::Answer;
+use crate::ops::option::{note_inq, TIMES};
 use crate::{client, door, fdtable, life, proof, state};
 
 /// One direction of a live channel, in this process's mapping.
@@ -266,10 +267,11 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
 }
 
 /// A low-water mark above one byte: a bell alone would wake nobody (W14). Or peeks that go on where the last one ended,
-/// which the kernel counts. Or somebody who waits for SIGIO, which comes for the kernel's bytes only (W3).
+/// which the kernel counts. Or receives that are told when bytes came. Or somebody who waits for SIGIO, which comes for the kernel's bytes only (W3).
 fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
         || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|n| n >= 0)
+        || TIMES.iter().any(|&name| raw::getsockopt_int(fd, libc::SOL_SOCKET, name).is_ok_and(|n| n != 0))
         || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
@@ -313,6 +315,7 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if unsuited(fd) {
         return give_up(fd, c, Reason::Option);
     }
+    note_inq(fd, c);
     match client::offer(family, fd, c) {
         Ok(()) => c.set_stage(Stage::Offered),
         Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => {
@@ -496,6 +499,7 @@ fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
         give_up(fd, c, Reason::State);
     } else if attach(c, arena, n, Side::Server, generation) {
         let [ours, theirs] = door::links(c);
+        note_inq(fd, c);
         c.link.store(ours, Ordering::Relaxed);
         s.link.store(theirs, Ordering::Relaxed);
         c.set_stage(Stage::Accepted);

@@ -22,6 +22,8 @@ pub enum Way {
     Dp,
     /// Under `dp run` with rules that leave every connection on TCP.
     LeftAlone,
+    /// Under `dp run`, beside many idle connections ([`super::crowd`]).
+    Beside,
 }
 
 impl Way {
@@ -32,6 +34,7 @@ impl Way {
             Way::Unix => "AF_UNIX",
             Way::Dp => "DP",
             Way::LeftAlone => "left alone",
+            Way::Beside => "DP, crowded",
         }
     }
 
@@ -42,6 +45,7 @@ impl Way {
             Way::Unix => "unix",
             Way::Dp => "dp",
             Way::LeftAlone => "left_alone",
+            Way::Beside => "beside",
         }
     }
 
@@ -49,7 +53,7 @@ impl Way {
     fn rules(self) -> Option<&'static str> {
         match self {
             Way::Tcp | Way::Unix => None,
-            Way::Dp => Some("channel any localhost"),
+            Way::Dp | Way::Beside => Some("channel any localhost"),
             Way::LeftAlone => Some("tcp any *"),
         }
     }
@@ -100,11 +104,16 @@ impl Kit {
 
     /// A command that starts the program this way, with the developer's settings kept out of it.
     pub fn command(&self, way: Way, tool: Tool) -> Command {
+        self.command_at(way, Path::new(tool.program))
+    }
+
+    /// The same for a program of ours, by its path.
+    pub fn command_at(&self, way: Way, program: &Path) -> Command {
         let mut command = match way.rules() {
-            None => Command::new(tool.program),
+            None => Command::new(program),
             Some(rules) => {
                 let mut command = self.dp();
-                command.env("DP_RULES", rules).args(["run", "--", tool.program]);
+                command.env("DP_RULES", rules).args(["run", "--"]).arg(program);
                 command
             }
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::cores::Cores;
+use super::crowd::{self, Crowd};
 use super::edge;
 use super::idle;
 use super::iperf;
@@ -38,6 +39,8 @@ pub enum Name {
     Connect,
     /// redis under the shim with rules that leave everything on TCP.
     LeftAlone,
+    /// One busy connection of a server, alone and beside 10 000 idle ones, both under the shim.
+    Crowd,
 }
 
 /// How long and how often.
@@ -72,7 +75,7 @@ impl Name {
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EdgeLat | Name::EdgeRate => &[],
+            Name::EdgeLat | Name::EdgeRate | Name::Crowd => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -109,6 +112,7 @@ impl Name {
             Name::Connect => connect_row(kit, plan, row, show)?,
             Name::Iperf3 => iperf_row(kit, plan, row, show)?,
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
+            Name::Crowd => crowd_row(kit, plan, row, show)?,
             Name::EdgeLat | Name::EdgeRate => {
                 progress.show(&what);
                 let what = if self == Name::EdgeLat { edge::What::Lat } else { edge::What::Rate };
@@ -147,6 +151,10 @@ impl Name {
                 "req/s",
                 Target::IntervalAtLeast(0.97),
             ),
+            Name::Crowd => {
+                let what = format!("64 B echo over epoll beside {} idle channels", crowd::IDLE);
+                row("crowd", &what, "1/s", least(0.97))
+            }
         }
     }
 }
@@ -229,6 +237,24 @@ fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -
     }
     if made > 0 {
         row.note(format!("{made} connections became channels against the rules: these are other numbers"));
+    }
+    Ok(row)
+}
+
+/// Both under the shim: what is compared is the crowd.
+fn crowd_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
+    const WAYS: [Way; 2] = [Way::Dp, Way::Beside];
+    let [mut alone, mut crowded] = [Crowd::start(kit, WAYS[0])?, Crowd::start(kit, WAYS[1])?];
+    let turns = Turns::take(&WAYS, plan.rounds, |way, round| {
+        show(round, way);
+        let crowd = if way == Way::Dp { &mut alone } else { &mut crowded };
+        crowd.run(plan.time)
+    })?;
+    let mut row = row.with(&turns, Way::Dp, Way::Beside);
+    match crowded.family(kit)?.map(|family| family.open().0) {
+        None => row = row.with_part(None, ""),
+        Some(open) if open < crowd::IDLE => row.note(format!("only {open} of them are channels")),
+        Some(_) => {}
     }
     Ok(row)
 }

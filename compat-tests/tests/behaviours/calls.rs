@@ -3,6 +3,7 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    what_is_told_beside_bytes => Pair::c("recv_flags").arg("told_beside");
     zerocopy_receive => Pair::c("recv_flags").arg("zerocopy");
     msg_peek => Pair::c("recv_flags").arg("peek");
     msg_peek_until_all_is_seen => Pair::c("recv_flags").arg("peek_until");
@@ -21,6 +22,7 @@ same_everywhere! {
     sendmsg_and_recvmsg => Pair::c("vectors").arg("msg");
     sendmmsg_and_recvmmsg => Pair::c("vectors").arg("mmsg");
     sendfile => Pair::c("sendfile_splice").arg("sendfile");
+    sendfile_of_no_file => Pair::c("sendfile_splice").arg("no_file");
     splice_to_the_socket => Pair::c("sendfile_splice").arg("splice_out");
     splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
     splice_and_sendfile_never_block => Pair::c("sendfile_splice").arg("never_blocks");

@@ -15,6 +15,15 @@ struct Sizes {
     addresses: u64,
 }
 
+/// Longest time for connections to be made and used.
+const READY: Duration = Duration::from_secs(120);
+
+/// What the programs wait for before they use everything once more.
+fn mark_looked(folder: &TempDir) {
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+}
+
 /// What `count` connections take on either side, when all of them are channels, and idle.
 fn idle(count: usize) -> [Sizes; 2] {
     let (folder, program) = (TempDir::new(), programs::c("many_idle"));
@@ -24,12 +33,11 @@ fn idle(count: usize) -> [Sizes; 2] {
     };
     let mut jobs = [start("server"), start("client")];
     let marked = |side: &str| folder.file(&format!("port.{side}-done")).exists();
-    await_that("the exchanges", Duration::from_secs(90), || {
+    await_that("the exchanges", READY, || {
         marked("server") && marked("client") || jobs.iter_mut().any(|job| job.ended().is_some())
     });
     let channels = jobs.each_ref().map(|job| product::family(job.pid().as_raw()).map_or(0, |f| f.channels));
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    mark_looked(&folder);
     let deadline = Instant::now() + Duration::from_secs(20);
     let ended = jobs.map(|job| job.finish(deadline));
     assert!(ended.iter().all(|side| side.ok()), "{}{}", ended[0].text(), ended[1].text());
@@ -58,4 +66,41 @@ fn a_program_with_one_channel_takes_no_more_than_64_mib_of_addresses() {
     let _turn = product::alone();
     let sides = idle(1);
     assert!(sides.iter().all(|side| side.addresses <= 64 << 10), "KiB: {sides:?}");
+}
+
+/// Five processes that one has forked serve five clients, each from an address of its own: there are more connections than
+/// ports.
+#[test]
+fn a_family_has_50_000_channels() {
+    let _turn = product::alone();
+    let each = if product::long() { 10_000 } else { 400 };
+    let (folder, program) = (TempDir::new(), programs::c("beside"));
+    // A process serves more than its share if it is quicker, but never more than it has descriptors.
+    let most = (each * 3 / 2).to_string();
+    let arguments = ["family", &each.to_string(), "5", &most];
+    let start = |role: &str, address: &str| {
+        let more = [
+            ("COMPAT_ALARM", (READY.as_secs() + 60).to_string()),
+            ("COMPAT_LISTEN", "0.0.0.0".to_string()),
+            ("COMPAT_CONNECT", address.to_string()),
+        ];
+        product::start(&Combo::shimmed(), &program, role, folder.path(), &arguments, &more)
+    };
+    let server = start("server", "");
+    let addresses = (1..=5).map(|k| format!("127.0.0.{k}"));
+    let mut clients: Vec<_> = addresses.map(|to| (start(&format!("client-{to}"), &to), to)).collect();
+    await_that("the exchanges", READY, || {
+        let done = |to: &str| folder.file(&format!("port.{to}")).exists();
+        clients.iter_mut().all(|(job, to)| done(to) || job.ended().is_some())
+    });
+    let text = fs::read_to_string(folder.file("port")).expect("the port");
+    let port = text.split_whitespace().nth(1).and_then(|port| port.parse().ok()).expect("the port");
+    let ends = product::channel_ends(port);
+    mark_looked(&folder);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let jobs = clients.into_iter().map(|(job, _)| job).chain([server]);
+    for ended in jobs.map(|job| job.finish(deadline)) {
+        assert!(ended.ok(), "{}", ended.text());
+    }
+    assert_eq!(ends, 2 * 5 * each);
 }

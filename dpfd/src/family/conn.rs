@@ -189,6 +189,8 @@ impl Conn {
     pub const NARROW: u32 = 2048;
     /// There was no memory for a longer one.
     pub const SHORT: u32 = 1024;
+    /// Flag: receives are told how much is left (TCP_INQ).
+    pub const INQ: u32 = 4096;
 
     /// How far it has come.
     #[inline(always)]

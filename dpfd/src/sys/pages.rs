@@ -67,6 +67,14 @@ impl<T: Copy> Pages<T> {
         (self.at, self.len, self.room) = (ptr::null_mut(), 0, 0);
     }
 
+    /// Forgets all entries, and keeps the memory if it is no more than a page.
+    pub fn empty(&mut self) {
+        match self.bytes() {
+            0..=PAGE => self.len = 0,
+            _ => self.clear(),
+        }
+    }
+
     /// All entries.
     pub fn all(&self) -> &[T] {
         if self.len == 0 {

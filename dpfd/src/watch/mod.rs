@@ -399,8 +399,20 @@ impl Set {
         self.rows.is_used(r).then(|| self.rows.get(r).conn()).flatten()
     }
 
+    /// An empty set again. With `keep` it has its first pages already, for programs that make a set for each wait.
+    pub fn renew(&mut self, keep: bool) {
+        let old = core::mem::replace(self, Set { wait: self.wait, ..Set::new() });
+        if keep {
+            let Set { mut rows, mut plain, mut hot, .. } = old;
+            rows.empty();
+            plain.empty();
+            hot.empty();
+            (self.rows, self.plain, self.hot) = (rows, plain, hot);
+        }
+    }
+
     /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
-    pub fn close(&mut self, w: &mut impl World) {
+    pub fn close(&mut self, keep: bool, w: &mut impl World) {
         for r in 0..self.rows.high() {
             if !self.rows.is_used(r) {
                 continue;
@@ -419,7 +431,7 @@ impl Set {
             }
         }
         w.listed(0);
-        *self = Set { wait: self.wait, ..Set::new() };
+        self.renew(keep);
     }
 }
 

@@ -52,6 +52,11 @@ impl Plain {
         self.0.all().iter().any(|noted| noted.events != 0 && noted.data == data)
     }
 
+    /// Forgets everything, and keeps a page.
+    pub fn empty(&mut self) {
+        self.0.empty();
+    }
+
     /// Calls `f` with the number, events and value of everything noted, and forgets it.
     pub fn drain(&mut self, mut f: impl FnMut(i32, u32, u64)) {
         for (fd, noted) in self.0.all().iter().enumerate() {

@@ -107,6 +107,9 @@ impl Row {
 #[derive(Debug, Default)]
 struct Index(Pages<u32>);
 
+/// The least that an index has room for.
+const PLACES: usize = 64;
+
 /// A place whose entry went; the search goes on behind it.
 const GONE: u32 = u32::MAX;
 
@@ -282,14 +285,22 @@ impl Rows {
         })
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Rows::new();
+    /// Forgets everything, and keeps a page of each of its arrays.
+    pub fn empty(&mut self) {
+        let Rows { list, by_fd, by_data, .. } = self;
+        for table in [by_fd, by_data] {
+            let places = table.0.len();
+            table.0.empty();
+            // In the page that it has kept, if any.
+            let _ = places <= PLACES && table.0.resize(places, 0);
+        }
+        list.empty();
+        (self.free, self.used, self.filled) = (0, 0, 0);
     }
 
     /// Builds both indexes anew, with room for `places` at least.
     fn rehash(&mut self, places: usize) -> bool {
-        let places = places.max(64).next_power_of_two();
+        let places = places.max(PLACES).next_power_of_two();
         if places != self.by_fd.0.len() {
             let (mut by_fd, mut by_data) = (Index::default(), Index::default());
             if !by_fd.0.resize(places, 0) || !by_data.0.resize(places, 0) {

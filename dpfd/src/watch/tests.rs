@@ -35,6 +35,8 @@ enum Op {
     /// Its sender goes to TCP and back to its ring while the window is full; and what it sent there arrives.
     GoesOut(usize),
     Lands(usize),
+    /// The set is closed, and another one takes its memory, or not.
+    Closes(bool),
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -63,6 +65,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES).prop_map(Op::Robbed),
         1 => (0..FILES).prop_map(Op::GoesOut),
         2 => (0..FILES).prop_map(Op::Lands),
+        1 => any::<bool>().prop_map(Op::Closes),
     ]
 }
 
@@ -87,6 +90,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Robbed(file) => sim.robbed(file),
             Op::GoesOut(file) => sim.goes_out(file),
             Op::Lands(file) => sim.lands(file),
+            Op::Closes(keep) => sim.closes(keep),
         }
         sim.settle()?;
     }

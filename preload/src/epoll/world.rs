@@ -11,12 +11,15 @@ use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
 use dpfd::family::{Conn, Family, Stage, CONNS, MEMBERS};
 use dpfd::sys::raw;
-use dpfd::watch::{Settled, World};
+use dpfd::watch::{Set, Settled, World};
 use libc::epoll_event;
 
 use super::list::Looked;
 use super::Place;
 use crate::{channel, fdtable, leave, link, rx, state};
+
+/// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
+const EVENTFUL: u32 = 4;
 
 /// Where a connection is registered.
 pub enum Registered {
@@ -128,8 +131,24 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// How whoever sleeps in the set is woken.
-    pub fn how(&self) -> u32 {
+    /// The sender of a hot connection hears by which event it wakes whoever sleeps in the set.
+    fn tell(&self, c: &Conn) {
+        if c.link.load(Ordering::Relaxed) != 0 {
+            if let Some((number, event)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
+                link::tell(c, number, event);
+            }
+        }
+    }
+
+    /// The set is about to sleep: how it is woken.
+    pub fn how(&self, set: &Set) -> u32 {
+        let slept = self.place.slept.load(Ordering::Relaxed);
+        if slept <= EVENTFUL {
+            self.place.slept.store(slept + 1, Ordering::Relaxed);
+        }
+        if slept == EVENTFUL {
+            set.hot_rows().filter_map(|row| self.live(row.conn()?)).for_each(|(_, c)| self.tell(c));
+        }
         self.place.event.how()
     }
 
@@ -259,10 +278,8 @@ impl World for Ground<'_> {
             return false;
         }
         let Some(group) = self.group(c) else { return false };
-        if c.link.load(Ordering::Relaxed) != 0 {
-            if let Some((number, event)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
-                link::tell(c, number, event);
-            }
+        if self.place.slept.load(Ordering::Relaxed) >= EVENTFUL {
+            self.tell(c);
         }
         let word = channel::receiving(c).word;
         if !word.heat_group(group) {

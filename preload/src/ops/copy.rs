@@ -40,8 +40,22 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t)
         // SAFETY: the program's arguments.
         return unsafe { hooks::sendfile::real()(out, from, offset, n) };
     }
+    if !is_file(from) {
+        // SAFETY: the program's arguments.
+        return super::send::by_kernel(out, || unsafe { hooks::sendfile::real()(out, from, offset, n) });
+    }
     // SAFETY: the program's arguments.
     with_buffer(n, |buf| unsafe { copy_file(out, from, offset, n, buf) })
+}
+
+/// Whether it is a file with bytes in it. Of other things, and of files that are made as they are read, the kernel knows
+/// which it can send.
+fn is_file(fd: c_int) -> bool {
+    // SAFETY: plain data, filled by the call.
+    unsafe {
+        let mut stat: libc::stat = core::mem::zeroed();
+        libc::fstat(fd, &mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_size > 0
+    }
 }
 
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.

@@ -10,6 +10,9 @@ use libc::socklen_t;
 use crate::walk::nowhere;
 use crate::{fdtable, hooks, life, state};
 
+/// Options by which a receive is told in its control message when bytes came.
+pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
+
 fn conn(fd: c_int) -> Option<&'static Conn> {
     let i = fdtable::conn(fd)?;
     Some(state::family()?.conn(i))
@@ -29,6 +32,8 @@ pub unsafe fn setsockopt(
 ) -> c_int {
     if let Some(c) = conn(fd) {
         let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
+        // SAFETY: the program's int.
+        let int = || (len >= 4 && !nowhere(value)).then(|| unsafe { value.cast::<c_int>().read_unaligned() });
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
             (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK)
@@ -42,16 +47,10 @@ pub unsafe fn setsockopt(
                 }
                 return 0;
             }
-            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own.
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
-                if len >= 4 && !nowhere(value) && !is_over(fd, c) =>
-            {
-                // SAFETY: the program's int.
-                let n = unsafe { value.cast::<c_int>().read_unaligned() };
-                let is_set = if name == libc::SO_PEEK_OFF { n >= 0 } else { !matches!(n, 0 | 1) };
-                if is_set {
-                    crate::leave::leave(fd, Reason::Option);
-                }
+            // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own. When
+            // bytes came, it can say of those alone that it delivers.
+            (libc::SOL_SOCKET, _) if int().is_some_and(|n| is_kernels_own(name, n)) && !is_over(fd, c) => {
+                crate::leave::leave(fd, Reason::Option);
             }
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
                 plain(fd, c, Reason::Option);
@@ -65,6 +64,11 @@ pub unsafe fn setsockopt(
     }
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+    if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
+        if let Some(c) = conn(fd) {
+            note_inq(fd, c);
+        }
+    }
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
         // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
         // where we have left.
@@ -76,6 +80,23 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Whether an option of sockets, set to `n`, changes how receives work in a way that the kernel alone can bring about.
+fn is_kernels_own(name: c_int, n: c_int) -> bool {
+    match name {
+        libc::SO_RCVLOWAT => !matches!(n, 0 | 1),
+        libc::SO_PEEK_OFF => n >= 0,
+        _ => TIMES.contains(&name) && n != 0,
+    }
+}
+
+/// Whether receives are to be told how much is left, which the kernel's own socket knows.
+pub fn note_inq(fd: c_int, c: &Conn) {
+    match raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
+        Ok(0) | Err(_) => c.clear(Conn::INQ),
+        Ok(_) => c.set(Conn::INQ),
+    }
 }
 
 /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.

@@ -161,7 +161,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
         return fail(libc::EMSGSIZE);
     };
     let way = receive(fd, &mut w, flags);
-    answered(m, matches!(way, Way::Done(Ok(_))), flags);
+    answered(fd, m, matches!(way, Way::Done(Ok(_))), flags);
     way.go(real)
 }
 
@@ -261,7 +261,7 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
     };
     match within(family, at, at.fd(), &mut w, flags) {
         Way::Done(result) => {
-            answered(m, result.is_ok(), flags);
+            answered(at.fd(), m, result.is_ok(), flags);
             super::give(result)
         }
         Way::Kernel => real(m),
@@ -274,12 +274,38 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
 }
 
 /// What a message header says after a receive from a channel.
-fn answered(m: &mut msghdr, received: bool, flags: c_int) {
-    if received {
-        m.msg_namelen = 0;
-        m.msg_controllen = 0;
-        m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+fn answered(fd: c_int, m: &mut msghdr, received: bool, flags: c_int) {
+    if !received {
+        return;
     }
+    m.msg_namelen = 0;
+    m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+    let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| rx::readable_bytes(fd, c).ok());
+    match left {
+        Some(left) => tell(m, left.min(c_int::MAX as usize) as c_int),
+        None => m.msg_controllen = 0,
+    }
+}
+
+/// TCP_INQ: a control message with what is left, if there is room for it.
+#[cold]
+fn tell(m: &mut msghdr, left: c_int) {
+    // SAFETY: arithmetic.
+    let (len, space) = unsafe { (libc::CMSG_LEN(4) as usize, libc::CMSG_SPACE(4) as usize) };
+    let room = if m.msg_control.is_null() { 0 } else { m.msg_controllen };
+    if room < len {
+        m.msg_flags |= libc::MSG_CTRUNC;
+        m.msg_controllen = 0;
+        return;
+    }
+    let header = libc::cmsghdr { cmsg_len: len, cmsg_level: libc::IPPROTO_TCP, cmsg_type: libc::TCP_CM_INQ };
+    // SAFETY: the program's control buffer has room for both, aligned or not.
+    unsafe {
+        m.msg_control.cast::<libc::cmsghdr>().write_unaligned(header);
+        m.msg_control.byte_add(libc::CMSG_LEN(0) as usize).cast::<c_int>().write_unaligned(left);
+    }
+    m.msg_controllen = room.min(space);
 }
 
 /// When recvmmsg stops: asked after each message only, as the kernel does.

@@ -381,6 +381,21 @@ impl Sim {
         }
     }
 
+    /// The set is closed, and another one begins in its place.
+    pub fn closes(&mut self, keep: bool) {
+        if self.asleep == [false; 2] {
+            self.set.close(keep, &mut self.kernel);
+            assert!(
+                self.kernel.files.iter().all(|f| f.watched == 0),
+                "every registration ended with the set"
+            );
+            self.kernel.regs.clear();
+            self.kernel.kick = None;
+            self.believed.clear();
+            self.exposed = 0;
+        }
+    }
+
     pub fn expose(&mut self, more: bool) {
         if more || self.exposed > 0 {
             self.exposed = if more { self.exposed + 1 } else { self.exposed - 1 };
