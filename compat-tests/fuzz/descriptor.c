@@ -132,11 +132,12 @@ static void over_tcp(struct line *line) {
 enum { FIN_WAIT1 = 4 };
 
 // shutdown NAME RD|WR|RDWR: the other end acknowledges a FIN up to 40 ms later, which is an edge of its own for whoever
-// waits here. So that this is no race, it is waited for; with bytes before it for which there is no room, it does not come.
+// waits here. So that this is no race, it is waited for, but for threads, whose time limits would be over; with bytes before
+// it for which there is no room, it does not come.
 static void shut_down(struct line *line, int fd) {
     const char *how = word(line, 2);
     say_done(line, shutdown(fd, !strcmp(how, "RD") ? SHUT_RD : !strcmp(how, "WR") ? SHUT_WR : SHUT_RDWR));
-    for (int waited = 0; waited < 120; waited++) {
+    for (int waited = 0; waited < 120 && !is_threaded(); waited++) {
         struct tcp_info info = {0};
         socklen_t length = sizeof info;
         if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || info.tcpi_state != FIN_WAIT1) return;

@@ -257,6 +257,11 @@ impl Ways {
                 }
                 result.to_owned()
             }
+            // It asks for the error first, see "soerror".
+            "recvmmsg" if going > SMALL && self.ended.contains(key(who.other())) && bad.is_empty() => {
+                self.doubt.insert(key(who));
+                ANY.into()
+            }
             "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" => {
                 let got: i64 = if what == "recvmmsg" {
                     numbers(result).iter().skip(1).sum()
@@ -394,15 +399,24 @@ impl Ways {
 
 /// A FIN behind bytes for which there is no room has not come.
 fn without_end(result: &str) -> String {
-    result.replace("|RDHUP", "").replace("|ERR", "").replace("|HUP", "")
+    without(result, &["RDHUP", "ERR", "HUP"])
 }
 
 /// Whether there is room to write is nobody's promise while much is on its way.
 fn without_room(result: &str, what: &str) -> String {
-    let kept = result.split(' ').skip(usize::from(what != "epoll_seen"));
-    let entry =
-        |entry: &str| entry.replace("|OUT", "").replace("OUT|", "").replace("OUT", "-").replace('w', "-");
-    kept.map(entry).filter(|entry| !entry.ends_with(":-")).collect::<Vec<_>>().join(" ")
+    let kept = result.split(' ').skip(usize::from(what != "epoll_seen")).map(|entry| entry.replace('w', "-"));
+    without(&kept.collect::<Vec<_>>().join(" "), &["OUT"])
+}
+
+/// What a wait told without some of its events, and without whom nothing else was told of.
+fn without(result: &str, events: &[&str]) -> String {
+    let entry = |entry: &str| {
+        let (data, told) =
+            entry.split_once(':').map_or(("", entry), |(data, told)| (&entry[..=data.len()], told));
+        let kept: Vec<_> = told.split('|').filter(|event| !events.contains(event)).collect();
+        format!("{data}{}", if kept.is_empty() { "-".to_owned() } else { kept.join("|") })
+    };
+    result.split(' ').map(entry).filter(|entry| !entry.ends_with(":-")).collect::<Vec<_>>().join(" ")
 }
 
 fn background_total(words: &[String]) -> Option<i64> {
