@@ -67,6 +67,8 @@ int run_transfer(struct line *line);
 int run_wait(struct line *line);
 int run_descriptor(struct line *line);
 int run_life(struct line *line);
+// Whether a thread is inside its operation.
+int is_threaded(void);
 void run(struct line *line);
 // Reads lines and answers each, until the end of the input.
 void serve(int in, int out);

@@ -61,6 +61,12 @@ static void start_thread(struct line *line) {
     say(line, "ok");
 }
 
+int is_threaded(void) {
+    for (int i = 0; i < thread_count; i++)
+        if (!atomic_load(&threads[i].done)) return 1;
+    return 0;
+}
+
 // join T [MS]: the result of the thread's operation, or "blocked"
 static void join_thread(struct line *line) {
     for (int i = thread_count - 1; i >= 0; i--) {

@@ -119,7 +119,8 @@ fn one(rng: &mut Rng, script: &mut Script, who: Who, name: &str) {
             pick(rng, &["epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_raw"]),
             pick(rng, &["0", "10"])
         ),
-        26 => format!("epoll_seen e0 {} 20", rng.u32(1..4)),
+        // So often that the kernel is asked in between, see known.rs.
+        26 => format!("epoll_seen e0 {} 200", rng.u32(1..4)),
         27 | 28 => format!(
             "poll {} {name}:{} v:IN|OUT",
             pick(rng, &["0", "10"]),

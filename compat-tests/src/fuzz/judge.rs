@@ -98,6 +98,9 @@ struct Ways {
     reported: HashSet<&'static str>,
     /// Sends of each side.
     sends: HashMap<&'static str, u32>,
+    /// Sides that have received of bytes for which there was not room enough, and not waited since; and what the other
+    /// side had sent by then.
+    pulled: HashMap<&'static str, (u32, bool)>,
 }
 
 fn key(who: Who) -> &'static str {
@@ -196,8 +199,20 @@ impl Ways {
         // Where a receive got as many as buffers had it, nobody knows how many are left.
         let crowded = going > SMALL || self.loose.contains(key(who));
         let bad = if result.contains("BAD") { " BAD" } else { "" };
-        if what.starts_with("epoll_") && what != "epoll_seen" && count.is_some_and(|n| n > 0) {
+        let is_wait =
+            what == "epoll_raw" || what.starts_with("epoll_wait") || what.starts_with("epoll_pwait");
+        if is_wait && count.is_some_and(|n| n > 0) {
             self.reported.insert(key(who));
+        }
+        let other = (self.sends_of(who.other()), self.ended.contains(key(who.other())));
+        if coming > SMALL && (what == "drain" || what.starts_with("re") || what == "splicefrom") {
+            self.pulled.insert(key(who), other);
+        }
+        // The rest came while the others were received, which is an edge, and tells what is ready then: an end that was told
+        // before, or room. Where all of it lies in a ring, it came at once.
+        let pulled = if is_wait { self.pulled.remove(key(who)) } else { None };
+        if self.edges && pulled == Some(other) {
+            return ANY.into();
         }
         match what {
             "splicefrom" if self.urgent => ANY.into(),
@@ -242,6 +257,11 @@ impl Ways {
                 }
                 result.to_owned()
             }
+            // It asks for the error first, see "soerror".
+            "recvmmsg" if going > SMALL && self.ended.contains(key(who.other())) && bad.is_empty() => {
+                self.doubt.insert(key(who));
+                ANY.into()
+            }
             "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" => {
                 let got: i64 = if what == "recvmmsg" {
                     numbers(result).iter().skip(1).sum()
@@ -275,7 +295,7 @@ impl Ways {
             "drain" => {
                 *self.received.entry(key(who.other())).or_default() += count.unwrap_or(0);
                 let end = result.rsplit(' ').next().unwrap_or_default();
-                if end != "EAGAIN" {
+                if end != "EAGAIN" && end != "EBADF" {
                     // Nothing comes any more, however much there was room for before.
                     let sent = self.sent.get(key(who.other())).copied().unwrap_or_default();
                     self.received.insert(key(who.other()), sent);
@@ -379,15 +399,24 @@ impl Ways {
 
 /// A FIN behind bytes for which there is no room has not come.
 fn without_end(result: &str) -> String {
-    result.replace("|RDHUP", "").replace("|ERR", "").replace("|HUP", "")
+    without(result, &["RDHUP", "ERR", "HUP"])
 }
 
 /// Whether there is room to write is nobody's promise while much is on its way.
 fn without_room(result: &str, what: &str) -> String {
-    let kept = result.split(' ').skip(usize::from(what != "epoll_seen"));
-    let entry =
-        |entry: &str| entry.replace("|OUT", "").replace("OUT|", "").replace("OUT", "-").replace('w', "-");
-    kept.map(entry).filter(|entry| !entry.ends_with(":-")).collect::<Vec<_>>().join(" ")
+    let kept = result.split(' ').skip(usize::from(what != "epoll_seen")).map(|entry| entry.replace('w', "-"));
+    without(&kept.collect::<Vec<_>>().join(" "), &["OUT"])
+}
+
+/// What a wait told without some of its events, and without whom nothing else was told of.
+fn without(result: &str, events: &[&str]) -> String {
+    let entry = |entry: &str| {
+        let (data, told) =
+            entry.split_once(':').map_or(("", entry), |(data, told)| (&entry[..=data.len()], told));
+        let kept: Vec<_> = told.split('|').filter(|event| !events.contains(event)).collect();
+        format!("{data}{}", if kept.is_empty() { "-".to_owned() } else { kept.join("|") })
+    };
+    result.split(' ').map(entry).filter(|entry| !entry.ends_with(":-")).collect::<Vec<_>>().join(" ")
 }
 
 fn background_total(words: &[String]) -> Option<i64> {

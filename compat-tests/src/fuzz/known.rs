@@ -15,7 +15,9 @@ const TABLE: &[Known] = &[
     },
     Known {
         reason: "a wait that finds a connection ready in user space asks the kernel for the rest every 50 us or 32 waits (PROTOCOLS W6)",
-        applies: only_later,
+        applies: |script, line, native, other| {
+            only_later(script, line, native, other) || end_comes_later(script, line, native, other)
+        },
     },
     Known {
         reason: "an edge is told once more where that cannot be told from a new one: a value that descriptors share, or bytes on both sides of a switch; one too few would be a fault",
@@ -28,6 +30,10 @@ const TABLE: &[Known] = &[
     Known {
         reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
         applies: died_quietly,
+    },
+    Known {
+        reason: "bytes that are in the ring when an option makes their receiver leave it are on TCP after their sender's next call: till then a low-water mark does not hold them back, and the receiver's death with them unread is no reset (ARCHITECTURE.md, E8)",
+        applies: left_in_the_ring,
     },
 ];
 
@@ -54,7 +60,9 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             None => return false,
         }
     }
-    let switches = script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN"));
+    // So does an option that only TCP can bring about.
+    let switches =
+        script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN") || leaves(at));
     let sends_much = sends_much || switches;
     // Something must have happened since the last wait, or it is the same edge again.
     let at = script.0.iter().position(|one| std::ptr::eq(one, line)).unwrap_or_default();
@@ -101,12 +109,38 @@ fn ends(at: &Line, who: Who) -> bool {
     at.who == who && matches!(word, "kill9" | "_exit" | "exit")
 }
 
-/// Whether nothing but hup and err is missing, of an end that has died.
+/// Whether nothing but hup and err is missing, of an end that has died; or the error where it is asked for before the bytes.
 fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool {
     let without = native.replace("|ERR|HUP", "").replace("ERR|HUP", "");
-    (waits(line) || line.word(0) == "poll")
-        && script.0.iter().any(|at| ends(at, line.who.other()))
-        && without.ends_with(other.trim_end())
+    let asks = match line.word(0) {
+        "soerror" => other == "none",
+        "recvmmsg" => other.starts_with(|c: char| c.is_ascii_digit()),
+        _ => false,
+    };
+    let unsaid = (waits(line) || line.word(0) == "poll") && without.ends_with(other.trim_end());
+    script.0.iter().any(|at| ends(at, line.who.other())) && (unsaid || asks && native == "ECONNRESET")
+}
+
+/// Whether bytes were in the ring when an option was set that only TCP can bring about, and their sender has done nothing
+/// since: they are readable whatever the mark, or the end of who has them unread is a mere end.
+fn left_in_the_ring(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).collect::<Vec<_>>();
+    let Some(at) = before.iter().rposition(|at| leaves(at)) else { return false };
+    let (leaver, since) = (before[at].who, &before[at..]);
+    if since.iter().any(|at| at.who == leaver.other() || at.who == Who::Both) {
+        return false;
+    }
+    let asks = waits(line) || matches!(line.word(0), "poll" | "select" | "epoll_seen");
+    let tells = |result: &str| result.contains("IN") || result.contains('r');
+    let early = line.who == leaver && asks && tells(other) && !tells(native);
+    let quietly = line.who == leaver.other() && since.iter().any(|at| ends(at, leaver));
+    early && before[at].word(2) == "lowat"
+        || quietly && native.contains("ECONNRESET") && other.starts_with('0')
+}
+
+/// Whether it sets an option that only TCP can bring about.
+fn leaves(at: &Line) -> bool {
+    at.word(0) == "setopt" && matches!(at.word(2), "lowat" | "peekoff")
 }
 
 fn waits(line: &Line) -> bool {
@@ -129,6 +163,25 @@ fn only_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let of =
                 |at: &&Line| at.word(0).starts_with("epoll_") && at.who == line.who && at.word(4) == data;
             script.0.iter().filter(of).all(|at| is_foreign(script, line, at.word(2)))
+        })
+}
+
+/// Whether a wait that tells of room leaves the end of a process that died to the next one.
+fn end_comes_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
+    let told = |result: &str| {
+        let entries = result.split(' ').skip(1).filter_map(|event| event.split_once(':'));
+        entries.map(|(data, events)| (data.to_owned(), events.to_owned())).collect::<Vec<_>>()
+    };
+    let (native, other) = (told(native), told(other));
+    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
+    let fresh =
+        before.collect::<Vec<_>>().into_iter().rev().take_while(|at| at.who != line.who || !waits(at));
+    waits(line)
+        && line.words.last().is_some_and(|time| time != "0")
+        && fresh.into_iter().any(|at| ends(at, line.who.other()))
+        && native.len() == other.len()
+        && native.iter().zip(&other).all(|(native, other)| {
+            native == other || native.0 == other.0 && other.1 == "OUT" && native.1.contains("OUT")
         })
 }
 

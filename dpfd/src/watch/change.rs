@@ -39,8 +39,10 @@ impl Set {
                 self.noted(fd, target, events, data, w);
                 Ok(())
             }
-            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, Some(r), _) if self.rows.get(r).want == 0 => {
-                Err(libc::ENOENT)
+            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, Some(r), event) if self.rows.get(r).want == 0 => {
+                // That this is no way to set interest anew, the kernel says first.
+                let exclusive = event.is_some_and(|(events, _)| events & libc::EPOLLEXCLUSIVE as u32 != 0);
+                Err(if exclusive && op == libc::EPOLL_CTL_MOD { libc::EINVAL } else { libc::ENOENT })
             }
             (libc::EPOLL_CTL_MOD, Some(r), Some((events, data))) => self.change(r, events, data, w),
             (libc::EPOLL_CTL_DEL, Some(r), _) => self.delete(r, fd, w),

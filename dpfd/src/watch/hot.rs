@@ -139,6 +139,10 @@ impl Set {
         let row = self.rows.get(r);
         let Some(conn) = row.conn() else { return };
         if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.has_tokens(conn) {
+            // Of an edge that was told nothing is left to tell, though the program has not taken what it told of.
+            if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
+                return;
+            }
             self.rows.get_mut(r).peek = true;
             self.peeks += 1;
         }
@@ -159,23 +163,30 @@ impl Set {
 
     /// Tells the kernel all that it was not told. Before every sleep.
     pub fn sync(&mut self, w: &mut impl World) {
-        let mut k = 0;
-        while self.dirty > 0 && k < self.hot.len() {
-            let r = self.hot.all()[k];
-            self.sync_row(r, w);
-            // It may have been taken out, and the last one put here.
-            if self.hot.all().get(k) == Some(&r) {
-                k += 1;
-            }
-        }
+        self.sync_where(|_, _| true, w);
     }
 
     /// The kernel is about to be asked, without sleeping, for at most `room` events. What it was not told of are hot rows,
     /// whose rings are looked at anyway and whose events are judged by what is wanted now; it has to hear of them only
-    /// where its old answers could take the room of others.
+    /// where its old answers could take the room of others. And of those that are about to cool, since telling it makes a new
+    /// edge: before the answer, that is one with the edge of the end.
     pub fn before_asking(&mut self, room: usize, w: &mut impl World) {
-        if room <= self.dirty as usize {
-            self.sync(w);
+        let crowded = room <= self.dirty as usize;
+        self.sync_where(|conn, w| crowded || w.is_ending(conn), w);
+    }
+
+    fn sync_where<W: World>(&mut self, which: impl Fn(u32, &W) -> bool, w: &mut W) {
+        let mut k = 0;
+        while self.dirty > 0 && k < self.hot.len() {
+            let r = self.hot.all()[k];
+            let row = self.rows.get(r);
+            if row.dirty && row.conn().is_some_and(|conn| which(conn, w)) {
+                self.sync_row(r, w);
+            }
+            // It may have been taken out, and the last one put here.
+            if self.hot.all().get(k) == Some(&r) {
+                k += 1;
+            }
         }
     }
 

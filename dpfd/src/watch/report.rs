@@ -159,6 +159,10 @@ impl Set {
             let row = *self.rows.get(r);
             // An edge, or the only report, tells all that is ready; else the kernel tells of writability.
             let writes = row.want & (ET | ONESHOT) != 0 && row.conn().is_some_and(|conn| w.writable(conn));
+            if let (Some(conn), true) = (row.conn(), row.want & ET != 0) {
+                let seen = Some(w.frontier(conn, row.seen));
+                self.rows.get_mut(r).seen = seen;
+            }
             if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
                 // As level-triggered it stays to be looked at until it is empty.
                 if row.want & (ET | ONESHOT) != 0 {

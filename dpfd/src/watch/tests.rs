@@ -269,6 +269,45 @@ fn an_edge_of_a_stranger_is_told_once() {
     assert!(sim.wait_now(0, 4).unwrap().is_empty());
 }
 
+/// An edge that was told is not told again because its connection is the kernel's to watch from then on.
+#[test]
+fn an_edge_is_told_once_also_when_its_connection_cools() {
+    type Cools = fn(&mut Sim);
+    let ways: [Cools; 3] = [
+        |sim| sim.expose(true),
+        |sim| sim.control(libc::EPOLL_CTL_ADD, 3, IN, 1).unwrap(),
+        |sim| sim.robbed(0),
+    ];
+    for events in [IN | ET, IN | OUT | ET] {
+        for cools in ways {
+            let mut sim = Sim::new();
+            sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
+            sim.arrives(0);
+            assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+            assert_eq!(sim.hot(), 1);
+            cools(&mut sim);
+            assert_eq!(sim.hot(), 0);
+            assert!(sim.wait_now(0, 4).unwrap().is_empty());
+            sim.arrives(0);
+            assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        }
+    }
+}
+
+/// Setting interest is an edge in the kernel, also where the kernel hears of it later: with that of the end it is one.
+#[test]
+fn an_end_behind_a_change_of_interest_is_told_once() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | OUT | ET, 1).unwrap();
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert_eq!(sim.hot(), 1);
+    sim.control(libc::EPOLL_CTL_MOD, 0, IN | ET, 1).unwrap();
+    sim.ends(0);
+    assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN, 1)]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+}
+
 /// A receive took the bell of what came before; what came since has one that a change of interests took.
 #[test]
 fn the_one_report_tells_all_that_is_ready() {

@@ -27,6 +27,8 @@ struct File {
     bells: u64,
     watched: u32,
     uncounted: bool,
+    /// The peer has closed.
+    ended: bool,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -44,7 +46,7 @@ struct Reg {
 impl File {
     /// Whether a receive would bring something.
     fn is_readable(&self) -> bool {
-        self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
+        self.ended || self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
     }
 
     /// Whether what is read next comes out of the ring.
@@ -74,7 +76,7 @@ impl Kernel {
 
     fn bits(&self, file: usize) -> u32 {
         let f = &self.files[file];
-        let reads = if Self::is_conn(file) { f.bells + f.on_tcp > 0 } else { f.put > f.taken };
+        let reads = if Self::is_conn(file) { f.ended || f.bells + f.on_tcp > 0 } else { f.put > f.taken };
         OUT | if reads { IN } else { 0 }
     }
 
@@ -202,8 +204,8 @@ impl World for Kernel {
     fn in_ring(&mut self, conn: u32, _: i32) -> bool {
         self.files[conn as usize].is_in_ring()
     }
-    fn is_ending(&self, _: u32) -> bool {
-        false
+    fn is_ending(&self, conn: u32) -> bool {
+        self.files[conn as usize].ended
     }
     fn has_error(&self, _: u32) -> bool {
         false
@@ -223,7 +225,11 @@ impl World for Kernel {
             return Settled::Ready;
         }
         f.bells = 0;
-        Settled::Quiet
+        if f.ended {
+            Settled::Ready
+        } else {
+            Settled::Quiet
+        }
     }
     fn arm(&mut self, conn: u32) {
         self.conn(conn).rung = false;
@@ -311,6 +317,13 @@ impl Sim {
         if Kernel::is_conn(file) && f.is_in_ring() && f.put == f.taken && f.bells == 0 {
             f.in_flight = 1;
         }
+    }
+
+    /// The peer closes.
+    pub fn ends(&mut self, file: usize) {
+        self.kernel.files[file].ended = true;
+        self.kernel.event(file);
+        arrived(&mut self.believed, file);
     }
 
     /// What is on its way arrives.
