@@ -277,10 +277,18 @@ pub fn set(fd: i32, e: Entry) -> Entry {
     match cell(fd) {
         Some(c) => {
             count_change();
-            HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+            raise(fd);
             decode(c.swap(encode(e), Ordering::SeqCst))
         }
         None => Entry::None,
+    }
+}
+
+/// `fd` is among the descriptors that were ours.
+fn raise(fd: i32) {
+    // Mostly it is already, and a page that a forked child writes to is copied.
+    if HIGH.load(Ordering::Relaxed) <= fd as u32 {
+        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
     }
 }
 
@@ -292,6 +300,14 @@ pub fn covers(fd: i32) -> bool {
 /// Marks a descriptor as the shim's own.
 pub fn mark_internal(fd: i32) {
     set(fd, Entry::Internal);
+}
+
+/// Closes a descriptor of the shim's own that a process has by its parent, if the number still stands for it.
+pub fn give_up(fd: i32) {
+    if get(fd) == Entry::Internal {
+        set(fd, Entry::None);
+        raw::close(fd);
+    }
 }
 
 /// How many descriptors of this process stand for connection `i`.
@@ -312,7 +328,7 @@ fn life(i: u32) -> u32 {
 /// `fd`, which is not ours, is never to be. False: it is ours by now, or something else.
 pub fn mark_elsewhere(fd: i32) -> bool {
     cell(fd).is_none_or(|c| {
-        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+        raise(fd);
         // Against another thread that connects it at this moment: one of the two is first, and the other sees it.
         c.compare_exchange(0, encode(Entry::Elsewhere), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     })

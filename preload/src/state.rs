@@ -285,6 +285,11 @@ pub fn begin_as_child(member: Option<u32>) {
     }
 }
 
+/// The process whose memory this is; in a child of vfork, its parent. What notes it tells whether a fork came since.
+pub fn owner() -> u32 {
+    self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed))
+}
+
 /// Whether this is a child of vfork (or a raw clone) that shares our memory: it must change nothing.
 pub fn is_borrowed_memory() -> bool {
     self_page().is_some() && pid().is_none()
@@ -318,7 +323,7 @@ pub fn me() -> u64 {
 /// This thread's id, without joining a family.
 #[inline]
 pub fn tid() -> u32 {
-    let pid = self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed));
+    let pid = owner();
     let (tid, of) = TID.get();
     if of == pid && pid != 0 {
         return tid;

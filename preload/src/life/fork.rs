@@ -52,7 +52,7 @@ pub unsafe extern "C" fn child_of_fork_c() {
     child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, before: None }));
 }
 
-/// fork(2) returns.
+/// fork(2) returns in the parent.
 pub fn fork_is_over(there_is_a_child: bool) {
     if let Some(prepared) = PREPARED.take().filter(|_| !there_is_a_child) {
         forget_fork(prepared);
