@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 use dpfd::family::{Conn, Family};
 use dpfd::sys::raw;
 
-use crate::{inside, state};
+use crate::{inside, pages, state};
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +61,12 @@ static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
-    let (Some(t), Some(r)) = (state::reserve(LIMIT * 4), state::reserve(dpfd::family::CONNS * 4)) else {
-        return false;
-    };
-    TABLE.store(t, Ordering::Relaxed);
-    REFS.store(r, Ordering::Relaxed);
+    // Everything is in one mapping, and what is used of it lies together, because a fork copies mappings and page tables.
+    let (beside, refs) = (pages::BESIDE * pages::PAGE, dpfd::family::CONNS * 4);
+    let Some(first) = state::reserve::<u8>(beside + refs + LIMIT * 4) else { return false };
+    pages::prepare(first);
+    REFS.store(first.wrapping_add(beside).cast(), Ordering::Relaxed);
+    TABLE.store(first.wrapping_add(beside + refs).cast(), Ordering::Relaxed);
     LIMIT_NOW.store(LIMIT as u32, Ordering::Release);
     true
 }

@@ -21,6 +21,7 @@ mod life;
 mod link;
 mod note;
 mod ops;
+mod pages;
 mod proof;
 mod relay;
 mod retire;

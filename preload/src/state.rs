@@ -11,6 +11,8 @@ use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
 use dpfd::sys::raw;
 
+use crate::pages;
+
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
 /// Why there are to be no new channels in this process; 0: there may be.
@@ -32,8 +34,6 @@ pub static SPIN: AtomicU32 = AtomicU32::new(50_000);
 pub static CHAOS: AtomicU32 = AtomicU32::new(0);
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static NAME_LEN: AtomicU32 = AtomicU32::new(0);
-
-const PAGE: usize = 4096;
 
 /// The page that a forked child finds zeroed (MADV_WIPEONFORK): member number + 1, and the pid.
 #[repr(C)]
@@ -114,9 +114,9 @@ pub fn reserve<T>(bytes: usize) -> Option<*mut T> {
 
 /// Maps the page that tells a forked child from its parent.
 pub fn prepare_self() -> bool {
-    let Some(p) = reserve::<Self_>(PAGE) else { return false };
+    let Some(p) = reserve::<Self_>(pages::PAGE) else { return false };
     // SAFETY: the page just mapped; it is never unmapped.
-    if unsafe { libc::madvise(p.cast(), PAGE, libc::MADV_WIPEONFORK) } != 0 {
+    if unsafe { libc::madvise(p.cast(), pages::PAGE, libc::MADV_WIPEONFORK) } != 0 {
         return false;
     }
     // SAFETY: as above; Self_ is made of atomics, and zero is a value of them.
@@ -148,7 +148,7 @@ pub fn family_or_make() -> Option<Family> {
         return None;
     }
     let (family, fd) = Family::create().ok()?;
-    let place = leak_value(family)?;
+    let place = pages::leak_value(family)?;
     match FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             // Kept open for `dp ls`, out of the program's way.
@@ -166,25 +166,6 @@ pub fn family_or_make() -> Option<Family> {
 /// The family's memory, -1 if there is none.
 pub fn family_fd() -> i32 {
     FAMILY_FD.load(Ordering::Acquire)
-}
-
-/// Puts a value into a page of its own, without malloc.
-pub fn leak_value<T>(value: T) -> Option<*mut T> {
-    const { assert!(size_of::<T>() <= PAGE) };
-    let p = reserve::<T>(PAGE)?;
-    // SAFETY: the page just mapped, larger than T.
-    unsafe { p.write(value) };
-    Some(p)
-}
-
-/// Takes back what [`leak_value`] gave.
-///
-/// # Safety
-///
-/// `p` came from there and nobody uses it any more.
-pub unsafe fn free_value<T>(p: *mut T) {
-    // SAFETY: one page, by the contract.
-    unsafe { libc::munmap(p.cast(), PAGE) };
 }
 
 /// Descriptors a process must be allowed before the shim takes one of them.

@@ -47,6 +47,7 @@ pub unsafe extern "C" fn prepare_fork_c() {
 }
 
 /// pthread_atfork, in the child.
+#[link_section = "dp_forks"]
 pub unsafe extern "C" fn child_of_fork_c() {
     // A handler of a signal may have forked in between.
     child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, before: None }));
@@ -134,6 +135,7 @@ fn drop_mark(family: Family, i: u32, n: u32) {
 }
 
 /// After a fork, in the child.
+#[link_section = "dp_forks"]
 pub fn child_of_fork(prepared: Prepared) {
     if !state::ON.load(Ordering::Relaxed) {
         return;

@@ -10,6 +10,8 @@ use crate::{hooks, life};
 /// # Safety
 ///
 /// As for the call it replaces.
+#[inline(never)]
+#[link_section = "dp_forks"]
 pub unsafe fn fork() -> libc::pid_t {
     // SAFETY: no arguments.
     let child = unsafe { hooks::fork::real()() };
