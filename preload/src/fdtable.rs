@@ -16,9 +16,9 @@
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
 use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dpfd::sys::{raw, together};
 
-use crate::{inside, pages, state};
+use crate::{inside, state};
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +61,11 @@ static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
-    // Everything is in one mapping, and what is used of it lies together, because a fork copies mappings and page tables.
-    let (beside, refs) = (pages::BESIDE * pages::PAGE, dpfd::family::CONNS * 4);
+    // One mapping for all, and what is used of it lies together: a fork copies mappings, and tables of pages.
+    let (beside, refs) = (together::PAGES * together::PAGE, dpfd::family::CONNS * 4);
     let Some(first) = state::reserve::<u8>(beside + refs + LIMIT * 4) else { return false };
-    pages::prepare(first);
+    // SAFETY: the first pages of what was reserved just now.
+    unsafe { together::begin(first) };
     REFS.store(first.wrapping_add(beside).cast(), Ordering::Relaxed);
     TABLE.store(first.wrapping_add(beside + refs).cast(), Ordering::Relaxed);
     LIMIT_NOW.store(LIMIT as u32, Ordering::Release);

@@ -12,7 +12,7 @@ use dpfd::family::{Conn, Id, Reason};
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
-use crate::{fdtable, link, pages, proof, state};
+use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped.
@@ -314,7 +314,7 @@ pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
         state::count(Reason::Memory);
         return None;
     };
-    let p = slot(&arena, uid, n).and_then(|_| pages::leak_value(arena));
+    let p = slot(&arena, uid, n).and_then(|_| state::leak_value(arena));
     let Some(p) = p else {
         // SAFETY: nobody else knows of it.
         unsafe { arena.unmap() };
@@ -471,7 +471,7 @@ fn bury(uid: Option<u32>) -> bool {
     // this thread takes guests away.
     unsafe {
         (*p).unmap();
-        pages::free_value(p);
+        state::free_value(p);
     }
     true
 }

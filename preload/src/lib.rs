@@ -21,7 +21,6 @@ mod life;
 mod link;
 mod note;
 mod ops;
-mod pages;
 mod proof;
 mod relay;
 mod retire;

@@ -9,9 +9,7 @@ use std::os::fd::IntoRawFd;
 use dpfd::edge::arena::Geometry;
 use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
-use dpfd::sys::raw;
-
-use crate::pages;
+use dpfd::sys::{raw, together};
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
@@ -34,6 +32,8 @@ pub static SPIN: AtomicU32 = AtomicU32::new(50_000);
 pub static CHAOS: AtomicU32 = AtomicU32::new(0);
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static NAME_LEN: AtomicU32 = AtomicU32::new(0);
+
+const PAGE: usize = together::PAGE;
 
 /// The page that a forked child finds zeroed (MADV_WIPEONFORK): member number + 1, and the pid.
 #[repr(C)]
@@ -114,9 +114,9 @@ pub fn reserve<T>(bytes: usize) -> Option<*mut T> {
 
 /// Maps the page that tells a forked child from its parent.
 pub fn prepare_self() -> bool {
-    let Some(p) = reserve::<Self_>(pages::PAGE) else { return false };
+    let Some(p) = reserve::<Self_>(PAGE) else { return false };
     // SAFETY: the page just mapped; it is never unmapped.
-    if unsafe { libc::madvise(p.cast(), pages::PAGE, libc::MADV_WIPEONFORK) } != 0 {
+    if unsafe { libc::madvise(p.cast(), PAGE, libc::MADV_WIPEONFORK) } != 0 {
         return false;
     }
     // SAFETY: as above; Self_ is made of atomics, and zero is a value of them.
@@ -148,7 +148,7 @@ pub fn family_or_make() -> Option<Family> {
         return None;
     }
     let (family, fd) = Family::create().ok()?;
-    let place = pages::leak_value(family)?;
+    let place = leak_value(family)?;
     match FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             // Kept open for `dp ls`, out of the program's way.
@@ -166,6 +166,25 @@ pub fn family_or_make() -> Option<Family> {
 /// The family's memory, -1 if there is none.
 pub fn family_fd() -> i32 {
     FAMILY_FD.load(Ordering::Acquire)
+}
+
+/// Puts a value into a page of its own, without malloc.
+pub fn leak_value<T>(value: T) -> Option<*mut T> {
+    const { assert!(size_of::<T>() <= PAGE) };
+    let p = together::take(PAGE)?.cast::<T>();
+    // SAFETY: the page just taken, larger than T.
+    unsafe { p.write(value) };
+    Some(p)
+}
+
+/// Takes back what [`leak_value`] gave.
+///
+/// # Safety
+///
+/// `p` came from there and nobody uses it any more.
+pub unsafe fn free_value<T>(p: *mut T) {
+    // SAFETY: one page, by the contract.
+    unsafe { together::give_back(p.cast(), PAGE) };
 }
 
 /// Descriptors a process must be allowed before the shim takes one of them.
@@ -254,14 +273,14 @@ fn join(page: &Self_) -> Option<u32> {
 static JOINING: AtomicBool = AtomicBool::new(false);
 
 /// In the child of a fork, whose page is empty: its number, if its parent reserved one, and who it is.
-pub fn begin_as_child(member: Option<u32>) {
+pub fn begin_as_child(member: Option<u32>, pid: u32) {
     // A thread of the parent may have been at it.
     if JOINING.load(Ordering::Relaxed) {
         JOINING.store(false, Ordering::Relaxed);
     }
     if let Some(page) = self_page() {
         // Also without a number: its own children of vfork are told by it.
-        page.pid.store(raw::getpid(), Ordering::Relaxed);
+        page.pid.store(pid, Ordering::Relaxed);
         page.member.store(member.map_or(0, |n| n + 1), Ordering::Release);
     }
 }

@@ -11,7 +11,7 @@ use dpfd::sys::{raw, tcp};
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::No;
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, pages, state};
+use crate::{fdtable, link, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -142,7 +142,7 @@ fn make(door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
     let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
     fdtable::mark_internal(memfd);
     let told = intro::send_hello(door, memfd, link).is_ok();
-    match pages::leak_value(arena).filter(|_| told) {
+    match state::leak_value(arena).filter(|_| told) {
         Some(p) => Ok((p as usize, memfd, key)),
         None => {
             fdtable::set(memfd, fdtable::Entry::None);

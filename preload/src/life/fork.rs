@@ -145,11 +145,11 @@ pub fn child_of_fork(prepared: Prepared) {
     let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
     dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
     // Whoever finds its parent dead gives the place away.
-    let settled = |&(n, pid): &(u32, u32)| {
-        family.is_some_and(|family| family.member(n as usize).settle(pid, raw::getpid()))
-    };
+    let me = raw::getpid();
+    let settled =
+        |&(n, pid): &(u32, u32)| family.is_some_and(|family| family.member(n as usize).settle(pid, me));
     let n = prepared.place.filter(settled).map(|(n, _)| n);
-    state::begin_as_child(n);
+    state::begin_as_child(n, me);
     inside::inherited();
     epoll::inherited();
     client::inherited();
