@@ -91,6 +91,8 @@ struct Kept {
     busy: AtomicBool,
     /// -1: there is none.
     fd: AtomicI32,
+    /// The process that opened it. A child of its has the descriptor, too, and would get its replies.
+    owner: AtomicU32,
     /// The namespace that it answers about.
     netns: AtomicU64,
     /// Tells whether the number still stands for it; the program may have got at it by a system call.
@@ -102,21 +104,15 @@ struct Kept {
 static KEPT: Kept = Kept {
     busy: AtomicBool::new(false),
     fd: AtomicI32::new(-1),
+    owner: AtomicU32::new(0),
     netns: AtomicU64::new(0),
     cookie: AtomicU64::new(0),
     sequence: AtomicU32::new(0),
 };
 
-/// In a forked child: the parent would get our replies, and we its own.
+/// In a forked child: another thread of the parent may have been asking. The socket stays until the child asks for
+/// something, because most children never do.
 pub fn inherited() {
-    let fd = KEPT.fd.load(Ordering::Relaxed);
-    if fd >= 0 {
-        KEPT.fd.store(-1, Ordering::Relaxed);
-        if fdtable::get(fd) == fdtable::Entry::Internal {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
-        }
-    }
     if KEPT.busy.load(Ordering::Relaxed) {
         KEPT.busy.store(false, Ordering::Release);
     }
@@ -153,7 +149,12 @@ fn open() -> Result<i32, i32> {
 /// for, that of this thread is meant, and a thread may have gone elsewhere.
 fn keep(netns: Option<u64>) -> Option<i32> {
     let netns = netns.filter(|&n| n != 0)?;
-    let fd = KEPT.fd.load(Ordering::Relaxed);
+    let mut fd = KEPT.fd.load(Ordering::Relaxed);
+    if fd >= 0 && KEPT.owner.load(Ordering::Relaxed) != state::owner() {
+        KEPT.fd.store(-1, Ordering::Relaxed);
+        fdtable::give_up(fd);
+        fd = -1;
+    }
     if fd >= 0 && tcp::cookie(fd) == Some(KEPT.cookie.load(Ordering::Relaxed)) {
         return (KEPT.netns.load(Ordering::Relaxed) == netns).then_some(fd);
     }
@@ -171,6 +172,7 @@ fn keep(netns: Option<u64>) -> Option<i32> {
     fdtable::mark_internal(fd);
     KEPT.netns.store(there, Ordering::Relaxed);
     KEPT.cookie.store(cookie, Ordering::Relaxed);
+    KEPT.owner.store(state::owner(), Ordering::Relaxed);
     KEPT.fd.store(fd, Ordering::Relaxed);
     Some(fd)
 }

@@ -16,7 +16,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
 use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dpfd::sys::{raw, together};
 
 use crate::{inside, state};
 
@@ -61,11 +61,13 @@ static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
-    let (Some(t), Some(r)) = (state::reserve(LIMIT * 4), state::reserve(dpfd::family::CONNS * 4)) else {
-        return false;
-    };
-    TABLE.store(t, Ordering::Relaxed);
-    REFS.store(r, Ordering::Relaxed);
+    // One mapping for all, and what is used of it lies together: a fork copies mappings, and tables of pages.
+    let (beside, refs) = (together::PAGES * together::PAGE, dpfd::family::CONNS * 4);
+    let Some(first) = state::reserve::<u8>(beside + refs + LIMIT * 4) else { return false };
+    // SAFETY: the first pages of what was reserved just now.
+    unsafe { together::begin(first) };
+    REFS.store(first.wrapping_add(beside).cast(), Ordering::Relaxed);
+    TABLE.store(first.wrapping_add(beside + refs).cast(), Ordering::Relaxed);
     LIMIT_NOW.store(LIMIT as u32, Ordering::Release);
     true
 }
@@ -277,10 +279,18 @@ pub fn set(fd: i32, e: Entry) -> Entry {
     match cell(fd) {
         Some(c) => {
             count_change();
-            HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+            raise(fd);
             decode(c.swap(encode(e), Ordering::SeqCst))
         }
         None => Entry::None,
+    }
+}
+
+/// `fd` is among the descriptors that were ours.
+fn raise(fd: i32) {
+    // Mostly it is already, and a page that a forked child writes to is copied.
+    if HIGH.load(Ordering::Relaxed) <= fd as u32 {
+        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
     }
 }
 
@@ -292,6 +302,14 @@ pub fn covers(fd: i32) -> bool {
 /// Marks a descriptor as the shim's own.
 pub fn mark_internal(fd: i32) {
     set(fd, Entry::Internal);
+}
+
+/// Closes a descriptor of the shim's own that a process has by its parent, if the number still stands for it.
+pub fn give_up(fd: i32) {
+    if get(fd) == Entry::Internal {
+        set(fd, Entry::None);
+        raw::close(fd);
+    }
 }
 
 /// How many descriptors of this process stand for connection `i`.
@@ -312,7 +330,7 @@ fn life(i: u32) -> u32 {
 /// `fd`, which is not ours, is never to be. False: it is ours by now, or something else.
 pub fn mark_elsewhere(fd: i32) -> bool {
     cell(fd).is_none_or(|c| {
-        HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+        raise(fd);
         // Against another thread that connects it at this moment: one of the two is first, and the other sees it.
         c.compare_exchange(0, encode(Entry::Elsewhere), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     })

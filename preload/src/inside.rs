@@ -51,19 +51,14 @@ struct Kept {
 }
 
 static CALLS: [Place; PLACES] = [const {
-    Place {
-        tid: AtomicU32::new(0),
-        word: AtomicU32::new(0),
-        fd: AtomicI32::new(-1),
-        frame: AtomicU64::new(0),
-    }
+    Place { tid: AtomicU32::new(0), word: AtomicU32::new(0), fd: AtomicI32::new(0), frame: AtomicU64::new(0) }
 }; PLACES];
 /// Places in use lie below this.
 static HIGH: AtomicU32 = AtomicU32::new(0);
 /// Where the last look for the place of a thread that ended stopped.
 static ROUND: AtomicU32 = AtomicU32::new(0);
 static FILES: [Kept; KEPT] =
-    [const { Kept { word: AtomicU32::new(0), fd: AtomicI32::new(-1), end: AtomicU32::new(0) } }; KEPT];
+    [const { Kept { word: AtomicU32::new(0), fd: AtomicI32::new(0), end: AtomicU32::new(0) } }; KEPT];
 /// How many of them there are.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Guards them; taken with signals blocked.

@@ -55,16 +55,28 @@ struct Link {
 
 const TAKEN: i32 = -1;
 
-static TABLE: [Link; LINKS] = [const {
-    Link {
-        fd: AtomicI32::new(0),
-        serial: AtomicU32::new(0),
-        users: AtomicU32::new(0),
-        reading: AtomicU32::new(0),
-        theirs: [const { AtomicU64::new(0) }; SETS],
-        ours: [const { AtomicU32::new(0) }; SETS],
-    }
-}; LINKS];
+/// A fork copies memory page by page, by rising addresses, while other threads go on. So a child that has a link has the
+/// bound above it, too.
+#[repr(C)]
+struct Links {
+    all: [Link; LINKS],
+    /// Links were made below this place only.
+    high: AtomicUsize,
+}
+
+static TABLE: Links = Links {
+    all: [const {
+        Link {
+            fd: AtomicI32::new(0),
+            serial: AtomicU32::new(0),
+            users: AtomicU32::new(0),
+            reading: AtomicU32::new(0),
+            theirs: [const { AtomicU64::new(0) }; SETS],
+            ours: [const { AtomicU32::new(0) }; SETS],
+        }
+    }; LINKS],
+    high: AtomicUsize::new(0),
+};
 
 /// Whether a process of user `uid` may be worth a link: one of the two, or a child of it, may be one of the other's user.
 pub fn is_worth_it(uid: u32) -> bool {
@@ -77,9 +89,9 @@ pub fn is_worth_it(uid: u32) -> bool {
 pub fn begin(fd: i32) -> Option<(u64, i32)> {
     sweep(SWEPT[0]);
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let i = TABLE.iter().position(free)?;
-    HIGH.fetch_max(i + 1, Ordering::Relaxed);
-    let l = &TABLE[i];
+    let i = TABLE.all.iter().position(free)?;
+    TABLE.high.fetch_max(i + 1, Ordering::Relaxed);
+    let l = &TABLE.all[i];
     let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
         .ok()
         .and_then(|_| Some((proof::random()?, state::high_copy(fd)?)));
@@ -99,7 +111,7 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
 
 /// The link `name`, if it still is that one.
 fn named(name: u64) -> Option<&'static Link> {
-    let l = TABLE.get((name as u32 as usize).checked_sub(1)?)?;
+    let l = TABLE.all.get((name as u32 as usize).checked_sub(1)?)?;
     let serial = (name >> 32) as u32;
     (serial != 0 && l.serial.load(Ordering::Acquire) == serial).then_some(l)
 }
@@ -214,16 +226,13 @@ fn is_gone(fd: i32) -> bool {
     matches!(seen, Ok(0) | Err(libc::ECONNRESET))
 }
 
-/// Links were made below this place only.
-static HIGH: AtomicUsize = AtomicUsize::new(0);
-
 /// Ends some links to processes that are gone.
 fn sweep(n: usize) {
     static AT: AtomicUsize = AtomicUsize::new(0);
-    let high = HIGH.load(Ordering::Relaxed);
+    let high = TABLE.high.load(Ordering::Relaxed);
     let from = AT.fetch_add(n, Ordering::Relaxed);
     for k in from..from + n.min(high) {
-        let l = &TABLE[k % high];
+        let l = &TABLE.all[k % high];
         match l.serial.load(Ordering::Acquire) {
             0 => l.clear(),
             serial if l.fd().is_some_and(is_gone) => l.end(serial),
@@ -238,7 +247,7 @@ pub fn look_after(c: &Conn) {
     if name != 0 && named(name).and_then(Link::fd).is_some_and(is_gone) {
         end(name);
     }
-    if HIGH.load(Ordering::Relaxed) > 1 {
+    if TABLE.high.load(Ordering::Relaxed) > 1 {
         sweep(SWEPT[1]);
     }
 }
@@ -368,8 +377,11 @@ fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    for l in TABLE.iter().filter(|l| l.fd.load(Ordering::Relaxed) != 0) {
-        l.users.store(0, Ordering::Relaxed);
-        l.reading.store(0, Ordering::Relaxed);
+    let high = TABLE.high.load(Ordering::Relaxed);
+    // What stands there need not be written: each page that is written to is copied.
+    for word in TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]) {
+        if word.load(Ordering::Relaxed) != 0 {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 }

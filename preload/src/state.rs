@@ -9,7 +9,7 @@ use std::os::fd::IntoRawFd;
 use dpfd::edge::arena::Geometry;
 use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
-use dpfd::sys::raw;
+use dpfd::sys::{raw, together};
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
@@ -33,7 +33,7 @@ pub static CHAOS: AtomicU32 = AtomicU32::new(0);
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static NAME_LEN: AtomicU32 = AtomicU32::new(0);
 
-const PAGE: usize = 4096;
+const PAGE: usize = together::PAGE;
 
 /// The page that a forked child finds zeroed (MADV_WIPEONFORK): member number + 1, and the pid.
 #[repr(C)]
@@ -171,8 +171,8 @@ pub fn family_fd() -> i32 {
 /// Puts a value into a page of its own, without malloc.
 pub fn leak_value<T>(value: T) -> Option<*mut T> {
     const { assert!(size_of::<T>() <= PAGE) };
-    let p = reserve::<T>(PAGE)?;
-    // SAFETY: the page just mapped, larger than T.
+    let p = together::take(PAGE)?.cast::<T>();
+    // SAFETY: the page just taken, larger than T.
     unsafe { p.write(value) };
     Some(p)
 }
@@ -184,7 +184,7 @@ pub fn leak_value<T>(value: T) -> Option<*mut T> {
 /// `p` came from there and nobody uses it any more.
 pub unsafe fn free_value<T>(p: *mut T) {
     // SAFETY: one page, by the contract.
-    unsafe { libc::munmap(p.cast(), PAGE) };
+    unsafe { together::give_back(p.cast(), PAGE) };
 }
 
 /// Descriptors a process must be allowed before the shim takes one of them.
@@ -273,16 +273,21 @@ fn join(page: &Self_) -> Option<u32> {
 static JOINING: AtomicBool = AtomicBool::new(false);
 
 /// In the child of a fork, whose page is empty: its number, if its parent reserved one, and who it is.
-pub fn begin_as_child(member: Option<u32>) {
+pub fn begin_as_child(member: Option<u32>, pid: u32) {
     // A thread of the parent may have been at it.
     if JOINING.load(Ordering::Relaxed) {
         JOINING.store(false, Ordering::Relaxed);
     }
     if let Some(page) = self_page() {
         // Also without a number: its own children of vfork are told by it.
-        page.pid.store(raw::getpid(), Ordering::Relaxed);
+        page.pid.store(pid, Ordering::Relaxed);
         page.member.store(member.map_or(0, |n| n + 1), Ordering::Release);
     }
+}
+
+/// The process whose memory this is; in a child of vfork, its parent. What notes it tells whether a fork came since.
+pub fn owner() -> u32 {
+    self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed))
 }
 
 /// Whether this is a child of vfork (or a raw clone) that shares our memory: it must change nothing.
@@ -318,7 +323,7 @@ pub fn me() -> u64 {
 /// This thread's id, without joining a family.
 #[inline]
 pub fn tid() -> u32 {
-    let pid = self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed));
+    let pid = owner();
     let (tid, of) = TID.get();
     if of == pid && pid != 0 {
         return tid;

@@ -11,8 +11,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::arena::{Geometry, PAGE};
-use super::segment::{leave_out_of_dumps, map_undumped};
+use super::segment::map_undumped;
 use super::spare::SPARES;
+use crate::sys::together;
 
 /// A part of an arena that is mapped as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,21 +63,14 @@ impl Places {
     pub(super) fn new(fd: BorrowedFd<'_>, geo: Geometry) -> io::Result<Places> {
         let len = geo.first_len();
         let first = map_undumped(fd, len)?;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let read_write = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a mapping at a place of the kernel's choice replaces nothing.
-        let table = unsafe { libc::mmap(core::ptr::null_mut(), table_len(geo), read_write, kind, -1, 0) };
-        if table == libc::MAP_FAILED {
-            let e = io::Error::last_os_error();
+        let Some(table) = together::take(table_len(geo)) else {
             // SAFETY: mapped just now.
             unsafe { libc::munmap(first.cast(), len) };
-            return Err(e);
-        }
-        // SAFETY: as above.
-        unsafe { leave_out_of_dumps(table.cast(), table_len(geo)) };
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
         let table = table.cast::<Table>();
         let bytes = AtomicUsize::new(len + table_len(geo));
-        // SAFETY: mapped just now, long enough; zeros are a value of the addresses that follow.
+        // SAFETY: ours since just now, long enough; zeros are a value of the addresses that follow.
         unsafe {
             table.write(Table {
                 geo,
@@ -220,6 +214,6 @@ impl Places {
             }
         }
         // SAFETY: by the contract.
-        unsafe { libc::munmap(self.table as *mut libc::c_void, table_len(geo)) };
+        unsafe { together::give_back(self.table as *mut u8, table_len(geo)) };
     }
 }

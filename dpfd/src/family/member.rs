@@ -32,16 +32,20 @@ static SPACE: AtomicU32 = AtomicU32::new(0);
 static PROC: AtomicU32 = AtomicU32::new(0);
 
 /// The pid namespace of this process: a pid means something only together with it.
+#[inline(always)]
 pub fn space() -> u32 {
     match SPACE.load(Ordering::Acquire) {
-        0 => {
-            let found = raw::pid_namespace().unwrap_or(UNKNOWN);
-            PROC.store(u32::from(raw::proc_is_ours()), Ordering::Relaxed);
-            SPACE.store(found, Ordering::Release);
-            found
-        }
+        0 => find_space(),
         known => known,
     }
+}
+
+#[cold]
+fn find_space() -> u32 {
+    let found = raw::pid_namespace().unwrap_or(UNKNOWN);
+    PROC.store(u32::from(raw::proc_is_ours()), Ordering::Relaxed);
+    SPACE.store(found, Ordering::Release);
+    found
 }
 
 /// In a forked child of process `parent`, if that is known: it may be the first of a namespace of its own. Whoever sees its

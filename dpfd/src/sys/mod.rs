@@ -20,6 +20,8 @@ pub mod raw;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
+pub mod together;
+#[cfg(not(loom))]
 pub mod unix;
 #[cfg(not(loom))]
 pub mod xattr;

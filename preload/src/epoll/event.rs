@@ -92,9 +92,10 @@ impl Event {
     /// In a forked child the kernel's set is the parent's, too, and so is its event.
     pub fn forget(&self) {
         if let Some(fd) = self.fd() {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
+            fdtable::give_up(fd);
         }
-        self.fd.store(0, Ordering::Relaxed);
+        if self.fd.load(Ordering::Relaxed) != 0 {
+            self.fd.store(0, Ordering::Relaxed);
+        }
     }
 }

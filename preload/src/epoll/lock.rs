@@ -73,7 +73,9 @@ impl Lock {
 
     /// Free again, whoever had it: in the only thread of a forked child.
     pub fn reset(&self) {
-        self.frame.store(u64::MAX, Ordering::Relaxed);
-        self.owner.store(0, Ordering::Release);
+        if self.owner.load(Ordering::Relaxed) != 0 {
+            self.frame.store(u64::MAX, Ordering::Relaxed);
+            self.owner.store(0, Ordering::Release);
+        }
     }
 }

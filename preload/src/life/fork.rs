@@ -47,12 +47,13 @@ pub unsafe extern "C" fn prepare_fork_c() {
 }
 
 /// pthread_atfork, in the child.
+#[link_section = "dp_forks"]
 pub unsafe extern "C" fn child_of_fork_c() {
     // A handler of a signal may have forked in between.
     child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, before: None }));
 }
 
-/// fork(2) returns.
+/// fork(2) returns in the parent.
 pub fn fork_is_over(there_is_a_child: bool) {
     if let Some(prepared) = PREPARED.take().filter(|_| !there_is_a_child) {
         forget_fork(prepared);
@@ -134,6 +135,7 @@ fn drop_mark(family: Family, i: u32, n: u32) {
 }
 
 /// After a fork, in the child.
+#[link_section = "dp_forks"]
 pub fn child_of_fork(prepared: Prepared) {
     if !state::ON.load(Ordering::Relaxed) {
         return;
@@ -143,11 +145,11 @@ pub fn child_of_fork(prepared: Prepared) {
     let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
     dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
     // Whoever finds its parent dead gives the place away.
-    let settled = |&(n, pid): &(u32, u32)| {
-        family.is_some_and(|family| family.member(n as usize).settle(pid, raw::getpid()))
-    };
+    let me = raw::getpid();
+    let settled =
+        |&(n, pid): &(u32, u32)| family.is_some_and(|family| family.member(n as usize).settle(pid, me));
     let n = prepared.place.filter(settled).map(|(n, _)| n);
-    state::begin_as_child(n);
+    state::begin_as_child(n, me);
     inside::inherited();
     epoll::inherited();
     client::inherited();

@@ -10,13 +10,20 @@ use crate::{hooks, life};
 /// # Safety
 ///
 /// As for the call it replaces.
+#[inline(never)]
+#[link_section = "dp_forks"]
 pub unsafe fn fork() -> libc::pid_t {
     // SAFETY: no arguments.
     let child = unsafe { hooks::fork::real()() };
-    let errno = super::errno();
-    life::fork_is_over(child >= 0);
-    if child < 0 {
-        super::fail(errno);
+    match child {
+        // Its handler has done everything, and each page that it touches is one more fault.
+        0 => {}
+        1.. => life::fork_is_over(true),
+        ..0 => {
+            let errno = super::errno();
+            life::fork_is_over(false);
+            super::fail(errno);
+        }
     }
     child
 }

@@ -21,13 +21,20 @@ pub struct Event {
     /// Plus one.
     fd: AtomicI32,
     number: AtomicU32,
+    /// The process that made it. Polls of its children are not to be woken by it.
+    owner: AtomicU32,
     /// The thread that sleeps by it; 0: none.
     sleeper: AtomicU32,
 }
 
-static TABLE: [Event; EVENTS] =
-    [const { Event { fd: AtomicI32::new(0), number: AtomicU32::new(0), sleeper: AtomicU32::new(0) } };
-        EVENTS];
+static TABLE: [Event; EVENTS] = [const {
+    Event {
+        fd: AtomicI32::new(0),
+        number: AtomicU32::new(0),
+        owner: AtomicU32::new(0),
+        sleeper: AtomicU32::new(0),
+    }
+}; EVENTS];
 
 /// An event for this thread alone, until it gives it back.
 pub fn take() -> Option<&'static Event> {
@@ -52,15 +59,24 @@ pub fn take() -> Option<&'static Event> {
 impl Event {
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Relaxed) - 1;
-        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
+        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal && self.is_ours()).then_some(fd)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == state::owner()
     }
 
     #[cold]
     fn make(&self) -> bool {
+        let old = self.fd.swap(0, Ordering::Relaxed) - 1;
+        if old >= 0 && !self.is_ours() {
+            fdtable::give_up(old);
+        }
         let Some(number) = next_number() else { return false };
         let Some(fd) = raw::eventfd().ok().and_then(state::high_fd) else { return false };
         fdtable::mark_internal(fd);
         self.number.store(number, Ordering::Relaxed);
+        self.owner.store(state::owner(), Ordering::Relaxed);
         self.fd.store(fd + 1, Ordering::Relaxed);
         true
     }
@@ -97,16 +113,10 @@ impl Event {
     }
 }
 
-/// In a forked child: its parent's polls sleep by those.
+/// In a forked child: threads of the parent may have been in polls. Their events are given up when the child makes its
+/// own.
 pub fn inherited() {
     for e in &TABLE {
-        if let Some(fd) = e.fd() {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
-        }
-        if e.fd.load(Ordering::Relaxed) != 0 {
-            e.fd.store(0, Ordering::Relaxed);
-        }
         if e.sleeper.load(Ordering::Relaxed) != 0 {
             e.sleeper.store(0, Ordering::Relaxed);
         }
