@@ -149,18 +149,19 @@ fn open() -> Result<i32, i32> {
 /// for, that of this thread is meant, and a thread may have gone elsewhere.
 fn keep(netns: Option<u64>) -> Option<i32> {
     let netns = netns.filter(|&n| n != 0)?;
-    let mut fd = KEPT.fd.load(Ordering::Relaxed);
-    if fd >= 0 && KEPT.owner.load(Ordering::Relaxed) != state::owner() {
-        KEPT.fd.store(-1, Ordering::Relaxed);
-        fdtable::give_up(fd);
-        fd = -1;
-    }
-    if fd >= 0 && tcp::cookie(fd) == Some(KEPT.cookie.load(Ordering::Relaxed)) {
+    let fd = KEPT.fd.load(Ordering::Relaxed);
+    let stands = fd >= 0 && tcp::cookie(fd) == Some(KEPT.cookie.load(Ordering::Relaxed));
+    if stands && KEPT.owner.load(Ordering::Relaxed) == state::owner() {
         return (KEPT.netns.load(Ordering::Relaxed) == netns).then_some(fd);
     }
     // A child of vfork has its parent's memory, and descriptors of its own.
     if state::is_borrowed_memory() {
         return None;
+    }
+    if stands {
+        // The parent's.
+        KEPT.fd.store(-1, Ordering::Relaxed);
+        fdtable::give_up(fd);
     }
     let new = open().ok()?;
     let there = tcp::netns(new);

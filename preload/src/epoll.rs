@@ -331,7 +331,6 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
 pub fn inherited() {
     for (_, p) in places() {
         p.lock.reset();
-        p.event.forget();
         // SAFETY: a new child has one thread, and the lock is free.
         unsafe { &mut *p.set.get() }.inherit();
     }

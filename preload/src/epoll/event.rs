@@ -17,6 +17,8 @@ pub struct Event {
     fd: AtomicI32,
     /// By which its senders know it.
     number: AtomicU32,
+    /// The process that made it. In a child of its the kernel's set is the parent's, too, and so is the event.
+    owner: AtomicU32,
 }
 
 /// A number that no other event of the family has.
@@ -57,6 +59,12 @@ impl Event {
         if let Some(fd) = self.fd() {
             return Some((self.number.load(Ordering::Relaxed), fd));
         }
+        // A child of vfork has its parent's memory, and descriptors of its own.
+        if state::is_borrowed_memory() {
+            return None;
+        }
+        // A parent's, if there is one.
+        self.forget();
         let number = next_number()?;
         let fd = state::high_fd(raw::eventfd().ok()?)?;
         let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
@@ -66,13 +74,15 @@ impl Event {
         }
         fdtable::mark_internal(fd);
         self.number.store(number, Ordering::Relaxed);
+        self.owner.store(state::owner(), Ordering::Relaxed);
         self.fd.store(fd + 1, Ordering::Relaxed);
         Some((number, fd))
     }
 
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Relaxed) - 1;
-        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
+        let ours = fd >= 0 && self.owner.load(Ordering::Relaxed) == state::owner();
+        (ours && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
     }
 
     /// How whoever sleeps in the set is woken.
@@ -89,13 +99,10 @@ impl Event {
         self.forget();
     }
 
-    /// In a forked child the kernel's set is the parent's, too, and so is its event.
-    pub fn forget(&self) {
-        if let Some(fd) = self.fd() {
+    fn forget(&self) {
+        let fd = self.fd.swap(0, Ordering::Relaxed) - 1;
+        if fd >= 0 {
             fdtable::give_up(fd);
-        }
-        if self.fd.load(Ordering::Relaxed) != 0 {
-            self.fd.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -68,6 +68,10 @@ impl Event {
 
     #[cold]
     fn make(&self) -> bool {
+        // A child of vfork has its parent's memory, and descriptors of its own.
+        if state::is_borrowed_memory() {
+            return false;
+        }
         let old = self.fd.swap(0, Ordering::Relaxed) - 1;
         if old >= 0 && !self.is_ours() {
             fdtable::give_up(old);
