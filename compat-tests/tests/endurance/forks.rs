@@ -39,3 +39,21 @@ fn children_that_only_end_give_back_what_they_had() {
     // A page holds ten entries.
     assert!(after < before + count / 100 * 4 + 64, "entries are not used again: {}", server.transcript);
 }
+
+/// What a child touches before it has a reason to is copied or mapped for it, a fault for each page.
+#[test]
+fn a_child_that_only_ends_has_few_faults_more_than_natively() {
+    let _turn = product::alone();
+    let faults = |combo: Combo| -> u64 {
+        let (folder, program) = (TempDir::new(), programs::c("fork_cost"));
+        let start = |role| product::start(&combo, &program, role, folder.path(), &[], &[]);
+        let deadline = Instant::now() + Duration::from_secs(25);
+        let [server, client] = [start("server"), start("client")].map(|job| job.finish(deadline));
+        assert!(server.ok() && client.ok(), "{}{}", server.text(), client.text());
+        let number = server.transcript.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        number.unwrap_or_else(|| panic!("{}", server.transcript))
+    };
+    let [native, under_dp] = [Combo::native(), Combo::shimmed()].map(faults);
+    // Four, and some for code that lies far apart in a build that is not optimised as a whole.
+    assert!(under_dp <= native + 14, "{under_dp} faults a child, natively {native}");
+}
