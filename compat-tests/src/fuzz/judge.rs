@@ -101,6 +101,8 @@ struct Ways {
     /// Sides that have received of bytes for which there was not room enough, and not waited since; and what the other
     /// side had sent by then.
     pulled: HashMap<&'static str, (u32, bool)>,
+    /// Sides whose bytes an edge-triggered reader may have stopped to take.
+    stalled: HashSet<&'static str>,
 }
 
 fn key(who: Who) -> &'static str {
@@ -163,7 +165,7 @@ impl Ways {
                 let (inner, before) =
                     self.threads.remove(&(line.who, word(1).to_owned())).unwrap_or_default();
                 if background_total(&inner).is_some() {
-                    return result.to_owned();
+                    return if self.stalled.contains(key(line.who)) { ANY.into() } else { result.to_owned() };
                 }
                 let comparable = self.operation(line.who, &inner, result);
                 // Of two sends in a row it may get one, or both.
@@ -258,7 +260,11 @@ impl Ways {
                 result.to_owned()
             }
             // It asks for the error first, see "soerror".
-            "recvmmsg" if going > SMALL && self.ended.contains(key(who.other())) && bad.is_empty() => {
+            "recvmmsg"
+                if bad.is_empty()
+                    && ((going > SMALL && self.ended.contains(key(who.other())))
+                        || (coming > SMALL && self.ended.contains(key(who)))) =>
+            {
                 self.doubt.insert(key(who));
                 ANY.into()
             }
@@ -286,7 +292,9 @@ impl Ways {
                     };
                 }
                 // A pipe has room for so many packets, and a ring has none.
-                if got > 0 && (coming > SMALL || what == "splicefrom") {
+                if got > 0
+                    && (coming > SMALL || what == "splicefrom" || self.loose.contains(key(who.other())))
+                {
                     self.loose.insert(key(who.other()));
                     return format!("some{bad}");
                 }
@@ -320,6 +328,7 @@ impl Ways {
                 if bad.is_empty() && (self.reported.contains(key(who)) || self.ended.contains(key(who))) =>
             {
                 *self.received.entry(key(who.other())).or_default() += argument(3);
+                self.stalled.insert(key(who.other()));
                 ANY.into()
             }
             "etpump" => {
@@ -367,6 +376,10 @@ impl Ways {
             }
             "close" | "closerange" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3" => {
                 self.ended.insert(key(who));
+                if self.loose.contains(key(who.other())) {
+                    // Whether some are unread, which makes a reset of it, nobody knows.
+                    self.doubt.insert(key(who.other()));
+                }
                 result.to_owned()
             }
             "fionread" if coming > SMALL && count.is_some_and(|count| count > 0) => "some".into(),

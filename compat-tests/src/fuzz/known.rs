@@ -114,7 +114,7 @@ fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool
     let without = native.replace("|ERR|HUP", "").replace("ERR|HUP", "");
     let asks = match line.word(0) {
         "soerror" => other == "none",
-        "recvmmsg" => other.starts_with(|c: char| c.is_ascii_digit()),
+        "recvmmsg" => other.starts_with(|c: char| c.is_ascii_digit()) || other.starts_with("some"),
         _ => false,
     };
     let unsaid = (waits(line) || line.word(0) == "poll") && without.ends_with(other.trim_end());
@@ -125,17 +125,17 @@ fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool
 /// since: they are readable whatever the mark, or the end of who has them unread is a mere end.
 fn left_in_the_ring(script: &Script, line: &Line, native: &str, other: &str) -> bool {
     let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).collect::<Vec<_>>();
-    let Some(at) = before.iter().rposition(|at| leaves(at)) else { return false };
-    let (leaver, since) = (before[at].who, &before[at..]);
-    if since.iter().any(|at| at.who == leaver.other() || at.who == Who::Both) {
-        return false;
-    }
     let asks = waits(line) || matches!(line.word(0), "poll" | "select" | "epoll_seen");
     let tells = |result: &str| result.contains("IN") || result.contains('r');
-    let early = line.who == leaver && asks && tells(other) && !tells(native);
-    let quietly = line.who == leaver.other() && since.iter().any(|at| ends(at, leaver));
-    early && before[at].word(2) == "lowat"
-        || quietly && native.contains("ECONNRESET") && other.starts_with('0')
+    (0..before.len()).filter(|&at| leaves(before[at])).any(|at| {
+        let (leaver, since) = (before[at].who, &before[at..]);
+        let looks = |at: &&Line| at.who == Who::Both || at.who == leaver.other() && !leaves(at);
+        let early = line.who == leaver && asks && tells(other) && !tells(native);
+        let quietly = line.who == leaver.other() && since.iter().any(|at| ends(at, leaver));
+        !since.iter().any(looks)
+            && (early && before[at].word(2) == "lowat"
+                || quietly && native.contains("ECONNRESET") && other.starts_with('0'))
+    })
 }
 
 /// Whether it sets an option that only TCP can bring about.
