@@ -287,6 +287,10 @@ impl Set {
                 self.rows.get_mut(r).seen = Some(front);
             }
         }
+        // The same of room, of which a row that cools just now has told the kernel only since.
+        if bits & IN != 0 && row.dirty && row.want & ET != 0 && w.writable(conn) {
+            bits |= row.want & OUT;
+        }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
         }
