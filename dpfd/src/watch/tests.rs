@@ -342,8 +342,14 @@ fn tokens_behind_bytes_on_their_way_are_not_ready() {
         assert_eq!(sim.wait_now(0, 16).unwrap().is_empty(), events & ET != 0);
     }
 }
+
+/// A registration stays behind in the kernel when its number is closed and a copy of the descriptor is not; no number finds it
+/// any more. Its value is remembered.
 #[test]
-fn tmp1() {
-    run(&[Op::Add(4, 260, 1), Op::Dup(4), Op::Close(4), Op::Del(4), Op::Add(0, 65, 1), Op::Sleep(0)])
-        .unwrap();
+fn what_a_closed_number_left_behind_is_told_of() {
+    let left = [Op::Add(4, OUT, 1), Op::Dup(4), Op::Close(4)];
+    for lost in [Op::Del(4), Op::Dup(0)] {
+        let then = [lost, Op::Add(0, IN, 1), Op::Sleep(0), Op::Look(0, 4)];
+        run(&left.iter().chain(&then).cloned().collect::<Vec<_>>()).unwrap();
+    }
 }
