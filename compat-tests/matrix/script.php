@@ -18,6 +18,9 @@ if ($_SERVER['REQUEST_METHOD'] === 'PUT') {
     if ($name === 'small') {
         echo str_repeat('x', 1024);
     } else {
-        readfile(__DIR__ . '/' . $name);
+        $file = __DIR__ . '/' . $name;
+        // Without it nginx takes a process that dies between two records for the end of the answer.
+        header('Content-Length: ' . filesize($file));
+        readfile($file);
     }
 }
