@@ -113,7 +113,7 @@ pub fn killed_client(run: &Run, url: &str, expected: &[u8]) -> Result<(), Error>
 }
 
 /// The file for [`killed_server`]: of zeroes, and longer than what the kernel's buffers of two connections can hold.
-/// What is in them when a server dies still arrives, and might be all of a shorter file.
+/// Bytes in these buffers still arrive after the server has died, and might be the whole of a shorter file.
 ///
 /// # Errors
 /// It cannot be made.

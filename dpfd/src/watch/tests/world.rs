@@ -326,7 +326,7 @@ impl Sim {
         arrived(&mut self.believed, file);
     }
 
-    /// What is on its way arrives.
+    /// The bytes in flight arrive.
     pub fn lands(&mut self, file: usize) {
         let f = &mut self.kernel.files[file];
         if f.in_flight > 0 {
