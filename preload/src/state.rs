@@ -9,7 +9,7 @@ use std::os::fd::IntoRawFd;
 use dpfd::edge::arena::Geometry;
 use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
-use dpfd::sys::{raw, together};
+use dpfd::sys::{raw, sparse, together};
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
@@ -91,25 +91,7 @@ pub fn geometry() -> Geometry {
 
 /// Zeroed memory of our own, without malloc; pages that nobody touches take none.
 pub fn reserve<T>(bytes: usize) -> Option<*mut T> {
-    // SAFETY: a private mapping at a place of the kernel's choice replaces nothing.
-    let p = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            bytes,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if p == libc::MAP_FAILED {
-        return None;
-    }
-    // SAFETY: the mapping just made.
-    unsafe { dpfd::edge::segment::unlock(p, bytes, libc::PROT_READ | libc::PROT_WRITE) }.ok()?;
-    // SAFETY: as above.
-    unsafe { dpfd::edge::segment::leave_out_of_dumps(p.cast(), bytes) };
-    Some(p.cast())
+    sparse::reserve(bytes).map(<*mut u8>::cast)
 }
 
 /// Maps the page that tells a forked child from its parent.

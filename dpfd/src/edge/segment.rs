@@ -25,6 +25,7 @@ use super::space::Space;
 use super::switch::{RxLine, TxLine};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::raw;
+use crate::sys::sparse::{leave_out_of_dumps, unlock};
 
 /// Bytes before the ring.
 pub const CONTROL: usize = 4096;
@@ -235,24 +236,6 @@ fn map(
 /// Mappings of more are sparse: a program that called mlockall(MCL_FUTURE) must not get all their pages at once.
 const LOCKED_AT_ONCE: usize = 64 << 10;
 
-/// Gives a fresh mapping without access its protection, and takes it out of what is locked: only then none of its
-/// pages is brought in before somebody touches it.
-///
-/// # Safety
-///
-/// The range is a mapping of the caller's.
-pub unsafe fn unlock(p: *mut libc::c_void, len: usize, protection: i32) -> io::Result<()> {
-    // SAFETY: by the contract.
-    unsafe {
-        // Nothing is locked in most processes, and where munlock is forbidden nothing is either.
-        libc::munlock(p, len);
-        match libc::mprotect(p, len, protection) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
 /// Maps all of `fd` once. The mapping stays for the life of the process unless unmapped by its owner.
 ///
 /// # Errors
@@ -260,16 +243,6 @@ pub unsafe fn unlock(p: *mut libc::c_void, len: usize, protection: i32) -> io::R
 /// Those of mmap(2): ENOMEM.
 pub fn map_flat(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
     map(fd, len, 0, None, READ_WRITE)
-}
-
-/// Leaves a mapping out of core dumps: sparse memory of ours, of which a dump would hold every page as zeros.
-///
-/// # Safety
-///
-/// The range is a mapping of the caller's.
-pub unsafe fn leave_out_of_dumps(base: *mut u8, len: usize) {
-    // SAFETY: by the contract; no contents change. A larger dump is all that a failure means.
-    unsafe { libc::madvise(base.cast(), len, libc::MADV_DONTDUMP) };
 }
 
 /// The same as [`map_flat`], of memory that no core dump needs.

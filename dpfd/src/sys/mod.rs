@@ -18,6 +18,8 @@ pub mod process;
 #[cfg(not(loom))]
 pub mod raw;
 #[cfg(not(loom))]
+pub mod sparse;
+#[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
 pub mod together;

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::raw;
+use super::{raw, sparse};
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -29,7 +29,7 @@ pub unsafe fn begin(first: *mut u8) {
 
 /// Zeroed memory of `len` bytes, at the start of a page: there, or in a mapping of its own.
 pub fn take(len: usize) -> Option<*mut u8> {
-    ROOM.take(len.div_ceil(PAGE), raw::getpid()).or_else(|| map(len))
+    ROOM.take(len.div_ceil(PAGE), raw::getpid()).or_else(|| sparse::reserve(len))
 }
 
 /// Takes back what [`take`] gave.
@@ -43,19 +43,6 @@ pub unsafe fn give_back(at: *mut u8, len: usize) {
         // SAFETY: a mapping of its own.
         unsafe { libc::munmap(at.cast(), len) };
     }
-}
-
-fn map(len: usize) -> Option<*mut u8> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a private mapping at a place of the kernel's choice replaces nothing.
-    let p = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, kind, -1, 0) };
-    if p == libc::MAP_FAILED {
-        return None;
-    }
-    // SAFETY: mapped just now. A larger dump is all that a failure means.
-    unsafe { libc::madvise(p, len, libc::MADV_DONTDUMP) };
-    Some(p.cast())
 }
 
 struct Room {

@@ -1,12 +1,12 @@
 //! Pages are nobody else's while they are in use, and zero when they are taken.
 
-use super::{map, Room, PAGE, PAGES};
+use super::{sparse, Room, PAGE, PAGES};
 
 const ME: u32 = 7;
 
 fn room() -> (Room, usize) {
     let room = Room::new();
-    let first = map(PAGES * PAGE).expect("memory");
+    let first = sparse::reserve(PAGES * PAGE).expect("memory");
     // SAFETY: mapped just now, and never unmapped.
     unsafe { room.begin(first, ME) };
     (room, first as usize)
