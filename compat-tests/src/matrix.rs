@@ -31,13 +31,13 @@ pub struct Row {
     pub version: Version,
     /// Content both ways, back-pressure and abrupt ends, in a fresh folder. Legs are those of the content.
     pub check: fn(&Run) -> Result<Vec<Leg>, Error>,
-    /// The name of the measured load.
+    /// The loads that are measured.
     pub figures: &'static [Figure],
 }
 
 /// Something that is measured natively and under the shim, in turns.
 pub struct Figure {
-    /// A description of the check, for the table.
+    /// The load, for the table.
     pub what: &'static str,
     /// Of the value; more is better.
     pub unit: &'static str,

@@ -12,6 +12,7 @@ pub mod cores;
 pub mod counters;
 pub mod crowd;
 pub mod edge;
+pub mod fork;
 pub mod idle;
 pub mod iperf;
 pub mod kit;

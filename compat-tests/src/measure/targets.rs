@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use super::cores::Cores;
 use super::crowd::{self, Crowd};
 use super::edge;
+use super::fork;
 use super::idle;
 use super::iperf;
 use super::kit::{Kit, Tool, Way};
@@ -41,6 +42,8 @@ pub enum Name {
     LeftAlone,
     /// One busy connection of a server, alone and beside 10 000 idle ones, both under the shim.
     Crowd,
+    /// A fork of a server with a channel, whose child only ends.
+    Fork,
 }
 
 /// How long and how often.
@@ -75,7 +78,7 @@ impl Name {
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EdgeLat | Name::EdgeRate | Name::Crowd => &[],
+            Name::EdgeLat | Name::EdgeRate | Name::Crowd | Name::Fork => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -87,7 +90,7 @@ impl Name {
     /// [`Error::Interrupted`].
     pub fn measure(self, kit: &Kit, plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
         let rows = self.rows();
-        let needs_two = !matches!(self, Name::OneCore | Name::Idle);
+        let needs_two = !matches!(self, Name::OneCore | Name::Idle | Name::Fork);
         let measured = match needs_two && !kit.cores.two() {
             true => Err(Error::OneCore(kit.cores.server)),
             false => self.fill(rows.clone(), kit, plan, progress),
@@ -113,6 +116,13 @@ impl Name {
             Name::Iperf3 => iperf_row(kit, plan, row, show)?,
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
             Name::Crowd => crowd_row(kit, plan, row, show)?,
+            Name::Fork => {
+                let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
+                    show(round, way);
+                    fork::measure(kit, way, plan.time)
+                })?;
+                row.with(&turns, Way::Tcp, Way::Dp)
+            }
             Name::EdgeLat | Name::EdgeRate => {
                 progress.show(&what);
                 let what = if self == Name::EdgeLat { edge::What::Lat } else { edge::What::Rate };
@@ -151,6 +161,7 @@ impl Name {
                 "req/s",
                 Target::IntervalAtLeast(0.97),
             ),
+            Name::Fork => row("fork", "fork, and a child that only ends", "us", Target::NotAbove(1.1)),
             Name::Crowd => {
                 let what = format!("64 B echo over epoll beside {} idle channels", crowd::IDLE);
                 row("crowd", &what, "1/s", least(0.97))

@@ -68,10 +68,10 @@ fn a_program_with_one_channel_takes_no_more_than_64_mib_of_addresses() {
     assert!(sides.iter().all(|side| side.addresses <= 64 << 10), "KiB: {sides:?}");
 }
 
-/// Five processes that one has forked serve five clients, each from an address of its own: there are more connections than
+/// In the long run 50 000 of them. Five processes that one has forked serve five clients, each from an address of its own: there are more connections than
 /// ports.
 #[test]
-fn a_family_has_50_000_channels() {
+fn all_connections_of_five_processes_of_a_family_are_channels() {
     let _turn = product::alone();
     let each = if product::long() { 10_000 } else { 400 };
     let (folder, program) = (TempDir::new(), programs::c("beside"));
