@@ -267,7 +267,8 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
 }
 
 /// A low-water mark above one byte: a bell alone would wake nobody (W14). Or peeks that go on where the last one ended,
-/// which the kernel counts. Or receives that are told when bytes came. Or somebody who waits for SIGIO, which comes for the kernel's bytes only (W3).
+/// which the kernel counts. Or receives that are told when bytes came. Or somebody who waits for SIGIO, which comes for the
+/// kernel's bytes only (W3).
 fn unsuited(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
         || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|n| n >= 0)
@@ -315,9 +316,11 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if unsuited(fd) {
         return give_up(fd, c, Reason::Option);
     }
-    note_inq(fd, c);
     match client::offer(family, fd, c) {
-        Ok(()) => c.set_stage(Stage::Offered),
+        Ok(()) => {
+            note_inq(fd, c);
+            c.set_stage(Stage::Offered);
+        }
         Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => {
             give_up(fd, c, Reason::NoUnix)
         }

@@ -159,11 +159,11 @@ impl Set {
             let row = *self.rows.get(r);
             // An edge, or the only report, tells all that is ready; else the kernel tells of writability.
             let writes = row.want & (ET | ONESHOT) != 0 && row.conn().is_some_and(|conn| w.writable(conn));
-            if let (Some(conn), true) = (row.conn(), row.want & ET != 0) {
-                let seen = Some(w.frontier(conn, row.seen));
-                self.rows.get_mut(r).seen = seen;
-            }
+            let front = row.conn().filter(|_| row.want & ET != 0).map(|conn| w.frontier(conn, row.seen));
             if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
+                if front.is_some() {
+                    self.rows.get_mut(r).seen = front;
+                }
                 // As level-triggered it stays to be looked at until it is empty.
                 if row.want & (ET | ONESHOT) != 0 {
                     self.unpeek(r);
@@ -200,7 +200,7 @@ impl Set {
             drop(rows);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
-                (None, _) if self.kicked == Some(data) && (bits & !IN == 0 && !self.plain.has(data)) => None,
+                (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
                     Some(0) => None,

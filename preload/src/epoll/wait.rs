@@ -136,7 +136,7 @@ impl<'a> Wait<'a> {
             set.sync(&mut w);
             let mut rest = left(self.timeout, self.start);
             if set.hot() > 0 || set.peeks() > 0 {
-                let how = w.how(set);
+                let how = w.falls_asleep(set);
                 w.each_group(|g| g.doze(how));
                 bell::settle();
                 if set.has_news(&mut w) && turns < PATIENCE {

@@ -140,8 +140,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// The set is about to sleep: how it is woken.
-    pub fn how(&self, set: &Set) -> u32 {
+    /// The set is about to sleep, once more: how it is woken.
+    pub fn falls_asleep(&self, set: &Set) -> u32 {
         let slept = self.place.slept.load(Ordering::Relaxed);
         if slept <= EVENTFUL {
             self.place.slept.store(slept + 1, Ordering::Relaxed);
