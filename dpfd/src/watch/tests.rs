@@ -6,12 +6,14 @@
 //! may sleep while that one has something of which nobody was told; what is reported must be there; and a wait that does
 //! not sleep reports all there is.
 
+mod kernel;
 mod world;
 
 use proptest::prelude::*;
 
 use super::*;
-use world::{Sim, FILES};
+use kernel::FILES;
+use world::Sim;
 
 /// One operation of a program, or of its peers.
 #[derive(Debug, Clone)]

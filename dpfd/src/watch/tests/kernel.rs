@@ -1,0 +1,250 @@
+//! What the machine sees: the kernel's sets, which know bells and not bytes, and connections.
+
+use std::collections::BTreeMap;
+
+use super::super::*;
+
+/// Files: those below [`CONNS`] are connections.
+pub const FILES: usize = 5;
+pub(super) const CONNS: usize = 3;
+
+/// A file and its peer.
+#[derive(Debug, Default, Clone)]
+pub(super) struct File {
+    /// Tokens put and taken; of a file that is no connection, all there is.
+    pub(super) put: u64,
+    pub(super) taken: u64,
+    /// What the sender sent through TCP before it went back to its ring: on its way, and arrived. Tokens, and bells, come
+    /// behind it.
+    pub(super) in_flight: u64,
+    pub(super) on_tcp: u64,
+    pub(super) bells_in_flight: u64,
+    /// The wake word, and bells in the kernel.
+    pub(super) hot: bool,
+    pub(super) rung: bool,
+    pub(super) bells: u64,
+    pub(super) watched: u32,
+    pub(super) uncounted: bool,
+    /// The peer has closed.
+    pub(super) ended: bool,
+}
+
+/// A registration, of the kernel's set or of the program's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reg {
+    pub(super) events: u32,
+    pub(super) data: u64,
+    /// Edge-triggered: something happened since it was reported last. Also: nobody was told of what is there.
+    pub(super) edge: bool,
+    pub(super) spent: bool,
+    /// It was reported by a value that another one had as well: perhaps not it, but the other.
+    pub(super) doubtful: bool,
+}
+
+impl File {
+    /// Whether a receive would bring something.
+    pub(super) fn is_readable(&self) -> bool {
+        self.ended || self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
+    }
+
+    /// Whether what is read next comes out of the ring.
+    pub(super) fn is_in_ring(&self) -> bool {
+        self.on_tcp + self.in_flight == 0
+    }
+}
+
+pub(super) type Key = (usize, i32);
+
+/// What the machine sees.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    pub(super) files: Vec<File>,
+    pub(super) numbers: BTreeMap<i32, usize>,
+    pub(super) regs: BTreeMap<Key, Reg>,
+    pub(super) turn: usize,
+    pub(super) kick: Option<u64>,
+    /// The one group's word.
+    pub(super) asleep: bool,
+}
+
+impl Kernel {
+    pub(super) fn is_conn(file: usize) -> bool {
+        file < CONNS
+    }
+
+    pub(super) fn bits(&self, file: usize) -> u32 {
+        let f = &self.files[file];
+        let reads = if Self::is_conn(file) { f.ended || f.bells + f.on_tcp > 0 } else { f.put > f.taken };
+        OUT | if reads { IN } else { 0 }
+    }
+
+    pub(super) fn bell(&mut self, file: usize) {
+        let f = &mut self.files[file];
+        if f.in_flight > 0 {
+            f.bells_in_flight += 1;
+        } else {
+            f.bells += 1;
+            self.event(file);
+        }
+    }
+
+    pub(super) fn event(&mut self, file: usize) {
+        arrived(&mut self.regs, file);
+    }
+
+    pub(super) fn poll(&mut self, max: usize) -> Vec<(u32, u64)> {
+        let mut out = Vec::new();
+        let keys: Vec<Key> = self.regs.keys().copied().collect();
+        for k in 0..keys.len() {
+            let key = keys[(self.turn + k) % keys.len()];
+            let bits = self.bits(key.0);
+            let reg = self.regs.get_mut(&key).unwrap();
+            let bits = bits & reg.events;
+            if out.len() == max || bits == 0 || reg.spent || (reg.events & ET != 0 && !reg.edge) {
+                continue;
+            }
+            reg.edge = false;
+            reg.spent = reg.events & ONESHOT != 0;
+            out.push((bits, reg.data));
+        }
+        self.turn += 1;
+        if out.len() < max {
+            out.extend(self.kick.take().map(|data| (IN, data)));
+        }
+        out
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.kick.is_some()
+            || self.regs.iter().any(|(key, reg)| {
+                self.bits(key.0) & reg.events != 0 && !reg.spent && (reg.events & ET == 0 || reg.edge)
+            })
+    }
+
+    pub(super) fn conn(&mut self, conn: u32) -> &mut File {
+        &mut self.files[conn as usize]
+    }
+}
+
+/// Something to read arrives: an event for whoever wants to read.
+pub(super) fn arrived(regs: &mut BTreeMap<Key, Reg>, file: usize) {
+    let concerns = |(key, reg): &(&Key, &mut Reg)| key.0 == file && reg.events & IN != 0;
+    regs.iter_mut().filter(concerns).for_each(|(_, reg)| reg.edge = true);
+}
+
+pub(super) fn control(
+    regs: &mut BTreeMap<Key, Reg>,
+    file: Option<usize>,
+    op: i32,
+    fd: i32,
+    e: u32,
+    data: u64,
+) -> Result<(), i32> {
+    let key = (file.ok_or(libc::EBADF)?, fd);
+    let new = Reg { events: e, data, edge: true, spent: false, doubtful: false };
+    match (op, regs.contains_key(&key)) {
+        (libc::EPOLL_CTL_ADD, true) => return Err(libc::EEXIST),
+        (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false) => return Err(libc::ENOENT),
+        (libc::EPOLL_CTL_DEL, true) => drop(regs.remove(&key)),
+        _ => drop(regs.insert(key, new)),
+    }
+    Ok(())
+}
+
+impl World for Kernel {
+    fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32> {
+        let file = self.numbers.get(&fd).copied();
+        control(&mut self.regs, file, op, fd, events, data)
+    }
+    fn watch(&mut self, conn: u32, more: bool) -> u32 {
+        let f = self.conn(conn);
+        f.watched = if more { f.watched + 1 } else { f.watched.checked_sub(1).expect("counted") };
+        f.watched
+    }
+    fn watched(&self, conn: u32) -> u32 {
+        self.files[conn as usize].watched
+    }
+    fn uncounted(&mut self, conn: u32) {
+        self.conn(conn).uncounted = true;
+        self.cool(conn);
+    }
+    fn is_channel(&self, _: u32) -> bool {
+        true
+    }
+    fn heat(&mut self, conn: u32) -> bool {
+        let f = self.conn(conn);
+        f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
+        if f.hot {
+            f.rung = false;
+        }
+        f.hot
+    }
+    fn cool(&mut self, conn: u32) {
+        let f = self.conn(conn);
+        (f.hot, f.rung) = (false, false);
+    }
+    fn is_hot(&self, conn: u32) -> bool {
+        self.files[conn as usize].hot
+    }
+    fn has_tokens(&self, conn: u32) -> bool {
+        self.files[conn as usize].put > self.files[conn as usize].taken
+    }
+    fn waiting(&mut self, conn: u32, io: i32) -> bool {
+        assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
+        self.has_tokens(conn) && self.files[conn as usize].is_readable()
+    }
+    fn frontier(&self, conn: u32, _: Option<Pos>) -> Pos {
+        Pos::new(self.files[conn as usize].put)
+    }
+    fn writable(&self, _: u32) -> bool {
+        true
+    }
+    fn in_ring(&mut self, conn: u32, _: i32) -> bool {
+        self.files[conn as usize].is_in_ring()
+    }
+    fn is_ending(&self, conn: u32) -> bool {
+        self.files[conn as usize].ended
+    }
+    fn has_error(&self, _: u32) -> bool {
+        false
+    }
+    fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
+        assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
+        let f = self.conn(conn);
+        if arm {
+            f.rung = false;
+        }
+        if !f.is_in_ring() {
+            return if f.on_tcp > 0 { Settled::Ready } else { Settled::Quiet };
+        }
+        if f.put > f.taken {
+            // That one will do (W4).
+            f.rung |= arm && f.bells > 0;
+            return Settled::Ready;
+        }
+        f.bells = 0;
+        if f.ended {
+            Settled::Ready
+        } else {
+            Settled::Quiet
+        }
+    }
+    fn arm(&mut self, conn: u32) {
+        self.conn(conn).rung = false;
+    }
+    fn has_bytes(&self, io: i32) -> bool {
+        self.numbers.get(&io).is_some_and(|&file| self.bits(file) & IN != 0)
+    }
+    fn kick(&mut self, data: u64) {
+        self.kick = Some(data);
+    }
+    fn unkick(&mut self) {
+        self.kick = None;
+    }
+    fn thread_lives(&self, _: u32) -> bool {
+        true
+    }
+    fn expose(&mut self, _: u32, _: bool) {}
+    fn list(&mut self, _: usize, _: u32, _: bool) {}
+    fn listed(&mut self, _: usize) {}
+}
