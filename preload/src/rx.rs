@@ -31,7 +31,7 @@ pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, is_over, settle, settle_unasked, Settled};
+pub use settle::{ended, has_room, is_over, settle, settle_unasked, Settled};
 use spin::look_a_while;
 pub use spin::{
     inherited, look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until,

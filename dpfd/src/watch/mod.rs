@@ -84,6 +84,8 @@ pub trait World {
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos;
     /// Whether a send would go into the ring, or fail at once.
     fn writable(&self, conn: u32) -> bool;
+    /// Whether the kernel has room for more of a connection whose sends go through TCP.
+    fn has_room(&self, io: i32) -> bool;
     /// Follows the sender; whether its bytes still come through the ring, and nothing is on TCP before them.
     fn in_ring(&mut self, conn: u32, io: i32) -> bool;
     /// Whether the other end has shut down or closed: then the kernel has more to tell than the ring.

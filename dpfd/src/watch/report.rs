@@ -2,7 +2,7 @@
 
 use libc::epoll_event;
 
-use super::{Set, Settled, Target, World, ALWAYS, ET, IN, ONESHOT, OUT};
+use super::{Row, Set, Settled, Target, World, ALWAYS, ET, IN, ONESHOT, OUT};
 
 /// The program's array, filled from the front.
 #[derive(Debug)]
@@ -107,10 +107,14 @@ impl Set {
         let reads = row.want & IN != 0 && w.waiting(conn, row.io);
         let writes = row.want & OUT != 0 && w.writable(conn);
         let mut due = !edge && (reads || writes);
-        // What arrived is an edge also when it was taken since.
-        if front.is_some() && row.seen != front && (reads || writes) {
-            row.seen = front;
-            due = true;
+        let mut room = writes;
+        // What arrived is an edge also when it was taken since. It tells all that is ready, as the kernel's does.
+        if front.is_some() && row.seen != front {
+            room = Self::has_room(row, conn, w);
+            if reads || room {
+                row.seen = front;
+                due = true;
+            }
         }
         if edge && writes {
             due |= core::mem::replace(&mut row.out_edge, false);
@@ -119,8 +123,7 @@ impl Set {
             row.age = 0;
         }
         if due {
-            // An edge tells all that is ready, as the kernel's does.
-            return if reads { row.want & IN } else { 0 } | if writes { row.want & OUT } else { 0 };
+            return if reads { row.want & IN } else { 0 } | if room { row.want & OUT } else { 0 };
         }
         let (want, dirty, io) = (row.want, row.dirty, row.io);
         if want & OUT != 0 && !writes && dirty {
@@ -134,6 +137,11 @@ impl Set {
             self.cool(r, w);
         }
         0
+    }
+
+    /// Whether row `row` is to be told of room, in the ring or on TCP.
+    pub(super) fn has_room(row: &Row, conn: u32, w: &impl World) -> bool {
+        row.want & OUT != 0 && (w.writable(conn) || w.has_room(row.io))
     }
 
     /// Reports cold connections with something in the ring that no bell announced.
@@ -158,7 +166,8 @@ impl Set {
             }
             let row = *self.rows.get(r);
             // An edge, or the only report, tells all that is ready; else the kernel tells of writability.
-            let writes = row.want & (ET | ONESHOT) != 0 && row.conn().is_some_and(|conn| w.writable(conn));
+            let writes = row.want & (ET | ONESHOT) != 0
+                && row.conn().is_some_and(|conn| Self::has_room(&row, conn, w));
             let front = row.conn().filter(|_| row.want & ET != 0).map(|conn| w.frontier(conn, row.seen));
             if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
                 if front.is_some() {

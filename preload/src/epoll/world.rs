@@ -323,6 +323,10 @@ impl World for Ground<'_> {
         })
     }
 
+    fn has_room(&self, io: i32) -> bool {
+        rx::has_room(io)
+    }
+
     fn in_ring(&mut self, conn: u32, io: i32) -> bool {
         let Some((family, c)) = self.live(conn) else { return false };
         let rx = channel::receiving(c);

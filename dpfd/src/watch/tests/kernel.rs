@@ -25,6 +25,8 @@ pub(super) struct File {
     pub(super) bells: u64,
     pub(super) watched: u32,
     pub(super) uncounted: bool,
+    /// What the program sends goes through TCP, which has room.
+    pub(super) sends_by_tcp: bool,
     /// The peer has closed.
     pub(super) ended: bool,
 }
@@ -196,7 +198,11 @@ impl World for Kernel {
     fn frontier(&self, conn: u32, _: Option<Pos>) -> Pos {
         Pos::new(self.files[conn as usize].put)
     }
-    fn writable(&self, _: u32) -> bool {
+    fn writable(&self, conn: u32) -> bool {
+        !self.files[conn as usize].sends_by_tcp
+    }
+    fn has_room(&self, io: i32) -> bool {
+        assert!(self.numbers.contains_key(&io), "system calls go to a number of the file");
         true
     }
     fn in_ring(&mut self, conn: u32, _: i32) -> bool {

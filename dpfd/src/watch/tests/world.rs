@@ -75,6 +75,11 @@ impl Sim {
         }
     }
 
+    /// The program's sends go through TCP from here on, or through the ring.
+    pub fn splices(&mut self, file: usize, by_tcp: bool) {
+        self.kernel.files[file].sends_by_tcp = by_tcp;
+    }
+
     /// The peer closes.
     pub fn ends(&mut self, file: usize) {
         self.kernel.files[file].ended = true;
