@@ -16,7 +16,7 @@ const TABLE: &[Known] = &[
     Known {
         reason: "a wait that finds a connection ready in user space asks the kernel for the rest every 50 us or 32 waits (PROTOCOLS W6)",
         applies: |script, line, native, other| {
-            only_later(script, line, native, other) || end_comes_later(script, line, native, other)
+            only_later(script, line, native, other)
         },
     },
     Known {
@@ -163,25 +163,6 @@ fn only_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let of =
                 |at: &&Line| at.word(0).starts_with("epoll_") && at.who == line.who && at.word(4) == data;
             script.0.iter().filter(of).all(|at| is_foreign(script, line, at.word(2)))
-        })
-}
-
-/// Whether a wait that tells of room leaves the end of a process that died to the next one.
-fn end_comes_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let told = |result: &str| {
-        let entries = result.split(' ').skip(1).filter_map(|event| event.split_once(':'));
-        entries.map(|(data, events)| (data.to_owned(), events.to_owned())).collect::<Vec<_>>()
-    };
-    let (native, other) = (told(native), told(other));
-    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
-    let fresh =
-        before.collect::<Vec<_>>().into_iter().rev().take_while(|at| at.who != line.who || !waits(at));
-    waits(line)
-        && line.words.last().is_some_and(|time| time != "0")
-        && fresh.into_iter().any(|at| ends(at, line.who.other()))
-        && native.len() == other.len()
-        && native.iter().zip(&other).all(|(native, other)| {
-            native == other || native.0 == other.0 && other.1 == "OUT" && native.1.contains("OUT")
         })
 }
 

@@ -168,14 +168,18 @@ impl Set {
 
     /// The kernel is about to be asked, without sleeping, for at most `room` events. What it was not told of are hot rows,
     /// whose rings are looked at anyway and whose events are judged by what is wanted now; it has to hear of them only
-    /// where its old answers could take the room of others. And of those that are the kernel's to tell of now, with their end
-    /// or on TCP, since telling it makes a new edge: before the answer, that is one with the edge that is told there.
+    /// where its old answers could take the room of others, and of those that are its own to tell of now, with their end or on
+    /// TCP. And of those that wait for edges: telling it makes one, which is that of this answer, and would be one too many
+    /// behind it.
     pub fn before_asking<W: World>(&mut self, room: usize, w: &mut W) {
         let crowded = room <= self.dirty as usize;
-        let by_kernel = |row: &Row, conn, w: &mut W| {
-            w.is_ending(conn) || !w.in_ring(conn, row.io) || row.want & OUT != 0 && !w.writable(conn)
+        let now = |row: &Row, conn, w: &mut W| {
+            row.want & ET != 0
+                || w.is_ending(conn)
+                || !w.in_ring(conn, row.io)
+                || row.want & OUT != 0 && !w.writable(conn)
         };
-        self.sync_where(|row, conn, w| crowded || by_kernel(row, conn, w), w);
+        self.sync_where(|row, conn, w| crowded || now(row, conn, w), w);
     }
 
     fn sync_where<W: World>(&mut self, which: impl Fn(&Row, u32, &mut W) -> bool, w: &mut W) {

@@ -98,6 +98,8 @@ pub trait World {
     fn arm(&mut self, conn: u32);
     /// Whether the kernel has something of that descriptor: bytes, bells, an end.
     fn has_bytes(&self, io: i32) -> bool;
+    /// Whether the kernel knows of an end of that descriptor's, whatever lies before it.
+    fn has_end(&self, io: i32) -> bool;
     /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
     fn kick(&mut self, data: u64);
     /// No such event comes any more.

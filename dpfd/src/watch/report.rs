@@ -279,8 +279,20 @@ impl Set {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
+            if heated && !by_ring && settled == Settled::Ready {
+                // It is the end, of which only the kernel tells, or bytes on TCP.
+                self.cool(r, w);
+            }
             match settled {
-                Settled::Ready if by_ring => bits = (bits & !IN) | self.look_at(r, w),
+                Settled::Ready if by_ring => {
+                    bits = (bits & !IN) | self.look_at(r, w);
+                    // Of these bytes it was told: then the kernel's edge may be that of the end of one that was killed.
+                    if bits & IN == 0 && row.want & ET != 0 && w.has_end(row.io) {
+                        bits |=
+                            row.want & IN | if Self::has_room(&row, conn, w) { OUT & row.want } else { 0 };
+                        self.cool(r, w);
+                    }
+                }
                 // What the program leaves in the ring has no bell: the next wait looks.
                 Settled::Ready if !heated && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
                 Settled::Quiet => bits &= !IN,
@@ -297,7 +309,7 @@ impl Set {
             }
         }
         // The same of room, of which a row that cools just now has told the kernel only since.
-        if bits & IN != 0 && row.dirty && row.want & ET != 0 && w.writable(conn) {
+        if bits & IN != 0 && row.dirty && w.writable(conn) {
             bits |= row.want & OUT;
         }
         if bits != 0 && w.has_error(conn) {

@@ -366,6 +366,10 @@ impl World for Ground<'_> {
         raw::queued(io).is_ok_and(|n| n > 0) || rx::ended(io)
     }
 
+    fn has_end(&self, io: i32) -> bool {
+        rx::ended(io)
+    }
+
     fn kick(&mut self, data: u64) {
         let Some(fd) = kicker() else { return };
         let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;

@@ -27,8 +27,9 @@ pub(super) struct File {
     pub(super) uncounted: bool,
     /// What the program sends goes through TCP, which has room.
     pub(super) sends_by_tcp: bool,
-    /// The peer has closed.
+    /// The peer has closed, or was killed, which nobody said but the kernel.
     pub(super) ended: bool,
+    pub(super) killed: bool,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -209,7 +210,8 @@ impl World for Kernel {
         self.files[conn as usize].is_in_ring()
     }
     fn is_ending(&self, conn: u32) -> bool {
-        self.files[conn as usize].ended
+        let f = &self.files[conn as usize];
+        f.ended && !f.killed
     }
     fn has_error(&self, _: u32) -> bool {
         false
@@ -240,6 +242,9 @@ impl World for Kernel {
     }
     fn has_bytes(&self, io: i32) -> bool {
         self.numbers.get(&io).is_some_and(|&file| self.bits(file) & IN != 0)
+    }
+    fn has_end(&self, io: i32) -> bool {
+        self.numbers.get(&io).is_some_and(|&file| self.files[file].ended)
     }
     fn kick(&mut self, data: u64) {
         self.kick = Some(data);
