@@ -13,6 +13,7 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::rx::{self, Settled};
+use crate::tx::gone;
 use crate::{channel, epoll, link, signals, state};
 pub use event::inherited;
 use event::Event;
@@ -246,6 +247,11 @@ fn pass(
     let mut n = 0;
     for p in fds.iter_mut() {
         if let Some(c) = live(family, p) {
+            // What the other end's death draws, the kernel has only since.
+            let told = p.revents & (IN | libc::POLLRDHUP | libc::POLLHUP);
+            if told != 0 && told & libc::POLLHUP == 0 && gone::hears_of_death(family, p.fd, c) {
+                p.revents |= libc::POLLHUP | p.events & (IN | OUT | libc::POLLRDHUP);
+            }
             if p.revents & IN != 0 && !rx::counted(c) {
                 let hot = channel::receiving(c).word.is_hot();
                 if rx::settle(family, p.fd, c, !hot) == Settled::Quiet {

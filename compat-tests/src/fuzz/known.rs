@@ -28,10 +28,6 @@ const TABLE: &[Known] = &[
         applies: gone_just_now,
     },
     Known {
-        reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
-        applies: died_quietly,
-    },
-    Known {
         reason: "bytes that are in the ring when an option makes their receiver leave it are on TCP after their sender's next call: till then a low-water mark does not hold them back, and the receiver's death with them unread is no reset (ARCHITECTURE.md, E8)",
         applies: left_in_the_ring,
     },
@@ -107,18 +103,6 @@ fn sends(at: &Line) -> bool {
 fn ends(at: &Line, who: Who) -> bool {
     let word = if at.word(0) == "child" { at.word(2) } else { at.word(0) };
     at.who == who && matches!(word, "kill9" | "_exit" | "exit")
-}
-
-/// Whether nothing but hup and err is missing, of an end that has died; or the error where it is asked for before the bytes.
-fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let without = native.replace("|ERR|HUP", "").replace("ERR|HUP", "");
-    let asks = match line.word(0) {
-        "soerror" => other == "none",
-        "recvmmsg" => other.starts_with(|c: char| c.is_ascii_digit()) || other.starts_with("some"),
-        _ => false,
-    };
-    let unsaid = (waits(line) || line.word(0) == "poll") && without.ends_with(other.trim_end());
-    script.0.iter().any(|at| ends(at, line.who.other())) && (unsaid || asks && native == "ECONNRESET")
 }
 
 /// Whether bytes were in the ring when an option was set that only TCP can bring about, and their sender has done nothing

@@ -2,7 +2,7 @@
 
 use libc::epoll_event;
 
-use super::{Row, Set, Settled, Target, World, ALWAYS, ET, IN, ONESHOT, OUT};
+use super::{Row, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
 
 /// The program's array, filled from the front.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ impl Set {
     /// The array is full: who filled it comes second the next time.
     pub fn filled(&mut self, by_kernel: bool) {
         self.hot_first = by_kernel;
+    }
+
+    /// Whether the kernel is to be asked once more, as it has heard of something while it was asked.
+    pub fn asks_again(&mut self) -> bool {
+        core::mem::take(&mut self.ask_again)
     }
 
     /// Puts `bits` of row `r` into the array, together with what it has there already. False: no room.
@@ -263,6 +268,9 @@ impl Set {
             }
         }
         let once = row.want & ONESHOT != 0;
+        if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) {
+            return Some(self.drop_for_more(r, w));
+        }
         if bits & IN != 0 {
             // Hot by our list and by the word: somebody else may have cooled it.
             let hot = row.is_hot() && w.is_hot(conn);
@@ -285,12 +293,16 @@ impl Set {
             }
             match settled {
                 Settled::Ready if by_ring => {
+                    let over = bits & (HUP | RDHUP) != 0;
                     bits = (bits & !IN) | self.look_at(r, w);
+                    if over {
+                        self.cool(r, w);
+                    }
                     // Of these bytes it was told: then the kernel's edge may be that of the end of one that was killed.
                     if bits & IN == 0 && row.want & ET != 0 && w.has_end(row.io) {
+                        self.cool(r, w);
                         bits |=
                             row.want & IN | if Self::has_room(&row, conn, w) { OUT & row.want } else { 0 };
-                        self.cool(r, w);
                     }
                 }
                 // What the program leaves in the ring has no bell: the next wait looks.
@@ -333,6 +345,17 @@ impl Set {
             }
         }
         Some(bits)
+    }
+
+    /// The kernel has an event of row `r` since that tells all of this one: the program hears of that.
+    fn drop_for_more(&mut self, r: u32, w: &mut impl World) -> u32 {
+        self.ask_again = true;
+        let row = *self.rows.get(r);
+        if row.want & ONESHOT != 0 && !row.orphan {
+            // It took this for the one report.
+            let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
+        }
+        0
     }
 
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is

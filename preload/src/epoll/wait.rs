@@ -250,7 +250,7 @@ impl<'a> Wait<'a> {
             let told = unsafe { super::without(rest.as_mut_ptr(), got) };
             set.filter(told, out, w);
             // Bells alone took all the room: what stands behind them is ready, too.
-            if got < room || !out.is_empty() {
+            if out.is_full() || !set.asks_again() && (got < room || !out.is_empty()) {
                 break;
             }
         }
@@ -267,6 +267,9 @@ impl<'a> Wait<'a> {
         set.grow_old(w);
         let mut out = self.out();
         set.filter(got, &mut out, w);
+        if set.asks_again() && !out.is_full() {
+            self.ask(state::now(), &mut out, set, w);
+        }
         if out.is_full() {
             set.filled(true);
         }

@@ -30,6 +30,8 @@ pub(super) struct File {
     /// The peer has closed, or was killed, which nobody said but the kernel.
     pub(super) ended: bool,
     pub(super) killed: bool,
+    /// It was killed with bytes unread, of which the kernel does not know.
+    pub(super) unread: bool,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -215,6 +217,14 @@ impl World for Kernel {
     }
     fn has_error(&self, _: u32) -> bool {
         false
+    }
+    fn died(&mut self, conn: u32, _: i32) -> bool {
+        let f = self.conn(conn);
+        let news = f.killed && core::mem::take(&mut f.unread);
+        if news {
+            self.event(conn as usize);
+        }
+        news
     }
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");

@@ -89,7 +89,7 @@ impl Sim {
         if !Kernel::is_conn(file) || f.ended || f.in_flight > 0 {
             return;
         }
-        (f.ended, f.killed) = (true, killed);
+        (f.ended, f.killed, f.unread) = (true, killed, f.put % 2 == 1);
         self.kernel.event(file);
         arrived(&mut self.believed, file);
     }
@@ -236,6 +236,14 @@ impl Sim {
                 *to = epoll_event { events: *events, u64: *data };
             }
             set.filter(got.len(), &mut out, w);
+            if set.asks_again() && !out.is_full() {
+                let rest = out.rest();
+                let got = w.poll(rest.len());
+                for (to, (events, data)) in rest.iter_mut().zip(&got) {
+                    *to = epoll_event { events: *events, u64: *data };
+                }
+                set.filter(got.len(), &mut out, w);
+            }
             if out.is_full() {
                 set.filled(true);
             }
