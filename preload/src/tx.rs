@@ -103,7 +103,7 @@ fn published(c: &Conn, fd: i32, tx: &End) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
         Owed::Event(number) => wake_set(c, fd, tx, number),
-        Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
+        Owed::Left if tx.word.is_raw() => crate::leave::follow_behind(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }
@@ -404,7 +404,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        crate::leave::follow(fd, c, tx);
+                        crate::leave::follow_behind(fd, c, tx);
                         return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
                     }
                 }

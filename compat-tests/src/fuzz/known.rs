@@ -27,10 +27,6 @@ const TABLE: &[Known] = &[
         reason: "a peer that was killed while its sender sends without a pause is found gone after a tenth of a millisecond, or 64 sends (docs/ENDS.md)",
         applies: gone_just_now,
     },
-    Known {
-        reason: "bytes that are in the ring when an option makes their receiver leave it are on TCP after their sender's next call: till then a low-water mark does not hold them back, and the receiver's death with them unread is no reset (ARCHITECTURE.md, E8)",
-        applies: left_in_the_ring,
-    },
 ];
 
 /// Whether poll says that there is an error, on a side that has called recvmmsg.
@@ -103,23 +99,6 @@ fn sends(at: &Line) -> bool {
 fn ends(at: &Line, who: Who) -> bool {
     let word = if at.word(0) == "child" { at.word(2) } else { at.word(0) };
     at.who == who && matches!(word, "kill9" | "_exit" | "exit")
-}
-
-/// Whether bytes were in the ring when an option was set that only TCP can bring about, and their sender has done nothing
-/// since: they are readable whatever the mark, or the end of who has them unread is a mere end.
-fn left_in_the_ring(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).collect::<Vec<_>>();
-    let asks = waits(line) || matches!(line.word(0), "poll" | "select" | "epoll_seen");
-    let tells = |result: &str| result.contains("IN") || result.contains('r');
-    (0..before.len()).filter(|&at| leaves(before[at])).any(|at| {
-        let (leaver, since) = (before[at].who, &before[at..]);
-        let looks = |at: &&Line| at.who == Who::Both || at.who == leaver.other() && !leaves(at);
-        let early = line.who == leaver && asks && tells(other) && !tells(native);
-        let quietly = line.who == leaver.other() && since.iter().any(|at| ends(at, leaver));
-        !since.iter().any(looks)
-            && (early && before[at].word(2) == "lowat"
-                || quietly && native.contains("ECONNRESET") && other.starts_with('0'))
-    })
 }
 
 /// Whether it sets an option that only TCP can bring about.

@@ -180,8 +180,24 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     if !has_unread(c) || rx::is_over(fd) {
         return false;
     }
+    if channel::sending(c).word.is_raw() {
+        // To one that has left nobody rings; what it had not read goes where it draws a reset.
+        crate::leave::follow_if_left(family, fd, c);
+        return c.error.swap(0, Ordering::Relaxed) != 0;
+    }
     let unread = || has_unread(c) && probe(fd, c, &channel::sending(c)) == Gone::Unread;
     super::under_lock(family, fd, c, unread) == Some(true)
+}
+
+/// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
+/// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
+pub fn meets_reset(fd: i32, c: &Conn, pay: impl FnOnce()) {
+    let ended = rx::ended(fd) && !rx::is_over(fd);
+    pay();
+    if ended && rx::is_over(fd) {
+        let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+    }
 }
 
 /// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
