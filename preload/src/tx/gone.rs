@@ -185,7 +185,7 @@ pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
     died
 }
 
-/// At the end of the stream: whether the other end died without having taken all that it was sent. The kernel would have
+/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was sent. The kernel would have
 /// answered with a reset then, and not with a FIN.
 #[cold]
 pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
@@ -195,10 +195,11 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     let has_left = channel::sending(c).word.is_raw();
     if c.has(Conn::SHUT_WR) {
         // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
-        if !has_left {
+        let died = !has_left && rx::ended(fd);
+        if died {
             kill(c);
         }
-        return !has_left;
+        return died;
     }
     // A reset that has come already was told, or is about to be.
     if rx::is_over(fd) {
