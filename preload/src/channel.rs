@@ -245,9 +245,9 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     let turn = calls - after;
     let client = c.side.load(Ordering::Relaxed) == Side::Client as u32;
     // A proof under way is looked at in every call: it is over soon.
-    let look = Look::at(turn).or_else(|| proof::is_shown(c).then_some(Look::Known));
+    let search = Search::at(turn).or_else(|| proof::is_shown(c).then_some(Search::Mapped));
     if stage == Stage::Candidate
-        && !look.is_some_and(|look| !client || look == Look::All && is_due(family, c, turn))
+        && !search.is_some_and(|search| !client || search == Search::Everywhere && is_due(family, c, turn))
     {
         return stage;
     }
@@ -258,7 +258,7 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
             (Stage::Candidate, true) => post(family, fd, c, turn),
             (Stage::Offered, _) => await_answer(family, fd, c, turn),
             (Stage::Candidate, false) => {
-                look_for_offer(family, fd, c, turn, look.unwrap_or(Look::Known));
+                look_for_offer(family, fd, c, turn, search.unwrap_or(Search::Mapped));
                 if c.stage() != Stage::Candidate {
                     door::sweep();
                 }
@@ -286,11 +286,11 @@ const MOVES_ON: u32 = 16;
 
 /// Where a side looks that has no answer yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum Search {
     /// Server: in what is mapped, which takes no system call.
-    Known,
+    Mapped,
     /// Everywhere.
-    All,
+    Everywhere,
 }
 
 /// Turns at which something is tried once more: often enough to be done in a connection of some thirty exchanges, then now
@@ -299,13 +299,13 @@ fn is_another_try(turn: u32) -> bool {
     turn.is_power_of_two() || turn % if turn < 64 { 8 } else { 64 } == 0
 }
 
-impl Look {
+impl Search {
     /// Always at first. A client may make its offer at any turn.
-    fn at(turn: u32) -> Option<Look> {
+    fn at(turn: u32) -> Option<Search> {
         if turn < 8 || is_another_try(turn) {
-            Some(Look::All)
+            Some(Search::Everywhere)
         } else {
-            (turn % 8 == 0).then_some(Look::Known)
+            (turn % 8 == 0).then_some(Search::Mapped)
         }
     }
 }
@@ -507,7 +507,7 @@ pub fn go_live(family: Family, fd: i32, c: &Conn) {
 }
 
 /// Server: is there an offer? Under the receiver's lock.
-fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, look: Look) {
+fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, search: Search) {
     if !exclusive(family, c) {
         return;
     }
@@ -515,7 +515,7 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, look: Look) {
         if proof::is_shown(c) {
             return await_proof(fd, c, turn, walking);
         }
-        match door::find_offer(fd, c, look, walking) {
+        match door::find_offer(fd, c, search, walking) {
             Some(offer) => door::answer(fd, c, &offer, walking),
             None if patient(c, turn) => {}
             None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(fd, c, Reason::Owner),

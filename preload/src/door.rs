@@ -6,7 +6,7 @@ use dpfd::edge::slot::Side;
 use dpfd::family::{Conn, Id, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
-use crate::channel::Look;
+use crate::channel::Search;
 use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};
@@ -205,16 +205,16 @@ fn close(d: &Door) -> bool {
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(fd: i32, c: &Conn, look: Look, walking: &Walking) -> Option<Offer> {
+pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
         local = tcp::local(fd)?;
         c.set_addresses(local, c.peer());
     }
-    if look == Look::Known {
-        return guests::find(fd, c, Wrong::PassOver, look, walking);
+    if search == Search::Mapped {
+        return guests::find(fd, c, Wrong::PassOver, search, walking);
     }
-    let look = |which| guests::find(fd, c, which, look, walking);
+    let look = |which| guests::find(fd, c, which, search, walking);
     // What lies here must not hide what waits at the door.
     look(Wrong::PassOver)
         .or_else(|| receive_hellos(local.port).then(|| look(Wrong::PassOver)).flatten())

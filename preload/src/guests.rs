@@ -12,7 +12,7 @@ use dpfd::family::{Conn, Id, Reason};
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
-use crate::channel::Look;
+use crate::channel::Search;
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
@@ -206,7 +206,7 @@ pub enum Wrong {
 }
 
 /// An offer for the connection.
-pub fn find(fd: i32, c: &Conn, which: Wrong, look: Look, _: &Walking) -> Option<Offer> {
+pub fn find(fd: i32, c: &Conn, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
     let tuple = tcp::tuple(c.peer(), c.local());
     // Asked for only where something lies at all.
     let mut netns = None;
@@ -215,7 +215,7 @@ pub fn find(fd: i32, c: &Conn, which: Wrong, look: Look, _: &Walking) -> Option<
     let high = HIGH.load(Ordering::Acquire).min(GUESTS);
     // The newest guest is the likeliest.
     for (guest, g) in MET[..high].iter().enumerate().rev() {
-        if look == Look::Known && g.arena.load(Ordering::Relaxed) == 0 {
+        if search == Search::Mapped && g.arena.load(Ordering::Relaxed) == 0 {
             continue;
         }
         let Some(view) = g.view() else { continue };
