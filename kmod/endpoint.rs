@@ -199,7 +199,7 @@ impl Endpoint {
                 None => Wait::Opening(openings),
                 Some(pool) => match pool.reserve(len as u64, source.area()) {
                     Ok(place) => {
-                        if !place.is_apart() && !source.copy_to(&place) {
+                        if !place.is_out_of_line() && !source.copy_to(&place) {
                             place.abandon();
                             drop(tx);
                             source = source.fetch(len)?;
@@ -214,7 +214,7 @@ impl Endpoint {
                         tx.count_sent(own.dpid, to, len as u64);
                         return Ok(len);
                     }
-                    Err(Refused::Apart) => {
+                    Err(Refused::OutOfLine) => {
                         drop(tx);
                         source = source.put_apart(len)?;
                         continue;

@@ -218,7 +218,7 @@ unsafe fn map(endpoint: &Endpoint, vma: *mut bindings::vm_area_struct) -> Result
             (&**page, len)
         }
         Mapping::Ring(ring) => (ring.area(), 2 * ring.bytes()),
-        Mapping::Apart(message) => (&**message, message.bytes() as u64),
+        Mapping::OutOfLine(message) => (&**message, message.bytes() as u64),
     };
     if len > most {
         return Err(EINVAL);

@@ -275,7 +275,7 @@ static void large_placed(void) {
 }
 
 static long maps_large(void) {
-    return maps(20000, PROT_READ, DP_MAP_APART);
+    return maps(20000, PROT_READ, DP_MAP_OUT_OF_LINE);
 }
 
 static bool is_large(long result) {

@@ -218,7 +218,7 @@ fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not()
 #[test]
 fn long_messages_and_several_senders_have_their_turns() {
     let to = open(7302);
-    // Each is too long for the first part, so that it lies elsewhere, one at a time; and none too long for the second.
+    // Each is too long for the first part, so that it is out of line, one at a time; and none too long for the second.
     let first = grow(&to, USUAL + (4 << 20), 200_000, 0, Waits::No);
     let second = grow(&to, USUAL + (4 << 20) + (2 << 20), 4000, 3, Waits::No);
     assert_eq!(to.stat().edges, 2);

@@ -17,7 +17,7 @@
 //! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
-//! | [`far`] | a message no edge can hold | R5 |
+//! | [`out_of_line`] | a message no edge can hold | R5 |
 //! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
 //! | [`spare`] | longer rings, for the directions that need one | E5 |
@@ -32,13 +32,13 @@ pub mod arena;
 pub mod arm;
 pub mod bell;
 #[cfg(not(loom))]
-pub mod far;
-#[cfg(not(loom))]
 pub mod inbox;
 pub mod knock;
 pub mod longer;
 pub mod message;
 pub mod mode;
+#[cfg(not(loom))]
+pub mod out_of_line;
 pub mod pace;
 #[cfg(not(loom))]
 mod places;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::budget::Returned;
-use super::elsewhere::Elsewhere;
 use super::lent::Queue;
+use super::out_of_line::Memory;
 use crate::addr::Addr;
 use crate::edge::longer;
 use crate::edge::ring::{self, Cursor, Kind, Pos, Token};
@@ -26,13 +26,13 @@ pub trait Sender: Send + Sync + core::fmt::Debug {
 pub struct Longer {
     segment: Segment,
     key: u64,
-    far: Option<(u64, Elsewhere)>,
+    out_of_line: Option<(u64, Memory)>,
 }
 
 impl Longer {
     /// The receiver's side of a new, empty edge.
     pub fn new(segment: Segment) -> Longer {
-        Longer { key: segment.key(), segment, far: None }
+        Longer { key: segment.key(), segment, out_of_line: None }
     }
 
     /// Bytes of the ring.
@@ -63,10 +63,10 @@ pub struct InEdge {
     pub oldest: u64,
     /// Messages and bytes read from it.
     pub taken: (u64, u64),
-    /// What its sender says beside a message that lies elsewhere; the number in its token, and the message.
+    /// What its sender says beside a message out of line; the number in its token, and the message.
     key: u64,
     /// As above.
-    pub far: Option<(u64, Elsewhere)>,
+    pub out_of_line: Option<(u64, Memory)>,
     /// The descriptor was emptied after the token here was seen.
     pub emptied: Option<Pos>,
     /// What its sender goes over to, some time.
@@ -90,7 +90,7 @@ impl InEdge {
             lent: 0,
             oldest: 0,
             taken: (0, 0),
-            far: None,
+            out_of_line: None,
             emptied: None,
             next: None,
             grown: false,
@@ -117,11 +117,11 @@ impl InEdge {
         self.key == key
     }
 
-    /// A message that lies elsewhere, if it is one of this edge.
-    pub fn take_far(&mut self, key: u64, number: u64, message: Elsewhere) -> Result<(), Elsewhere> {
+    /// A message out of line, if it is one of this edge.
+    pub fn take_out_of_line(&mut self, key: u64, number: u64, message: Memory) -> Result<(), Memory> {
         match &mut self.next {
-            _ if self.key == key => self.far = Some((number, message)),
-            Some(next) if next.key == key => next.far = Some((number, message)),
+            _ if self.key == key => self.out_of_line = Some((number, message)),
+            Some(next) if next.key == key => next.out_of_line = Some((number, message)),
             _ => return Err(message),
         }
         Ok(())
@@ -165,16 +165,16 @@ impl InEdge {
 
     /// Length of the next message, if one is there and its length is known.
     pub fn next_len(&self) -> Option<usize> {
-        let (token, far) = match &self.next {
+        let (token, memory) = match &self.next {
             _ if self.broken => return None,
             Some(next) if self.went_over() => {
-                (ring::look(&next.segment.lines(), Pos::default()).ok()?, &next.far)
+                (ring::look(&next.segment.lines(), Pos::default()).ok()?, &next.out_of_line)
             }
-            _ => (self.look().ok()?, &self.far),
+            _ => (self.look().ok()?, &self.out_of_line),
         };
         match token.kind {
             Kind::Data => Some(token.len),
-            Kind::Far => far.as_ref().map(|(_, message)| message.size()),
+            Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
             Kind::Void => None,
         }
     }
@@ -185,10 +185,10 @@ impl InEdge {
         if self.broken || !self.went_over() {
             return None;
         }
-        let Longer { segment, key, far } = *self.next.take()?;
+        let Longer { segment, key, out_of_line } = *self.next.take()?;
         // Its sender asks where we run as soon as it is full, and we may not wait until then.
         segment.rx().cpu.store(self.segment.rx().cpu.load(Ordering::Relaxed), Ordering::Relaxed);
-        (self.key, self.far, self.at, self.emptied) = (key, far, Pos::default(), None);
+        (self.key, self.out_of_line, self.at, self.emptied) = (key, out_of_line, Pos::default(), None);
         (self.lent, self.grown) = (0, true);
         Some(core::mem::replace(&mut self.segment, segment))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::edge::far::Far;
+use crate::edge::out_of_line::OutOfLine;
 use crate::edge::ring::Pos;
 use crate::edge::segment::Segment;
 
@@ -37,7 +37,7 @@ pub enum Kept {
     /// It came through the descriptor.
     Bytes(Box<[u8]>),
     /// The sender's, sealed.
-    Far(Far),
+    OutOfLine(OutOfLine),
     /// In a ring that nobody sends over any more.
     Ring(Arc<Segment>),
 }
@@ -47,7 +47,7 @@ impl Kept {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Kept::Bytes(bytes) => bytes,
-            Kept::Far(far) => far,
+            Kept::OutOfLine(memory) => memory,
             Kept::Ring(_) => &[],
         }
     }
@@ -133,7 +133,7 @@ impl Queue {
             // No lines to give back, also of those that were released before another one.
             lent.edge = NO_EDGE;
             if !lent.done {
-                // One that lies elsewhere has its token there only.
+                // One that is out of line has its token there only.
                 if !core::mem::replace(&mut lent.kept, true) {
                     self.kept.push((number, Kept::Ring(ring.clone())));
                 }

@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 
 use super::budget::Returned;
-use super::elsewhere::{Elsewhere, Own};
 use super::in_edge::{InEdge, Longer};
 use super::lent::{Kept, Lent, Queue, NO_EDGE};
+use super::out_of_line::{Memory, Own};
 use super::SHORT;
 use crate::addr::Addr;
-use crate::edge::far::Far;
 use crate::edge::message::far_number;
+use crate::edge::out_of_line::OutOfLine;
 use crate::edge::ring::{Kind, Pos};
 use crate::edge::Error;
 use crate::sys::lent::{Copied, Got};
@@ -78,12 +78,12 @@ impl Tokens {
         self.own.push_back((from, message));
     }
 
-    /// A message that lies elsewhere, for the token `number` of the edge with this key. An honest sender has one at a
+    /// A message out of line, for the token `number` of the edge with this key. An honest sender has one at a
     /// time.
-    pub fn add_far(&mut self, key: u64, number: u64, message: Elsewhere) {
+    pub fn add_out_of_line(&mut self, key: u64, number: u64, message: Memory) {
         let mut message = message;
         for edge in self.edges.iter_mut().flatten() {
-            match edge.take_far(key, number, message) {
+            match edge.take_out_of_line(key, number, message) {
                 Ok(()) => return,
                 Err(back) => message = back,
             }
@@ -183,10 +183,12 @@ impl Tokens {
                     self.took(ix);
                     return Look::Got(got);
                 }
-                Ok(token) if token.kind == Kind::Far && !edge.broken => match self.take_far(ix, token.len) {
-                    Some(look) => return look,
-                    None => continue,
-                },
+                Ok(token) if token.kind == Kind::OutOfLine && !edge.broken => {
+                    match self.take_out_of_line(ix, token.len) {
+                        Some(look) => return look,
+                        None => continue,
+                    }
+                }
                 Err(Error::Empty) => self.ended |= edge.sender.gone(),
                 _ if edge.broken => self.drop_if_over(ix),
                 _ => {
@@ -222,10 +224,10 @@ impl Tokens {
         let Some((from, message)) = self.own.pop_front() else { return Look::Nothing };
         let kept = match message {
             Own::Bytes(bytes) => Kept::Bytes(bytes),
-            Own::Far(message) => match message.map() {
-                Ok(far) => Kept::Far(far),
+            Own::OutOfLine(message) => match message.map() {
+                Ok(memory) => Kept::OutOfLine(memory),
                 Err((message, e)) => {
-                    self.own.push_front((from, Own::Far(message)));
+                    self.own.push_front((from, Own::OutOfLine(message)));
                     return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
                 }
             },
@@ -236,25 +238,25 @@ impl Tokens {
         Look::Got(Got::new(number, self.lent.keep(kept), len, from))
     }
 
-    /// The token of a message that lies elsewhere. Its packet was sent before: if it is not here, it waits on the
+    /// The token of a message out of line. Its packet was sent before: if it is not here, it waits on the
     /// descriptor; if it does not wait there either, the sender is not honest.
     #[cold]
-    fn take_far(&mut self, ix: usize, len: usize) -> Option<Look> {
+    fn take_out_of_line(&mut self, ix: usize, len: usize) -> Option<Look> {
         let edge = self.edges[ix].as_mut()?;
         if edge.fresh {
             return Some(Look::Fresh(ix));
         }
         let number = far_number(&edge.segment.lines(), edge.at, len).ok();
-        match edge.far.take() {
+        match edge.out_of_line.take() {
             Some((n, message)) if Some(n) == number => match message.map() {
-                Ok(far) => Some(Look::Got(self.got_far(ix, len, far))),
+                Ok(memory) => Some(Look::Got(self.got_out_of_line(ix, len, memory))),
                 Err((message, e)) => {
-                    edge.far = Some((n, message));
+                    edge.out_of_line = Some((n, message));
                     Some(Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM)))
                 }
             },
             other if number.is_some() && edge.emptied != Some(edge.at) => {
-                edge.far = other;
+                edge.out_of_line = other;
                 Some(Look::Fresh(ix))
             }
             _ => {
@@ -265,14 +267,14 @@ impl Tokens {
         }
     }
 
-    fn got_far(&mut self, ix: usize, token: usize, far: Far) -> Got {
-        let len = far.len();
+    fn got_out_of_line(&mut self, ix: usize, token: usize, memory: OutOfLine) -> Got {
+        let len = memory.len();
         let edge = self.edges[ix].as_mut().expect("the caller looked at it");
         let in_edge = edge.take(ix, token, &mut self.lent);
         // Its token was counted, not the message.
         edge.taken.1 = edge.taken.1 - token as u64 + len as u64;
         self.took(ix);
-        Got::new(in_edge.number, self.lent.keep(Kept::Far(far)), len, in_edge.from())
+        Got::new(in_edge.number, self.lent.keep(Kept::OutOfLine(memory)), len, in_edge.from())
     }
 
     /// Notes which senders are gone. What came for them until then must be added next.

@@ -51,7 +51,7 @@ pub fn a_copy_tells_what_had_no_room(d: Driver) {
 pub fn copies_of_every_size(d: Driver) {
     let (a, b) = pair(d);
     let mut into = vec![0; 1 << 20];
-    // Around a line, where a message is lent first, a sender's part of the pool, and what lies elsewhere.
+    // Around a line, where a message is lent first, a sender's part of the pool, and what is out of line.
     let around = [8, 56, 64, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
     let sizes = around.iter().flat_map(|n| [n.max(&9) - 1, *n, (n + 1).min(1 << 20)]);
     for (i, len) in sizes.cycle().take(3 * 24).enumerate() {

@@ -65,7 +65,7 @@ static void *read_all(void *sum) {
     return NULL;
 }
 
-/* Short ones, long ones, and ones that lie elsewhere. */
+/* Short ones, long ones, and ones out of line. */
 static void one_copies_and_one_reads(void) {
     static const size_t sizes[] = {100, 5000, 40000, LONGEST};
     static char message[LONGEST];

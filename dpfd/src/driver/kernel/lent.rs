@@ -33,8 +33,8 @@ pub struct Pool {
 struct Lent {
     /// The position behind it.
     end: u64,
-    /// It lies apart: mapped until it is released, whoever looks at it by then.
-    apart: Option<Box<Mapping>>,
+    /// It is out of line: mapped until it is released, whoever looks at it by then.
+    out_of_line: Option<Box<Mapping>>,
     /// The library copies it, and releases it then: to the program it is not lent.
     copied: bool,
     done: bool,
@@ -71,7 +71,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// ENOMEM, where a message that lies apart cannot be mapped: it stays the next. [`Error::Meddled`].
+    /// ENOMEM, where a message out of line cannot be mapped: it stays the next. [`Error::Meddled`].
     #[inline(always)]
     pub fn take(&mut self, fd: i32) -> Result<Option<Got>> {
         // Each turn but the last steps over what was given up; there are no more than the ring has room for.
@@ -81,10 +81,10 @@ impl Pool {
             if token != Token::Empty && self.ring.is_closed() {
                 return Err(Error::NotAnEndpoint(fd));
             }
-            let (at, len, apart) = match token {
+            let (at, len, out_of_line) = match token {
                 Token::Empty => return Ok(None),
                 Token::Message(at, len) => (self.ring.memory().address(at), len, None),
-                Token::Apart(offset, len) => {
+                Token::OutOfLine(offset, len) => {
                     let mapped = self.map(fd, offset, len)?;
                     (mapped.address(0), len, Some(mapped))
                 }
@@ -95,7 +95,7 @@ impl Pool {
                 Token::Nonsense => return Err(self.nonsense()),
             };
             let number = self.first + self.lent.len() as u64;
-            self.lent.push_back(Lent { end, apart, copied: false, done: false });
+            self.lent.push_back(Lent { end, out_of_line, copied: false, done: false });
             self.open += 1;
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
@@ -107,7 +107,7 @@ impl Pool {
 
     #[cold]
     fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Box<Mapping>> {
-        Mapping::apart(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
+        Mapping::out_of_line(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
             // The kernel knows no such message: its token was read where there is none.
             None | Some(libc::EINVAL) => self.nonsense(),
             Some(libc::EBADF | libc::ENODEV | libc::ENXIO) => Error::NotAnEndpoint(fd),
@@ -170,20 +170,20 @@ impl Pool {
     /// Gives back what is released before everything that is not.
     #[inline(always)]
     fn advance(&mut self, fd: i32) {
-        let (mut end, mut apart) = (None, false);
+        let (mut end, mut out_of_line) = (None, false);
         while let Some(lent) = self.lent.front().filter(|lent| lent.done) {
-            (end, apart) = (Some(lent.end), apart | lent.apart.is_some());
+            (end, out_of_line) = (Some(lent.end), out_of_line | lent.out_of_line.is_some());
             self.lent.pop_front();
             self.first += 1;
         }
         if let Some(end) = end {
-            self.give_back(fd, end, apart);
+            self.give_back(fd, end, out_of_line);
         }
     }
 
     #[inline(always)]
-    fn give_back(&self, fd: i32, end: u64, apart: bool) {
-        if self.ring.set_released(end) || apart {
+    fn give_back(&self, fd: i32, end: u64, out_of_line: bool) {
+        if self.ring.set_released(end) || out_of_line {
             // Senders wait, or memory of its own is to go at once. If the descriptor is closed by now, nobody does.
             let _ = device::look_again(fd);
         }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::nap::Naps;
-use super::note::FarPacket;
+use super::note::OutOfLinePacket;
 use crate::addr::Addr;
 use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
@@ -33,8 +33,8 @@ pub struct OutEdge {
     lap: Pos,
     /// What the receiver knows this edge by, on its descriptor.
     key: u64,
-    /// The number of the last far message, and the position behind it.
-    far: (u64, Pos),
+    /// The number of the last out-of-line message, and the position behind it.
+    out_of_line: (u64, Pos),
     /// How often it was too short since that was said.
     short: u32,
     /// When everything sent to the destination comes to so many bytes, that may be said, and how many more it is the next
@@ -65,8 +65,8 @@ pub enum Path {
 pub enum Parked {
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// Sealed memory ([`crate::edge::far`]).
-    Far(OwnedFd),
+    /// Sealed memory ([`crate::edge::out_of_line`]).
+    OutOfLine(OwnedFd),
 }
 
 /// What the service knows of the destination.
@@ -134,7 +134,7 @@ impl Parked {
     pub fn bytes(&self) -> usize {
         match self {
             Parked::Bytes(bytes) => bytes.len(),
-            Parked::Far(_) => 32 * 1024,
+            Parked::OutOfLine(_) => 32 * 1024,
         }
     }
 }
@@ -193,7 +193,7 @@ impl Link {
             // The first message says where we run.
             turn: u8::MAX,
             lap: Pos::default(),
-            far: (0, Pos::default()),
+            out_of_line: (0, Pos::default()),
             short: 0,
             say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
         });
@@ -235,22 +235,22 @@ impl Link {
         self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
     }
 
-    /// Hands over a message that lies elsewhere: the packet first, then the token that keeps its place. One at
-    /// a time: what a sender has elsewhere is not bounded by the pool.
-    pub fn deliver_far(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
+    /// Hands over a message out of line: the packet first, then the token that keeps its place. One at
+    /// a time: what a sender has out of line is not bounded by the pool.
+    pub fn deliver_out_of_line(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
         let Way::Pool { back, bell, edge } = &mut self.way else { return Delivery::NoWay };
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
-        let mut packet = FarPacket::default();
+        let mut packet = OutOfLinePacket::default();
         if let Some(edge) = edge {
             let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
             if edge.tail.refresh(cursor).is_err() {
                 return Delivery::Gone;
             }
             let unread = edge.tail.pos.since(edge.tail.seen);
-            if unread > 0 && edge.tail.pos.since(edge.far.1) < unread || edge.tail.free(count) == 0 {
+            if unread > 0 && edge.tail.pos.since(edge.out_of_line.1) < unread || edge.tail.free(count) == 0 {
                 return Delivery::Full;
             }
-            packet = FarPacket { key: edge.key, number: edge.far.0 + 1 };
+            packet = OutOfLinePacket { key: edge.key, number: edge.out_of_line.0 + 1 };
         }
         let sent = unix::send(
             back.as_raw_fd(),
@@ -263,11 +263,12 @@ impl Link {
         }
         if let Some(edge) = edge {
             let rx = edge.segment.rx();
-            let token = message::send_far(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
+            let token =
+                message::send_out_of_line(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
             if token.is_err() {
                 return Delivery::Gone;
             }
-            edge.far = (packet.number, edge.tail.pos);
+            edge.out_of_line = (packet.number, edge.tail.pos);
             edge.short = edge.short.saturating_add(u32::from((meta.st_size as usize) < LONGER));
             edge.tell(bell.owed(), back, bell);
         }
@@ -314,9 +315,9 @@ impl Link {
 
     /// Messages that went there as memory of their own.
     #[cfg(test)]
-    pub fn far(&self) -> u64 {
+    pub fn out_of_line(&self) -> u64 {
         let Way::Pool { edge: Some(edge), .. } = &self.way else { return 0 };
-        edge.far.0
+        edge.out_of_line.0
     }
 
     /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.

@@ -25,7 +25,7 @@ const ALONE: u32 = 64;
 /// How often a sender looks whether its receiver has got a pool.
 const POOL_LOOK: Duration = Duration::from_millis(1);
 
-/// Behind a message that lies elsewhere, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
+/// Behind a message out of line, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
 /// each with a descriptor in flight.
 static PADDING: [u8; 16 << 10] = [0; 16 << 10];
 
@@ -298,9 +298,9 @@ impl Inner {
                 load.too_long(link, limit + ENVELOPE)?;
                 return Ok(Some(Until::Later));
             }
-            let envelope = envelope(Inside::Far);
+            let envelope = envelope(Inside::OutOfLine);
             let parts = [IoSlice::new(&envelope), IoSlice::new(&PADDING)];
-            unix::send(fd, &parts, &[load.far()?.as_fd()], libc::MSG_DONTWAIT)
+            unix::send(fd, &parts, &[load.memory()?.as_fd()], libc::MSG_DONTWAIT)
         };
         match sent {
             Ok(_) => Ok(None),

@@ -2,8 +2,8 @@
 
 use super::tests::{next, text, Edge};
 use super::*;
-use crate::edge::far;
 use crate::edge::message;
+use crate::edge::out_of_line;
 use crate::edge::ring::{Cursor, Lines, Tail};
 use crate::edge::segment::Segment;
 use crate::sync::Ordering;
@@ -86,15 +86,15 @@ fn what_is_lent_stays_where_it_is_when_its_sender_goes_over() {
 fn messages_that_lie_elsewhere_go_over_too() {
     let mut tokens = Tokens::default();
     let mut a = Edge::into(&mut tokens, 7);
-    let elsewhere = |n: u8| Elsewhere::new(far::make(&[n; 5000]).unwrap()).unwrap();
+    let memory = |n: u8| Memory::new(out_of_line::make(&[n; 5000]).unwrap()).unwrap();
     let send = |a: &mut Edge| {
-        message::send_far(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
+        message::send_out_of_line(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
     };
     // Its packet is taken off the descriptor before its token is seen, there as here.
-    tokens.add_far(a.segment.key(), 1, elsewhere(1));
+    tokens.add_out_of_line(a.segment.key(), 1, memory(1));
     send(&mut a);
     let longer = a.grow(&mut tokens);
-    tokens.add_far(longer.key(), 1, elsewhere(2));
+    tokens.add_out_of_line(longer.key(), 1, memory(2));
     a.goes_over(longer);
     send(&mut a);
     for n in 1..3 {

@@ -158,8 +158,8 @@ fn a_future_waits_for_room_on_the_direct_way() {
         to.inner.release(got.number);
     }
     let from = sender.join().expect("the sender");
-    let far: u64 = from.inner.tx().links.iter().map(Link::far).sum();
-    assert!(far < COUNT / 10, "{far} of {COUNT} messages had memory of their own");
+    let out_of_line: u64 = from.inner.tx().links.iter().map(Link::out_of_line).sum();
+    assert!(out_of_line < COUNT / 10, "{out_of_line} of {COUNT} messages had memory of their own");
 }
 
 #[test]

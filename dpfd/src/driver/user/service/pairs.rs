@@ -187,9 +187,9 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let [memory, _] = got.fds;
     let load = match (what, memory) {
         (Inside::Message, _) => Parked::Bytes(bytes[ENVELOPE..].to_vec()),
-        (Inside::Far, Some(memory)) => Parked::Far(memory),
+        (Inside::OutOfLine, Some(memory)) => Parked::OutOfLine(memory),
         // Lost: its descriptor could not be had.
-        (Inside::Far, None) => {
+        (Inside::OutOfLine, None) => {
             if let Some(ix) = tx.find(to) {
                 tx.unqueued(ix);
             }

@@ -10,7 +10,7 @@ use super::super::inner::Inner;
 use super::super::link::{plain_limit, Delivery, Link, Parked, Way};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
-use crate::edge::far;
+use crate::edge::out_of_line;
 
 impl Service {
     /// Delivers what is parked with a link, as far as there is room.
@@ -100,25 +100,25 @@ fn deliver(link: &mut Link, inner: &Inner, load: Parked) -> (Delivery, Parked) {
     let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
     let load = match load {
         Parked::Bytes(bytes) => match link.deliver(&bytes, tag) {
-            Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match far::make(&bytes) {
-                Ok(memory) => Parked::Far(memory),
+            Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match out_of_line::make(&bytes) {
+                Ok(memory) => Parked::OutOfLine(memory),
                 Err(_) => return (Delivery::Short, Parked::Bytes(bytes)),
             },
             other => return (other, Parked::Bytes(bytes)),
         },
-        far => far,
+        other => other,
     };
-    let Parked::Far(memory) = &load else { return (Delivery::Short, load) };
+    let Parked::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
     if let Way::Plain(back) = &link.way {
         // It may have lain there only because of its envelope, or since before the receiver was known.
-        return match far::check(memory) {
+        return match out_of_line::check(memory) {
             Ok(len) if len > plain_limit(back) => (Delivery::NoWay, load),
-            Ok(_) => match far::Far::open(memory) {
+            Ok(_) => match out_of_line::OutOfLine::open(memory) {
                 Ok(bytes) => (link.deliver(&bytes, tag), load),
                 Err(_) => (Delivery::Short, load),
             },
             Err(_) => (Delivery::Done, load), // checked when it came
         };
     }
-    (link.deliver_far(memory, tag), load)
+    (link.deliver_out_of_line(memory, tag), load)
 }
