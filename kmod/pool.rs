@@ -15,7 +15,7 @@ use kernel::{
 };
 
 use crate::{
-    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_OUT_OF_LINE, TOKEN_MESSAGE, TOKEN_VOID},
+    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
     glue,
     memory::Area,
     positions::{Inner, Refused, State, STEPS},

@@ -19,7 +19,7 @@ use kernel::{
 
 use crate::{
     abi::{
-        self, token_span, token_step, TOKEN_ALIGN, TOKEN_OUT_OF_LINE, TOKEN_DONE, TOKEN_EMPTY, TOKEN_MESSAGE,
+        self, token_span, token_step, TOKEN_ALIGN, TOKEN_DONE, TOKEN_EMPTY, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE,
         TOKEN_VOID,
     },
     memory::Area,
@@ -231,7 +231,8 @@ impl Inner {
             return self.has_room(token_span(len));
         }
         let few = self.out_of_line_bytes == 0 || self.out_of_line_bytes + len <= OUT_OF_LINE_BYTES;
-        few && self.has_room(token_step(TOKEN_OUT_OF_LINE, len)) && self.out_of_line.iter().any(Option::is_none)
+        few && self.has_room(token_step(TOKEN_OUT_OF_LINE, len))
+            && self.out_of_line.iter().any(Option::is_none)
     }
 
     /// Keeps the memory of a message out of line; there is room for it. Returns where it can be mapped.

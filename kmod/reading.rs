@@ -6,7 +6,7 @@
 use kernel::{error::Result, sync::Arc};
 
 use crate::{
-    abi::{token_span, TOKEN_OUT_OF_LINE, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
+    abi::{token_span, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
     glue,
     memory::Area,
     pool::{Pool, NEVER},

@@ -7,7 +7,9 @@
 use kernel::{page::PAGE_SIZE, prelude::*, sync::atomic::Atomic};
 
 use crate::{
-    abi::{self, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN, TOKEN_OUT_OF_LINE, TOKEN_HEADER},
+    abi::{
+        self, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN, TOKEN_HEADER, TOKEN_OUT_OF_LINE,
+    },
     memory::Area,
     word,
 };

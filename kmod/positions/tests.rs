@@ -108,7 +108,11 @@ mod dp_positions {
         assert!(inner.out_of_line_at(128).is_none() && inner.out_of_line_mapped(first + 4096).is_none());
         inner.end_apart(0);
         inner.end_apart(0);
-        assert!(inner.out_of_line_at(0).is_none() && inner.out_of_line_mapped(first).is_none() && inner.out_of_line_over);
+        assert!(
+            inner.out_of_line_at(0).is_none()
+                && inner.out_of_line_mapped(first).is_none()
+                && inner.out_of_line_over
+        );
         let over = inner.take_over(false).ok_or(EIO)?;
         assert!(over.iter().flatten().count() == 1 && inner.take_over(false).is_none());
         assert!(inner.out_of_line_at(64).is_some());
