@@ -22,6 +22,7 @@ use dpfd::sys::{raw, tcp};
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
+use crate::tx::gone;
 use crate::{epoll, life, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
@@ -278,8 +279,18 @@ pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
     c.set(Conn::TX_TCP);
 }
 
-/// The peer left: follows it, or goes on with what is owed. Under the sender's lock.
+/// The peer left: follows it, or goes on with what is owed. Under the sender's lock. What lies in the ring was sent before this
+/// call: if the peer has died with that unread, it is a reset.
 pub fn follow(fd: i32, c: &Conn, out: &End) {
+    if c.has(Conn::OWES | Conn::TX_TCP) {
+        follow_behind(fd, c, out);
+    } else {
+        gone::meets_reset(fd, c, || follow_behind(fd, c, out));
+    }
+}
+
+/// The same behind what this call has put into the ring itself.
+pub fn follow_behind(fd: i32, c: &Conn, out: &End) {
     if c.has(Conn::OWES) {
         back::pay(fd, c, out);
     } else if !c.has(Conn::TX_TCP) {

@@ -103,7 +103,7 @@ fn published(c: &Conn, fd: i32, tx: &End) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
         Owed::Event(number) => wake_set(c, fd, tx, number),
-        Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
+        Owed::Left if tx.word.is_raw() => crate::leave::follow_behind(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }
@@ -140,13 +140,22 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
         }
         Err(e) => {
             tx.word.undo_bell();
-            // W13: this was the program's error; its next call shall get it. EPIPE the kernel says again.
-            match e {
-                libc::EAGAIN => {}
-                libc::EPIPE => gone::suspect(c),
-                e => c.error.store(e as u32, Ordering::Relaxed),
+            keep(c, e);
+            if e != libc::EAGAIN {
+                gone::suspect(c);
             }
         }
+    }
+}
+
+/// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
+/// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
+#[cold]
+pub fn keep(c: &Conn, e: i32) {
+    let of_the_call =
+        [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
+    if !of_the_call.contains(&e) {
+        c.error.store(e as u32, Ordering::Relaxed);
     }
 }
 
@@ -186,7 +195,14 @@ pub fn send(
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !channel::is_nonblocking(at.fd(), c);
     signals::begin();
     let mut sum = 0;
-    let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
+    // What has gone out is the result, and the error waits in the connection, as on TCP.
+    let begun = |sum, e| {
+        if sum == 0 {
+            return Err(e);
+        }
+        keep(c, e);
+        Ok(sum)
+    };
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
@@ -388,7 +404,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        crate::leave::follow(fd, c, tx);
+                        crate::leave::follow_behind(fd, c, tx);
                         return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
                     }
                 }

@@ -1,6 +1,6 @@
 //! Hot and cold, and what the kernel is not told at once.
 
-use super::{Look, Set, Target, World, ET, IN, MAX_HOT, ONESHOT, OUT, SPECIAL};
+use super::{Look, Row, Set, Target, World, ET, IN, MAX_HOT, ONESHOT, OUT, SPECIAL};
 
 /// Sleeps without anything after which a hot connection cools.
 const STALE: u8 = 32;
@@ -163,24 +163,31 @@ impl Set {
 
     /// Tells the kernel all that it was not told. Before every sleep.
     pub fn sync(&mut self, w: &mut impl World) {
-        self.sync_where(|_, _| true, w);
+        self.sync_where(|_, _, _| true, w);
     }
 
     /// The kernel is about to be asked, without sleeping, for at most `room` events. What it was not told of are hot rows,
     /// whose rings are looked at anyway and whose events are judged by what is wanted now; it has to hear of them only
-    /// where its old answers could take the room of others. And of those that are about to cool, since telling it makes a new
-    /// edge: before the answer, that is one with the edge of the end.
-    pub fn before_asking(&mut self, room: usize, w: &mut impl World) {
+    /// where its old answers could take the room of others, and of those that are its own to tell of now, with their end or on
+    /// TCP. And of those that wait for edges: telling it makes one, which is that of this answer, and would be one too many
+    /// behind it.
+    pub fn before_asking<W: World>(&mut self, room: usize, w: &mut W) {
         let crowded = room <= self.dirty as usize;
-        self.sync_where(|conn, w| crowded || w.is_ending(conn), w);
+        let now = |row: &Row, conn, w: &mut W| {
+            row.want & ET != 0
+                || w.is_ending(conn)
+                || !w.in_ring(conn, row.io)
+                || row.want & OUT != 0 && !w.writable(conn)
+        };
+        self.sync_where(|row, conn, w| crowded || now(row, conn, w), w);
     }
 
-    fn sync_where<W: World>(&mut self, which: impl Fn(u32, &W) -> bool, w: &mut W) {
+    fn sync_where<W: World>(&mut self, which: impl Fn(&Row, u32, &mut W) -> bool, w: &mut W) {
         let mut k = 0;
         while self.dirty > 0 && k < self.hot.len() {
             let r = self.hot.all()[k];
             let row = self.rows.get(r);
-            if row.dirty && row.conn().is_some_and(|conn| which(conn, w)) {
+            if row.dirty && row.conn().is_some_and(|conn| which(row, conn, w)) {
                 self.sync_row(r, w);
             }
             // It may have been taken out, and the last one put here.
@@ -260,8 +267,9 @@ impl Set {
             let writes = row.want & OUT != 0 && w.writable(conn);
             if row.want & IN != 0 {
                 let follows = w.in_ring(conn, row.io);
-                let ready = w.waiting(conn, row.io) || (writes && row.want & ET != 0);
-                let unseen = ready && (row.want & ET == 0 || row.seen != Some(w.frontier(conn, row.seen)));
+                let edge = row.want & ET != 0;
+                let unseen = (!edge || row.seen != Some(w.frontier(conn, row.seen)))
+                    && (w.waiting(conn, row.io) || edge && (writes || Self::has_room(&row, conn, w)));
                 if unseen || !follows || !w.is_hot(conn) {
                     return true;
                 }

@@ -3,12 +3,12 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Held, Reason, Stage};
+use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::raw;
 use libc::socklen_t;
 
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life, state};
+use crate::{fdtable, hooks, life, state, tx};
 
 /// Options by which a receive is told in its control message when bytes came.
 pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
@@ -169,17 +169,24 @@ pub unsafe fn getsockopt(
         }
     }
     if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-        if let Some(c) = conn(fd) {
-            let e = c.error.swap(0, Ordering::Relaxed);
+        if let (Some(family), Some(c)) = (state::family(), conn(fd)) {
             // SAFETY: the kernel wrote an int there.
             unsafe {
-                if e != 0 && *len >= 4 && *value.cast::<c_int>() == 0 {
-                    *value.cast::<c_int>() = e as c_int;
+                if *len >= 4 && *value.cast::<c_int>() == 0 {
+                    *value.cast::<c_int>() = kept_error(family, fd, c);
                 }
             }
         }
     }
     rc
+}
+
+/// The error that the kernel does not have, and that the call in hand tells; 0 for none.
+pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
+    if c.error.load(Ordering::Relaxed) == 0 {
+        tx::gone::hears_of_death(family, fd, c);
+    }
+    c.error.swap(0, Ordering::Relaxed) as c_int
 }
 
 /// TCP_ZEROCOPY_RECEIVE (linux/tcp.h): a receive that is written as a question.

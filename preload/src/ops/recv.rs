@@ -203,7 +203,7 @@ unsafe fn messages(
         Err(e) => return fail(e) as c_int,
     };
     // Unlike any other receive, this one is told of an error before it looks for bytes.
-    if let Some(e) = pending_error(at.fd(), family.conn(at.conn())) {
+    if let Some(e) = pending_error(family, at.fd(), family.conn(at.conn())) {
         return fail(e) as c_int;
     }
     if n > 0 && nowhere(v) {
@@ -240,8 +240,8 @@ fn keep_error(c: &Conn, done: c_int) {
 }
 
 /// The error that the connection has to tell, which is told by this.
-fn pending_error(fd: c_int, c: &Conn) -> Option<i32> {
-    match c.error.swap(0, Ordering::Relaxed) as i32 {
+fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
+    match super::option::kept_error(family, fd, c) {
         0 => raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0),
         e => Some(e),
     }

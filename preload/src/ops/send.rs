@@ -54,7 +54,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
         if w.is_bad() {
             return Way::Done(Err(libc::EFAULT));
         }
-        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, c, w, flags)))
     })
 }
 
@@ -98,7 +98,7 @@ fn quiet(sent: usize) -> c_int {
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
-fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
+fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
     let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 64];
     let mut w = *w;
     let mut sum = 0;
@@ -118,7 +118,10 @@ fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
                     return Ok(sum);
                 }
             }
-            Err(_) if sum > 0 => return Ok(sum),
+            Err(e) if sum > 0 => {
+                tx::keep(c, e);
+                return Ok(sum);
+            }
             Err(e) => return Err(e),
         }
     }
