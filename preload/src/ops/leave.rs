@@ -27,15 +27,53 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
 ///
 /// As for the call it replaces.
 pub unsafe fn fclose(f: *mut FILE) -> c_int {
-    if !f.is_null() {
-        // SAFETY: the program's stream.
-        let fd = unsafe { libc::fileno(f) };
-        if fd >= 0 && fdtable::conn(fd).is_some() {
-            life::before_close(fd);
-        }
-    }
     // SAFETY: the program's argument.
-    unsafe { hooks::fclose::real()(f) }
+    unsafe {
+        closing(f);
+        hooks::fclose::real()(f)
+    }
+}
+
+/// Before glibc closes the descriptor of stream `f` inside itself.
+///
+/// # Safety
+///
+/// `f` is a stream of the program's, or null.
+unsafe fn closing(f: *mut FILE) {
+    if f.is_null() {
+        return;
+    }
+    // SAFETY: the program's stream.
+    let fd = unsafe { libc::fileno(f) };
+    if fd >= 0 && fdtable::conn(fd).is_some() {
+        life::before_close(fd);
+    }
+}
+
+/// freopen(3): puts another file at the stream's number, or closes that, without our hooks of dup3 and close.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE {
+    // SAFETY: the program's arguments.
+    unsafe {
+        closing(f);
+        hooks::freopen::real()(path, mode, f)
+    }
+}
+
+/// freopen64(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE {
+    // SAFETY: the program's arguments.
+    unsafe {
+        closing(f);
+        hooks::freopen64::real()(path, mode, f)
+    }
 }
 
 /// Room for the control data of one message: 253 descriptors, the kernel's limit, and credentials.
