@@ -17,7 +17,7 @@ const ATTRIBUTES_AT: usize = 16 + 72;
 /// The attribute with struct tcp_info, and as a bit in a request.
 const INET_DIAG_INFO: u16 = 2;
 /// Offset of tcpi_max_pacing_rate in struct tcp_info.
-const PACING_AT: usize = 112;
+pub const PACING_AT: usize = 112;
 const ESTABLISHED: u8 = 1;
 
 /// Two of its values (linux/tcp_states.h).
