@@ -188,10 +188,9 @@ pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
 /// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
 pub(super) fn retire(family: Family) -> bool {
-    let mut order = [0usize; ARENAS];
-    order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
-    order.sort_unstable_by_key(|&i| family.arena(i).proven());
-    order.into_iter().any(|i| retire_one(family, i))
+    let mut order: [u8; ARENAS] = core::array::from_fn(|i| i as u8);
+    order.sort_unstable_by_key(|&i| family.arena(i.into()).proven());
+    order.into_iter().any(|i| retire_one(family, i.into()))
 }
 
 /// The same for arena `i`: true if that was possible. No slot of it is taken again, so a server that has something to read

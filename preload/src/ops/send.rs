@@ -99,7 +99,7 @@ fn quiet(sent: usize) -> c_int {
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
 fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
-    let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 64];
+    let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
     let mut w = *w;
     let mut sum = 0;
     loop {
