@@ -66,7 +66,7 @@ pub(crate) struct Reservation<'a> {
     /// Where the message can be mapped that lies out of line.
     out_of_line: Option<u64>,
     /// Nobody has opened the number yet.
-    pub(crate) parked: bool,
+    pub(crate) backlog: bool,
     pub(crate) spot: Spot,
 }
 
@@ -111,7 +111,7 @@ impl Pool {
             return None;
         }
         let (at, spot) = inner.put(len, token_span(len))?;
-        Some(Reservation { pool: self, at, out_of_line: None, parked: false, spot })
+        Some(Reservation { pool: self, at, out_of_line: None, backlog: false, spot })
     }
 
     fn place(
@@ -127,7 +127,7 @@ impl Pool {
         };
         let span = token_span(if out_of_line.is_some() { 8 } else { len });
         let (at, spot) = inner.put(len, span).ok_or(Refused::Gone)?;
-        Ok(Reservation { pool: self, at, out_of_line, parked: !inner.opened, spot })
+        Ok(Reservation { pool: self, at, out_of_line, backlog: !inner.opened, spot })
     }
 
     /// Puts a message there, in softirq or for another node's sender: nothing here sleeps, and what would take long is not

@@ -159,7 +159,7 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     let to = open(7301);
     let from = grow(&to, USUAL + (4 << 20), 4000, 3, Waits::No);
     let stat = to.stat();
-    assert_eq!((stat.edges, stat.corrupt, stat.lent), (1, 0, 0));
+    assert_eq!((stat.edges, stat.corrupt, stat.loaned), (1, 0, 0));
     to.pool(USUAL).expect("the one it has");
     // Whoever polls hears of what comes from then on, and of nothing else.
     from.set_nonblocking(false).expect("a descriptor");

@@ -221,7 +221,7 @@ pub struct Stat {
     /// Tells the endpoint from all others that there are or were since the module was loaded.
     pub serial: u64,
     /// Of the messages sent: those left for numbers that nobody has opened yet.
-    pub parked: u64,
+    pub backlog: u64,
     /// Of the messages sent: those left for numbers that another user opened then. They are gone.
     pub lost: u64,
 }

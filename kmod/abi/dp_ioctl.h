@@ -106,7 +106,7 @@ struct dp_ioc_stat {
 	__u32 in_place;
 	__u32 pad0;
 	__u64 serial;
-	__u64 parked;
+	__u64 backlog;
 	__u64 lost;
 };
 

@@ -33,7 +33,7 @@ pub struct DpStat {
     sent_bytes: u64,
     received: u64,
     received_bytes: u64,
-    lent: u64,
+    loaned: u64,
     next_len: i64,
     pool: u64,
     pool_left: u64,
@@ -149,7 +149,7 @@ fn of_own(s: &Stat, spin: u32) -> DpStat {
         sent_bytes: s.sent.1,
         received: s.received.0,
         received_bytes: s.received.1,
-        lent: s.lent as u64,
+        loaned: s.loaned as u64,
         next_len: s.next_len.map_or(-1, |n| n as i64),
         pool: s.pool as u64,
         pool_left: s.pool_left as u64,
@@ -166,6 +166,6 @@ fn of_own(s: &Stat, spin: u32) -> DpStat {
 /// What can be told of another process's endpoint: what was read here, and what the descriptor takes.
 fn of_foreign(fd: c_int, foreign: &Foreign) -> DpStat {
     let longest = foreign::longest(fd) as u64;
-    let lent = foreign.lent() as u64;
-    DpStat { lent, next_len: -1, max_message: longest, max_plain: longest, ..DpStat::default() }
+    let loaned = foreign.loaned() as u64;
+    DpStat { loaned, next_len: -1, max_message: longest, max_plain: longest, ..DpStat::default() }
 }

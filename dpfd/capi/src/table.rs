@@ -310,8 +310,8 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
     let Some(descriptor) = foreign::descriptor(fd) else { return Err(Fault::NotAnEndpoint(fd)) };
     let foreign = &mut list.foreign;
     if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&key) {
-        // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
-        foreign.retain(|key, (fd, of)| of.lent() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
+        // Closed without dp_close: nothing was said. What is loaned stays, some copy may be open.
+        foreign.retain(|key, (fd, of)| of.loaned() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
     }
     Ok(Found::Foreign(
         foreign.entry(key).or_insert_with(|| (fd, Arc::new(Foreign::new(descriptor)))).1.clone(),

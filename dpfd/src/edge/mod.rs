@@ -12,7 +12,7 @@
 //! | [`pace`] | how often a receiver that spins looks | |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
-//! | [`knock`] | a receiver of one edge that sleeps for a moment | U3 |
+//! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
 //! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
@@ -31,9 +31,9 @@
 pub mod arena;
 pub mod arm;
 pub mod bell;
+pub mod event_count;
 #[cfg(not(loom))]
 pub mod inbox;
-pub mod knock;
 pub mod longer;
 pub mod message;
 pub mod mode;

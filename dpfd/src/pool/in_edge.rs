@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::Returned;
-use super::lent::Queue;
+use super::loaned::Queue;
 use super::out_of_line::Memory;
 use crate::addr::Addr;
 use crate::edge::longer;
@@ -11,7 +11,7 @@ use crate::edge::ring::{self, Cursor, Kind, Pos, Token};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
 use crate::sync::Ordering;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 
 /// Who must hear that an edge has room again.
 pub trait Sender: Send + Sync + core::fmt::Debug {
@@ -57,8 +57,8 @@ pub struct InEdge {
     pub broken: bool,
     /// Its sender was gone before anything was last asked for that could be on its way.
     pub over: bool,
-    /// Messages of it that are lent.
-    pub lent: u32,
+    /// Messages of it that are loaned.
+    pub loaned: u32,
     /// The number of the first of them.
     pub oldest: u64,
     /// Messages and bytes read from it.
@@ -87,7 +87,7 @@ impl InEdge {
             fresh: true,
             broken: false,
             over: false,
-            lent: 0,
+            loaned: 0,
             oldest: 0,
             taken: (0, 0),
             out_of_line: None,
@@ -180,7 +180,7 @@ impl InEdge {
     }
 
     /// Goes over to the longer edge, if its sender has and nothing is left here: this one's ring, for as long as messages
-    /// in it are lent. They are nobody's to count any more.
+    /// in it are loaned. They are nobody's to count any more.
     pub fn go_over(&mut self) -> Option<Segment> {
         if self.broken || !self.went_over() {
             return None;
@@ -189,7 +189,7 @@ impl InEdge {
         // Its sender asks where we run as soon as it is full, and we may not wait until then.
         segment.rx().cpu.store(self.segment.rx().cpu.load(Ordering::Relaxed), Ordering::Relaxed);
         (self.key, self.out_of_line, self.at, self.emptied) = (key, out_of_line, Pos::default(), None);
-        (self.lent, self.grown) = (0, true);
+        (self.loaned, self.grown) = (0, true);
         Some(core::mem::replace(&mut self.segment, segment))
     }
 
@@ -202,20 +202,20 @@ impl InEdge {
 
     /// Lends the message of `len` bytes that is the next; `me`: which edge this is.
     #[inline(always)]
-    pub fn take(&mut self, me: usize, len: usize, lent: &mut Queue) -> Got {
+    pub fn take(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
         let address = self.segment.lines().payload(self.at);
         self.at = self.at.add(ring::lines_for(len));
-        let number = lent.push(me as u32, self.at);
-        if self.lent == 0 {
+        let number = loaned.push(me as u32, self.at);
+        if self.loaned == 0 {
             self.oldest = number;
         }
-        self.lent += 1;
+        self.loaned += 1;
         self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
         Got::new(number, address, len, self.from)
     }
 
     /// Copies the message of `len` bytes that is the next, as far as `into` has room, and gives its lines back. Not behind
-    /// one that is lent.
+    /// one that is loaned.
     #[inline(always)]
     pub fn copy(&mut self, len: usize, into: &mut [u8]) -> Copied {
         self.segment.copy(self.at, len, into);
@@ -228,7 +228,7 @@ impl InEdge {
     /// `count` messages are over, and the lines up to `to` are the sender's again.
     #[inline(always)]
     pub fn give_back(&mut self, count: u32, to: Pos) {
-        self.lent -= count;
+        self.loaned -= count;
         let cursor = Cursor { pos: to, ..Cursor::default() };
         if self.segment.space().give_back(&self.segment.rx().cursor, cursor) {
             self.sender.room();

@@ -59,7 +59,7 @@ static void *read_all(void *sum) {
         CHECK(is_whole(at, n));
         *(long *)sum += n;
         CHECK(dp_fsync(shared_fd, 1) == 0); /* this one, and never what the other thread copies */
-        CHECK(stat_of(shared_fd).lent == 0);
+        CHECK(stat_of(shared_fd).loaned == 0);
     }
     CHECK(dp_fsync(shared_fd, 1) == 0);
     return NULL;

@@ -10,8 +10,8 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::nap::Naps;
 use super::note::OutOfLinePacket;
+use super::sending::Wakers;
 use crate::addr::Addr;
 use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
@@ -62,7 +62,7 @@ pub enum Path {
 
 /// A message the service holds.
 #[derive(Debug)]
-pub enum Parked {
+pub enum Queued {
     /// Its bytes.
     Bytes(Vec<u8>),
     /// Sealed memory ([`crate::edge::out_of_line`]).
@@ -115,10 +115,10 @@ pub struct Link {
     pub path: Path,
     /// How the destination is reached.
     pub way: Way,
-    /// Messages in the endpoint's pair that belong to this link, or parked.
+    /// Messages in the endpoint's pair that belong to this link, or in its backlog.
     pub queued: u32,
     /// Messages the service took and could not deliver yet.
-    pub parked: VecDeque<Parked>,
+    pub backlog: VecDeque<Queued>,
     /// Since when the receiver is known and reads plainly, ns; 0: not known.
     pub plain_since: u64,
     /// The destination belongs to a user who does not let us.
@@ -126,15 +126,15 @@ pub struct Link {
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
     /// Futures that wait to send.
-    pub naps: Naps,
+    pub wakers: Wakers,
 }
 
-impl Parked {
+impl Queued {
     /// Bytes it takes of the service's memory; a descriptor is worth some, too.
     pub fn bytes(&self) -> usize {
         match self {
-            Parked::Bytes(bytes) => bytes.len(),
-            Parked::OutOfLine(_) => 32 * 1024,
+            Queued::Bytes(bytes) => bytes.len(),
+            Queued::OutOfLine(_) => 32 * 1024,
         }
     }
 }
@@ -147,11 +147,11 @@ impl Link {
             path: Path::Queued,
             way: Way::Unknown,
             queued: 0,
-            parked: VecDeque::new(),
+            backlog: VecDeque::new(),
             plain_since: 0,
             denied: false,
             sent: (0, 0),
-            naps: Naps::default(),
+            wakers: Wakers::default(),
         }
     }
 
@@ -377,7 +377,7 @@ impl OutEdge {
     fn tell(&self, owed: Due, back: &OwnedFd, bell: &mut Doorbell) {
         match owed {
             Due::Nothing => return,
-            Due::Knock => self.segment.knock().rouse(),
+            Due::Futex => self.segment.event_count().notify(),
             Due::Bell if !ring(back) => bell.not_rung(),
             Due::Bell => {}
         }

@@ -54,8 +54,8 @@ pub struct EndpointAccount {
     pub target: Option<(Nid, Dpid)>,
     /// Read in pool mode.
     pub received: Option<(u64, u64)>,
-    /// Messages lent out and not released.
-    pub lent: Option<usize>,
+    /// Messages loaned out and not released.
+    pub loaned: Option<usize>,
     /// Every destination it ever had.
     pub to: Option<Vec<LinkAccount>>,
     /// Every edge into it.
@@ -177,7 +177,7 @@ impl EndpointAccount {
         }
         if let Some(rx) = patiently(|| inner.try_rx()) {
             account.received = account.pooled.then(|| rx.tokens.taken());
-            account.lent = Some(rx.tokens.lent());
+            account.loaned = Some(rx.tokens.loaned());
             let edges = rx.tokens.edges();
             account.from =
                 Some(edges.map(|e| EdgeAccount { from: pair(e.from()), received: e.taken }).collect());

@@ -40,7 +40,7 @@ fn edge(tokens: &mut Tokens, from: u16) -> Segment {
 
 #[allow(unsafe_code, clippy::allow_attributes)]
 fn copy(got: &Got, to: &mut [u8]) {
-    // SAFETY: it is lent, and its pool lives.
+    // SAFETY: it is loaned, and its pool lives.
     unsafe { got.copy_to(to) };
 }
 

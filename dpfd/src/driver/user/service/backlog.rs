@@ -7,13 +7,13 @@ use std::task::Waker;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::inner::Inner;
-use super::super::link::{plain_limit, Delivery, Link, Parked, Way};
+use super::super::link::{plain_limit, Delivery, Link, Queued, Way};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::edge::out_of_line;
 
 impl Service {
-    /// Delivers what is parked with a link, as far as there is room.
+    /// Delivers a link's backlog, as far as there is room.
     pub fn flush(&mut self, serial: u32, to: Addr) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
@@ -95,20 +95,20 @@ impl Service {
     }
 }
 
-/// One parked message; it comes back if it was not delivered.
-fn deliver(link: &mut Link, inner: &Inner, load: Parked) -> (Delivery, Parked) {
+/// One message of a backlog; it comes back if it was not delivered.
+fn deliver(link: &mut Link, inner: &Inner, load: Queued) -> (Delivery, Queued) {
     let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
     let load = match load {
-        Parked::Bytes(bytes) => match link.deliver(&bytes, tag) {
+        Queued::Bytes(bytes) => match link.deliver(&bytes, tag) {
             Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match out_of_line::make(&bytes) {
-                Ok(memory) => Parked::OutOfLine(memory),
-                Err(_) => return (Delivery::Short, Parked::Bytes(bytes)),
+                Ok(memory) => Queued::OutOfLine(memory),
+                Err(_) => return (Delivery::Short, Queued::Bytes(bytes)),
             },
-            other => return (other, Parked::Bytes(bytes)),
+            other => return (other, Queued::Bytes(bytes)),
         },
         other => other,
     };
-    let Parked::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
+    let Queued::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
     if let Way::Plain(back) = &link.way {
         // It may have lain there only because of its envelope, or since before the receiver was known.
         return match out_of_line::check(memory) {
