@@ -10,7 +10,7 @@ use dpfd::Error;
 
 use crate::fault::{Fault, Res};
 use crate::foreign::{self, Foreign};
-use crate::table::{self, Found, Use, Way};
+use crate::table::{self, Direction, Found, Use};
 use crate::thread;
 
 /// `dpmmap_t`.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Mmap) -> c_int {
         let tbp = unsafe { tbp.as_mut() }.ok_or(Fault::Null("the dpmmap_t"))?;
         let want = (tbp.size > 0).then_some(tbp.size);
         let made = |own: &Use| own.start_pool(fd, want).map(|size| (size, own.pool_address()));
-        let (size, address) = table::on(fd, Way::In, made, |_| Err(Fault::OnlyOpener(fd)))?;
+        let (size, address) = table::on(fd, Direction::In, made, |_| Err(Fault::OnlyOpener(fd)))?;
         *tbp = Mmap { size, address: address.cast_mut().cast() };
         Ok(0)
     };
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Mmap) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
     let set = || {
-        let found = table::find(fd, Way::Out)?;
+        let found = table::find(fd, Direction::Out)?;
         // NONBLOCK belongs to the descriptor, wherever it comes from.
         match (option, value) {
             (OPT_SPIN, value) => {
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn dp_stat(fd: c_int, to: *mut DpStat) -> c_int {
         if room < FIRST_STAT {
             return Err(Fault::StatSize(room));
         }
-        let mut all = match table::find(fd, Way::Out)? {
+        let mut all = match table::find(fd, Direction::Out)? {
             Found::Own(own) => of_own(&own.stat(fd), own.spin()),
             Found::Foreign(foreign) => of_foreign(fd, &foreign),
         };

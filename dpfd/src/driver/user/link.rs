@@ -71,7 +71,7 @@ pub enum Queued {
 
 /// What the service knows of the destination.
 #[derive(Debug)]
-pub enum Way {
+pub enum Destination {
     /// Not found yet, or gone.
     Unknown,
     /// Its descriptor's other end; it reads plainly.
@@ -114,7 +114,7 @@ pub struct Link {
     /// Where messages go.
     pub path: Path,
     /// How the destination is reached.
-    pub way: Way,
+    pub destination: Destination,
     /// Messages in the endpoint's pair that belong to this link, or in its backlog.
     pub queued: u32,
     /// Messages the service took and could not deliver yet.
@@ -145,7 +145,7 @@ impl Link {
         Link {
             to,
             path: Path::Queued,
-            way: Way::Unknown,
+            destination: Destination::Unknown,
             queued: 0,
             backlog: VecDeque::new(),
             plain_since: 0,
@@ -158,7 +158,7 @@ impl Link {
     /// Whether messages go to the receiver from here. A way that was full is tried again as soon as nothing of the
     /// link is queued any more: order holds, and a pair full of messages for others is not in the way.
     pub fn try_direct(&mut self) -> bool {
-        if self.queued == 0 && !matches!(self.way, Way::Unknown) {
+        if self.queued == 0 && !matches!(self.destination, Destination::Unknown) {
             self.path = Path::Direct;
         }
         self.path == Path::Direct
@@ -166,21 +166,21 @@ impl Link {
 
     /// The destination is gone.
     pub fn unlink(&mut self) {
-        self.way = Way::Unknown;
+        self.destination = Destination::Unknown;
         self.path = Path::Queued;
         self.plain_since = 0;
     }
 
     /// Whether there is an edge, whose receiver tells of room in it.
     pub fn has_edge(&self) -> bool {
-        matches!(self.way, Way::Pool { edge: Some(_), .. })
+        matches!(self.destination, Destination::Pool { edge: Some(_), .. })
     }
 
     /// The destination's descriptor's other end.
     pub fn back(&self) -> Option<Arc<OwnedFd>> {
-        match &self.way {
-            Way::Unknown => None,
-            Way::Plain(back) | Way::Pool { back, .. } => Some(back.clone()),
+        match &self.destination {
+            Destination::Unknown => None,
+            Destination::Plain(back) | Destination::Pool { back, .. } => Some(back.clone()),
         }
     }
 
@@ -198,24 +198,24 @@ impl Link {
             say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
         });
         // The same page, whichever edge: for what it rang once it must not ring again.
-        let bell = match core::mem::replace(&mut self.way, Way::Unknown) {
-            Way::Pool { bell, .. } => bell,
+        let bell = match core::mem::replace(&mut self.destination, Destination::Unknown) {
+            Destination::Pool { bell, .. } => bell,
             _ => bell,
         };
-        self.way = Way::Pool { back, bell, edge };
+        self.destination = Destination::Pool { back, bell, edge };
     }
 
     /// Hands one message to the receiver over the edge: the light-weight call. False where there is none, or no room, or
     /// now and then something else to be done, by whoever takes the long way.
     #[inline(always)]
     pub fn deliver_soon(&mut self, msg: &[u8]) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         !edge.outgrown() && self.deliver_edge(msg) == Some(Delivery::Done)
     }
 
     #[inline(always)]
     fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
-        let Way::Pool { back, bell, edge: Some(edge) } = &mut self.way else { return None };
+        let Destination::Pool { back, bell, edge: Some(edge) } = &mut self.destination else { return None };
         let delivery = edge.send(msg);
         if delivery == Delivery::Done {
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
@@ -229,7 +229,7 @@ impl Link {
 
     /// Hands one message to the receiver, without waiting. `tag` says who sends, where no edge does.
     pub fn deliver(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
-        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+        if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.outgrown();
         }
         self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
@@ -238,7 +238,7 @@ impl Link {
     /// Hands over a message out of line: the packet first, then the token that keeps its place. One at
     /// a time: what a sender has out of line is not bounded by the pool.
     pub fn deliver_out_of_line(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
-        let Way::Pool { back, bell, edge } = &mut self.way else { return Delivery::NoWay };
+        let Destination::Pool { back, bell, edge } = &mut self.destination else { return Delivery::NoWay };
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
         let mut packet = OutOfLinePacket::default();
         if let Some(edge) = edge {
@@ -277,7 +277,9 @@ impl Link {
     }
 
     fn deliver_plain(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
-        let (Way::Plain(back) | Way::Pool { back, .. }) = &self.way else { return Delivery::NoWay };
+        let (Destination::Plain(back) | Destination::Pool { back, .. }) = &self.destination else {
+            return Delivery::NoWay;
+        };
         match unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
@@ -289,7 +291,7 @@ impl Link {
 
     /// Says that room is wanted; true when there was some after all, so that another try is worth it.
     pub fn want_room(&mut self) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         edge.segment.space().want();
         let before = edge.tail.seen;
         edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
@@ -297,14 +299,14 @@ impl Link {
 
     /// The edge was full, for a sender that does not wait, or whose receiver keeps up.
     pub fn count_short(&mut self) {
-        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+        if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.short = edge.short.saturating_add(1);
         }
     }
 
     /// Whether it is time to ask for a longer one; then not again for long.
     pub fn asks_for_longer(&mut self) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         let (at, more) = edge.say_at;
         let asks = edge.short >= OFTEN && self.sent.1 >= at;
         if asks {
@@ -316,13 +318,13 @@ impl Link {
     /// Messages that went there as memory of their own.
     #[cfg(test)]
     pub fn out_of_line(&self) -> u64 {
-        let Way::Pool { edge: Some(edge), .. } = &self.way else { return 0 };
+        let Destination::Pool { edge: Some(edge), .. } = &self.destination else { return 0 };
         edge.out_of_line.0
     }
 
     /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.
     pub fn look_for_room(&mut self, ns: u64) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         edge.here();
         let rx = edge.segment.rx();
         let theirs = rx.cpu.load(Ordering::Relaxed);

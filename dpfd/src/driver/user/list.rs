@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;
-use super::link::Way;
+use super::link::Destination;
 use super::note::{Note, LEN};
 use super::process::Process;
 use super::registry::Registry;
@@ -188,12 +188,12 @@ impl EndpointAccount {
 
 impl LinkAccount {
     fn of(link: &super::link::Link) -> LinkAccount {
-        let state = match &link.way {
+        let state = match &link.destination {
             _ if link.denied => State::Denied,
-            Way::Unknown => State::Absent,
-            Way::Plain(_) => State::Plain,
-            Way::Pool { edge: Some(_), .. } => State::Edge,
-            Way::Pool { edge: None, .. } => State::Crowded,
+            Destination::Unknown => State::Absent,
+            Destination::Plain(_) => State::Plain,
+            Destination::Pool { edge: Some(_), .. } => State::Edge,
+            Destination::Pool { edge: None, .. } => State::Crowded,
         };
         LinkAccount { to: pair(link.to), state, waiting: link.queued.into(), sent: link.sent }
     }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::link::{Delivery, Link, Way};
+use super::link::{Delivery, Destination, Link};
 use crate::edge::out_of_line;
 use crate::error::{Error, Result};
 use crate::sys::process;
@@ -64,7 +64,7 @@ impl<'a> Load<'a> {
     pub(super) fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
         if self.memory.is_none() {
             match link.deliver(self.msg, tag) {
-                Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => {}
+                Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {}
                 other => return Ok(other),
             }
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::inner::{Inner, MAX_MESSAGE};
-use super::link::{plain_limit, Delivery, Link, Path, Way};
+use super::link::{plain_limit, Delivery, Destination, Link, Path};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::sending::Until;
@@ -245,14 +245,14 @@ impl Inner {
             // What is in front of it in the pair may never be taken: of those whose destinations are not there the service keeps
             // a few only. Who waits does so for room where it goes, or for those of its own that are in front of them.
             let may_wait = !behind && matches!(direct, None | Some(Delivery::Full | Delivery::Busy));
-            if may_wait && !matches!(link.way, Way::Unknown) {
+            if may_wait && !matches!(link.destination, Destination::Unknown) {
                 if tx.is_jammed() && waits() {
                     return Ok(Some(Until::Room));
                 }
                 link = &mut tx.links[ix];
             }
             // While others are in front of it the direct way is not to be had, and would never be if each went there.
-            let has_pool = matches!(link.way, Way::Pool { .. });
+            let has_pool = matches!(link.destination, Destination::Pool { .. });
             if direct.is_none() && has_pool && load.rests(&waits, pair) {
                 return Ok(Some(Until::Later));
             }
@@ -294,7 +294,7 @@ impl Inner {
             unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
         } else {
             // Who reads plainly takes some that are too long for this pair only because of the envelope.
-            if matches!(link.way, Way::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
+            if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
                 load.too_long(link, limit + ENVELOPE)?;
                 return Ok(Some(Until::Later));
             }

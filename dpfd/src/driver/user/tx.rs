@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::link::{Link, Queued, Way};
+use super::link::{Destination, Link, Queued};
 use crate::addr::Addr;
 
 /// Messages of an endpoint that the service holds until their receivers have room, or are there; and bytes of them.
@@ -70,7 +70,11 @@ impl Tx {
         if self.held.queued < MOST_BACKLOG && self.held.bytes < MOST_BYTES {
             return false;
         }
-        let absent = || self.links.iter().filter(|link| link.queued > 0 && matches!(link.way, Way::Unknown));
+        let absent = || {
+            self.links
+                .iter()
+                .filter(|link| link.queued > 0 && matches!(link.destination, Destination::Unknown))
+        };
         let bytes = || absent().flat_map(|link| &link.backlog).map(Queued::bytes).sum::<usize>();
         absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_BACKLOG || bytes() >= MOST_BYTES
     }

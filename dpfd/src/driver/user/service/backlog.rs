@@ -7,7 +7,7 @@ use std::task::Waker;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::inner::Inner;
-use super::super::link::{plain_limit, Delivery, Link, Queued, Way};
+use super::super::link::{plain_limit, Delivery, Destination, Link, Queued};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::edge::out_of_line;
@@ -100,16 +100,18 @@ fn deliver(link: &mut Link, inner: &Inner, load: Queued) -> (Delivery, Queued) {
     let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
     let load = match load {
         Queued::Bytes(bytes) => match link.deliver(&bytes, tag) {
-            Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match out_of_line::make(&bytes) {
-                Ok(memory) => Queued::OutOfLine(memory),
-                Err(_) => return (Delivery::Short, Queued::Bytes(bytes)),
-            },
+            Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {
+                match out_of_line::make(&bytes) {
+                    Ok(memory) => Queued::OutOfLine(memory),
+                    Err(_) => return (Delivery::Short, Queued::Bytes(bytes)),
+                }
+            }
             other => return (other, Queued::Bytes(bytes)),
         },
         other => other,
     };
     let Queued::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
-    if let Way::Plain(back) = &link.way {
+    if let Destination::Plain(back) = &link.destination {
         // It may have lain there only because of its envelope, or since before the receiver was known.
         return match out_of_line::check(memory) {
             Ok(len) if len > plain_limit(back) => (Delivery::NoWay, load),
