@@ -12,7 +12,6 @@ pub mod cores;
 pub mod counters;
 pub mod crowd;
 pub mod edge;
-pub mod fork;
 pub mod idle;
 pub mod iperf;
 pub mod kit;
@@ -22,6 +21,7 @@ pub mod report;
 pub mod scratch;
 pub mod stats;
 pub mod targets;
+pub mod told;
 pub mod turns;
 
 use std::fmt::Display;

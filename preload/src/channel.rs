@@ -13,7 +13,7 @@ use dpfd::edge::segment::Mapped;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::spare::Spares;
 use dpfd::edge::switch::{RxLine, TxLine, OWN, SHORT};
-use dpfd::family::{Conn, Family, Reason, Stage};
+use dpfd::family::{Conn, Family, Reason, Stage, ARENAS};
 use dpfd::sys::{raw, tcp};
 
 use crate::client::Answer;
@@ -243,18 +243,22 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
         return stage;
     }
     let turn = calls - after;
+    let client = c.side.load(Ordering::Relaxed) == Side::Client as u32;
     // A proof under way is looked at in every call: it is over soon.
-    if stage == Stage::Candidate && !worth_a_look(turn) && !proof::is_shown(c) {
+    let search = Search::at(turn).or_else(|| proof::is_shown(c).then_some(Search::Mapped));
+    if stage == Stage::Candidate
+        && !search.is_some_and(|search| !client || search == Search::Everywhere && is_due(family, c, turn))
+    {
         return stage;
     }
     // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
     // another has just confirmed for an offer that was refused.
     if c.rx_lock.try_lock(state::me()) {
-        match (c.stage(), c.side.load(Ordering::Relaxed) == Side::Client as u32) {
+        match (c.stage(), client) {
             (Stage::Candidate, true) => post(family, fd, c, turn),
             (Stage::Offered, _) => await_answer(family, fd, c, turn),
             (Stage::Candidate, false) => {
-                look_for_offer(family, fd, c, turn);
+                look_for_offer(family, fd, c, turn, search.unwrap_or(Search::Mapped));
                 if c.stage() != Stage::Candidate {
                     door::sweep();
                 }
@@ -280,9 +284,56 @@ fn unsuited(fd: i32) -> bool {
 /// a proof counts as wrong.
 const MOVES_ON: u32 = 16;
 
-/// Turns at which an unanswered side looks again: often at first, then now and then.
-fn worth_a_look(turn: u32) -> bool {
-    turn < 8 || turn.is_power_of_two() || turn % 64 == 0
+/// Where a side looks that has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Server: in what is mapped, which takes no system call.
+    Mapped,
+    /// Everywhere.
+    Everywhere,
+}
+
+/// Turns at which something is tried once more: often enough to be done in a connection of some thirty exchanges, then now
+/// and then.
+fn is_another_try(turn: u32) -> bool {
+    turn.is_power_of_two() || turn % if turn < 64 { 8 } else { 64 } == 0
+}
+
+impl Search {
+    /// Always at first. A client may make its offer at any turn.
+    fn at(turn: u32) -> Option<Search> {
+        if turn < 8 || is_another_try(turn) {
+            Some(Search::Everywhere)
+        } else {
+            (turn % 8 == 0).then_some(Search::Mapped)
+        }
+    }
+}
+
+/// Client: whether it is time for the first offer, which comes later where channels to the server do not pay.
+fn is_due(family: Family, c: &Conn, turn: u32) -> bool {
+    if !state::LEARNS.load(Ordering::Relaxed) {
+        return true;
+    }
+    let mut first = c.first.load(Ordering::Relaxed);
+    if first == 0 {
+        first = client::first_turn(family, c);
+        c.first.store(first, Ordering::Relaxed);
+    }
+    turn >= first
+}
+
+/// Where both rings are, in lines.
+fn positions(c: &Conn) -> u32 {
+    let taken = Cursor::unpack(receiving(c).rx.cursor.load(Ordering::Relaxed)).pos;
+    c.tail().pos.raw().wrapping_add(taken.raw()) as u32
+}
+
+/// Client: the channel ends. Whether it has paid decides when later ones are offered.
+pub fn count_worth(family: Family, c: &Conn) {
+    let lines = positions(c).wrapping_sub(c.first.load(Ordering::Relaxed));
+    let arena = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
+    family.arena(arena).worth.count(u64::from(lines));
 }
 
 /// After this many calls *and* this long without an answer the connection is plain TCP for good.
@@ -308,10 +359,22 @@ fn give_up(fd: i32, c: &Conn, why: Reason) {
     c.set_stage(Stage::Plain);
 }
 
+fn no_door() -> Reason {
+    if state::unix_is_forbidden() {
+        Reason::NoUnix
+    } else {
+        Reason::NoDoor
+    }
+}
+
 /// Client: is it time for an offer? Under the receiver's lock.
 fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
         return give_up(fd, c, Reason::Shared);
+    }
+    // Before the socket is asked six questions. An address without a port is not known yet.
+    if c.peer().port != 0 && client::is_nobody(c.peer()) {
+        return give_up(fd, c, no_door());
     }
     if unsuited(fd) {
         return give_up(fd, c, Reason::Option);
@@ -321,9 +384,7 @@ fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
             note_inq(fd, c);
             c.set_stage(Stage::Offered);
         }
-        Err(client::No::Never(Reason::NoDoor)) if state::unix_is_forbidden() => {
-            give_up(fd, c, Reason::NoUnix)
-        }
+        Err(client::No::Never(Reason::NoDoor)) => give_up(fd, c, no_door()),
         Err(client::No::Never(why)) => give_up(fd, c, why),
         Err(client::No::Later) if !patient(c, turn) => give_up(fd, c, Reason::Silent),
         Err(client::No::Later) => {}
@@ -353,7 +414,7 @@ fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
         Answer::Proven => false,
         Answer::Wrong => true,
         Answer::Nothing if proof::is_shown(c) || turn < 4 => false,
-        Answer::Nothing => turn.is_power_of_two() && (turn >= MOVES_ON || client::has_another(family, c)),
+        Answer::Nothing => is_another_try(turn) && (turn >= MOVES_ON || client::has_another(family, c)),
     };
     if (over || move_on) && s.withdraw(generation) {
         client::release(c);
@@ -440,12 +501,13 @@ pub fn go_live(family: Family, fd: i32, c: &Conn) {
         }
     }
     sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
+    c.first.store(positions(c), Ordering::Relaxed);
     c.set_stage(Stage::Live);
     family.header().channels.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Server: is there an offer? Under the receiver's lock.
-fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
+fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, search: Search) {
     if !exclusive(family, c) {
         return;
     }
@@ -453,7 +515,7 @@ fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32) {
         if proof::is_shown(c) {
             return await_proof(fd, c, turn, walking);
         }
-        match door::find_offer(fd, c, walking) {
+        match door::find_offer(fd, c, search, walking) {
             Some(offer) => door::answer(fd, c, &offer, walking),
             None if patient(c, turn) => {}
             None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(fd, c, Reason::Owner),

@@ -16,9 +16,9 @@ use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
-pub use given::{has_another, maps};
-pub use round::inherited;
+pub use given::{first_turn, has_another, maps};
 use round::{begin_anew, go_round};
+pub use round::{inherited, is_nobody};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const ATTRIBUTES_AT: usize = 16 + 72;
 /// The attribute with struct tcp_info, and as a bit in a request.
 const INET_DIAG_INFO: u16 = 2;
 /// Offset of tcpi_max_pacing_rate in struct tcp_info.
-const PACING_AT: usize = 112;
+pub const PACING_AT: usize = 112;
 const ESTABLISHED: u8 = 1;
 
 /// Two of its values (linux/tcp_states.h).
@@ -38,7 +38,7 @@ fn address(buf: &mut [u8], at: usize, a: &Addr, v4: bool) {
 
 /// Whether the kernel knows no TCP socket whose own end is `own` and whose other end is `other`.
 pub fn is_gone(own: Addr, other: Addr) -> bool {
-    ask(own, other, None).err() == Some(libc::ENOENT)
+    ask(own, other, None, &mut Reply::new()).err() == Some(libc::ENOENT)
 }
 
 /// SO_MAX_PACING_RATE of the established TCP socket whose own end is `own` and whose other end is `other`, in the network
@@ -48,7 +48,8 @@ pub fn is_gone(own: Addr, other: Addr) -> bool {
 ///
 /// ENOENT when there is no such socket; else why the kernel could not be asked.
 pub fn pacing(own: Addr, other: Addr, netns: u64) -> Result<u64, i32> {
-    let reply = ask(own, other, Some(netns))?;
+    let mut reply = Reply::new();
+    ask(own, other, Some(netns), &mut reply)?;
     if reply.bytes[STATE_AT] != ESTABLISHED {
         return Err(libc::ENOENT);
     }
@@ -59,25 +60,31 @@ pub fn pacing(own: Addr, other: Addr, netns: u64) -> Result<u64, i32> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// A reply, or the beginning of one: what is asked for lies there, and a thread's stack may be a small one.
 struct Reply {
-    bytes: [u8; 1024],
+    bytes: [u8; 512],
     len: usize,
 }
 
 impl Reply {
+    fn new() -> Reply {
+        Reply { bytes: [0; 512], len: 0 }
+    }
+
     fn u16_at(&self, at: usize) -> usize {
         usize::from(u16::from_ne_bytes([self.bytes[at], self.bytes[at + 1]]))
     }
 
+    /// An attribute, as far as it is there.
     fn attribute(&self, kind: u16) -> Option<&[u8]> {
         let mut at = ATTRIBUTES_AT;
         while at + 4 <= self.len {
             let len = self.u16_at(at);
-            if len < 4 || at + len > self.len {
+            if len < 4 {
                 return None;
             }
             if self.u16_at(at + 2) == usize::from(kind) {
-                return self.bytes.get(at + 4..at + len);
+                return self.bytes.get(at + 4..(at + len).min(self.len));
             }
             at += len.next_multiple_of(4);
         }
@@ -118,24 +125,24 @@ pub fn inherited() {
     }
 }
 
-fn ask(own: Addr, other: Addr, netns: Option<u64>) -> Result<Reply, i32> {
+fn ask(own: Addr, other: Addr, netns: Option<u64>, reply: &mut Reply) -> Result<(), i32> {
     // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
     // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
     let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
     if !KEPT.busy.swap(true, Ordering::Acquire) {
         let kept = keep(netns);
-        let reply = kept.map(|fd| exchange(fd, own, other, mapped));
+        let result = kept.map(|fd| exchange(fd, own, other, mapped, reply));
         KEPT.busy.store(false, Ordering::Release);
-        match reply {
+        match result {
             Some(Err(libc::EAGAIN | libc::EPROTO)) | None => {}
-            Some(reply) => return reply,
+            Some(result) => return result,
         }
     }
     let fd = open()?;
     // The answer is about the namespace that this thread is in, which need not be the connection's.
     let result = match netns {
         Some(there) if there != tcp::netns(fd) => Err(libc::EXDEV),
-        _ => exchange(fd, own, other, mapped),
+        _ => exchange(fd, own, other, mapped, reply),
     };
     raw::close(fd);
     result
@@ -178,7 +185,7 @@ fn keep(netns: Option<u64>) -> Option<i32> {
     Some(fd)
 }
 
-fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
+fn exchange(fd: i32, own: Addr, other: Addr, v4: bool, reply: &mut Reply) -> Result<(), i32> {
     let mut req = [0u8; REQUEST];
     put(&mut req, 0, &(REQUEST as u32).to_ne_bytes());
     put(&mut req, 4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -198,7 +205,6 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
     put(&mut req, 64, &[0xff; 8]); // no cookie
                                    // SAFETY: the request buffer.
     unsafe { raw::send(fd, req.as_ptr(), req.len(), 0)? };
-    let mut reply = Reply { bytes: [0; 1024], len: 0 };
     // The kernel has answered inside of the send. What a question left that was cut off comes first.
     for _ in 0..8 {
         // SAFETY: the reply buffer.
@@ -221,5 +227,5 @@ fn exchange(fd: i32, own: Addr, other: Addr, v4: bool) -> Result<Reply, i32> {
     if other.port != 0 && matches!(reply.bytes[STATE_AT], LISTEN | TIME_WAIT) {
         return Err(libc::ENOENT);
     }
-    Ok(reply)
+    Ok(())
 }

@@ -266,7 +266,11 @@ hooks! {
     quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
     quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;
     quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
+    twin fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
     quick fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
+    twin fn _IO_fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
+    sleep fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen;
+    sleep fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen64;
     // other programs
     quick fn execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::execve;
     quick fn execv(path: *const c_char, argv: *const *const c_char) -> c_int = ops::leave::execv;
@@ -281,6 +285,7 @@ hooks! {
     guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
     sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
     quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
+    twin fn _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
     sleep fn fork() -> libc::pid_t = ops::fork::fork;
     twin fn __fork() -> libc::pid_t = ops::fork::fork;
     sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;

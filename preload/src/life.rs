@@ -321,7 +321,12 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
             client::release(c);
             family.count(Reason::Closed);
         }
-        (_, Some(_)) if client_side => client::leave(c),
+        (stage, Some(_)) if client_side => {
+            if stage == Stage::Live {
+                channel::count_worth(family, c);
+            }
+            client::leave(c);
+        }
         (_, Some(s)) => {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
         }

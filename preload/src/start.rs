@@ -38,6 +38,7 @@ fn prepare() {
     state::set_rules(Box::leak(Box::new(found.rules)), Box::leak(name.to_vec().into_boxed_slice()));
     if let Some(n) = number("DP_AFTER") {
         state::AFTER.store(n.min(1 << 20) as u32, Ordering::Relaxed);
+        state::LEARNS.store(false, Ordering::Relaxed);
     }
     for (name, lines) in [("DP_RING", &state::RING_LINES), ("DP_RING_LONG", &state::SPARE_LINES)] {
         if let Some(n) = number(name) {

@@ -71,6 +71,11 @@ impl Walk {
         self.left
     }
 
+    /// Pieces left, at most.
+    pub fn pieces(&self) -> usize {
+        self.pieces + usize::from(self.here > 0)
+    }
+
     #[inline(always)]
     fn step(&mut self, mut n: usize, mut f: impl FnMut(*mut u8, usize)) {
         while n > 0 {

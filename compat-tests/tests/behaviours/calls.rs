@@ -32,6 +32,15 @@ same_everywhere! {
     dprintf => Pair::c("stdio_socket").arg("dprintf");
     backtrace_symbols_fd => Pair::c("stdio_socket").arg("backtrace");
     standard_streams_on_the_socket => Pair::c("stdio_socket").arg("standard");
+    a_stream_given_another_file => Pair::c("reopened").arg("file");
+    a_stream_given_another_file_with_bytes_unread => Pair::c("reopened").arg("file").arg("1");
+    a_stream_given_a_file_that_is_not_there => Pair::c("reopened").arg("missing");
+    a_stream_made_and_closed_by_second_names => Pair::c("reopened").arg("twin");
+    at_the_number_of_a_stream_given_another_file => Pair::c("reopened").arg("file").arg("0").arg("1");
+    at_the_number_of_a_stream_given_a_large_file => Pair::c("reopened").arg("large").arg("0").arg("1");
+    at_the_number_of_a_stream_given_another_file_and_unread => Pair::c("reopened").arg("file").arg("1").arg("1");
+    at_the_number_of_a_stream_given_no_file => Pair::c("reopened").arg("missing").arg("0").arg("1");
+    at_the_number_of_a_stream_closed_by_its_second_name => Pair::c("reopened").arg("twin").arg("0").arg("1");
     calls_through_syscall => Pair::c("raw_calls").arg("syscall");
     calls_by_their_second_names => Pair::c("raw_calls").arg("underscores");
     fortified_calls => Pair::c("raw_calls").arg("fortified");

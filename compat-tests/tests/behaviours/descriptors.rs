@@ -14,5 +14,8 @@ same_everywhere! {
     shutdown_in_a_way_that_does_not_exist => Pair::c("refused").arg("shutdown");
     no_files_may_be_written => Pair::c("refused").arg("limited");
     names_and_options => Pair::c("names_options");
+    a_pacing_rate_that_nobody_sets => Pair::c("pacing").arg("none");
+    a_pacing_rate_of_the_programs_own => Pair::c("pacing").arg("own");
+    a_pacing_rate_set_again_and_again => Pair::c("pacing").arg("late");
     names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();
 }

@@ -24,6 +24,7 @@ same_everywhere! {
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
+    handlers_on_a_small_stack => Pair::c("small_stack").env("LD_BIND_NOW", "1");
     a_handler_receives_inside_a_peek => Pair::c("handlers").arg("peek");
     closed_under_a_receive => Pair::c("closed_under").arg("recv");
     replaced_under_a_receive => Pair::c("closed_under").arg("dup2");

@@ -27,12 +27,27 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
-/// The names a library defines for others.
-fn defined_by(library: &Path) -> BTreeSet<String> {
+/// The names a library defines for others, each with its address.
+fn addresses_of(library: &Path) -> Vec<(String, String)> {
     let nm = Command::new(needed("nm", "binutils")).args(["-D", "--defined-only"]).arg(library).output();
     let said = String::from_utf8(nm.expect("nm runs").stdout).expect("names");
-    let names = said.lines().filter_map(|line| line.split_whitespace().nth(2)?.split('@').next());
-    names.map(str::to_string).collect()
+    let one = |line: &str| {
+        let [address, _, name] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        Some((name.split('@').next()?.to_string(), address.to_string()))
+    };
+    said.lines().filter_map(one).collect()
+}
+
+fn defined_by(library: &Path) -> BTreeSet<String> {
+    addresses_of(library).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The C library that this test runs with.
+fn libc() -> PathBuf {
+    let maps = fs::read_to_string("/proc/self/maps").expect("our own mappings");
+    let path =
+        maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("/libc.so")));
+    PathBuf::from(path.expect("a libc"))
 }
 
 fn exported() -> BTreeSet<String> {
@@ -78,10 +93,7 @@ fn the_library_exports_what_the_list_says() {
 #[test]
 fn every_call_of_glibc_is_replaced_or_has_a_reason() {
     let (exported, reasons) = (exported(), not_hooked());
-    let maps = fs::read_to_string("/proc/self/maps").expect("our own mappings");
-    let libc =
-        maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("/libc.so")));
-    let libc = defined_by(Path::new(libc.expect("a libc")));
+    let libc = defined_by(&libc());
     let calls: BTreeSet<&str> = CALLS.split_whitespace().collect();
     let relevant = |name: &&String| calls.contains(name.as_str()) || calls.contains(plain(name));
     let missed: Vec<&String> = libc
@@ -94,6 +106,24 @@ fn every_call_of_glibc_is_replaced_or_has_a_reason() {
     assert!(forgotten.is_empty(), "not exported: {forgotten:?}");
     let both: Vec<_> = reasons.keys().filter(|name| exported.contains(*name)).collect();
     assert!(both.is_empty(), "exported, so no longer for golden/not-hooked.txt: {both:?}");
+}
+
+/// A call has several names: whoever uses another one must not go around the shim.
+#[test]
+fn every_other_name_of_a_replaced_call_is_replaced_or_has_a_reason() {
+    let (exported, reasons) = (exported(), not_hooked());
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, address) in addresses_of(&libc()) {
+        names.entry(address).or_default().insert(name);
+    }
+    let replaced = |names: &&BTreeSet<String>| names.iter().any(|name| exported.contains(name));
+    let others = names.values().filter(replaced).flatten();
+    let missed: Vec<_> =
+        others.filter(|name| !exported.contains(*name) && !reasons.contains_key(*name)).collect();
+    assert!(
+        missed.is_empty(),
+        "other names of replaced calls, neither exported nor in golden/not-hooked.txt: {missed:?}"
+    );
 }
 
 /// A filter of system calls is written by the manual, and tried with the list beside the programs.

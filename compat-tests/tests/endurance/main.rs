@@ -7,6 +7,7 @@ mod death;
 mod exports;
 mod footprint;
 mod forks;
+mod frames;
 mod hostile;
 mod hygiene;
 mod listing;

@@ -12,7 +12,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `inner` | one endpoint: opening, sending, settings, counters |
-//! | `lent` | messages that the program has |
+//! | `loaned` | messages that the program has |
 //! | `recv` | the calls that receive |
 //! | [`list`] | what `dp ls` is told |
 //! | [`network`] | other nodes |
@@ -20,8 +20,8 @@
 //! The system calls are in [`crate::sys::device`], the mapped pool in [`crate::sys::mapped`].
 
 mod inner;
-mod lent;
 pub mod list;
+mod loaned;
 pub mod network;
 mod recv;
 

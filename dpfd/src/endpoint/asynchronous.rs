@@ -2,7 +2,7 @@
 //!
 //! Receiving waits for the descriptor to be readable, which it is if and only if a message is there. Sending
 //! waits for it to be writable, and, with the user-space driver, for news of the service where the descriptor does
-//! not tell ([`crate::driver::user::nap`]). No call waits on the runtime's thread.
+//! not tell ([`crate::driver::user::sending`]). No call waits on the runtime's thread.
 
 use std::future::{poll_fn, Future};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -15,7 +15,7 @@ use tokio::task::coop::consume_budget;
 use super::{Endpoint, Message};
 use crate::addr::{Addr, Dpid};
 use crate::driver::user::inner::Inner;
-use crate::driver::user::nap::{Sending, Until};
+use crate::driver::user::sending::{Sending, Until};
 use crate::driver::{kernel, Served};
 use crate::error::{Error, Result};
 

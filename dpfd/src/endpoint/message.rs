@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Endpoint;
 use crate::addr::Addr;
-use crate::sys::lent::Got;
+use crate::sys::loaned::Got;
 
 /// A message where it arrived. Dropping it releases it.
 ///
@@ -17,7 +17,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The guard of what this endpoint has lent.
+    /// The guard of what this endpoint has loaned.
     #[inline(always)]
     pub(super) fn new(lender: &'a Endpoint, got: Got) -> Message<'a> {
         Message { lender, got }
@@ -98,7 +98,7 @@ impl<'a> Message<'a> {
     #[inline]
     #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
-        // SAFETY: it is lent as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
+        // SAFETY: it is loaned as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
         // Whoever releases messages without their guards must have the endpoint for himself.
         unsafe { self.got.copy_to(to) }
     }

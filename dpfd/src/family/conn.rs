@@ -147,6 +147,9 @@ pub struct Conn {
     pub asked: AtomicU32,
     /// Whether its descriptor blocks.
     pub mode: Mode,
+    /// Client, for [`super::Worth`]: while a candidate, the turn of its first offer, 0 if not asked yet; then the low half of
+    /// the sum of both rings' positions when it became a channel.
+    pub first: AtomicU32,
 
     /// Server: the client's arena in the process's table of guests.
     pub guest: AtomicU32,
@@ -223,6 +226,7 @@ impl Conn {
             &self.heard,
             &self.asked,
             &self.wrong,
+            &self.first,
         ] {
             a.store(0, Ordering::Relaxed);
         }

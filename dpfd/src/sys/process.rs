@@ -180,35 +180,40 @@ pub fn block_signals() {
 /// own user, or the superuser with CAP_KILL, and sees us, because its pid namespace is ours. False where /proc does not
 /// tell.
 pub fn may_signal_us(pid: u32, uid: u32) -> bool {
-    let mut text = [0u8; 2048];
     let ours = uid == raw::getuid();
     if pid == 0 || !(ours || uid == 0) || !raw::proc_is_ours() {
         return false;
     }
     let path = raw::numbered(b"/proc/", pid, b"/status");
     let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
-    let Ok(n) = raw::read_file(path, &mut text) else { return false };
-    let status = Status(&text[..n]);
-    // A number for each namespace, from ours inward.
-    status.words(b"NSpid:").count() == 1 && (ours || status.has_capability(5))
+    let mut status = Status::default();
+    raw::read_lines(path, |line| status.hear(line)).is_ok()
+        && status.namespaces == 1
+        && (ours || status.has_capability(5))
 }
 
 /// What /proc says of a process.
-struct Status<'a>(&'a [u8]);
+#[derive(Default)]
+struct Status {
+    /// A number for each pid namespace, from ours inward.
+    namespaces: usize,
+    /// Those that are effective.
+    capabilities: u64,
+}
 
-impl<'a> Status<'a> {
-    fn words(&self, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-        let mut lines = self.0.split(|&b| b == b'\n');
-        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+impl Status {
+    fn hear(&mut self, line: &[u8]) {
+        let words = |text: &[u8]| text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+        if let Some(numbers) = line.strip_prefix(b"NSpid:") {
+            self.namespaces = words(numbers);
+        } else if let Some(digits) = line.strip_prefix(b"CapEff:") {
+            let digits = core::str::from_utf8(digits.trim_ascii()).unwrap_or_default();
+            self.capabilities = u64::from_str_radix(digits, 16).unwrap_or(0);
+        }
     }
 
-    /// Whether the capability with this number, below 32, is effective.
     fn has_capability(&self, number: u32) -> bool {
-        let digits = self.words(b"CapEff:").next().and_then(|digits| core::str::from_utf8(digits).ok());
-        digits
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-            .is_some_and(|all| all >> number & 1 != 0)
+        self.capabilities >> number & 1 != 0
     }
 }
 
@@ -216,15 +221,18 @@ impl<'a> Status<'a> {
 mod tests {
     use super::*;
 
-    const TEXT: &[u8] = b"Name:\tx\nNSpid:\t12\t1\nCapEff:\t0000000000000020\nNoNewPrivs:\t0\n";
-
     #[test]
     fn a_status_tells_namespaces_and_capabilities() {
-        let status = Status(TEXT);
-        assert_eq!(status.words(b"NSpid:").count(), 2);
-        assert_eq!(status.words(b"Uid:").count(), 0);
+        let of = |lines: &[&str]| {
+            let mut status = Status::default();
+            lines.iter().for_each(|line| status.hear(line.as_bytes()));
+            status
+        };
+        let status = of(&["Name:\tx", "NSpid:\t12\t1", "CapEff:\t0000000000000020", "NoNewPrivs:\t0"]);
+        assert_eq!(status.namespaces, 2);
         assert!(status.has_capability(5) && !status.has_capability(4));
-        assert!(!Status(b"CapEff:\tx\n").has_capability(5));
+        assert!(!of(&["CapEff:\tx", "CapPrm:\t20", "Uid:\t7"]).has_capability(5));
+        assert_eq!(of(&["Uid:\t7"]).namespaces, 0);
     }
 
     #[test]

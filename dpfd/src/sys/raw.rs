@@ -448,3 +448,81 @@ pub fn read_file(path: &core::ffi::CStr, buf: &mut [u8]) -> Res {
     close(fd as i32);
     result
 }
+
+/// The longest line that [`read_lines`] tells in full.
+const LINE: usize = 256;
+
+/// Tells `f` each line of a file, without its end. Longer ones than [`LINE`] are cut, since the caller's stack may be a small
+/// one.
+///
+/// # Errors
+///
+/// Those of open(2) and read(2).
+pub fn read_lines(path: &core::ffi::CStr, f: impl FnMut(&[u8])) -> Result<(), i32> {
+    let fd = sys!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0usize)?;
+    let result = lines(|to| sys!(SYS_read, fd, to.as_mut_ptr(), to.len()), f);
+    close(fd as i32);
+    result
+}
+
+fn lines(mut read: impl FnMut(&mut [u8]) -> Res, mut f: impl FnMut(&[u8])) -> Result<(), i32> {
+    let (mut buf, mut n, mut cut) = ([0u8; LINE], 0, false);
+    loop {
+        let end = match read(&mut buf[n..])? {
+            0 => {
+                if n > 0 {
+                    f(&buf[..n]);
+                }
+                return Ok(());
+            }
+            more => n + more,
+        };
+        let mut start = 0;
+        while let Some(length) = buf[start..end].iter().position(|&b| b == b'\n') {
+            // The rest of a line that was told is none.
+            if !core::mem::take(&mut cut) {
+                f(&buf[start..start + length]);
+            }
+            start += length + 1;
+        }
+        buf.copy_within(start..end, 0);
+        n = end - start;
+        if n == LINE {
+            if !cut {
+                f(&buf);
+            }
+            (n, cut) = (0, true);
+        } else if cut {
+            n = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_told_once_and_long_ones_cut(
+            text in proptest::collection::vec(prop_oneof![9 => Just(b'x'), 1 => Just(b'\n'), 1 => any::<u8>()], 0..2000),
+            step in 1usize..400,
+        ) {
+            let (mut at, mut told) = (0, Vec::new());
+            let read = |to: &mut [u8]| {
+                let n = step.min(to.len()).min(text.len() - at);
+                to[..n].copy_from_slice(&text[at..at + n]);
+                at += n;
+                Ok(n)
+            };
+            lines(read, |line| told.push(line.to_vec())).unwrap();
+            let mut expected: Vec<Vec<u8>> = text.split(|&b| b == b'\n').map(|line| line[..line.len().min(LINE)].to_vec()).collect();
+            // What is behind the last end is no line.
+            if expected.last().is_some_and(Vec::is_empty) {
+                expected.pop();
+            }
+            prop_assert_eq!(told, expected);
+        }
+    }
+}

@@ -79,7 +79,7 @@ pub fn releases(d: Driver) {
     let mut b = open(d, crate::kit::numbers(1));
     let error = b.release_oldest(1).unwrap_err();
     assert_eq!(error.errno(), libc::EINVAL);
-    assert!(error.to_string().contains("0 are lent"), "{error}");
+    assert!(error.to_string().contains("0 are loaned"), "{error}");
 }
 
 pub fn folders(d: Driver) {

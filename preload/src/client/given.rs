@@ -141,6 +141,11 @@ pub(super) fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize>
     present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
 }
 
+/// At which turn `c` is to have its first offer: later where channels to this server do not pay.
+pub fn first_turn(family: Family, c: &Conn) -> u32 {
+    find(family, c, c.peer()).map_or(1, |i| family.arena(i).worth.first_turn())
+}
+
 /// The arena that a server family was given, whatever address it was found at.
 pub(super) fn given_to(family: Family, id: Id) -> Option<usize> {
     (0..ARENAS).find(|&i| {
@@ -183,10 +188,9 @@ pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
 /// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
 pub(super) fn retire(family: Family) -> bool {
-    let mut order = [0usize; ARENAS];
-    order.iter_mut().enumerate().for_each(|(i, to)| *to = i);
-    order.sort_unstable_by_key(|&i| family.arena(i).proven());
-    order.into_iter().any(|i| retire_one(family, i))
+    let mut order: [u8; ARENAS] = core::array::from_fn(|i| i as u8);
+    order.sort_unstable_by_key(|&i| family.arena(i.into()).proven());
+    order.into_iter().any(|i| retire_one(family, i.into()))
 }
 
 /// The same for arena `i`: true if that was possible. No slot of it is taken again, so a server that has something to read

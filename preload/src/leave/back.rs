@@ -19,8 +19,8 @@ use dpfd::sys::raw;
 
 use self::room::Room;
 use crate::channel::End;
-use crate::tx;
 use crate::walk::Walk;
+use crate::{kept, tx};
 
 mod room;
 
@@ -78,12 +78,22 @@ pub(super) fn pay(fd: i32, c: &Conn, out: &End) {
     }
 }
 
-/// The kernel keeps such pieces apart: one that is longer than a small receive buffer's window would go out by a timer.
+/// The kernel keeps such pieces apart: one that was longer than a small receive buffer's window would go out by a timer.
 const PIECE: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+
+/// The longest piece that one send puts there. Each takes memory of the socket's beside its bytes.
+const LONGEST: usize = 4096;
+/// The same where there is only the stack, which may be a small one.
+const LITTLE: usize = 256;
 
 /// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
 fn put(fd: i32, c: &Conn, out: &End) -> Result<(), i32> {
-    let mut buf = [0u8; 4096];
+    // SAFETY: not more than there is, and any bytes are bytes.
+    let long = |place| put_by(fd, c, out, unsafe { core::slice::from_raw_parts_mut(place, LONGEST) });
+    kept::with(long).unwrap_or_else(|| put_by(fd, c, out, &mut [0; LITTLE]))
+}
+
+fn put_by(fd: i32, c: &Conn, out: &End, buf: &mut [u8]) -> Result<(), i32> {
     let mut at = Cursor::unpack(c.owed().load(Ordering::Relaxed));
     let end = c.tail().pos;
     loop {

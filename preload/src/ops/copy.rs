@@ -12,7 +12,8 @@ use crate::walk::nowhere;
 use crate::{fdtable, hooks, kept, state};
 
 /// Bytes copied at a time on the stack, which may be a small one.
-const LITTLE: usize = 4096;
+const LITTLE: usize = 512;
+
 /// A buffer for `n` bytes in pieces.
 fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
     // SAFETY: as many as there are, and any bytes are bytes.

@@ -6,7 +6,7 @@ use dpfd::family::Reason;
 use libc::{msghdr, FILE};
 
 use crate::fdtable::{self, Entry};
-use crate::{epoll, hooks, leave, life};
+use crate::{epoll, hooks, kept, leave, life};
 
 /// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
 ///
@@ -27,20 +27,60 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
 ///
 /// As for the call it replaces.
 pub unsafe fn fclose(f: *mut FILE) -> c_int {
-    if !f.is_null() {
-        // SAFETY: the program's stream.
-        let fd = unsafe { libc::fileno(f) };
-        if fd >= 0 && fdtable::conn(fd).is_some() {
-            life::before_close(fd);
-        }
-    }
     // SAFETY: the program's argument.
-    unsafe { hooks::fclose::real()(f) }
+    unsafe {
+        closing(f);
+        hooks::fclose::real()(f)
+    }
 }
 
-/// Room for the control data of one message: 253 descriptors, the kernel's limit, and credentials.
+/// Before glibc closes the descriptor of stream `f` inside itself.
+///
+/// # Safety
+///
+/// `f` is a stream of the program's, or null.
+unsafe fn closing(f: *mut FILE) {
+    if f.is_null() {
+        return;
+    }
+    // SAFETY: the program's stream.
+    let fd = unsafe { libc::fileno(f) };
+    if fd >= 0 && fdtable::conn(fd).is_some() {
+        life::before_close(fd);
+    }
+}
+
+/// freopen(3): puts another file at the stream's number, or closes that, without our hooks of dup3 and close.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE {
+    // SAFETY: the program's arguments.
+    unsafe {
+        closing(f);
+        hooks::freopen::real()(path, mode, f)
+    }
+}
+
+/// freopen64(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE {
+    // SAFETY: the program's arguments.
+    unsafe {
+        closing(f);
+        hooks::freopen64::real()(path, mode, f)
+    }
+}
+
+/// Room for the control data of an ordinary message, 64 descriptors and credentials: a thread's stack may be a small one.
+const LITTLE: usize = 320;
+
 #[repr(C, align(8))]
-struct Control([u8; 1280]);
+struct Control([u8; LITTLE]);
 
 /// A message with descriptors of connections in it is about to go: they leave their channel, and what is sent
 /// instead of them, if anything, goes with `send`.
@@ -48,26 +88,37 @@ struct Control([u8; 1280]);
 /// # Safety
 ///
 /// `m` is the program's message.
-pub unsafe fn passing<R>(m: &msghdr, send: impl FnOnce(*const msghdr) -> R) -> R {
-    let mut copy = Control([0; 1280]);
-    let mut own = *m;
-    let fits = m.msg_controllen <= size_of::<Control>();
-    // SAFETY: the program's control buffer has msg_controllen bytes; each_passed() stays within them, or within
-    // its copy, which is ours to write.
+pub unsafe fn passing<R>(m: &msghdr, mut send: impl FnMut(*const msghdr) -> R) -> R {
+    // SAFETY: the program's message; each has room for its control data.
     unsafe {
-        if fits {
-            let to = (&raw mut copy).cast::<u8>();
-            to.copy_from_nonoverlapping(m.msg_control.cast(), m.msg_controllen);
-            own.msg_control = to.cast();
+        if m.msg_controllen <= LITTLE {
+            let mut copy = Control([0; LITTLE]);
+            return passing_by(m, (&raw mut copy).cast(), &mut send);
         }
-        each_passed(&own, |at| {
-            let fd = at.read_unaligned();
-            if fits {
-                at.write_unaligned(leave::give(fd, Reason::Passed));
-            } else {
-                leave::leave(fd, Reason::Passed);
-            }
-        });
+        // 253 descriptors, the kernel's limit, are much less.
+        let copied =
+            if m.msg_controllen <= kept::SIZE { kept::with(|to| passing_by(m, to, &mut send)) } else { None };
+        copied.unwrap_or_else(|| {
+            each_passed(m, |at| {
+                leave::leave(at.read_unaligned(), Reason::Passed);
+            });
+            send(m)
+        })
+    }
+}
+
+/// The same with a copy of the control data, at `to`.
+///
+/// # Safety
+///
+/// `m` is the program's message, and `to` is ours to write, aligned as control data is, and as long as that.
+unsafe fn passing_by<R>(m: &msghdr, to: *mut u8, send: &mut impl FnMut(*const msghdr) -> R) -> R {
+    let mut own = *m;
+    // SAFETY: the program's control buffer has msg_controllen bytes; each_passed() stays within its copy.
+    unsafe {
+        to.copy_from_nonoverlapping(m.msg_control.cast(), m.msg_controllen);
+        own.msg_control = to.cast();
+        each_passed(&own, |at| at.write_unaligned(leave::give(at.read_unaligned(), Reason::Passed)));
     }
     send(&own)
 }

@@ -7,8 +7,9 @@ use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::raw;
 use libc::socklen_t;
 
+use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life, state, tx};
+use crate::{fdtable, hooks, life, proof, state, tx};
 
 /// Options by which a receive is told in its control message when bytes came.
 pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
@@ -155,8 +156,19 @@ pub unsafe fn getsockopt(
             return rc;
         }
     }
+    let paces = matches!(
+        (level, name),
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) | (libc::IPPROTO_TCP, libc::TCP_INFO)
+    );
+    let hidden = || conn(fd).filter(|_| paces).and_then(|c| proof::hides(fd, c));
+    // Another thread may have it shown, or put back, while the kernel is asked.
+    let before = hidden();
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    if let (0, Some(own)) = (rc, before.or_else(hidden)) {
+        // SAFETY: as of this function; the kernel wrote that many bytes there.
+        unsafe { tell_pacing(name, own, value, *len as usize) };
+    }
     if rc == 0 && level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK) {
         if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
             let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
@@ -190,6 +202,24 @@ pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
         tx::gone::hears_of_death(family, fd, c);
     }
     c.error.swap(0, Ordering::Relaxed) as c_int
+}
+
+/// Puts the program's own pacing rate where the kernel put the number of a proof, in its answer of `len` bytes.
+///
+/// # Safety
+///
+/// `value` has `len` bytes.
+unsafe fn tell_pacing(name: c_int, own: u64, value: *mut c_void, len: usize) {
+    let long = own.to_ne_bytes();
+    let short = u32::try_from(own).unwrap_or(u32::MAX).to_ne_bytes();
+    let (at, bytes) = match name {
+        libc::TCP_INFO => (PACING_AT, &long[..]),
+        _ if len < long.len() => (0, &short[..]),
+        _ => (0, &long[..]),
+    };
+    let n = len.saturating_sub(at).min(bytes.len());
+    // SAFETY: inside of these bytes.
+    unsafe { value.cast::<u8>().add(at.min(len)).copy_from_nonoverlapping(bytes.as_ptr(), n) };
 }
 
 /// TCP_ZEROCOPY_RECEIVE (linux/tcp.h): a receive that is written as a question.

@@ -105,9 +105,14 @@ impl Arguments<'_> {
         // SAFETY: by the contract, and as many as fit.
         unsafe {
             match n {
-                0..32 => self.copied::<32>(n, |list| f(list, &after)),
-                32..512 => self.copied::<512>(n, |list| f(list, &after)),
-                512..8192 => self.copied::<8192>(n, |list| f(list, &after)),
+                // On the stack, as the C library has them, and not much longer than they are: it may be a small one.
+                0..16 => self.copied::<16>(n, |list| f(list, &after)),
+                16..32 => self.copied::<32>(n, |list| f(list, &after)),
+                32..64 => self.copied::<64>(n, |list| f(list, &after)),
+                64..128 => self.copied::<128>(n, |list| f(list, &after)),
+                128..512 => self.copied::<512>(n, |list| f(list, &after)),
+                512..2048 => self.copied::<2048>(n, |list| f(list, &after)),
+                2048..8192 => self.copied::<8192>(n, |list| f(list, &after)),
                 _ => super::fail(libc::E2BIG) as c_int,
             }
         }

@@ -6,7 +6,7 @@ use dpfd::sys::tcp::{self, Name};
 
 /// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
 pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
-    let (local, peer) = (Name::local(fd)?.any_port(), Name::peer(fd)?.any_port());
+    let local = Name::local(fd)?.any_port();
     if !matches!(local.family(), libc::AF_INET | libc::AF_INET6) {
         return None;
     }
@@ -16,18 +16,8 @@ pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
     let near = far.and_then(|far| {
         local.bind(listener).ok()?;
         raw::listen(listener, 8).ok()?;
-        let _ = peer.bind(far);
-        // Both ends are ours, so it does not wait.
-        Name::local(listener)?.connect(far).ok()?;
-        // Somebody else may have come in between.
-        (0..16).find_map(|_| {
-            let near = raw::accept(listener, libc::SOCK_CLOEXEC).ok()?;
-            if tcp::peer(near) == tcp::local(far) {
-                return Some(near);
-            }
-            raw::close(near);
-            None
-        })
+        connect(fd, far, listener)?;
+        accepted(listener, far)
     });
     raw::close(listener);
     match (near, far) {
@@ -41,6 +31,28 @@ pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
             None
         }
     }
+}
+
+// These two have frames of their own: a thread's stack may be a small one.
+
+/// Connects `far`, under the name of the peer of `fd` if possible. Both ends are ours, so it does not wait.
+#[inline(never)]
+fn connect(fd: i32, far: i32, listener: i32) -> Option<usize> {
+    let _ = Name::peer(fd)?.any_port().bind(far);
+    Name::local(listener)?.connect(far).ok()
+}
+
+/// The other end of `far`: somebody else may have come in between.
+#[inline(never)]
+fn accepted(listener: i32, far: i32) -> Option<i32> {
+    (0..16).find_map(|_| {
+        let near = raw::accept(listener, libc::SOCK_CLOEXEC).ok()?;
+        if tcp::peer(near) == tcp::local(far) {
+            return Some(near);
+        }
+        raw::close(near);
+        None
+    })
 }
 
 /// Gives `to` what the program had set on `from`.

@@ -13,6 +13,7 @@
 //! called under the receiver's lock, so nobody takes bytes from TCP meanwhile, and no acknowledgement lets the
 //! sender begin another segment.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 
 use dpfd::edge::stream;
@@ -26,6 +27,7 @@ use super::epoch::locked;
 use super::step::step;
 use super::{broken, Step};
 use crate::channel::{self, End};
+use crate::kept;
 use crate::walk::Walk;
 
 /// What the kernel's queue holds, in order, in bytes.
@@ -93,7 +95,7 @@ pub(super) fn peek(family: Family, fd: i32, c: &Conn, w: &Walk, flags: i32) -> S
     let r = c.rx_epoch.load(Ordering::Acquire);
     if !in_ring(r) || rx.tx.moved(r) {
         // In a handler inside a receive of this thread, the ring is all that can be looked at.
-        match locked(family, fd, c, || look(fd, c, &rx, w, flags)) {
+        match locked(family, fd, c, || with_list(w, |pieces| look(fd, c, &rx, w, flags, pieces))) {
             Some(Ok(0)) | None => {}
             Some(Ok(n)) => return Step::Got(n),
             Some(Err(_)) => return broken(fd, c),
@@ -105,21 +107,40 @@ pub(super) fn peek(family: Family, fd: i32, c: &Conn, w: &Walk, flags: i32) -> S
 }
 
 /// The list for a recvmsg that looks past bells.
-struct List {
-    pieces: [iovec; PIECES],
+struct List<'a> {
+    pieces: &'a mut [iovec],
     n: usize,
 }
 
-const PIECES: usize = 128;
-const SCRATCH: usize = 4096;
+/// Pieces of a list on the stack, which may be a small one; half of them are for bells.
+const FEW: usize = 32;
+/// Pieces of a long list, the most that the kernel takes.
+const MANY: usize = 1024;
+const _: () = assert!(MANY * size_of::<iovec>() <= kept::SIZE);
 
-impl List {
+/// Gives `f` room for the list that a look into `w` takes.
+fn with_list<R>(w: &Walk, mut f: impl FnMut(&mut [iovec]) -> R) -> R {
+    // SAFETY: as many as fit, at the start of a page, and any bytes are a value of them.
+    let long = |place: *mut u8| f(unsafe { core::slice::from_raw_parts_mut(place.cast(), MANY) });
+    let result = if w.pieces() > FEW / 2 { kept::with(long) } else { None };
+    result.unwrap_or_else(|| f(&mut [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; FEW]))
+}
+
+/// Where the kernel puts bells that are looked past: by any thread, and nobody reads it.
+struct Scratch(UnsafeCell<[u8; SCRATCH]>);
+// SAFETY: nothing of ours reads or writes it.
+unsafe impl Sync for Scratch {}
+
+const SCRATCH: usize = 4096;
+static NOWHERE: Scratch = Scratch(UnsafeCell::new([0; SCRATCH]));
+
+impl List<'_> {
     /// Looks past `bytes`. False when there is no room for so many.
-    fn skip(&mut self, scratch: &mut [u8; SCRATCH], mut bytes: usize) -> bool {
-        // Half of the list is the program's.
-        while bytes > 0 && self.n < PIECES / 2 {
+    fn skip(&mut self, mut bytes: usize) -> bool {
+        // What is behind the first half of a list is the program's.
+        while bytes > 0 && self.n < FEW / 2 {
             let k = bytes.min(SCRATCH);
-            self.pieces[self.n] = iovec { iov_base: scratch.as_mut_ptr().cast(), iov_len: k };
+            self.pieces[self.n] = iovec { iov_base: NOWHERE.0.get().cast(), iov_len: k };
             self.n += 1;
             bytes -= k;
         }
@@ -137,15 +158,14 @@ impl List {
 }
 
 /// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
-fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32) -> Result<usize, Error> {
+fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
     let Ok(queue) = Queue::count(fd, c, rx) else { return Ok(0) };
     if flags & libc::MSG_TRUNC != 0 {
         return Ok(queue.readable(rx).min(w.left()));
     }
-    let mut scratch = [0u8; SCRATCH];
-    let mut list = List { pieces: [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PIECES], n: 0 };
+    let mut list = List { pieces, n: 0 };
     let mut at = *w;
-    if queue.before + queue.after > 0 && !list.skip(&mut scratch, queue.bells) {
+    if queue.before + queue.after > 0 && !list.skip(queue.bells) {
         return Ok(0);
     }
     let before = list.fill(&mut at, queue.before);
@@ -159,7 +179,7 @@ fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32) -> Result<usize, Erro
             Err(e) => return Err(e),
         };
         // With room left the ring was seen to its end.
-        if queue.after > 0 && at.left() > 0 && list.skip(&mut scratch, queue.gap) {
+        if queue.after > 0 && at.left() > 0 && list.skip(queue.gap) {
             after = list.fill(&mut at, queue.after);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dp_abi::MESSAGE_MAX;
 
-use super::lent::Pool;
+use super::loaned::Pool;
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::{Error, Result};
@@ -185,7 +185,7 @@ impl Inner {
         s.max_plain = s.max_message;
         s.sleeps = self.sleeps.load(Ordering::Relaxed);
         if let Some(pool) = &self.rx().pool {
-            (s.lent, s.received, s.corrupt) = (pool.lent(), pool.taken, pool.corrupt);
+            (s.loaned, s.received, s.corrupt) = (pool.loaned(), pool.taken, pool.corrupt);
         }
         let Ok(told) = device::stat(fd) else { return s };
         if told.serial != self.serial {
@@ -193,7 +193,7 @@ impl Inner {
         }
         s.target = Addr { nid: told.target_nid as u16, dpid: told.target_dpid as u16 };
         // Those that nobody has opened an endpoint for are not with their receivers.
-        s.sent.0 = told.sent.saturating_sub(told.parked + told.lost);
+        s.sent.0 = told.sent.saturating_sub(told.backlog + told.lost);
         s.sent.1 = told.sent_bytes;
         s.denied = usize::from(told.lost > 0);
         s.next_len = usize::try_from(told.next_len).ok().filter(|n| *n <= s.max_message);

@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
 use super::inner::{many_cpus, Inner, Rx};
-use super::lent::Pool;
+use super::loaned::Pool;
 use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::budget::DEFAULT_POOL;
 use crate::pool::SHORT;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
 use crate::sys::{device, process, raw};
 
 impl Inner {
-    /// `dp_read`: the next message, lent until it is released.
+    /// `dp_read`: the next message, loaned until it is released.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Inner {
                 pool.copy(got.number);
             }
             drop(rx);
-            // SAFETY: this pool's; nobody else can release it, as it is not lent to the program ([`super::lent::Pool::copy`]).
+            // SAFETY: this pool's; nobody else can release it, as it is not loaned to the program ([`super::loaned::Pool::copy`]).
             unsafe { got.copy_to(into) };
             self.release(fd, got.number);
         } else {
@@ -235,7 +235,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// [`Error::NotLent`].
+    /// [`Error::NotLoaned`].
     pub fn release_oldest(&self, fd: i32, n: usize) -> Result<()> {
         let mut rx = self.rx();
         let released = match &mut rx.pool {
@@ -245,7 +245,7 @@ impl Inner {
         if released {
             return Ok(());
         }
-        Err(Error::NotLent { asked: n, lent: rx.pool.as_ref().map_or(0, Pool::lent) })
+        Err(Error::NotLoaned { asked: n, loaned: rx.pool.as_ref().map_or(0, Pool::loaned) })
     }
 }
 

@@ -1,13 +1,13 @@
-//! Receiving a copy: what is not to stay in the pool need not be lent first.
+//! Receiving a copy: what is not to stay in the pool need not be loaned first.
 //!
 //! A short message that is the oldest of its edge is copied with the receiver's side held, and its lines go back at once:
-//! no number, no entry among those that are lent, no second lock to release it. Others are copied with nothing held, so
-//! that threads can do so side by side: they are lent, but to the library, and nobody else can release them.
+//! no number, no entry among those that are loaned, no second lock to release it. Others are copied with nothing held, so
+//! that threads can do so side by side: they are loaned, but to the library, and nobody else can release them.
 
 use super::inner::Inner;
 use super::recv::{For, InVain};
 use crate::error::{Error, Result};
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 use crate::sys::unix;
 
 impl Inner {

@@ -24,7 +24,7 @@
 //! | `drain` | what comes by the descriptor in pool mode |
 //! | [`doze`] | sleeping for a moment, without bells |
 //! | [`copied`] | receiving a copy, also as read(2) does |
-//! | [`nap`] | sending without a thread that waits |
+//! | [`sending`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
 //! | [`list`] | what `dp ls` is told |
@@ -37,12 +37,12 @@ pub mod inner;
 pub mod link;
 pub mod list;
 mod load;
-pub mod nap;
 pub mod note;
 pub mod process;
 pub mod recv;
 pub mod registry;
 pub mod send;
+pub mod sending;
 pub mod service;
 mod stat;
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub enum Command {
     /// The descriptor of a destination is full, and so is its own pair: its link wants to hear of room there.
     Busy(u32, Addr),
     /// It sends something that waits for what nobody tells: it is to try again soon.
-    Nap(u32),
+    Awaited(u32),
     /// It has outgrown the edge to a destination.
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.

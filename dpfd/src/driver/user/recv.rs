@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::tokens::Look;
 use crate::sys::biased::Guard;
-use crate::sys::lent::Got;
+use crate::sys::loaned::Got;
 use crate::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
@@ -59,7 +59,7 @@ pub(super) enum InVain {
 }
 
 impl Inner {
-    /// `dp_read`: the next message, lent until it is released; where [`Inner::recv_soon`] found none.
+    /// `dp_read`: the next message, loaned until it is released; where [`Inner::recv_soon`] found none.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ impl Inner {
             }
             return Ok(if self.doze(&mut rx) { None } else { Some(rx) });
         }
-        rx.doze.forget_bed();
+        rx.doze.forget_key();
         // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
         if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
@@ -414,7 +414,7 @@ impl Inner {
     /// receiver is in a call just now, so that this has to be done later.
     pub fn sender_ended(&self) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
-        self.rouse(&mut rx);
+        self.wake_dozer(&mut rx);
         self.drop_ended(&mut rx);
         if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
@@ -438,13 +438,13 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// [`Error::NotLent`].
+    /// [`Error::NotLoaned`].
     pub fn release_oldest(&self, n: usize) -> Result<()> {
         let mut rx = self.rx();
         if rx.tokens.release_oldest(n) {
             return Ok(());
         }
-        Err(Error::NotLent { asked: n, lent: rx.tokens.lent() })
+        Err(Error::NotLoaned { asked: n, loaned: rx.tokens.loaned() })
     }
 }
 

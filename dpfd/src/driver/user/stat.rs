@@ -24,7 +24,7 @@ impl Inner {
         }
         {
             let rx = self.rx();
-            s.lent = rx.tokens.lent();
+            s.loaned = rx.tokens.loaned();
             s.next_len = rx.tokens.next_len();
             s.corrupt = rx.tokens.corrupt;
             s.edges = rx.tokens.edges().count();

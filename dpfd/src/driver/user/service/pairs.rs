@@ -1,7 +1,7 @@
-//! The pairs of our endpoints: read, and what was in them parked with its links.
+//! The pairs of our endpoints: read, and what was in them put into the backlogs of its links.
 //!
 //! What the service reads from a pair it must keep: a message whose destination has no room, or does not exist
-//! yet, is *parked* with its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
+//! yet, waits in the *backlog* of its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
 //! pair is left alone; it fills up, and the writer waits there.
 
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::inner::Inner;
-use super::super::link::{Parked, Path};
+use super::super::link::{Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
@@ -135,7 +135,7 @@ impl Service {
         // What could not be read while there was no room is read now.
         if more_to_read(local) {
             self.todo.push(serial);
-        } else if local.read_out && !local.inner.guest_tx().has_parked() {
+        } else if local.read_out && !local.inner.guest_tx().has_backlog() {
             self.over(serial);
         }
     }
@@ -148,7 +148,7 @@ fn more_to_read(local: &Local) -> bool {
 
 /// What was taken from a pair.
 enum Taken {
-    /// A message, now the only one that is parked with its link, which may be new.
+    /// A message, now the only one in the backlog of its link, which may be new.
     First { to: Addr, new: bool },
     /// One behind others, which wait for room or for their destination.
     Another,
@@ -186,10 +186,10 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     };
     let [memory, _] = got.fds;
     let load = match (what, memory) {
-        (Inside::Message, _) => Parked::Bytes(bytes[ENVELOPE..].to_vec()),
-        (Inside::Far, Some(memory)) => Parked::Far(memory),
+        (Inside::Message, _) => Queued::Bytes(bytes[ENVELOPE..].to_vec()),
+        (Inside::OutOfLine, Some(memory)) => Queued::OutOfLine(memory),
         // Lost: its descriptor could not be had.
-        (Inside::Far, None) => {
+        (Inside::OutOfLine, None) => {
             if let Some(ix) = tx.find(to) {
                 tx.unqueued(ix);
             }
@@ -212,10 +212,10 @@ fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     };
     let (ix, new) = tx.link(to);
     tx.queued(ix);
-    park(tx, ix, Parked::Bytes(bytes), new)
+    park(tx, ix, Queued::Bytes(bytes), new)
 }
 
-fn park(tx: &mut Tx, ix: usize, load: Parked, new: bool) -> Taken {
+fn park(tx: &mut Tx, ix: usize, load: Queued, new: bool) -> Taken {
     tx.links[ix].path = Path::Queued;
     match tx.park(ix, load) {
         1 => Taken::First { to: tx.links[ix].to, new },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::edge::far::Far;
+use crate::edge::out_of_line::OutOfLine;
 use crate::edge::ring::Pos;
 use crate::edge::segment::Segment;
 
@@ -11,20 +11,20 @@ pub const NO_EDGE: u32 = u32::MAX;
 
 /// A message that was read and not forgotten yet. Two words: this is written and read for every message.
 #[derive(Debug, Clone, Copy)]
-pub struct Lent {
+pub struct Loan {
     /// Where its edge goes on after it.
     pub end: Pos,
     /// Its edge, or [`NO_EDGE`]: it has none, or its lines went back already.
     pub edge: u32,
     /// There is memory of its own.
     kept: bool,
-    /// The library copies it, and releases it then: to the program it is not lent.
+    /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     /// It was released.
     pub done: bool,
 }
 
-impl Lent {
+impl Loan {
     /// Whether the program may release it.
     pub fn is_open(&self) -> bool {
         !self.done && !self.copied
@@ -37,7 +37,7 @@ pub enum Kept {
     /// It came through the descriptor.
     Bytes(Box<[u8]>),
     /// The sender's, sealed.
-    Far(Far),
+    OutOfLine(OutOfLine),
     /// In a ring that nobody sends over any more.
     Ring(Arc<Segment>),
 }
@@ -47,7 +47,7 @@ impl Kept {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Kept::Bytes(bytes) => bytes,
-            Kept::Far(far) => far,
+            Kept::OutOfLine(memory) => memory,
             Kept::Ring(_) => &[],
         }
     }
@@ -61,7 +61,7 @@ fn bytes_of_last(ring: Arc<Segment>) -> usize {
 /// All of them. Message `n` is in slot `n` modulo their count, which is a power of two.
 #[derive(Debug, Default)]
 pub struct Queue {
-    slots: Box<[Lent]>,
+    slots: Box<[Loan]>,
     /// The number of the oldest, and that of the next.
     first: u64,
     next: u64,
@@ -95,7 +95,7 @@ impl Queue {
             self.grow();
         }
         let number = self.next;
-        self.slots[self.slot(number)] = Lent { end, edge, kept: false, copied: false, done: false };
+        self.slots[self.slot(number)] = Loan { end, edge, kept: false, copied: false, done: false };
         self.next += 1;
         number
     }
@@ -103,7 +103,7 @@ impl Queue {
     #[cold]
     fn grow(&mut self) {
         let old = core::mem::take(&mut self.slots);
-        let nobody = Lent { end: Pos::default(), edge: NO_EDGE, kept: false, copied: false, done: true };
+        let nobody = Loan { end: Pos::default(), edge: NO_EDGE, kept: false, copied: false, done: true };
         self.slots = vec![nobody; (old.len() * 2).max(16)].into();
         for number in self.first..self.next {
             self.slots[self.slot(number)] = old[number as usize & (old.len() - 1)];
@@ -120,21 +120,21 @@ impl Queue {
         at
     }
 
-    /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are lent, until the last
+    /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are loaned, until the last
     /// of them is released. Its bytes, if none is.
     pub fn keep_ring(&mut self, ix: u32, ring: Segment) -> usize {
         let ring = Arc::new(ring);
         for number in self.first..self.next {
             let slot = self.slot(number);
-            let lent = &mut self.slots[slot];
-            if lent.edge != ix {
+            let loaned = &mut self.slots[slot];
+            if loaned.edge != ix {
                 continue;
             }
             // No lines to give back, also of those that were released before another one.
-            lent.edge = NO_EDGE;
-            if !lent.done {
-                // One that lies elsewhere has its token there only.
-                if !core::mem::replace(&mut lent.kept, true) {
+            loaned.edge = NO_EDGE;
+            if !loaned.done {
+                // One that is out of line has its token there only.
+                if !core::mem::replace(&mut loaned.kept, true) {
                     self.kept.push((number, Kept::Ring(ring.clone())));
                 }
             }
@@ -145,7 +145,7 @@ impl Queue {
     /// Releases and forgets message `number` if that is all there is to do: it is the oldest, it lies in an edge, and
     /// none behind it was released before.
     #[inline(always)]
-    pub fn pop_oldest(&mut self, number: u64) -> Option<Lent> {
+    pub fn pop_oldest(&mut self, number: u64) -> Option<Loan> {
         let oldest = *self.slots.get(self.slot(number))?;
         if number != self.first
             || number == self.next
@@ -161,29 +161,29 @@ impl Queue {
     }
 
     /// Message `number`, if it is not forgotten.
-    pub fn get(&self, number: u64) -> Option<&Lent> {
+    pub fn get(&self, number: u64) -> Option<&Loan> {
         (self.first..self.next).contains(&number).then(|| &self.slots[self.slot(number)])
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Lent> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut Loan> {
         let slot = self.slot(number);
         (self.first..self.next).contains(&number).then(|| &mut self.slots[slot])
     }
 
     /// The youngest, message `number`, is not the program's, but is being copied until it is released.
     pub fn copy(&mut self, number: u64) {
-        if let Some(lent) = self.get_mut(number) {
-            lent.copied = true;
+        if let Some(loaned) = self.get_mut(number) {
+            loaned.copied = true;
             self.copies += 1;
         }
     }
 
     /// Marks message `number` released, and lets go of its own memory; the bytes of a ring of which it was the last. None:
     /// there is none, or it was before.
-    pub fn mark(&mut self, number: u64) -> Option<(Lent, usize)> {
-        let lent = self.get_mut(number).filter(|lent| !lent.done)?;
-        lent.done = true;
-        let (kept, copy) = (core::mem::take(&mut lent.kept), *lent);
+    pub fn mark(&mut self, number: u64) -> Option<(Loan, usize)> {
+        let loaned = self.get_mut(number).filter(|loaned| !loaned.done)?;
+        loaned.done = true;
+        let (kept, copy) = (core::mem::take(&mut loaned.kept), *loaned);
         self.copies -= usize::from(copy.copied);
         self.early += 1;
         let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };
@@ -198,16 +198,16 @@ impl Queue {
         let mut given = None;
         for number in number.max(self.first)..self.next {
             let slot = self.slot(number);
-            let lent = &mut self.slots[slot];
-            if lent.edge != ix {
+            let loaned = &mut self.slots[slot];
+            if loaned.edge != ix {
                 continue;
             }
-            if !lent.done {
+            if !loaned.done {
                 return (given, Some(number));
             }
-            given = Some((lent.end, given.map_or(1, |(_, n)| n + 1)));
+            given = Some((loaned.end, given.map_or(1, |(_, n)| n + 1)));
             // Not counted again.
-            lent.edge = NO_EDGE;
+            loaned.edge = NO_EDGE;
         }
         (given, None)
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
 use crate::sys::device;
-use crate::sys::lent::Got;
+use crate::sys::loaned::Got;
 use crate::sys::mapped::{Mapping, Ring, Token};
 
 /// The pool, seen by its receiver.
@@ -17,7 +17,7 @@ pub struct Pool {
     pub size: usize,
     /// The next token.
     next: u64,
-    lent: VecDeque<Lent>,
+    loaned: VecDeque<Loan>,
     /// The number of the first of them.
     first: u64,
     /// How many of them the program has: all but those that are released, and wait for one in front of them, and those that
@@ -30,12 +30,12 @@ pub struct Pool {
 }
 
 #[derive(Debug)]
-struct Lent {
+struct Loan {
     /// The position behind it.
     end: u64,
-    /// It lies apart: mapped until it is released, whoever looks at it by then.
-    apart: Option<Box<Mapping>>,
-    /// The library copies it, and releases it then: to the program it is not lent.
+    /// It is out of line: mapped until it is released, whoever looks at it by then.
+    out_of_line: Option<Box<Mapping>>,
+    /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     done: bool,
 }
@@ -43,7 +43,7 @@ struct Lent {
 impl Pool {
     /// `next`: the position of the first token that nobody has taken.
     pub fn new(ring: Ring, size: usize, next: u64) -> Pool {
-        Pool { ring, size, next, lent: VecDeque::new(), first: 0, open: 0, taken: (0, 0), corrupt: 0 }
+        Pool { ring, size, next, loaned: VecDeque::new(), first: 0, open: 0, taken: (0, 0), corrupt: 0 }
     }
 
     /// Whether something is there.
@@ -52,8 +52,8 @@ impl Pool {
         self.ring.is_there(self.next)
     }
 
-    /// Messages lent.
-    pub fn lent(&self) -> usize {
+    /// Messages loaned.
+    pub fn loaned(&self) -> usize {
         self.open
     }
 
@@ -67,11 +67,11 @@ impl Pool {
         self.ring.is_closed()
     }
 
-    /// The next message, lent from now on.
+    /// The next message, loaned from now on.
     ///
     /// # Errors
     ///
-    /// ENOMEM, where a message that lies apart cannot be mapped: it stays the next. [`Error::Meddled`].
+    /// ENOMEM, where a message out of line cannot be mapped: it stays the next. [`Error::Meddled`].
     #[inline(always)]
     pub fn take(&mut self, fd: i32) -> Result<Option<Got>> {
         // Each turn but the last steps over what was given up; there are no more than the ring has room for.
@@ -81,10 +81,10 @@ impl Pool {
             if token != Token::Empty && self.ring.is_closed() {
                 return Err(Error::NotAnEndpoint(fd));
             }
-            let (at, len, apart) = match token {
+            let (at, len, out_of_line) = match token {
                 Token::Empty => return Ok(None),
                 Token::Message(at, len) => (self.ring.memory().address(at), len, None),
-                Token::Apart(offset, len) => {
+                Token::OutOfLine(offset, len) => {
                     let mapped = self.map(fd, offset, len)?;
                     (mapped.address(0), len, Some(mapped))
                 }
@@ -94,8 +94,8 @@ impl Pool {
                 }
                 Token::Nonsense => return Err(self.nonsense()),
             };
-            let number = self.first + self.lent.len() as u64;
-            self.lent.push_back(Lent { end, apart, copied: false, done: false });
+            let number = self.first + self.loaned.len() as u64;
+            self.loaned.push_back(Loan { end, out_of_line, copied: false, done: false });
             self.open += 1;
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
@@ -107,7 +107,7 @@ impl Pool {
 
     #[cold]
     fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Box<Mapping>> {
-        Mapping::apart(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
+        Mapping::out_of_line(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
             // The kernel knows no such message: its token was read where there is none.
             None | Some(libc::EINVAL) => self.nonsense(),
             Some(libc::EBADF | libc::ENODEV | libc::ENXIO) => Error::NotAnEndpoint(fd),
@@ -126,7 +126,7 @@ impl Pool {
     fn step_over(&mut self, fd: i32, end: u64) {
         self.next = end;
         self.ring.set_taken(end);
-        match self.lent.back_mut() {
+        match self.loaned.back_mut() {
             Some(last) => last.end = end,
             None => self.give_back(fd, end, false),
         }
@@ -134,8 +134,8 @@ impl Pool {
 
     /// Message `number`, just taken, is not the program's, but is being copied until it is released.
     pub fn copy(&mut self, number: u64) {
-        if let Some(lent) = self.lent.get_mut(number.wrapping_sub(self.first) as usize) {
-            lent.copied = true;
+        if let Some(loaned) = self.loaned.get_mut(number.wrapping_sub(self.first) as usize) {
+            loaned.copied = true;
             self.open -= 1;
         }
     }
@@ -144,24 +144,24 @@ impl Pool {
     #[inline(always)]
     pub fn release(&mut self, fd: i32, number: u64) {
         let at = number.wrapping_sub(self.first) as usize;
-        let Some(lent) = self.lent.get_mut(at).filter(|lent| !lent.done) else { return };
-        lent.done = true;
-        self.open -= usize::from(!lent.copied);
+        let Some(loaned) = self.loaned.get_mut(at).filter(|loaned| !loaned.done) else { return };
+        loaned.done = true;
+        self.open -= usize::from(!loaned.copied);
         if at == 0 {
             self.advance(fd);
         }
     }
 
-    /// Releases the `n` oldest that are lent; false, and none is, if there are not so many.
+    /// Releases the `n` oldest that are loaned; false, and none is, if there are not so many.
     pub fn release_oldest(&mut self, fd: i32, n: usize) -> bool {
         if n > self.open {
             return false;
         }
-        self.lent
+        self.loaned
             .iter_mut()
-            .filter(|lent| !lent.done && !lent.copied)
+            .filter(|loaned| !loaned.done && !loaned.copied)
             .take(n)
-            .for_each(|lent| lent.done = true);
+            .for_each(|loaned| loaned.done = true);
         self.open -= n;
         self.advance(fd);
         true
@@ -170,20 +170,20 @@ impl Pool {
     /// Gives back what is released before everything that is not.
     #[inline(always)]
     fn advance(&mut self, fd: i32) {
-        let (mut end, mut apart) = (None, false);
-        while let Some(lent) = self.lent.front().filter(|lent| lent.done) {
-            (end, apart) = (Some(lent.end), apart | lent.apart.is_some());
-            self.lent.pop_front();
+        let (mut end, mut out_of_line) = (None, false);
+        while let Some(loaned) = self.loaned.front().filter(|loaned| loaned.done) {
+            (end, out_of_line) = (Some(loaned.end), out_of_line | loaned.out_of_line.is_some());
+            self.loaned.pop_front();
             self.first += 1;
         }
         if let Some(end) = end {
-            self.give_back(fd, end, apart);
+            self.give_back(fd, end, out_of_line);
         }
     }
 
     #[inline(always)]
-    fn give_back(&self, fd: i32, end: u64, apart: bool) {
-        if self.ring.set_released(end) || apart {
+    fn give_back(&self, fd: i32, end: u64, out_of_line: bool) {
+        if self.ring.set_released(end) || out_of_line {
             // Senders wait, or memory of its own is to go at once. If the descriptor is closed by now, nobody does.
             let _ = device::look_again(fd);
         }

@@ -21,7 +21,7 @@ const LINGER: Delta = Delta::from_secs(10);
 /// Such numbers, at most, in one namespace.
 const MOST: usize = 1024;
 
-pub(crate) struct Parked(KVec<Entry>);
+pub(crate) struct Backlog(KVec<Entry>);
 
 struct Entry {
     pool: Arc<Pool>,
@@ -31,7 +31,7 @@ struct Entry {
     left: Option<Instant<Monotonic>>,
 }
 
-impl Parked {
+impl Backlog {
     pub(crate) const fn new() -> Self {
         Self(KVec::new())
     }

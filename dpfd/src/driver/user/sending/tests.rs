@@ -51,15 +51,15 @@ fn open(dpid: u16) -> Open {
 }
 
 impl Open {
-    fn naps(&self) -> usize {
-        self.inner.tx().links.iter().map(|link| link.naps.all.len()).sum()
+    fn wakers(&self) -> usize {
+        self.inner.tx().links.iter().map(|link| link.wakers.all.len()).sum()
     }
     fn attempt(&self, sending: &mut Sending<'_>) -> Option<Until> {
         sending.attempt(self.fd.as_raw_fd()).expect("no error")
     }
 }
 
-fn nap(sending: &mut Sending<'_>, until: Until, counter: &Arc<Counter>) {
+fn register(sending: &mut Sending<'_>, until: Until, counter: &Arc<Counter>) {
     let waker = Waker::from(counter.clone());
     assert!(sending.poll_news(until, &mut Context::from_waker(&waker)).is_pending());
 }
@@ -81,7 +81,7 @@ fn stuck<'a>(from: &'a Open, to: &Open, message: &'a [u8]) -> (Sending<'a>, Arc<
     let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), message);
     assert_eq!(from.attempt(&mut sending), Some(Until::Later));
     let counter = Arc::new(Counter::default());
-    nap(&mut sending, Until::Later, &counter);
+    register(&mut sending, Until::Later, &counter);
     (sending, counter)
 }
 
@@ -116,7 +116,7 @@ fn who_waits_for_room_is_not_woken_without_any() {
     let until = from.attempt(&mut sending).expect("no room");
     assert!(until.is_polled());
     let counter = Arc::new(Counter::default());
-    nap(&mut sending, until, &counter);
+    register(&mut sending, until, &counter);
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(counter.count(), 0);
 }
@@ -158,8 +158,8 @@ fn a_future_waits_for_room_on_the_direct_way() {
         to.inner.release(got.number);
     }
     let from = sender.join().expect("the sender");
-    let far: u64 = from.inner.tx().links.iter().map(Link::far).sum();
-    assert!(far < COUNT / 10, "{far} of {COUNT} messages had memory of their own");
+    let out_of_line: u64 = from.inner.tx().links.iter().map(Link::out_of_line).sum();
+    assert!(out_of_line < COUNT / 10, "{out_of_line} of {COUNT} messages had memory of their own");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn who_waits_for_a_turn_is_woken_when_the_receiver_goes() {
     };
     assert_eq!(until, Until::Direct);
     let counter = Arc::new(Counter::default());
-    nap(&mut sending, until, &counter);
+    register(&mut sending, until, &counter);
     drop(to.fd);
     assert!(counter.counts());
     // The next one by that name may want it.
@@ -192,10 +192,10 @@ fn a_dropped_future_takes_its_nap_along() {
     for _ in 0..10 {
         let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
         from.attempt(&mut sending);
-        nap(&mut sending, Until::Drained, &Arc::new(Counter::default()));
-        assert_eq!(from.naps(), 1);
+        register(&mut sending, Until::Drained, &Arc::new(Counter::default()));
+        assert_eq!(from.wakers(), 1);
         drop(sending);
-        assert_eq!(from.naps(), 0);
+        assert_eq!(from.wakers(), 0);
     }
 }
 
@@ -205,11 +205,11 @@ fn the_task_that_polled_last_is_woken() {
     let [first, second] = [const { Counter(AtomicU32::new(0)) }; 2].map(Arc::new);
     let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
     from.attempt(&mut sending);
-    nap(&mut sending, Until::Drained, &first);
-    nap(&mut sending, Until::Drained, &second);
-    assert_eq!(from.naps(), 1);
+    register(&mut sending, Until::Drained, &first);
+    register(&mut sending, Until::Drained, &second);
+    assert_eq!(from.wakers(), 1);
     let links = from.inner.tx().take_all();
-    links.into_iter().for_each(|link| link.naps.wake_all());
+    links.into_iter().for_each(|link| link.wakers.wake_all());
     assert_eq!((first.count(), second.count()), (0, 1));
     assert_eq!(sending.attempt(from.fd.as_raw_fd()).unwrap_err().errno(), libc::ESHUTDOWN);
 }

@@ -25,7 +25,7 @@ pub fn make(msg: &[u8]) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC | nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING;
-    let fd = nix::sys::memfd::memfd_create(c"dp-far", flags)?;
+    let fd = nix::sys::memfd::memfd_create(c"dp-message", flags)?;
     let mut file = std::fs::File::from(fd);
     file.write_all(msg)?;
     // SAFETY: a plain call on our own descriptor.
@@ -52,23 +52,23 @@ pub fn check(fd: &OwnedFd) -> io::Result<usize> {
 
 /// Such a message, mapped read-only.
 #[derive(Debug)]
-pub struct Far {
+pub struct OutOfLine {
     base: *mut u8,
     len: usize,
 }
 
 // SAFETY: nobody can write to it any more.
-unsafe impl Send for Far {}
+unsafe impl Send for OutOfLine {}
 // SAFETY: as above.
-unsafe impl Sync for Far {}
+unsafe impl Sync for OutOfLine {}
 
-impl Far {
+impl OutOfLine {
     /// Maps what a sender made, after the same [`check`].
     ///
     /// # Errors
     ///
     /// EBADMSG when it is no such memory; else those of mmap(2): ENOMEM.
-    pub fn open(fd: &OwnedFd) -> io::Result<Far> {
+    pub fn open(fd: &OwnedFd) -> io::Result<OutOfLine> {
         let len = check(fd)?;
         // SAFETY: a new mapping, where the kernel chooses.
         let base = unsafe {
@@ -77,11 +77,11 @@ impl Far {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Far { base: base.cast(), len })
+        Ok(OutOfLine { base: base.cast(), len })
     }
 }
 
-impl core::ops::Deref for Far {
+impl core::ops::Deref for OutOfLine {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: mapped for `len` bytes as long as self, and sealed against writing.
@@ -89,7 +89,7 @@ impl core::ops::Deref for Far {
     }
 }
 
-impl Drop for Far {
+impl Drop for OutOfLine {
     fn drop(&mut self) {
         // SAFETY: ours; slices of it borrow self.
         unsafe { libc::munmap(self.base.cast(), self.len) };

@@ -1,9 +1,9 @@
 //! Sending without a thread that waits: for futures.
 //!
 //! A blocking sender sleeps in poll(2) until its pair has room, and wakes every few milliseconds to see whether
-//! something changed that the descriptor does not tell. A future cannot do that. It leaves a *nap* with its link
-//! instead: what it waits for, and whom to wake. Naps are left and ended under the lock of the sender's side,
-//! under which links change, so none is left too late. A future that is dropped takes its nap along.
+//! something changed that the descriptor does not tell. A future cannot do that. It leaves a *waker* with its link
+//! instead: what it waits for, and whom to wake. Wakers are left and ended under the lock of the sender's side,
+//! under which links change, so none is left too late. A future that is dropped takes its waker along.
 //!
 //! Wakers are other people's code: they are called, and dropped, outside of the lock.
 
@@ -48,14 +48,14 @@ impl Until {
     }
 }
 
-/// The naps of one link.
+/// The wakers of one link.
 #[derive(Debug, Default)]
-pub struct Naps {
+pub struct Wakers {
     last: u64,
     all: HashMap<u64, (Until, Waker)>,
 }
 
-impl Naps {
+impl Wakers {
     fn add(&mut self, until: Until, waker: Waker) -> u64 {
         self.last += 1;
         self.all.insert(self.last, (until, waker));
@@ -69,11 +69,11 @@ impl Naps {
 }
 
 impl Link {
-    /// Ends the naps for which there is news, after the service did something for the link.
+    /// Ends the wakers for which there is news, after the service did something for the link.
     pub fn woken(&mut self) -> Vec<Waker> {
         let ended = |until: Until| until == Until::Later || until.is_over(self);
-        let ids: Vec<u64> = self.naps.all.iter().filter(|(_, n)| ended(n.0)).map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.naps.all.remove(id)).map(|(_, waker)| waker).collect()
+        let ids: Vec<u64> = self.wakers.all.iter().filter(|(_, n)| ended(n.0)).map(|(id, _)| *id).collect();
+        ids.iter().filter_map(|id| self.wakers.all.remove(id)).map(|(_, waker)| waker).collect()
     }
 }
 
@@ -84,13 +84,13 @@ pub struct Sending<'a> {
     to: Option<Addr>,
     load: Load<'a>,
     link: Option<usize>,
-    nap: Option<u64>,
+    registered: Option<u64>,
 }
 
 impl<'a> Sending<'a> {
     /// A message to `to`, or to the target of the moment in which it is first tried.
     pub fn new(inner: &'a Inner, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
-        Sending { inner, to, load: Load::of_a_future(msg), link: None, nap: None }
+        Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None }
     }
 
     /// Tries, and waits for nothing. None: it is sent, and this must not be called again.
@@ -101,10 +101,10 @@ impl<'a> Sending<'a> {
     pub fn attempt(&mut self, fd: i32) -> Result<Option<Until>> {
         let inner = self.inner;
         let mut tx = inner.tx();
-        let nap = self.end_nap(&mut tx);
+        let waker = self.take_waker(&mut tx);
         let tried = self.attempt_under(&mut tx, fd);
         drop(tx);
-        drop(nap);
+        drop(waker);
         tried
     }
 
@@ -127,9 +127,9 @@ impl<'a> Sending<'a> {
         let inner = self.inner;
         let mut tx = inner.tx();
         let Some(link) = self.link.and_then(|ix| tx.links.get_mut(ix)) else { return Poll::Ready(()) };
-        if let Some(id) = self.nap {
-            let Some((_, old)) = link.naps.all.get_mut(&id) else {
-                self.nap = None;
+        if let Some(id) = self.registered {
+            let Some((_, old)) = link.wakers.all.get_mut(&id) else {
+                self.registered = None;
                 return Poll::Ready(());
             };
             // Another task may poll the future by now.
@@ -141,26 +141,26 @@ impl<'a> Sending<'a> {
         if until.is_over(link) {
             return Poll::Ready(());
         }
-        self.nap = Some(link.naps.add(until, waker));
+        self.registered = Some(link.wakers.add(until, waker));
         drop(tx);
         if until == Until::Later {
-            inner.process.command(Command::Nap(inner.entry.serial));
+            inner.process.command(Command::Awaited(inner.entry.serial));
         }
         Poll::Pending
     }
 
-    fn end_nap(&mut self, tx: &mut Tx) -> Option<Waker> {
-        let (id, ix) = (self.nap.take()?, self.link?);
-        tx.links.get_mut(ix)?.naps.all.remove(&id).map(|(_, waker)| waker)
+    fn take_waker(&mut self, tx: &mut Tx) -> Option<Waker> {
+        let (id, ix) = (self.registered.take()?, self.link?);
+        tx.links.get_mut(ix)?.wakers.all.remove(&id).map(|(_, waker)| waker)
     }
 }
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        if self.nap.is_some() {
+        if self.registered.is_some() {
             let inner = self.inner;
-            let nap = self.end_nap(&mut inner.tx());
-            drop(nap);
+            let waker = self.take_waker(&mut inner.tx());
+            drop(waker);
         }
     }
 }

@@ -28,10 +28,10 @@ static void targets(void) {
     for (number(buf, n, 1000); write(a, buf, 1000) == 1000; number(buf, n, 1000))
         n++;
     OK(errno == EAGAIN && n > 50 && n < 200 && !ready(a, POLLOUT, 0), "not endlessly many: %lu", n);
-    OK(dp_stat(a).sent == n && dp_stat(a).parked == n, "counted as left there");
+    OK(dp_stat(a).sent == n && dp_stat(a).backlog == n, "counted as left there");
     b = dp_new(4001, 1 << 20, O_NONBLOCK);
     OK(ready(a, POLLOUT, 1000) == POLLOUT, "whoever opens it with a larger pool makes room");
-    OK(dp_stat(a).parked == 0 && dp_stat(a).lost == 0, "and as delivered now");
+    OK(dp_stat(a).backlog == 0 && dp_stat(a).lost == 0, "and as delivered now");
     good = write(a, buf, 1000) == 1000;
     for (uint64_t i = 0; i <= n; i++)
         good &= read(b, buf, 2000) == 1000 && is_number(buf, i, 1000);
@@ -80,13 +80,13 @@ static void lingering(void) {
     bool good = dp_send_to(first, "one", 3, 0, 5101) == 3;
     close(first);
     good &= dp_send_to(second, "two", 3, 0, 5101) == 3;
-    OK(good && dp_stat(second).parked == 1, "two leave messages at a number, the first goes");
+    OK(good && dp_stat(second).backlog == 1, "two leave messages at a number, the first goes");
     /* Another user opens the number and goes; then it is another number, for whose messages the first does not count. */
     int early = dp_new(0, 0, 0), late = dp_new(0, 0, 0);
     good = dp_send_to(early, "lost", 4, 0, 5102) == 4 && child_says(opens, 5102) == 0 && dp_stat(early).lost == 1;
     good &= dp_send_to(late, "three", 5, 0, 5102) == 5;
     close(early);
-    OK(good && dp_stat(late).parked == 1, "one who left something earlier goes");
+    OK(good && dp_stat(late).backlog == 1, "one who left something earlier goes");
     /* Another user's messages are in the way of ours, until they go by themselves. */
     OK(child_says(leaves, 5103) == 0 && child_says(leaves, 5104) == 0, "another user leaves messages and goes");
     double began = now();
@@ -113,8 +113,8 @@ static void lingering(void) {
 
     pause_ms(2000);
     close(dp_new(0, 0, 0));
-    OK(dp_stat(second).parked == 1 && dp_stat(second).lost == 0, "what a sender who is there left stays");
-    OK(dp_stat(late).parked == 1 && dp_stat(late).lost == 0, "whoever else goes");
+    OK(dp_stat(second).backlog == 1 && dp_stat(second).lost == 0, "what a sender who is there left stays");
+    OK(dp_stat(late).backlog == 1 && dp_stat(late).lost == 0, "whoever else goes");
     int to = dp_new(5101, 0, O_NONBLOCK), other = dp_new(5102, 0, O_NONBLOCK);
     OK(read(to, buf, 9) == 3 && !memcmp(buf, "one", 3) && read(to, buf, 9) == 3 && !memcmp(buf, "two", 3), "all of it");
     OK(read(other, buf, 9) == 5 && !memcmp(buf, "three", 5) && read(other, buf, 9) == -1, "there, too");

@@ -7,22 +7,22 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::edge::far::{self, Far};
+use crate::edge::out_of_line::{self, OutOfLine};
 
 /// A message in the sender's memory.
 #[derive(Debug)]
-pub enum Elsewhere {
+pub enum Memory {
     /// As it is read. A mapping needs no descriptor.
-    Mapped(Far),
+    Mapped(OutOfLine),
     /// There was no room to map it yet.
     Held(OwnedFd),
 }
 
-impl Elsewhere {
+impl Memory {
     /// Nothing of memory that is not as it must be.
-    pub fn new(memory: OwnedFd) -> Option<Elsewhere> {
-        far::check(&memory).ok()?;
-        Some(Far::open(&memory).map_or(Elsewhere::Held(memory), Elsewhere::Mapped))
+    pub fn new(memory: OwnedFd) -> Option<Memory> {
+        out_of_line::check(&memory).ok()?;
+        Some(OutOfLine::open(&memory).map_or(Memory::Held(memory), Memory::Mapped))
     }
 
     /// As it is read.
@@ -30,18 +30,18 @@ impl Elsewhere {
     /// # Errors
     ///
     /// With the message: ENOMEM, there is no room to map it, still.
-    pub fn map(self) -> Result<Far, (Elsewhere, io::Error)> {
+    pub fn map(self) -> Result<OutOfLine, (Memory, io::Error)> {
         match self {
-            Elsewhere::Mapped(far) => Ok(far),
-            Elsewhere::Held(memory) => Far::open(&memory).map_err(|e| (Elsewhere::Held(memory), e)),
+            Memory::Mapped(memory) => Ok(memory),
+            Memory::Held(memory) => OutOfLine::open(&memory).map_err(|e| (Memory::Held(memory), e)),
         }
     }
 
     /// Bytes.
     pub fn size(&self) -> usize {
         match self {
-            Elsewhere::Mapped(far) => far.len(),
-            Elsewhere::Held(memory) => far::check(memory).unwrap_or(0),
+            Memory::Mapped(memory) => memory.len(),
+            Memory::Held(memory) => out_of_line::check(memory).unwrap_or(0),
         }
     }
 }
@@ -52,7 +52,7 @@ pub enum Own {
     /// Its bytes.
     Bytes(Box<[u8]>),
     /// In the sender's memory.
-    Far(Elsewhere),
+    OutOfLine(Memory),
 }
 
 impl Own {
@@ -60,7 +60,7 @@ impl Own {
     pub fn size(&self) -> usize {
         match self {
             Own::Bytes(bytes) => bytes.len(),
-            Own::Far(message) => message.size(),
+            Own::OutOfLine(message) => message.size(),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::task::Waker;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::inner::Inner;
-use super::super::link::{plain_limit, Delivery, Link, Parked, Way};
+use super::super::link::{plain_limit, Delivery, Destination, Link, Queued};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
-use crate::edge::far;
+use crate::edge::out_of_line;
 
 impl Service {
-    /// Delivers what is parked with a link, as far as there is room.
+    /// Delivers a link's backlog, as far as there is room.
     pub fn flush(&mut self, serial: u32, to: Addr) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
@@ -95,30 +95,32 @@ impl Service {
     }
 }
 
-/// One parked message; it comes back if it was not delivered.
-fn deliver(link: &mut Link, inner: &Inner, load: Parked) -> (Delivery, Parked) {
+/// One message of a backlog; it comes back if it was not delivered.
+fn deliver(link: &mut Link, inner: &Inner, load: Queued) -> (Delivery, Queued) {
     let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
     let load = match load {
-        Parked::Bytes(bytes) => match link.deliver(&bytes, tag) {
-            Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => match far::make(&bytes) {
-                Ok(memory) => Parked::Far(memory),
-                Err(_) => return (Delivery::Short, Parked::Bytes(bytes)),
-            },
-            other => return (other, Parked::Bytes(bytes)),
+        Queued::Bytes(bytes) => match link.deliver(&bytes, tag) {
+            Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {
+                match out_of_line::make(&bytes) {
+                    Ok(memory) => Queued::OutOfLine(memory),
+                    Err(_) => return (Delivery::Short, Queued::Bytes(bytes)),
+                }
+            }
+            other => return (other, Queued::Bytes(bytes)),
         },
-        far => far,
+        other => other,
     };
-    let Parked::Far(memory) = &load else { return (Delivery::Short, load) };
-    if let Way::Plain(back) = &link.way {
+    let Queued::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
+    if let Destination::Plain(back) = &link.destination {
         // It may have lain there only because of its envelope, or since before the receiver was known.
-        return match far::check(memory) {
+        return match out_of_line::check(memory) {
             Ok(len) if len > plain_limit(back) => (Delivery::NoWay, load),
-            Ok(_) => match far::Far::open(memory) {
+            Ok(_) => match out_of_line::OutOfLine::open(memory) {
                 Ok(bytes) => (link.deliver(&bytes, tag), load),
                 Err(_) => (Delivery::Short, load),
             },
             Err(_) => (Delivery::Done, load), // checked when it came
         };
     }
-    (link.deliver_far(memory, tag), load)
+    (link.deliver_out_of_line(memory, tag), load)
 }

@@ -1,4 +1,4 @@
-//! A message where it lies, lent to the program until it is released; and what is told of one that was copied.
+//! A message where it lies, loaned to the program until it is released; and what is told of one that was copied.
 
 use crate::addr::Addr;
 
@@ -6,7 +6,7 @@ use crate::addr::Addr;
 /// memory, mapped and unchanged by itself, until the message is released.
 #[derive(Debug, Clone, Copy)]
 pub struct Got {
-    /// Which of all messages lent by this pool.
+    /// Which of all messages loaned by this pool.
     pub number: u64,
     at: *const u8,
     told: Copied,
