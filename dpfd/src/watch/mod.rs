@@ -22,6 +22,7 @@
 //! the set's own. Nothing here is read without that lock but what [`World::list`] was given.
 
 mod change;
+mod filter;
 mod hot;
 mod plain;
 mod report;
