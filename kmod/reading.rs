@@ -10,7 +10,7 @@ use crate::{
     glue,
     memory::Area,
     pool::{Pool, NEVER},
-    positions::{Inner, Refused, State, STEPS},
+    positions::{Positions, Refused, State, STEPS},
     sink::Sink,
     softlock::SoftGuard,
     trace,
@@ -160,7 +160,7 @@ impl Pool {
     #[inline]
     fn finish_read<'a>(
         &'a self,
-        mut guard: SoftGuard<'a, Inner>,
+        mut guard: SoftGuard<'a, Positions>,
         at: u64,
         inside: u64,
         len: u64,

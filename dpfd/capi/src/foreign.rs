@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpfd::driver::user::inner::{Tag, MAX_MESSAGE};
+use dpfd::driver::user::endpoint::{Tag, MAX_MESSAGE};
 use dpfd::sys::loaned::Copied;
 use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};

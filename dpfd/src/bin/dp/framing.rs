@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-pub use dpfd::driver::user::inner::MAX_MESSAGE;
+pub use dpfd::driver::user::endpoint::MAX_MESSAGE;
 
 /// Most bytes of a message where nothing in the input says where it ends.
 pub const CHUNK: usize = 64 * 1024;

@@ -115,7 +115,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
-    use super::super::inner::MAX_MESSAGE;
+    use super::super::endpoint::MAX_MESSAGE;
     use super::super::testing;
     use super::*;
     use crate::addr::Addr;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
@@ -24,7 +24,7 @@ const ENDING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum Command {
     /// A new endpoint.
-    Open(Arc<Inner>),
+    Open(Arc<UserEndpoint>),
     /// It has a new destination.
     Attach(u32, Addr),
     /// Its target changed: what waited for one may go.
@@ -58,7 +58,7 @@ pub struct Process {
     pub member: Member,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
-    endpoints: Mutex<HashMap<u32, Weak<Inner>>>,
+    endpoints: Mutex<HashMap<u32, Weak<UserEndpoint>>>,
     serials: AtomicU32,
     generation: u32,
 }
@@ -171,7 +171,7 @@ impl Process {
     /// # Errors
     ///
     /// Those of `dp_open`.
-    pub fn open(self: &Arc<Process>, dpid: Dpid) -> Result<(OwnedFd, Arc<Inner>)> {
+    pub fn open(self: &Arc<Process>, dpid: Dpid) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
         if dpid != 0 && dpid < PRIVILEGED && !process::may_bind_service() {
             return Err(Error::Privileged(dpid));
         }
@@ -182,7 +182,7 @@ impl Process {
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.member.name.clone(), serial };
         let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
-        let inner = Arc::new(Inner::new(dpid, entry, back, self.clone(), key));
+        let inner = Arc::new(UserEndpoint::new(dpid, entry, back, self.clone(), key));
         held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
         self.command(Command::Open(inner.clone()));
         Ok((front, inner))
@@ -239,7 +239,7 @@ impl Process {
     }
 
     /// All endpoints that are open in this process.
-    pub fn endpoints(&self) -> Vec<Arc<Inner>> {
+    pub fn endpoints(&self) -> Vec<Arc<UserEndpoint>> {
         held(&self.endpoints).values().filter_map(Weak::upgrade).collect()
     }
 

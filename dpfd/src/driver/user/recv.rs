@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::drain::Drain;
-use super::inner::{Inner, Rx};
+use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::edge::bell;
 use crate::edge::inbox::Inbox;
@@ -58,8 +58,8 @@ pub(super) enum InVain {
     Return,
 }
 
-impl Inner {
-    /// `dp_read`: the next message, loaned until it is released; where [`Inner::recv_soon`] found none.
+impl UserEndpoint {
+    /// `dp_read`: the next message, loaned until it is released; where [`UserEndpoint::recv_soon`] found none.
     ///
     /// # Errors
     ///
@@ -81,13 +81,13 @@ impl Inner {
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller asks where ([`Inner::sleep`]), sleeps there, says
-    /// so ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
+    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps there, says
+    /// so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
     /// it is told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -100,7 +100,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -109,7 +109,7 @@ impl Inner {
         }
     }
 
-    /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
+    /// The next message, if it is where it usually is, or comes there in a moment; else [`UserEndpoint::recv`] finds it. A path
     /// of its own, so that what it found stays in registers.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::inner::{Inner, MAX_MESSAGE};
+use super::endpoint::{UserEndpoint, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Destination, Link, Path};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
@@ -29,7 +29,7 @@ const POOL_LOOK: Duration = Duration::from_millis(1);
 /// each with a descriptor in flight.
 static PADDING: [u8; 16 << 10] = [0; 16 << 10];
 
-impl Inner {
+impl UserEndpoint {
     /// `dp_target`.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Inner {
         self.tx().alone = false;
     }
 
-    /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
+    /// The rest of [`UserEndpoint::set_target`]. `plain`: for plain writes, too.
     fn targeted(&self, mut tx: Guard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
         if plain {
@@ -111,7 +111,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`].
+    /// As [`UserEndpoint::send`].
     #[inline(always)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::Inner;
+use super::super::endpoint::UserEndpoint;
 use super::super::link::{Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
@@ -24,7 +24,7 @@ const TURN: usize = 64;
 /// An endpoint of this process, as the service sees it.
 #[derive(Debug)]
 pub struct Local {
-    pub inner: Arc<Inner>,
+    pub inner: Arc<UserEndpoint>,
     /// Its pair is not read at the moment.
     pub stalled: bool,
     /// Every descriptor was closed; it lingers until what it sent is delivered.
@@ -36,7 +36,7 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(inner: Arc<Inner>) -> Local {
+    pub fn new(inner: Arc<UserEndpoint>) -> Local {
         Local { inner, stalled: false, closed: false, read_out: false, pumping: false }
     }
 }
@@ -164,7 +164,7 @@ enum Taken {
 
 /// Takes a message from the pair and parks it, in one piece: a call that found the pair empty, and the message not
 /// counted, would send past it.
-fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
+fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let mut tx = inner.guest_tx();
     if let Some(bytes) = tx.orphan.take() {
         return Ok(take_plain(&mut tx, bytes));

@@ -66,7 +66,7 @@ pub struct Arrivals {
 
 /// An endpoint.
 #[derive(Debug)]
-pub struct Inner {
+pub struct UserEndpoint {
     /// Its number.
     pub dpid: Dpid,
     /// Its entry in the registry.
@@ -106,10 +106,10 @@ pub struct Inner {
     pub at_end: OnceLock<fn(u32)>,
 }
 
-impl Inner {
+impl UserEndpoint {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> Inner {
-        Inner {
+    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+        UserEndpoint {
             dpid,
             entry,
             back,
