@@ -25,7 +25,7 @@ use crate::fdtable;
 use crate::inside::Inside;
 use crate::signals;
 use crate::state;
-use crate::tx::behind;
+use crate::tx::{behind, gone};
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
@@ -196,9 +196,7 @@ fn keep(c: &Conn, e: i32) {
 /// The end of the stream, or the error that was kept, or what became of a peer that died.
 fn end_or_error(family: Family, fd: i32, c: &Conn) -> Result<usize, i32> {
     match c.error.swap(0, Ordering::Relaxed) {
-        0 if c.stage() == Stage::Live && crate::tx::gone::died_with_unread(family, fd, c) => {
-            Err(libc::ECONNRESET)
-        }
+        0 if c.stage() == Stage::Live && gone::died_with_unread(family, fd, c) => Err(libc::ECONNRESET),
         0 => Ok(0),
         e => Err(e as i32),
     }
@@ -386,6 +384,7 @@ fn verdict(c: &Conn, e: i32) -> Step {
             return Step::Eof;
         }
     }
+    gone::was_told(c, e);
     Step::Err(e)
 }
 

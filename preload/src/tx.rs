@@ -306,8 +306,9 @@ fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i3
         c.tx_lock.unlock();
     }
     let result = kernel();
-    if let Ok(n) = result {
-        c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+    match result {
+        Ok(n) => drop(c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
+        Err(e) => gone::was_told(c, e),
     }
     if may_wait {
         c.tx_flight.fetch_sub(1, Ordering::SeqCst);

@@ -253,8 +253,9 @@ fn pass(
     for p in fds.iter_mut() {
         if let Some(c) = live(family, p) {
             // What the other end's death draws, the kernel has only since.
-            let told = p.revents & (IN | libc::POLLRDHUP | libc::POLLHUP);
-            if told != 0 && told & libc::POLLHUP == 0 && gone::hears_of_death(family, p.fd, c) {
+            let over = p.revents & if c.has(Conn::SHUT_WR) { libc::POLLERR } else { libc::POLLHUP } != 0;
+            let told = p.revents & (IN | libc::POLLRDHUP | libc::POLLHUP) != 0;
+            if told && !over && gone::hears_of_death(family, p.fd, c) {
                 p.revents |= libc::POLLHUP | p.events & (IN | OUT | libc::POLLRDHUP);
             }
             if p.revents & IN != 0 && !rx::counted(c) {

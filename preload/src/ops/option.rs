@@ -184,8 +184,11 @@ pub unsafe fn getsockopt(
         if let (Some(family), Some(c)) = (state::family(), conn(fd)) {
             // SAFETY: the kernel wrote an int there.
             unsafe {
-                if *len >= 4 && *value.cast::<c_int>() == 0 {
-                    *value.cast::<c_int>() = kept_error(family, fd, c);
+                if *len >= 4 {
+                    match *value.cast::<c_int>() {
+                        0 => *value.cast::<c_int>() = kept_error(family, fd, c),
+                        e => tx::gone::was_told(c, e),
+                    }
                 }
             }
         }

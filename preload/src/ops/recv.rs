@@ -11,7 +11,7 @@ use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::hooks;
 use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
-use crate::{fdtable, rx, state};
+use crate::{fdtable, rx, state, tx};
 
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
@@ -241,10 +241,14 @@ fn keep_error(c: &Conn, done: c_int) {
 
 /// The error that the connection has to tell, which is told by this.
 fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
-    match super::option::kept_error(family, fd, c) {
-        0 => raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0),
-        e => Some(e),
+    let of_kernel = || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
+    if c.error.load(Ordering::Relaxed) == 0 {
+        if let Some(e) = of_kernel() {
+            tx::gone::was_told(c, e);
+            return Some(e);
+        }
     }
+    Some(super::option::kept_error(family, fd, c)).filter(|&e| e != 0)
 }
 
 /// One message of [`recvmmsg`]: a recvmsg on an open file, whose number may have changed.

@@ -151,15 +151,28 @@ pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
             return Gone::No;
         }
     }
-    if let Some(s) = channel::slot(c) {
-        s.kill(c.generation.load(Ordering::Relaxed));
-    }
+    kill(c);
     if was_over || channel::receiving(c).tx.is_ending() || taken(tx) == c.tail().pos {
         return Gone::Known;
     }
     // The bell drew an error that TCP would not have had: it had the reset itself.
     let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
     Gone::Unread
+}
+
+/// From here on the kernel has it all.
+fn kill(c: &Conn) {
+    if let Some(s) = channel::slot(c) {
+        s.kill(c.generation.load(Ordering::Relaxed));
+    }
+}
+
+/// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
+/// that it was told.
+pub fn was_told(c: &Conn, e: i32) {
+    if e == libc::ECONNRESET && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live {
+        kill(c);
+    }
 }
 
 /// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
@@ -172,15 +185,27 @@ pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
     died
 }
 
-/// At the end of the stream: whether the other end died without having taken all that it was sent. The kernel would have
+/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was sent. The kernel would have
 /// answered with a reset then, and not with a FIN.
 #[cold]
 pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
-    // A reset that has come already was told, or is about to be.
-    if !has_unread(c) || rx::is_over(fd) {
+    if !has_unread(c) {
         return false;
     }
-    if channel::sending(c).word.is_raw() {
+    let has_left = channel::sending(c).word.is_raw();
+    if c.has(Conn::SHUT_WR) {
+        // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
+        let died = !has_left && rx::ended(fd);
+        if died {
+            kill(c);
+        }
+        return died;
+    }
+    // A reset that has come already was told, or is about to be.
+    if rx::is_over(fd) {
+        return false;
+    }
+    if has_left {
         // To one that has left nobody rings; what it had not read goes where it draws a reset.
         crate::leave::follow_if_left(family, fd, c);
         return c.error.swap(0, Ordering::Relaxed) != 0;
@@ -202,7 +227,7 @@ pub fn meets_reset(fd: i32, c: &Conn, pay: impl FnOnce()) {
 
 /// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
 fn has_unread(c: &Conn) -> bool {
-    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_WR | Conn::TX_TCP) {
+    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::TX_TCP) {
         return false;
     }
     let tx = channel::sending(c);

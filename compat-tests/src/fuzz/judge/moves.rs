@@ -12,6 +12,11 @@ impl Ways {
         let wanted = if many { call.argument(2) * call.argument(3) } else { call.argument(2) };
         let sent = if many { call.sum_behind_count() } else { call.count().unwrap_or(0) };
         *self.sent.entry(me).or_default() += sent.max(0);
+        let before = self.held.get(them).copied();
+        if before.is_some_and(|before| many || self.sends_of(call.who) > before + 1) {
+            // The first one ends the other side's last receive, and with it the connection, sooner or later.
+            self.doubt.insert(me);
+        }
         if self.doubt.contains(me) {
             return ANY.into();
         }
@@ -132,6 +137,9 @@ impl Ways {
         let again = self.ended.contains(call.them()) || self.ended.contains(call.me());
         let unknown = call.what() == "shutdown" && again && (call.coming > SMALL || call.going > SMALL);
         self.ended.insert(call.me());
+        if self.receives_aside(call.who) {
+            self.held.insert(call.me(), self.sends_of(call.who.other()));
+        }
         if unknown {
             return ANY.into();
         }
