@@ -160,7 +160,7 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
     };
     told("--ways endpoint,carrier-pigeon", 2, &["carrier-pigeon", "not a way of sending", "unix-stream"]);
     told("--packet 63", 2, &["63", "64..=262144"]);
-    told("--packet 3000", 2, &["--packet 3000", "power of two"]);
+    told("--packet 3000", 2, &["--packet 3000", "power of two", "Usage: dp cost"]);
     told("--packet many", 2, &["many"]);
     told("--longest 100000", 2, &["--longest 100000", "power of two"]);
     told("--longest 33554432", 2, &["33554432", "16777216"]);
@@ -168,7 +168,7 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
     told("--seconds 0", 2, &["from 1 to 3600"]);
     told("--plot picture.gif", 2, &[".svg or .png"]);
     told("--cores 0", 2, &["two numbers of cores"]);
-    told("--cores 0,99999", 2, &["core 99999"]);
+    told("--cores 0,99999", 2, &["core 99999 is not there", "give two of these", "Usage: dp cost"]);
     let core = (0..1024).find(|core| {
         Command::new("taskset")
             .args(["-c", &core.to_string(), "true"])

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = MAX_SIZE as u32, value_parser = clap::value_parser!(u32).range(65_536..=MAX_SIZE))]
     longest: u32,
     /// Cores of the two processes [default: the first two].
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
     cores: Option<Cores>,
     /// Time for all of it [default: 60; with --quick 6].
     #[arg(long, value_name = "N", value_parser = seconds)]
@@ -132,7 +132,7 @@ fn usable(args: &Args) -> std::result::Result<Cores, String> {
             args.packet, args.longest
         ));
     }
-    let cores = args.cores.map_or_else(Cores::first, Cores::allowed)?;
+    let cores = args.cores.map_or_else(Cores::first, Ok)?;
     if cores.shared() {
         return Err(format!(
             "sender and receiver would take turns on core {}, and the model tells apart what two processors do at the \
