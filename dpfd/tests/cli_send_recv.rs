@@ -309,6 +309,25 @@ fn help_tells_of_each_verb_what_it_does() {
 }
 
 #[test]
+fn a_node_that_cannot_be_is_told_and_so_is_a_name_with_a_slip() {
+    let with = |line: &str, name: &str, value: &str| {
+        let mut command = dp(line);
+        feed(command.env(name, value).spawn().unwrap(), b"")
+    };
+    ended(
+        &with("recv 3110 --timeout 0.1", "DP_NID", "one"),
+        2,
+        "dp recv: DP_NID=one: not a whole number; 1 to 65535",
+    );
+    ended(&with("send 3110 --timeout 0.1", "DP_NID", "65536"), 2, "dp send: DP_NID=65536: too large");
+    ended(
+        &with("recv 3110 --timeout 0.1", "DP_RUNTIMEDIR", "/tmp"),
+        3,
+        "DP_RUNTIMEDIR is not known, and does nothing; is it DP_RUNTIME_DIR?",
+    );
+}
+
+#[test]
 fn a_driver_that_is_not_there_is_named() {
     let with = |driver: &str| {
         let mut command = dp("recv 3090 --count 1 --timeout 0.1");

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser, Subcommand};
+use dpfd::config::environment;
 
 #[derive(Parser)]
 #[command(
@@ -91,6 +92,30 @@ fn of_verb<T>(tell: impl FnOnce(&mut Command) -> T) -> T {
         verb = verb.find_subcommand_mut(&word).expect("it was found before");
     }
     tell(verb)
+}
+
+/// Warns of variables whose names look like known ones with a slip: nothing else would ever speak of them.
+fn warn_of_slips(verb: &str) {
+    let mut names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    names.sort();
+    for name in names {
+        if let Some(meant) = environment::meant(&name) {
+            let name = name.to_string_lossy();
+            eprintln!(
+                "dp {verb}: warning: {} is not known, and does nothing; is it {meant}?",
+                name.escape_debug()
+            );
+        }
+    }
+}
+
+/// What endpoints go by; a number that cannot be is told as an option's would be.
+fn check_environment(verb: &str) -> Result<(), ExitCode> {
+    warn_of_slips(verb);
+    environment::NID.check().map_err(|wrong| {
+        eprintln!("dp {verb}: {wrong}");
+        ExitCode::from(2)
+    })
 }
 
 /// A time on the command line.

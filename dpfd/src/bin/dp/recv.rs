@@ -84,6 +84,9 @@ struct Got {
 }
 
 pub fn main(args: Args) -> ExitCode {
+    if let Err(code) = crate::check_environment("recv") {
+        return code;
+    }
     let mut got = Got { number: args.dpid, messages: 0 };
     match receive(&args, &mut got) {
         Ok(()) | Err(Stop::Enough) => ExitCode::SUCCESS,

@@ -52,6 +52,9 @@ enum Stop {
 }
 
 pub fn main(args: Args) -> ExitCode {
+    if let Err(code) = crate::check_environment("send") {
+        return code;
+    }
     let (sender, input) = match Sender::open(&args) {
         Ok(both) => both,
         Err(message) => {
