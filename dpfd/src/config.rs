@@ -18,6 +18,7 @@ use thiserror::Error;
 
 use crate::rules::{RuleError, Rules};
 
+pub mod environment;
 #[cfg(test)]
 mod tests;
 

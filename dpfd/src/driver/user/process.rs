@@ -10,6 +10,7 @@ use super::endpoint::UserEndpoint;
 use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
+use crate::config::environment::NID;
 use crate::error::{Error, Result};
 use crate::sys::{barrier, process, unix};
 
@@ -76,9 +77,10 @@ fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `DP_NID`, or 1: a node without a graph is node 1.
+/// `DP_NID`, or 1: a node without a graph is node 1, and so is one whose number cannot be.
 fn own_nid() -> Nid {
-    std::env::var("DP_NID").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+    let told = std::env::var_os(NID.name).and_then(|value| NID.parse(&value).ok().flatten());
+    told.unwrap_or(NID.default) as Nid
 }
 
 /// Before there is a second thread that takes microseconds, later milliseconds: in a thread of its own then, for which
