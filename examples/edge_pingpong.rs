@@ -30,7 +30,7 @@ struct Ends {
 impl Ends {
     fn new(to: Segment, from: Segment) -> Ends {
         // "I look by myself": without this every message would owe a bell (dpfd::edge::bell).
-        from.word().heat();
+        from.word().make_hot();
         Ends { to, tail: Tail::default(), from, head: Head::default() }
     }
 

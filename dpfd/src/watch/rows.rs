@@ -59,7 +59,7 @@ pub struct Row {
     /// EPOLLONESHOT, and it was reported: nothing until the program sets interest anew.
     pub spent: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
-    pub orphan: bool,
+    pub detached: bool,
     /// Sleeps since it last had something.
     pub age: u8,
     used: bool,
@@ -83,7 +83,7 @@ impl Row {
             peek: false,
             out_edge: true,
             spent: false,
-            orphan: false,
+            detached: false,
             age: 0,
             used: true,
         }

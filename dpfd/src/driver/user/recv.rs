@@ -158,7 +158,7 @@ impl UserEndpoint {
                     rx.tokens.copy(got.number);
                 }
                 if waited.spun {
-                    self.heat(&mut rx, fd);
+                    self.make_hot(&mut rx, fd);
                 }
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd);
@@ -287,7 +287,7 @@ impl UserEndpoint {
     }
 
     /// From here on nobody rings, and the service watches that the program comes back.
-    fn heat(&self, rx: &mut Rx, fd: i32) {
+    fn make_hot(&self, rx: &mut Rx, fd: i32) {
         // Not with a bell on the descriptor: it would stay there, and lie.
         let bells = rx.hot || !rx.doze.may_be_silent() || is_readable(fd);
         if let (false, Some(inbox)) = (bells, self.inbox.get()) {
@@ -372,7 +372,7 @@ impl UserEndpoint {
     }
 
     /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
-    pub fn cool(&self, seen: u32) -> bool {
+    pub fn make_cold(&self, seen: u32) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
         if self.visits.load(Ordering::Relaxed) != seen {
             if rx.hot {

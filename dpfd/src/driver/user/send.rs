@@ -198,7 +198,7 @@ impl UserEndpoint {
         let pair = || plain_limit(&self.back) - ENVELOPE;
         loop {
             // A plain write that waits in the pair was sent before.
-            let behind = !tx.alone && (tx.orphan.is_some() || pair_holds(fd)?);
+            let behind = !tx.alone && (tx.untargeted.is_some() || pair_holds(fd)?);
             if !behind && !self.mixed.load(Ordering::Relaxed) {
                 tx.calls = tx.calls.saturating_add(1);
                 tx.alone = tx.calls >= ALONE;

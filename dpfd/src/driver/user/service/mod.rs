@@ -213,7 +213,7 @@ impl Service {
                 if !quiet && now < watched.until {
                     return true;
                 }
-                let over = local.inner.cool(watched.seen);
+                let over = local.inner.make_cold(watched.seen);
                 *watched = Watched::from(now, &local.inner);
                 !over
             });

@@ -72,8 +72,8 @@ impl Service {
                 Ok(Taken::First { to, new: true }) => self.attach(serial, to),
                 Ok(Taken::First { to, .. }) => self.flush(serial, to),
                 // Nobody can name a target any more.
-                Ok(Taken::Orphan) if closed => inner.guest_tx().orphan = None,
-                Ok(Taken::Orphan | Taken::NoRoom) => {
+                Ok(Taken::Untargeted) if closed => inner.guest_tx().untargeted = None,
+                Ok(Taken::Untargeted | Taken::NoRoom) => {
                     self.stall(serial, true);
                     return self.see_hang_up(serial);
                 }
@@ -123,7 +123,7 @@ impl Service {
         self.retire(serial);
         if let Some(local) = self.endpoints.get_mut(&serial) {
             local.closed = true;
-            local.inner.guest_tx().orphan = None;
+            local.inner.guest_tx().untargeted = None;
             // It would be reported for ever.
             let _ = self.epoll.delete(&local.inner.back);
         }
@@ -153,7 +153,7 @@ enum Taken {
     /// One behind others, which wait for room or for their destination.
     Another,
     /// A plain write for which there is no target; it is kept, and nothing is taken behind it.
-    Orphan,
+    Untargeted,
     /// There is no room for more.
     NoRoom,
     /// Something else than a message.
@@ -166,7 +166,7 @@ enum Taken {
 /// counted, would send past it.
 fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let mut tx = inner.guest_tx();
-    if let Some(bytes) = tx.orphan.take() {
+    if let Some(bytes) = tx.untargeted.take() {
         return Ok(take_plain(&mut tx, bytes));
     }
     if !tx.may_park() {
@@ -207,8 +207,8 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
 /// A plain write: to the target of the moment.
 fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     let Some(to) = tx.plain else {
-        tx.orphan = Some(bytes);
-        return Taken::Orphan;
+        tx.untargeted = Some(bytes);
+        return Taken::Untargeted;
     };
     let (ix, new) = tx.link(to);
     tx.queued(ix);
