@@ -227,7 +227,7 @@ impl Pool {
         self.inner.lock().next_len()
     }
 
-    /// Who sent what read(2) took last.
+    /// The sender of what read(2) took last.
     pub(crate) fn last(&self) -> abi::Addr {
         self.inner.lock().last
     }

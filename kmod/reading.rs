@@ -118,7 +118,7 @@ impl Pool {
     pub(crate) fn settle(&self, claim: Claim, read: bool) {
         let mut guard = self.inner.lock();
         guard.claims -= 1;
-        // Who exchanges the memory waits for the last claim.
+        // The thread that exchanges the memory waits for the last claim.
         let wake_readers = guard.state != State::Open || !read;
         if !read && guard.taken == claim.at + token_span(claim.inside) {
             guard.taken = claim.at;

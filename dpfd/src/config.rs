@@ -87,9 +87,9 @@ pub enum ConfigError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// Who owns it.
+        /// Its owner.
         owner: u32,
-        /// Who wants to read it.
+        /// The user that wants to read it.
         user: u32,
     },
     /// Open to others.

@@ -197,7 +197,7 @@ pub enum Answer {
     Nothing,
     /// It has proven that it holds the other end, and our socket shows our own proof.
     Proven,
-    /// Whoever answered does not hold the other end.
+    /// The process that answered does not hold the other end.
     Wrong,
 }
 

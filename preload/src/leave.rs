@@ -234,7 +234,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
-        // Whoever has the other end sees this one, and waits until it is clear.
+        // The owner of the other end sees this one, and waits until it is clear.
         _ if c.has(Conn::OWES) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.

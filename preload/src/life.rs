@@ -159,7 +159,7 @@ fn let_fall(fd: i32, word: u32, closing: Closing) -> Option<u32> {
     (last && !kept).then_some(i)
 }
 
-/// Whoever is in a locked section of connection `i` may still use the number.
+/// A thread in a locked section of connection `i` may still use the number.
 fn await_sections(i: u32) {
     if let Some(c) = state::family().map(|f| f.conn(i)) {
         wait_for(&c.rx_lock);
@@ -259,9 +259,9 @@ pub fn end(fd: i32, i: u32) {
                     }
                 });
             }
-            // Who left otherwise has given the socket to others: how it ends is not for us to say.
+            // A process that left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
-            // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
+            // The process that has it may be dead, or end without a word: a bell it leaves would be a reset.
             rx::settle(family, fd, c, true);
         }
     }

@@ -212,7 +212,7 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
             if !in_ring(channel::sending(c).tx.epoch()) {
                 return None;
             }
-            // Whoever waits for bytes as well wants to know of an end or an error first.
+            // A caller that waits for bytes as well wants to know of an end or an error first.
             if p.revents == 0 && p.events & IN != 0 {
                 return None;
             }

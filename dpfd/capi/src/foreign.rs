@@ -142,7 +142,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Who sent what was read last.
+    /// The sender of what was read last.
     pub fn peer(&self) -> Addr {
         self.read().peer
     }

@@ -266,7 +266,7 @@ impl Served {
         }
     }
 
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         match self {
             User(inner) => inner.rx().peer,

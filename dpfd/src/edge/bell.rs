@@ -231,7 +231,7 @@ impl Word {
         })
     }
 
-    /// Whoever sleeps is woken by bells from here on. Fenced: look at the edge again after it.
+    /// A sleeper is woken by bells from here on. Fenced: look at the edge again after it.
     pub fn without_event(&self) -> Armed {
         self.update(|w| w & !(RUNG | EVENT))
     }

@@ -18,7 +18,7 @@ pub enum Target {
     Other,
 }
 
-/// Who says when a registration is ready.
+/// By what a registration is known to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// The kernel: every new byte in the ring is announced by a bell.
@@ -44,7 +44,7 @@ pub struct Row {
     pub data: u64,
     /// The value the kernel has.
     pub kernel_data: u64,
-    /// Who looks.
+    /// By what it is known to be ready.
     pub look: Look,
     /// Edge-triggered and hot: up to where tokens were reported.
     pub seen: Option<Pos>,

@@ -224,7 +224,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         };
         // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
         if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {
-            // Who puts the rest on TCP ends it after that.
+            // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
                 let _ = unsafe { hooks::shutdown::real()(fd, libc::SHUT_RD) };

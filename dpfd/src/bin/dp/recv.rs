@@ -57,7 +57,7 @@ pub struct Args {
 enum Stop {
     TimeOver,
     Signal(nix::sys::signal::Signal),
-    /// Whoever reads standard output has seen enough.
+    /// The reader of standard output has seen enough.
     Enough,
     Failed(String),
 }

@@ -21,7 +21,7 @@ const DEFAULT_SPIN: u32 = 50_000;
 pub(super) struct Rx {
     /// There since the endpoint reads in place here.
     pub pool: Option<Pool>,
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub peer: Addr,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
@@ -158,7 +158,7 @@ impl KernelEndpoint {
         self.rx().spin = ns;
     }
 
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         self.rx().peer
     }

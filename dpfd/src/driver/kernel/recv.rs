@@ -187,7 +187,7 @@ impl KernelEndpoint {
             let taken = rx.take(fd)?;
             return Ok(taken.map(|got| self.copy_out(rx, fd, &got, into).size().min(room)));
         }
-        // Whoever has no room wants no byte, but one message less.
+        // A caller without room wants no byte, but one message less.
         let mut nothing = [0];
         let room = if into.is_empty() { &mut nothing[..] } else { &mut *into };
         match device::read(fd, room) {

@@ -41,7 +41,7 @@ pub struct Rx {
     pub late: bool,
     /// Messages from edges until senders without one have their turn, and how many it was the last time.
     pub others: (u32, u32),
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub peer: Addr,
     /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
     pub hot: bool,
@@ -185,7 +185,7 @@ impl UserEndpoint {
     ///
     /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
     pub fn start_pool(&self, size: Option<usize>) -> Result<usize> {
-        // Whoever reads plainly (`read_now`) is done, and sees the inbox the next time.
+        // A thread that reads plainly (`read_now`) is done, and sees the inbox the next time.
         let _rx = self.rx();
         let mut arrivals = self.arrivals();
         if let Some(budget) = &arrivals.budget {

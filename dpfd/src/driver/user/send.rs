@@ -293,7 +293,7 @@ impl UserEndpoint {
             let envelope = envelope(Inside::Message);
             unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
         } else {
-            // Who reads plainly takes some that are too long for this pair only because of the envelope.
+            // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
             if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
                 load.too_long(link, limit + ENVELOPE)?;
                 return Ok(Some(Until::Later));

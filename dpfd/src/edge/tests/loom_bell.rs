@@ -117,7 +117,7 @@ impl Edge {
     pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> bool {
         match self.owed(tail, i, fence, groups) {
             Owed::Bell => true,
-            // Who left is told over TCP, by the next call.
+            // A receiver that left is told over TCP, by the next call.
             Owed::Nothing | Owed::Left => false,
             Owed::Event(_) => unreachable!("nobody here has an event"),
         }

@@ -1,4 +1,4 @@
-//! Who dozes, who wakes it, and that it misses nothing that no wake-up tells of.
+//! Which calls doze, what wakes them, and that they miss nothing that no wake-up tells of.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd};

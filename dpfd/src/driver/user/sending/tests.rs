@@ -1,4 +1,4 @@
-//! Who is woken, by whom, and what is left of a future that was dropped.
+//! Which futures are woken, by what, and what is left of one that was dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};

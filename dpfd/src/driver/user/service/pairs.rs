@@ -173,7 +173,7 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
         return Ok(Taken::NoRoom);
     }
     let got = unix::take(inner.back.as_raw_fd(), buf)?;
-    // Whoever holds a copy of this end could have turned the marks off.
+    // A program that holds a copy of this end could have turned the marks off.
     if !got.marked && unix::hung_up(inner.back.as_fd()) {
         return Ok(Taken::End);
     }
