@@ -312,20 +312,16 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
         to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
-    // Where we cannot say that we have left, the other side learns it from the kernel.
-    let here = whose == Whose::Ours || mapped_here(c);
-    let slot = if here { channel::slot(c) } else { None };
-    match (c.stage(), slot) {
-        (Stage::Candidate, _) => family.count(Reason::Closed),
-        (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
-            client::release(c);
-            family.count(Reason::Closed);
-        }
-        (_, Some(_)) if client_side => client::leave(c),
-        (_, Some(s)) => {
-            s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
-        }
-        _ => {}
+    match whose {
+        Whose::Ours => leave_slot(family, c, channel::slot(c)),
+        // Where we cannot say that we have left, the other side learns it from the kernel. What is mapped there must stay
+        // while we do.
+        Whose::Another => client::walking(|| {
+            guests::walking(|walking| {
+                let slot = if mapped_here(c, walking) { channel::slot(c) } else { None };
+                leave_slot(family, c, slot);
+            });
+        }),
     }
     c.offer.store(0, Ordering::Release);
     c.set_stage(Stage::Unused);
@@ -342,11 +338,28 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
     }
 }
 
-/// Whether the connection's slot is where the entry says, in this process too.
-fn mapped_here(c: &Conn) -> bool {
+/// The slot goes back.
+fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
+    let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
+    match (c.stage(), slot) {
+        (Stage::Candidate, _) => family.count(Reason::Closed),
+        (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
+            client::release(c);
+            family.count(Reason::Closed);
+        }
+        (_, Some(_)) if client_side => client::leave(c),
+        (_, Some(s)) => {
+            s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
+        }
+        _ => {}
+    }
+}
+
+/// Whether the connection's slot is where the entry says, in this process too. Also for a walker of the client's.
+fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
     let at = c.offer.load(Ordering::Acquire) as usize;
     let end = |a: dpfd::sys::tcp::Addr| (a.ip, a.port);
-    (client::maps(at) || guests::maps(at))
+    (client::maps(at) || guests::maps(at, walking))
         && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
             let (ours, theirs) = (end(c.local()), end(c.peer()));
             (client, server) == (ours, theirs) || (client, server) == (theirs, ours)
