@@ -24,10 +24,6 @@ const TABLE: &[Known] = &[
         applies: told_again,
     },
     Known {
-        reason: "a receive that looks lets others have its processor between two looks (PROTOCOLS W19): on a busy machine it may be back only when there are bytes as well as the signal that came before them",
-        applies: signal_and_bytes,
-    },
-    Known {
         reason: "a peer that was killed while its sender sends without a pause is found gone after a tenth of a millisecond, or 64 sends (docs/ENDS.md)",
         applies: gone_just_now,
     },
@@ -73,16 +69,6 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let several = rows().any(|at| rows().any(|other| other.word(2) != at.word(2)));
             rows().any(|at| at.word(3).contains("ET")) && (several || sends_much)
         })
-}
-
-/// Whether a receive that a signal ends has bytes which the other side sent later, in a call of some time.
-fn signal_and_bytes(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let trickles = |at: &&Line| at.who == line.who.other() && at.word(2) == "trickle";
-    line.word(0) == "alarmed"
-        && line.word(3).starts_with("re")
-        && native.starts_with("blocked")
-        && other.starts_with(|first: char| first.is_ascii_digit())
-        && script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).any(|at| trickles(&at))
 }
 
 /// Whether a send succeeds whose last one was a moment ago, and the other process has ended.

@@ -70,6 +70,12 @@ impl<'a> Call<'a> {
         what == "epoll_raw" || what.starts_with("epoll_wait") || what.starts_with("epoll_pwait")
     }
 
+    /// Whether it is one, or many, and told of something.
+    pub fn tells_events(&self) -> bool {
+        let some = self.is_wait() && self.count().is_some_and(|n| n > 0);
+        some || self.what() == "epoll_seen" && self.result.contains(':')
+    }
+
     /// Whether it asks what is ready: poll and its like, or anything of an epoll set's.
     pub fn asks_readiness(&self) -> bool {
         self.asks_at_once() || self.what().starts_with("epoll_")

@@ -79,6 +79,7 @@ impl Ways {
                 false => self.end(them, call.first()),
             };
         }
+        self.lose_behind_reset(call);
         // A pipe has room for so many packets, and a ring has none.
         if got > 0 && (call.coming > SMALL || call.what() == "splicefrom" || self.loose.contains(them)) {
             self.loose.insert(them);
@@ -108,6 +109,13 @@ impl Ways {
             return format!("some{} {end}", call.bad());
         }
         call.result.to_owned()
+    }
+
+    /// A reset that was told before the bytes in front of it has taken those for which there was no room.
+    pub(super) fn lose_behind_reset(&mut self, call: &Call) {
+        if call.coming > SMALL && call.first() == "ECONNRESET" {
+            self.loose.insert(call.them());
+        }
     }
 
     /// Behind one's own shutdown, what comes of bytes for which there was no room draws a reset, and is lost.

@@ -50,6 +50,7 @@ impl Ways {
             }
             return ANY.into();
         }
+        self.lose_behind_reset(call);
         let unknown = self.doubt.contains(me)
             || call.going > SMALL && self.ended.contains(them)
             || call.coming > SMALL && self.ended.contains(me);

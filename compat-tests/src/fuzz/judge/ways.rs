@@ -135,7 +135,7 @@ impl Ways {
 
     fn operation(&mut self, who: Who, words: &[String], result: &str) -> String {
         let call = Call::new(self, who, words, result);
-        if call.is_wait() && call.count().is_some_and(|n| n > 0) {
+        if call.tells_events() {
             self.reported.insert(call.me());
         }
         if self.is_of_the_rest(&call) {
