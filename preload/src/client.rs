@@ -20,7 +20,7 @@ use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, maps};
 pub use retired::walking;
 use round::{begin_anew, go_round};
-pub use round::{inherited, is_nobody};
+pub use round::is_nobody;
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
