@@ -19,8 +19,8 @@ use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, maps};
 pub use retired::walking;
-use round::{begin_anew, go_round};
 pub use round::is_nobody;
+use round::{begin_anew, go_round};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

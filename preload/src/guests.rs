@@ -13,7 +13,7 @@ use dpfd::limbo::Walkers;
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
-use crate::channel::Search;
+use crate::candidate::Search;
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
