@@ -74,7 +74,7 @@ impl Endpoint {
         )
     }
 
-    /// Who opened the device.
+    /// The process that opened the device.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
@@ -115,7 +115,7 @@ impl Endpoint {
         tx.target = Some(to);
         tx.refused = None;
         drop(tx);
-        // Who polls for room polled for another's.
+        // A thread that polls for room polled for another's.
         pool.readers.wake(glue::POLL_OUT);
         Ok(())
     }
@@ -298,7 +298,7 @@ impl Endpoint {
             None if nowait => return Err(EAGAIN),
             None => {
                 let next = pool.wait_for_message(|| pool.take(out, &mut claim))?;
-                // Who was woken for a message behind one that was not yet published found none, and sleeps.
+                // A thread that was woken for a message behind one that was not yet published found none, and sleeps.
                 if pool.readable() {
                     pool.wake_readers();
                 }

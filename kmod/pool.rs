@@ -18,7 +18,7 @@ use crate::{
     abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
     glue,
     memory::Area,
-    positions::{Inner, Refused, State, STEPS},
+    positions::{Positions, Refused, State, STEPS},
     ring::{Ring, Spot},
     sleeper::Sleeper,
     softlock::{new_soft_lock, SoftLock},
@@ -41,8 +41,8 @@ pub(crate) struct Pool {
     /// Whose it is: only that user sends to it.
     pub(crate) uid: u32,
     #[pin]
-    pub(crate) inner: SoftLock<Inner>,
-    /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
+    pub(crate) inner: SoftLock<Positions>,
+    /// Places that were reserved and are published. Beside [`Positions::reserved`], to know whether anybody is copying.
     pub(crate) published: Atomic<u64>,
     /// `published` when a reader had found that nothing waits; [`NEVER`]: look in any case. Changed with `inner` locked.
     pub(crate) barren: Atomic<u64>,
@@ -81,7 +81,7 @@ impl Pool {
     pub(crate) fn new(dpid: u32, uid: u32, ring: Ring, opened: bool) -> Result<Arc<Self>> {
         let ring = Arc::new(ring, GFP_KERNEL)?;
         let room = room_queue()?;
-        let inner = Inner::new(ring, opened);
+        let inner = Positions::new(ring, opened);
         Arc::pin_init(
             pin_init!(Self {
                 dpid,
@@ -116,7 +116,7 @@ impl Pool {
 
     fn place(
         &self,
-        inner: &mut Inner,
+        inner: &mut Positions,
         len: u64,
         area: Option<&Arc<Area>>,
     ) -> Result<Reservation<'_>, Refused> {
@@ -174,7 +174,7 @@ impl Pool {
     fn with_room<T>(
         &self,
         len: u64,
-        mut f: impl FnMut(&mut Inner) -> Result<T, Refused>,
+        mut f: impl FnMut(&mut Positions) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         loop {
             let mut inner = self.inner.lock();
@@ -227,7 +227,7 @@ impl Pool {
         self.inner.lock().next_len()
     }
 
-    /// Who sent what read(2) took last.
+    /// The sender of what read(2) took last.
     pub(crate) fn last(&self) -> abi::Addr {
         self.inner.lock().last
     }

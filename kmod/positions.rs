@@ -60,7 +60,7 @@ pub(crate) enum State {
 }
 
 /// All of a pool that changes, under its lock.
-pub(crate) struct Inner {
+pub(crate) struct Positions {
     pub(crate) state: State,
     pub(crate) ring: Option<Arc<Ring>>,
     /// In place: the page that the program writes.
@@ -114,7 +114,7 @@ pub(crate) struct Words<'a> {
     pub(crate) closed: &'a Atomic<u32>,
 }
 
-impl Inner {
+impl Positions {
     pub(crate) fn new(ring: Arc<Ring>, opened: bool) -> Self {
         Self {
             state: State::Open,

@@ -10,7 +10,7 @@ use crate::{
     glue,
     memory::Area,
     pool::{Pool, NEVER},
-    positions::{Inner, Refused, State, STEPS},
+    positions::{Positions, Refused, State, STEPS},
     sink::Sink,
     softlock::SoftGuard,
     trace,
@@ -118,7 +118,7 @@ impl Pool {
     pub(crate) fn settle(&self, claim: Claim, read: bool) {
         let mut guard = self.inner.lock();
         guard.claims -= 1;
-        // Who exchanges the memory waits for the last claim.
+        // The thread that exchanges the memory waits for the last claim.
         let wake_readers = guard.state != State::Open || !read;
         if !read && guard.taken == claim.at + token_span(claim.inside) {
             guard.taken = claim.at;
@@ -160,7 +160,7 @@ impl Pool {
     #[inline]
     fn finish_read<'a>(
         &'a self,
-        mut guard: SoftGuard<'a, Inner>,
+        mut guard: SoftGuard<'a, Positions>,
         at: u64,
         inside: u64,
         len: u64,

@@ -129,7 +129,7 @@ impl Tx {
         sum
     }
 
-    /// Whoever sent what was refused last is told of room with the others. Without memory for that, it stays the last.
+    /// The sender of what was refused last is told of room with the others. Without memory for that, it stays the last.
     /// `readers`: the queue that the endpoint is polled through.
     #[cold]
     pub(crate) fn set_last_aside(&mut self, readers: &WaitQueue) {

@@ -65,7 +65,7 @@ pub enum Error {
     /// A port that others took between the choice and the use, again and again.
     #[error("{what}: port {port} of 127.0.0.1 was taken by another program each time; run it again")]
     Port {
-        /// Who wanted it.
+        /// The measurement that wanted it.
         what: String,
         /// The last port tried.
         port: u16,

@@ -26,6 +26,7 @@ pub mod error;
 pub mod family;
 #[cfg(not(loom))]
 pub mod leaving;
+pub mod limbo;
 #[cfg(not(loom))]
 pub mod logp;
 pub mod look;

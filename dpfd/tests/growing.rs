@@ -161,7 +161,7 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     let stat = to.stat();
     assert_eq!((stat.edges, stat.corrupt, stat.loaned), (1, 0, 0));
     to.pool(USUAL).expect("the one it has");
-    // Whoever polls hears of what comes from then on, and of nothing else.
+    // A program that polls hears of what comes from then on, and of nothing else.
     from.set_nonblocking(false).expect("a descriptor");
     for number in 0..20 {
         thread::sleep(Duration::from_millis(5));

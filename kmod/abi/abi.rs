@@ -284,7 +284,7 @@ pub const IOC_OPEN: u32 = ioc(IN | OUT, 1, size_of::<Open>());
 pub const IOC_TARGET: u32 = ioc(IN, 2, size_of::<Addr>());
 /// Sends one message, to the target or to another destination. Returns its length.
 pub const IOC_SENDTO: u32 = ioc(IN, 3, size_of::<SendTo>());
-/// Who sent the message that read(2) returned last.
+/// The sender of the message that read(2) returned last.
 pub const IOC_PEER: u32 = ioc(OUT, 4, size_of::<Addr>());
 /// Moves the endpoint to reading in place, for good.
 pub const IOC_POOL: u32 = ioc(IN | OUT, 5, size_of::<PoolInfo>());

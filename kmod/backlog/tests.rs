@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who keeps what was left, and for how long.
+//! Which pools keep what was left, and for how long.
 
 use super::*;
 

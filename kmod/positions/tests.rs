@@ -4,12 +4,12 @@
 
 use super::*;
 
-fn inner(budget: u64) -> Result<Inner> {
-    Ok(Inner::new(Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?, true))
+fn inner(budget: u64) -> Result<Positions> {
+    Ok(Positions::new(Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?, true))
 }
 
 /// A token without a byte, as a place takes it.
-fn token(inner: &mut Inner, state: u32) {
+fn token(inner: &mut Positions, state: u32) {
     let Some(ring) = &inner.ring else { return };
     ring.clear(inner.tail + TOKEN_ALIGN);
     ring.set_state(inner.tail, state, 0);

@@ -51,7 +51,7 @@ mod dp_table {
         assert!(table.find(5000).is_none());
         let again = open(&table, 5000)?;
         assert!(table.openings() > before);
-        // Who held the number before does not take it from who has it now.
+        // The former holder of the number does not take it from the present one.
         table.remove(&pool);
         assert!(is(table.find(5000), &again));
         close(&table, &again);

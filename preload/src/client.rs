@@ -1,6 +1,7 @@
 //! The connecting side: one arena per server family (PROTOCOLS I1), an introduction at its door, offers in slots.
 
 mod given;
+mod retired;
 mod round;
 
 use core::sync::atomic::Ordering;
@@ -11,14 +12,15 @@ use dpfd::edge::ring::{Cursor, Lines};
 use dpfd::edge::slot::{Side, Slot};
 use dpfd::edge::stream;
 use dpfd::edge::switch::{in_ring, OWN, SHORT};
-use dpfd::family::{Conn, Family, OwnArena, Reason, ARENAS};
+use dpfd::family::{Conn, Family, OwnArena, Reason, Stage, ARENAS};
 use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, maps};
+pub use retired::walking;
+pub use round::is_nobody;
 use round::{begin_anew, go_round};
-pub use round::{inherited, is_nobody};
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +31,18 @@ pub enum No {
     Later,
 }
 
+/// In a forked child: threads of the parent may have been at work.
+pub fn inherited() {
+    round::inherited();
+    retired::inherited();
+}
+
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
 pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
+    walking(|| offer_in(family, fd, c))
+}
+
+fn offer_in(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
     let never = |r| Err(No::Never(r));
     let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return Err(No::Later) };
     c.set_addresses(local, peer);
@@ -197,7 +209,7 @@ pub enum Answer {
     Nothing,
     /// It has proven that it holds the other end, and our socket shows our own proof.
     Proven,
-    /// Whoever answered does not hold the other end.
+    /// The process that answered does not hold the other end.
     Wrong,
 }
 
@@ -236,17 +248,24 @@ pub fn give_up_here(family: Family, c: &Conn, again: bool) {
         MAPPED[c.arena.load(Ordering::Relaxed) as usize % ARENAS].anew.store(ANEW, Ordering::Relaxed);
     }
     if again && find(family, c, c.peer()).is_some() {
-        let _ = go_round(family, c.peer());
+        walking(|| {
+            let _ = go_round(family, c.peer());
+        });
     }
 }
 
 /// The offer was withdrawn before anybody used its rings: the slot is free at once.
 pub fn release(c: &Conn) {
+    // Nobody is in a ring of it: it keeps no arena from being unmapped.
+    c.mapping.store(0, Ordering::Release);
     with_slot(c, |family, i, n| family.arena(i).free(n));
 }
 
 /// We are through with a live slot; it is free when the server is, too.
 pub fn leave(c: &Conn) {
+    if c.stage() == Stage::Offered {
+        c.mapping.store(0, Ordering::Release);
+    }
     with_slot(c, |family, i, n| {
         if let Some(s) = channel::slot(c) {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Client);
@@ -264,9 +283,11 @@ pub fn leave(c: &Conn) {
 }
 
 fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {
-    let (i, n) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, c.slot.load(Ordering::Relaxed));
-    let (Some(family), Some(arena)) = (state::family(), arena_of(i)) else { return };
-    arena.unpublish(tcp::tuple(c.local(), c.peer()).hash(arena.index_len()), n);
-    f(family, i, n);
-    c.offer.store(0, Ordering::Release);
+    walking(|| {
+        let (i, n) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, c.slot.load(Ordering::Relaxed));
+        let (Some(family), Some(arena)) = (state::family(), arena_of(i)) else { return };
+        arena.unpublish(tcp::tuple(c.local(), c.peer()).hash(arena.index_len()), n);
+        f(family, i, n);
+        c.offer.store(0, Ordering::Release);
+    });
 }

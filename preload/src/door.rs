@@ -6,7 +6,7 @@ use dpfd::edge::slot::Side;
 use dpfd::family::{Conn, Id, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
-use crate::channel::Search;
+use crate::candidate::Search;
 use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};

@@ -84,6 +84,11 @@ impl Place {
         self.lock.lock().map(|guard| Locked { place: self, index, _guard: guard })
     }
 
+    /// [`Lock::lock_soon`].
+    fn lock_soon(&self, index: u32) -> Option<Locked<'_>> {
+        self.lock.lock_soon().map(|guard| Locked { place: self, index, _guard: guard })
+    }
+
     /// After the last descriptor, and the last wait: the place may be used again.
     fn give_back_if_over(&self, set: &Set, i: u32) {
         if self.refs.load(Ordering::Acquire) == 0 && !set.is_waited_on() {
@@ -319,12 +324,17 @@ pub fn hand_over(fd: i32, i: u32) {
 }
 
 /// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
-/// look at one that was.
+/// look at one that was, or works with a set. The caller may have a connection's lock.
 pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
-    for (i, _) in places() {
-        with_index(i, |_, w| w.forget_groups_in(range));
-    }
-    rx::nobody_looks()
+    let forgotten = places().all(|(i, p)| {
+        let locked = p.lock_soon(i);
+        let done = locked.is_some();
+        if let Some(mut locked) = locked {
+            locked.parts().1.forget_groups_in(range);
+        }
+        done
+    });
+    forgotten && rx::nobody_looks()
 }
 
 /// In a forked child: the sets are the parent's, too.

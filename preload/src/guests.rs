@@ -9,10 +9,11 @@ use dpfd::edge::possession;
 use dpfd::edge::slot::{Side, Slot, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
+use dpfd::limbo::Walkers;
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
-use crate::channel::Search;
+use crate::candidate::Search;
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
@@ -59,20 +60,14 @@ static MET: [Guest; GUESTS] = [const {
 /// Guests in use lie below this.
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 /// Threads walking the guests; nobody unmaps or closes while there are any.
-static WALKERS: AtomicU32 = AtomicU32::new(0);
+static WALKERS: Walkers = Walkers::new();
 
 /// While there is one, no guest is taken away.
 pub struct Walking(());
 
 /// Does `f`, and keeps guests where they are meanwhile.
-///
-/// Nothing is to be dropped here: a signal handler may end the thread anywhere in `f`, and such an unwinding must not pass
-/// a frame that has something to drop. Then guests stay where they are for good.
 pub fn walking<R>(f: impl FnOnce(&Walking) -> R) -> R {
-    WALKERS.fetch_add(1, Ordering::SeqCst);
-    let result = f(&Walking(()));
-    WALKERS.fetch_sub(1, Ordering::SeqCst);
-    result
+    WALKERS.walking(|| f(&Walking(())))
 }
 
 /// An offer for a connection of ours, by the client's word.
@@ -364,7 +359,7 @@ fn close_mapped() {
 }
 
 fn alone() -> bool {
-    WALKERS.load(Ordering::SeqCst) <= 1
+    WALKERS.none_but(1)
 }
 
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
@@ -507,13 +502,11 @@ fn bury(uid: Option<u32>) -> Buried {
 }
 
 /// Whether a guest's arena is mapped there.
-pub fn maps(address: usize) -> bool {
-    walking(|_| MET.iter().filter_map(Guest::arena).any(|a| a.holds(address)))
+pub fn maps(address: usize, _: &Walking) -> bool {
+    MET.iter().filter_map(Guest::arena).any(|a| a.holds(address))
 }
 
 /// In a forked child: threads of the parent may have been at work. A page that was not changed stays shared.
 pub fn inherited() {
-    if WALKERS.load(Ordering::Relaxed) != 0 {
-        WALKERS.store(0, Ordering::Release);
-    }
+    WALKERS.reset();
 }

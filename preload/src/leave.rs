@@ -23,7 +23,7 @@ use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
 use crate::tx::gone;
-use crate::{epoll, life, relay, rx, state, tx};
+use crate::{candidate, epoll, life, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
         }
         // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
         // all the same, and bells are where a stranger would look for bytes.
-        Stage::Accepted => channel::go_live(family, fd, c),
+        Stage::Accepted => candidate::go_live(family, fd, c),
         _ => {}
     }
 }
@@ -234,7 +234,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
-        // Whoever has the other end sees this one, and waits until it is clear.
+        // The owner of the other end sees this one, and waits until it is clear.
         _ if c.has(Conn::OWES) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.

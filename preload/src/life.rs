@@ -159,7 +159,7 @@ fn let_fall(fd: i32, word: u32, closing: Closing) -> Option<u32> {
     (last && !kept).then_some(i)
 }
 
-/// Whoever is in a locked section of connection `i` may still use the number.
+/// A thread in a locked section of connection `i` may still use the number.
 fn await_sections(i: u32) {
     if let Some(c) = state::family().map(|f| f.conn(i)) {
         wait_for(&c.rx_lock);
@@ -259,9 +259,9 @@ pub fn end(fd: i32, i: u32) {
                     }
                 });
             }
-            // Who left otherwise has given the socket to others: how it ends is not for us to say.
+            // A process that left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
-            // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
+            // The process that has it may be dead, or end without a word: a bell it leaves would be a reset.
             rx::settle(family, fd, c, true);
         }
     }
@@ -312,9 +312,35 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
         to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
-    // Where we cannot say that we have left, the other side learns it from the kernel.
-    let here = whose == Whose::Ours || mapped_here(c);
-    let slot = if here { channel::slot(c) } else { None };
+    match whose {
+        Whose::Ours => leave_slot(family, c, channel::slot(c)),
+        // Where we cannot say that we have left, the other side learns it from the kernel. What is mapped there must stay
+        // while we do.
+        Whose::Another => client::walking(|| {
+            guests::walking(|walking| {
+                let slot = if mapped_here(c, walking) { channel::slot(c) } else { None };
+                leave_slot(family, c, slot);
+            });
+        }),
+    }
+    c.offer.store(0, Ordering::Release);
+    c.set_stage(Stage::Unused);
+    // A send that found the entry just before is in its section, or finds under the lock that it is gone. A handler
+    // inside such a section must not wait for it, nor for a lock of the dead.
+    for lock in [&c.tx_lock, &c.rx_lock] {
+        if !wait_for(lock) {
+            lock.reset();
+        }
+    }
+    family.free(i);
+    if !client_side {
+        door::sweep();
+    }
+}
+
+/// The slot goes back.
+fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
+    let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
     match (c.stage(), slot) {
         (Stage::Candidate, _) => family.count(Reason::Closed),
         (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
@@ -332,26 +358,13 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
         }
         _ => {}
     }
-    c.offer.store(0, Ordering::Release);
-    c.set_stage(Stage::Unused);
-    // A send that found the entry just before is in its section, or finds under the lock that it is gone. A handler
-    // inside such a section must not wait for it, nor for a lock of the dead.
-    for lock in [&c.tx_lock, &c.rx_lock] {
-        if !wait_for(lock) {
-            lock.reset();
-        }
-    }
-    family.free(i);
-    if !client_side {
-        door::sweep();
-    }
 }
 
-/// Whether the connection's slot is where the entry says, in this process too.
-fn mapped_here(c: &Conn) -> bool {
+/// Whether the connection's slot is where the entry says, in this process too. Also for a walker of the client's.
+fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
     let at = c.offer.load(Ordering::Acquire) as usize;
     let end = |a: dpfd::sys::tcp::Addr| (a.ip, a.port);
-    (client::maps(at) || guests::maps(at))
+    (client::maps(at) || guests::maps(at, walking))
         && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
             let (ours, theirs) = (end(c.local()), end(c.peer()));
             (client, server) == (ours, theirs) || (client, server) == (theirs, ours)

@@ -36,7 +36,7 @@ use spin::look_a_while;
 pub use spin::{
     inherited, look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until,
 };
-use step::{step, GOING_ON};
+use step::{step, Part};
 
 /// What one step brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn besides(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk, armed: b
 fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
     let mut sum = 0;
     while w.left() > 0 {
-        match step(family, fd, c, w, GOING_ON) {
+        match step(family, fd, c, w, 0, Part::More) {
             Step::Got(n) => sum += n,
             Step::Err(e) => {
                 keep(c, e);
@@ -233,8 +233,8 @@ pub fn receive(
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
-        let going = if sum > 0 { GOING_ON } else { 0 };
-        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags | going) } {
+        let part = if sum > 0 { Part::More } else { Part::First };
+        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags, part) } {
             Step::Got(n) if peeking => {
                 let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
                 if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {

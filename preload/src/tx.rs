@@ -29,8 +29,26 @@ use crate::{fdtable, link, signals, state};
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
 
-/// None of [`FLAGS`], and none that a program gives: a call that is no send.
-const NO_SEND: i32 = libc::MSG_CTRUNC;
+/// What a call is to do under the sender's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// A send, with its flags.
+    Send(i32),
+    /// One whose bytes only the kernel can move.
+    ByKernel,
+}
+
+impl Call {
+    /// Whether a channel serves it.
+    fn is_served(self) -> bool {
+        matches!(self, Call::Send(flags) if flags & !FLAGS == 0)
+    }
+
+    /// Whether its byte is an urgent one.
+    fn is_urgent(self) -> bool {
+        matches!(self, Call::Send(flags) if flags & libc::MSG_OOB != 0)
+    }
+}
 
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
 const NEARLY_READ: u64 = 1 << 20;
@@ -215,7 +233,7 @@ pub fn send(
             Err(_) if at.fd() != fd => continue,
             entered => entered?,
         }
-        let then = locked(fd, c, w, flags, blocking);
+        let then = locked(fd, c, w, Call::Send(flags), blocking);
         match then {
             // A receiver that left: what follows it must wait.
             Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
@@ -261,7 +279,7 @@ pub fn by_kernel(
             behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
         }
         enter(family, fd, c)?;
-        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
+        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
             _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
             // It may wait for what it sends as well as for room, whatever the socket's own flag says.
             Ok(_) => return in_kernel(c, true, kernel),
@@ -318,7 +336,7 @@ fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i3
     result
 }
 
-fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result<Then, i32> {
+fn locked(fd: i32, c: &Conn, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
@@ -335,7 +353,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         };
     }
     let mut ring = in_ring(tx.tx.epoch());
-    if flags & libc::MSG_OOB != 0 {
+    if call.is_urgent() {
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
@@ -354,7 +372,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if ring && gone::suspected(c) && gone::probe(fd, c, &tx) == Gone::Unread {
         return Err(libc::ECONNRESET);
     }
-    if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
+    if !call.is_served() || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {
             hand_back(fd, c, &tx);
         }

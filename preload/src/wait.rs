@@ -212,7 +212,7 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
             if !in_ring(channel::sending(c).tx.epoch()) {
                 return None;
             }
-            // Whoever waits for bytes as well wants to know of an end or an error first.
+            // A caller that waits for bytes as well wants to know of an end or an error first.
             if p.revents == 0 && p.events & IN != 0 {
                 return None;
             }
@@ -346,7 +346,7 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
         rx.rx.event.store(number, Ordering::Relaxed);
     }
     // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
-    rx.word.heat();
+    rx.word.make_hot();
     rx.word.sleep_by_event();
     // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
     if !may_have_event(c) {
@@ -374,7 +374,7 @@ fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
     for c in fds.iter().filter_map(|p| live(family, p)) {
         if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
-            channel::receiving(c).word.heat();
+            channel::receiving(c).word.make_hot();
         }
     }
     rx::looking(|| {

@@ -68,6 +68,38 @@ fn a_program_with_one_channel_takes_no_more_than_64_mib_of_addresses() {
     assert!(sides.iter().all(|side| side.addresses <= 64 << 10), "KiB: {sides:?}");
 }
 
+/// Mappings that a client has at first, after `early` servers, and after all of them.
+fn newcomers(servers: u32, early: u32, threads: u32) -> [u32; 3] {
+    let (folder, program) = (TempDir::new(), programs::c("newcomers"));
+    let arguments = ["", &servers.to_string(), &early.to_string(), &threads.to_string()];
+    let seconds = [("COMPAT_ALARM", READY.as_secs().to_string())];
+    let job = product::start(&Combo::shimmed(), &program, "client", folder.path(), &arguments, &seconds);
+    let ended = job.finish(Instant::now() + READY);
+    assert!(ended.ok(), "{}", ended.text());
+    ["first", "then", "last"].map(|name| {
+        let mut words = ended.transcript.split_whitespace().skip_while(|&word| word != name);
+        words.nth(1).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {name}"))
+    })
+}
+
+/// Each arena is three mappings, or one more; 64 are kept, and as many wait for whoever may be inside.
+#[test]
+fn mappings_do_not_grow_with_the_servers_that_a_client_has_met() {
+    let _turn = product::alone();
+    let servers = if product::long() { 5000 } else { 300 };
+    let [first, then, last] = newcomers(servers, 60, 1);
+    assert!(then > first + 150, "they are channels: {first} mappings, {then} with 60 servers");
+    assert!(last < first + 450, "{first} mappings at first, {last} after {servers} servers");
+}
+
+#[test]
+fn arenas_are_unmapped_while_other_threads_are_busy() {
+    let _turn = product::alone();
+    let servers = if product::long() { 2000 } else { 150 };
+    let [first, _, last] = newcomers(servers, 60, 4);
+    assert!(last < first + 500, "{first} mappings at first, {last} after {} servers", 4 * servers);
+}
+
 /// In the long run 50 000 of them. Five processes that one has forked serve five clients, each from an address of its own: there are more connections than
 /// ports.
 #[test]

@@ -7,7 +7,7 @@ use std::slice;
 use std::time::Duration;
 
 use dpfd::driver;
-use dpfd::driver::user::inner::MAX_MESSAGE;
+use dpfd::driver::user::endpoint::MAX_MESSAGE;
 use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;

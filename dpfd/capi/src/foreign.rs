@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpfd::driver::user::inner::{Tag, MAX_MESSAGE};
+use dpfd::driver::user::endpoint::{Tag, MAX_MESSAGE};
 use dpfd::sys::loaned::Copied;
 use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};
@@ -142,7 +142,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Who sent what was read last.
+    /// The sender of what was read last.
     pub fn peer(&self) -> Addr {
         self.read().peer
     }

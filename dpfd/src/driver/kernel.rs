@@ -19,13 +19,13 @@
 //!
 //! The system calls are in [`crate::sys::device`], the mapped pool in [`crate::sys::mapped`].
 
-mod inner;
+mod endpoint;
 pub mod list;
 mod loaned;
 pub mod network;
 mod recv;
 
-pub use inner::Inner;
+pub use endpoint::KernelEndpoint;
 
 use std::os::fd::OwnedFd;
 

@@ -15,9 +15,9 @@ use crate::sys::loaned::{Copied, Got};
 #[derive(Debug, Clone)]
 pub enum Served {
     /// By the library.
-    User(Arc<user::inner::Inner>),
+    User(Arc<user::endpoint::UserEndpoint>),
     /// By the kernel.
-    Kernel(Arc<kernel::Inner>),
+    Kernel(Arc<kernel::KernelEndpoint>),
 }
 
 use Served::{Kernel, User};
@@ -266,7 +266,7 @@ impl Served {
         }
     }
 
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         match self {
             User(inner) => inner.rx().peer,

@@ -156,8 +156,8 @@ pub struct Edge {
     pub own: Mapped,
 }
 
-/// A mapped arena. Mappings are never taken down while the process lives: a hook in another thread may
-/// be using one; only [`Arena::unmap`], whose caller knows better.
+/// A mapped arena. Nothing here takes a mapping down, since a hook in another thread may be using it; only
+/// [`Arena::unmap`], whose caller knows better.
 #[derive(Debug, Clone, Copy)]
 pub struct Arena {
     places: Places,

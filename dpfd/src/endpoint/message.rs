@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
         self.len() == 0
     }
 
-    /// Who sent it; `0` where it came from a program that wrote plainly in another process's name.
+    /// Its sender; `0` where it came from a program that wrote plainly in another process's name.
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -99,7 +99,7 @@ impl<'a> Message<'a> {
     #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         // SAFETY: it is loaned as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
-        // Whoever releases messages without their guards must have the endpoint for himself.
+        // A caller that releases messages without their guards must have the endpoint for itself.
         unsafe { self.got.copy_to(to) }
     }
 

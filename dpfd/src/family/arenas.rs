@@ -121,7 +121,7 @@ impl OwnArena {
                 let bit = closing & closing.wrapping_neg();
                 let n = (w * 64) as u32 + bit.trailing_zeros();
                 if over(n) {
-                    // Whoever clears the mark has the slot; it stays marked as used.
+                    // The one that clears the mark has the slot; it stays marked as used.
                     if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                         return Some(n);
                     }

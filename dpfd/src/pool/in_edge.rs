@@ -13,7 +13,7 @@ use crate::edge::Error;
 use crate::sync::Ordering;
 use crate::sys::loaned::{Copied, Got};
 
-/// Who must hear that an edge has room again.
+/// The senders that must hear that an edge has room again.
 pub trait Sender: Send + Sync + core::fmt::Debug {
     /// There is room.
     fn room(&self);
@@ -47,7 +47,7 @@ pub struct InEdge {
     /// The ring and its control page.
     pub segment: Segment,
     from: Addr,
-    /// Who is told.
+    /// The sender that is told.
     pub sender: Arc<dyn Sender>,
     /// The next token to look at.
     pub at: Pos,
@@ -127,7 +127,7 @@ impl InEdge {
         Ok(())
     }
 
-    /// Who sends.
+    /// The sender.
     pub fn from(&self) -> Addr {
         self.from
     }

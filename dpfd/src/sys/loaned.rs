@@ -31,7 +31,7 @@ impl Got {
         self.told.size()
     }
 
-    /// Who sent it; 0 where nobody can tell.
+    /// Its sender; 0 where nobody can tell.
     #[inline(always)]
     pub fn from(&self) -> Addr {
         self.told.from()
@@ -85,7 +85,7 @@ impl Copied {
         self.len as usize
     }
 
-    /// Who sent it; 0 where nobody can tell.
+    /// Its sender; 0 where nobody can tell.
     #[inline(always)]
     pub fn from(&self) -> Addr {
         Addr { nid: (self.from >> 16) as u16, dpid: self.from as u16 }

@@ -7,7 +7,7 @@ use super::{Out, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT,
 
 impl Set {
     /// Goes through the kernel's `got` events behind what is in the array: drains bells, drops what was only a bell,
-    /// heats what a bell announced.
+    /// makes hot what a bell announced.
     pub fn filter(&mut self, got: usize, out: &mut Out, w: &mut impl World) {
         let from = out.n;
         for k in from..from + got {
@@ -79,38 +79,38 @@ impl Set {
             // Hot by our list and by the word: somebody else may have cooled it.
             let hot = row.is_hot() && w.is_hot(conn);
             if row.is_hot() && !hot {
-                self.cool(r, w);
+                self.make_cold(r, w);
             }
             let settled = if hot { w.settle(conn, row.io, false) } else { self.settle_cold(r, conn, w) };
-            let heated = hot || self.heat(r, w);
+            let is_hot = hot || self.make_hot(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
             // Of a hot one its ring tells, and what was reported before.
-            let by_ring = heated && ring && w.waiting(conn, row.io) && !w.is_ending(conn);
+            let by_ring = is_hot && ring && w.waiting(conn, row.io) && !w.is_ending(conn);
             if !by_ring && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
-            if heated && !by_ring && settled == Settled::Ready {
+            if is_hot && !by_ring && settled == Settled::Ready {
                 // It is the end, of which only the kernel tells, or bytes on TCP.
-                self.cool(r, w);
+                self.make_cold(r, w);
             }
             match settled {
                 Settled::Ready if by_ring => {
                     let over = bits & (HUP | RDHUP) != 0;
                     bits = (bits & !IN) | self.look_at(r, w);
                     if over {
-                        self.cool(r, w);
+                        self.make_cold(r, w);
                     }
                     // Of these bytes it was told: then the kernel's edge may be that of the end of one that was killed.
                     if bits & IN == 0 && row.want & ET != 0 && w.has_end(row.io) {
-                        self.cool(r, w);
+                        self.make_cold(r, w);
                         bits |=
                             row.want & IN | if Self::has_room(&row, conn, w) { OUT & row.want } else { 0 };
                     }
                 }
                 // What the program leaves in the ring has no bell: the next wait looks.
-                Settled::Ready if !heated && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
+                Settled::Ready if !is_hot && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
                 Settled::Quiet => bits &= !IN,
                 Settled::Ready => {}
             }
@@ -132,7 +132,7 @@ impl Set {
             bits |= libc::EPOLLERR as u32;
         }
         if once {
-            if bits == 0 && row.orphan {
+            if bits == 0 && row.detached {
                 // It was only a bell, and the kernel's one report cannot be had again: the program hears of it.
                 bits = IN;
                 self.rows.get_mut(r).spent = true;
@@ -155,7 +155,7 @@ impl Set {
     fn drop_for_more(&mut self, r: u32, w: &mut impl World) -> u32 {
         self.ask_again = true;
         let row = *self.rows.get(r);
-        if row.want & ONESHOT != 0 && !row.orphan {
+        if row.want & ONESHOT != 0 && !row.detached {
             // It took this for the one report.
             let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
         }

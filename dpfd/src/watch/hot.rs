@@ -11,7 +11,7 @@ impl Set {
         let row = self.rows.get(r);
         let quiet = self.exposed == 0 && !self.inherited && self.waiters.count() <= 1;
         quiet
-            && !row.orphan
+            && !row.detached
             && row.want & SPECIAL == 0
             && row.kernel & SPECIAL == 0
             && self.hot.len() < MAX_HOT
@@ -58,7 +58,7 @@ impl Set {
     }
 
     /// Makes a row hot, if it may be. True when it is.
-    pub(super) fn heat(&mut self, r: u32, w: &mut impl World) -> bool {
+    pub(super) fn make_hot(&mut self, r: u32, w: &mut impl World) -> bool {
         if self.rows.get(r).is_hot() {
             return true;
         }
@@ -68,7 +68,7 @@ impl Set {
             return false;
         }
         let at = self.hot.len() - 1;
-        if !w.heat(conn) {
+        if !w.make_hot(conn) {
             self.hot.resize(at, 0);
             return false;
         }
@@ -107,7 +107,7 @@ impl Set {
     }
 
     /// Back to the kernel's readiness: bells ring from here on, and the kernel hears what it was not told.
-    pub(super) fn cool(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn make_cold(&mut self, r: u32, w: &mut impl World) {
         if !self.rows.get(r).is_hot() {
             return;
         }
@@ -118,7 +118,7 @@ impl Set {
         self.off_the_list(r, w);
         let row = *self.rows.get(r);
         let Some(conn) = row.conn() else { return };
-        w.cool(conn);
+        w.make_cold(conn);
         self.peek_at(r, w);
         // What arrived since the last report is an edge of all that is ready, also when it was taken since: of that the
         // kernel tells, once interest is set anew.
@@ -130,7 +130,7 @@ impl Set {
     /// All rows back to the kernel's readiness.
     pub(super) fn cool_all(&mut self, w: &mut impl World) {
         while let Some(&r) = self.hot.all().last() {
-            self.cool(r, w);
+            self.make_cold(r, w);
         }
     }
 
@@ -227,7 +227,7 @@ impl Set {
                 // What the parent said stays said.
                 if !self.inherited {
                     if row.is_hot() {
-                        w.cool(conn);
+                        w.make_cold(conn);
                     }
                     w.watch(conn, false);
                 }
@@ -236,7 +236,7 @@ impl Set {
             Target::Other => {}
         }
         self.special -= usize::from(row.target != Target::Other);
-        self.orphans -= usize::from(row.orphan);
+        self.detached -= usize::from(row.detached);
         self.rows.remove(r);
     }
 
@@ -249,7 +249,7 @@ impl Set {
             row.age = row.age.saturating_add(1);
             let (old, conn) = (row.age > STALE, row.conn());
             if old && conn.is_some_and(|conn| !w.has_tokens(conn)) {
-                self.cool(r, w);
+                self.make_cold(r, w);
             }
             if self.hot.all().get(k) == Some(&r) {
                 k += 1;

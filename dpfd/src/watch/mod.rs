@@ -76,9 +76,9 @@ pub trait World {
     /// Whether the connection is a channel, or about to be one.
     fn is_channel(&self, conn: u32) -> bool;
     /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.
-    fn heat(&mut self, conn: u32) -> bool;
+    fn make_hot(&mut self, conn: u32) -> bool;
     /// Its sender rings again from here on (fenced).
-    fn cool(&mut self, conn: u32);
+    fn make_cold(&mut self, conn: u32);
     /// Whether nobody made its sender ring again meanwhile.
     fn is_hot(&self, conn: u32) -> bool;
     /// Whether its ring has something, be it behind bytes that are on their way through TCP.
@@ -210,7 +210,7 @@ pub struct Set {
     /// Rows that are connections, or sets: without any the kernel's answer is as good.
     special: usize,
     /// Rows whose number was closed, while the file stays open.
-    orphans: usize,
+    detached: usize,
     hot: crate::sys::pages::Pages<u32>,
     waiters: Waiters,
     /// Times it is watched from outside: in another set, or by poll.
@@ -249,7 +249,7 @@ impl Set {
             rows: Rows::new(),
             plain: Plain::new(),
             special: 0,
-            orphans: 0,
+            detached: 0,
             hot: crate::sys::pages::Pages::new(),
             waiters: Waiters::new(),
             exposed: 0,
@@ -350,7 +350,7 @@ impl Set {
                 continue;
             }
             let row = *self.rows.get(r);
-            if row.orphan {
+            if row.detached {
                 // Its number, by which alone the kernel finds it, is gone.
                 continue;
             }
@@ -437,7 +437,7 @@ impl Set {
                 Target::Conn(_) if self.inherited => self.off_the_list(r, w),
                 Target::Conn(conn) => {
                     if self.rows.get(r).is_hot() {
-                        w.cool(conn);
+                        w.make_cold(conn);
                     }
                     w.watch(conn, false);
                 }

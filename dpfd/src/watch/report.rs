@@ -103,7 +103,7 @@ impl Set {
         let row = self.rows.get_mut(r);
         let Some(conn) = row.conn() else { return 0 };
         if w.is_ending(conn) {
-            self.cool(r, w);
+            self.make_cold(r, w);
             return 0;
         }
         let edge = row.want & ET != 0;
@@ -139,7 +139,7 @@ impl Set {
             }
         }
         if !w.is_hot(conn) || !w.is_channel(conn) || !w.in_ring(conn, io) {
-            self.cool(r, w);
+            self.make_cold(r, w);
         }
         0
     }
@@ -194,7 +194,7 @@ impl Set {
     fn spend(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get_mut(r);
         row.spent = true;
-        if row.orphan {
+        if row.detached {
             // Its number, by which alone the kernel finds it, is gone: its reports are dropped.
             return;
         }

@@ -42,7 +42,7 @@ pub fn lengths(d: Driver) {
     assert_eq!(read(&b), b"there");
     let long = numbered(1, 1 << 20);
     if is_plainly_limited(d) {
-        // Who reads plainly cannot have what no packet carries; it does not wait for ever.
+        // A receiver that reads plainly cannot have what no packet carries; its sender does not wait for ever.
         let error = a.send(&long).unwrap_err();
         assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");
     } else {

@@ -9,6 +9,7 @@ use dpfd::edge::slot::Slot;
 use dpfd::family::{Conn, Family, Id, ARENAS};
 use dpfd::sys::{raw, tcp};
 
+use super::retired;
 use crate::{diag, fdtable};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
@@ -76,13 +77,14 @@ pub(super) fn hash(a: tcp::Addr) -> u64 {
     a.ip.iter().fold(u64::from(a.port) | 1 << 63, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// Arena `i`. Only for walkers.
 pub(super) fn arena_of(i: usize) -> Option<Arena> {
     let p = MAPPED[i].arena.load(Ordering::Acquire) as *const Arena;
-    // SAFETY: leaked by make().
+    // SAFETY: leaked by make(), freed only where no walker can have found it.
     (!p.is_null()).then(|| unsafe { *p })
 }
 
-/// Whether a slot of an arena that we made is mapped there.
+/// Whether a slot of an arena that we made is mapped there. Only for walkers.
 pub fn maps(address: usize) -> bool {
     (0..ARENAS).filter_map(arena_of).any(|a| a.holds(address))
 }
@@ -188,9 +190,19 @@ pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
 /// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
 pub(super) fn retire(family: Family) -> bool {
-    let mut order: [u8; ARENAS] = core::array::from_fn(|i| i as u8);
-    order.sort_unstable_by_key(|&i| family.arena(i.into()).proven());
-    order.into_iter().any(|i| retire_one(family, i.into()))
+    if !retired::has_room() {
+        return false;
+    }
+    // Read once: another thread may prove something meanwhile, and the order must be one.
+    let proven: [u32; ARENAS] = core::array::from_fn(|i| family.arena(i).proven());
+    let mut tried = [false; ARENAS];
+    while let Some(i) = (0..ARENAS).filter(|&i| !tried[i]).min_by_key(|&i| proven[i]) {
+        if retire_one(family, i) {
+            return true;
+        }
+        tried[i] = true;
+    }
+    false
 }
 
 /// The same for arena `i`: true if that was possible. No slot of it is taken again, so a server that has something to read
@@ -209,10 +221,10 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
     if ours && !own.retire(over) {
         return false;
     }
-    MAPPED[i].arena.store(0, Ordering::Release);
+    let address = MAPPED[i].arena.swap(0, Ordering::AcqRel);
     let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
     if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
-        // Another thread may have found the arena just before, so it stays mapped; its pages go.
+        // Another thread may have found the arena just before, so it stays mapped for now; its pages go.
         if ours && all_left.get() {
             // SAFETY: our descriptor.
             let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
@@ -221,6 +233,7 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
         fdtable::set(memfd, fdtable::Entry::None);
         raw::close(memfd);
     }
+    retired::put(address);
     if ours {
         own.release();
     }

@@ -9,7 +9,7 @@ use dpfd::family::{Family, Reason, ARENAS};
 use dpfd::sys::{raw, tcp};
 
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
-use super::No;
+use super::{retired, No};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};
 
@@ -51,7 +51,9 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return true;
     }
-    let retired = retire_one(family, i);
+    retired::unmap(family);
+    // Where there is no room, later.
+    let retired = !retired::has_room() || retire_one(family, i);
     MAKING.store(0, Ordering::Release);
     retired
 }
@@ -100,8 +102,9 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             Some((i, serial))
         })
     };
-    let (i, serial) =
-        free().or_else(|| retire(family).then(free).flatten()).ok_or(No::Never(Reason::Slots))?;
+    retired::unmap(family);
+    let full = if retired::has_room() { No::Never(Reason::Slots) } else { No::Later };
+    let (i, serial) = free().or_else(|| retire(family).then(free).flatten()).ok_or(full)?;
     let made = make(door, link);
     match made {
         Ok((arena, memfd, key)) => {
@@ -193,7 +196,7 @@ impl Iterator for Doors {
 }
 
 /// In a forked child: a thread of the parent may have been at work.
-pub fn inherited() {
+pub(super) fn inherited() {
     if MAKING.load(Ordering::Relaxed) != 0 {
         MAKING.store(0, Ordering::Release);
     }

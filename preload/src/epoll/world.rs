@@ -259,7 +259,7 @@ impl World for Ground<'_> {
     fn uncounted(&mut self, conn: u32) {
         if let (Some((_, c)), Some(me)) = (self.conn(conn), state::member_if_joined()) {
             c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.cool(conn);
+            self.make_cold(conn);
         }
     }
 
@@ -267,7 +267,7 @@ impl World for Ground<'_> {
         self.conn(conn).is_some_and(|(_, c)| matches!(c.stage(), Stage::Accepted | Stage::Live))
     }
 
-    fn heat(&mut self, conn: u32) -> bool {
+    fn make_hot(&mut self, conn: u32) -> bool {
         let Some((family, c)) = self.live(conn) else { return false };
         if !in_ring(c.rx_epoch.load(Ordering::Relaxed))
             || c.watched.load(Ordering::SeqCst) != 1
@@ -288,15 +288,15 @@ impl World for Ground<'_> {
         }
         // Another set, or a relative, counted itself first and cooled the word then: one of us sees the other.
         if c.watched.load(Ordering::SeqCst) != 1 || c.armed_by.load(Ordering::SeqCst) != 0 {
-            word.cool();
+            word.make_cold();
             return false;
         }
         true
     }
 
-    fn cool(&mut self, conn: u32) {
+    fn make_cold(&mut self, conn: u32) {
         if let Some((_, c)) = self.live(conn) {
-            channel::receiving(c).word.cool();
+            channel::receiving(c).word.make_cold();
         }
     }
 

@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use dpfd::family::{Conn, Family, Stage};
 
-use crate::channel;
+use crate::candidate;
 use crate::inside::Inside;
 
 extern "C-unwind" {
@@ -61,8 +61,8 @@ impl Outcome {
 
 /// How far a connection has come, after the step that this call may be for it.
 pub fn stage(family: Family, fd: c_int, c: &Conn) -> Stage {
-    match channel::advance(family, fd, c) {
-        Stage::Accepted => channel::check_live(family, fd, c),
+    match candidate::advance(family, fd, c) {
+        Stage::Accepted => candidate::check_live(family, fd, c),
         stage => stage,
     }
 }

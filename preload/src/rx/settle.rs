@@ -132,7 +132,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             rx.word.arm();
         }
         if stream::waiting(&rx.ring(), &rx.rx.cursor) {
-            // Whoever waits in a set for edges needs a new bell for the next byte.
+            // A thread that waits in a set for edges needs a new bell for the next byte.
             if there > 0 && !rx.word.is_hot() && c.watched.load(Ordering::Relaxed) == 0 {
                 rx.word.unarm();
             }

@@ -19,7 +19,7 @@
 use std::sync::atomic::Ordering;
 
 use super::drain::Drain;
-use super::inner::{Inner, Rx};
+use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::edge::bell;
 use crate::edge::event_count::WaitKey;
@@ -115,7 +115,7 @@ impl Sleep {
     }
 }
 
-impl Inner {
+impl UserEndpoint {
     /// Whether the next sleep is one.
     pub(super) fn may_doze(&self, rx: &Rx) -> bool {
         rx.doze.brief && self.has_one_sender(rx)

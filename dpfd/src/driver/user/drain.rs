@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use super::inner::{Inner, Rx, Tag};
+use super::endpoint::{Rx, Tag, UserEndpoint};
 use super::note::OutOfLinePacket;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ pub(super) enum Drain {
     All,
 }
 
-impl Inner {
+impl UserEndpoint {
     /// Takes from the descriptor: bells, and messages of senders without an edge.
     pub(super) fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
         rx.belled = false;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::link::Destination;
 use super::note::{Note, LEN};
 use super::process::Process;
@@ -163,7 +163,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 impl EndpointAccount {
-    fn of(inner: &Inner) -> EndpointAccount {
+    fn of(inner: &UserEndpoint) -> EndpointAccount {
         let mut account = EndpointAccount {
             dpid: inner.dpid,
             serial: inner.entry.serial,

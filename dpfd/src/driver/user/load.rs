@@ -100,7 +100,7 @@ impl<'a> Load<'a> {
         core::mem::take(&mut self.rests_now).then_some(REST)
     }
 
-    /// Who reads plainly cannot take it; who is about to get a pool can.
+    /// A receiver that reads plainly cannot take it; one that is about to get a pool can.
     pub(super) fn too_long(&self, link: &Link, limit: usize) -> Result<()> {
         if link.plain_since > 0 && process::now().saturating_sub(link.plain_since) > POOL_WAIT {
             return Err(Error::TooLong { len: self.msg.len(), to: link.to, limit });
@@ -115,7 +115,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
-    use super::super::inner::MAX_MESSAGE;
+    use super::super::endpoint::MAX_MESSAGE;
     use super::super::testing;
     use super::*;
     use crate::addr::Addr;

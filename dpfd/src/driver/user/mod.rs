@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`registry`] | where endpoints of a node find each other |
 //! | [`note`] | what two services say to each other |
-//! | [`inner`] | one endpoint |
+//! | [`endpoint`] | one endpoint |
 //! | [`link`] | its way to one destination |
 //! | [`tx`] | its links, and what waits on them |
 //! | [`send`], [`recv`] | the calls |
@@ -33,7 +33,7 @@
 pub mod copied;
 pub mod doze;
 mod drain;
-pub mod inner;
+pub mod endpoint;
 pub mod link;
 pub mod list;
 mod load;

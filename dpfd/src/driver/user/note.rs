@@ -22,9 +22,9 @@ pub enum Note {
     Attach {
         /// The link.
         link: u32,
-        /// Who sends.
+        /// The sender.
         from: Addr,
-        /// Who receives, in this process.
+        /// The receiver, in this process.
         to: Dpid,
     },
     /// `<-` It may; beside it the receiver's back, to put plain messages and bells on.

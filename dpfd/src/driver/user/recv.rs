@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::drain::Drain;
-use super::inner::{Inner, Rx};
+use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::edge::bell;
 use crate::edge::inbox::Inbox;
@@ -58,8 +58,8 @@ pub(super) enum InVain {
     Return,
 }
 
-impl Inner {
-    /// `dp_read`: the next message, loaned until it is released; where [`Inner::recv_soon`] found none.
+impl UserEndpoint {
+    /// `dp_read`: the next message, loaned until it is released; where [`UserEndpoint::recv_soon`] found none.
     ///
     /// # Errors
     ///
@@ -81,13 +81,13 @@ impl Inner {
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller asks where ([`Inner::sleep`]), sleeps there, says
-    /// so ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
+    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps there, says
+    /// so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
     /// it is told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -100,7 +100,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -109,7 +109,7 @@ impl Inner {
         }
     }
 
-    /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
+    /// The next message, if it is where it usually is, or comes there in a moment; else [`UserEndpoint::recv`] finds it. A path
     /// of its own, so that what it found stays in registers.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
@@ -158,7 +158,7 @@ impl Inner {
                     rx.tokens.copy(got.number);
                 }
                 if waited.spun {
-                    self.heat(&mut rx, fd);
+                    self.make_hot(&mut rx, fd);
                 }
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd);
@@ -287,7 +287,7 @@ impl Inner {
     }
 
     /// From here on nobody rings, and the service watches that the program comes back.
-    fn heat(&self, rx: &mut Rx, fd: i32) {
+    fn make_hot(&self, rx: &mut Rx, fd: i32) {
         // Not with a bell on the descriptor: it would stay there, and lie.
         let bells = rx.hot || !rx.doze.may_be_silent() || is_readable(fd);
         if let (false, Some(inbox)) = (bells, self.inbox.get()) {
@@ -372,7 +372,7 @@ impl Inner {
     }
 
     /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
-    pub fn cool(&self, seen: u32) -> bool {
+    pub fn make_cold(&self, seen: u32) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
         if self.visits.load(Ordering::Relaxed) != seen {
             if rx.hot {

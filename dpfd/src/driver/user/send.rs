@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::inner::{Inner, MAX_MESSAGE};
+use super::endpoint::{UserEndpoint, MAX_MESSAGE};
 use super::link::{plain_limit, Delivery, Destination, Link, Path};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
@@ -29,7 +29,7 @@ const POOL_LOOK: Duration = Duration::from_millis(1);
 /// each with a descriptor in flight.
 static PADDING: [u8; 16 << 10] = [0; 16 << 10];
 
-impl Inner {
+impl UserEndpoint {
     /// `dp_target`.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Inner {
         self.tx().alone = false;
     }
 
-    /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
+    /// The rest of [`UserEndpoint::set_target`]. `plain`: for plain writes, too.
     fn targeted(&self, mut tx: Guard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
         if plain {
@@ -111,7 +111,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`].
+    /// As [`UserEndpoint::send`].
     #[inline(always)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();
@@ -198,7 +198,7 @@ impl Inner {
         let pair = || plain_limit(&self.back) - ENVELOPE;
         loop {
             // A plain write that waits in the pair was sent before.
-            let behind = !tx.alone && (tx.orphan.is_some() || pair_holds(fd)?);
+            let behind = !tx.alone && (tx.untargeted.is_some() || pair_holds(fd)?);
             if !behind && !self.mixed.load(Ordering::Relaxed) {
                 tx.calls = tx.calls.saturating_add(1);
                 tx.alone = tx.calls >= ALONE;
@@ -293,7 +293,7 @@ impl Inner {
             let envelope = envelope(Inside::Message);
             unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
         } else {
-            // Who reads plainly takes some that are too long for this pair only because of the envelope.
+            // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
             if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
                 load.too_long(link, limit + ENVELOPE)?;
                 return Ok(Some(Until::Later));

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::task::{Context, Poll, Waker};
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::link::{Link, Path};
 use super::load::Load;
 use super::service::Command;
@@ -80,7 +80,7 @@ impl Link {
 /// One message that a future sends.
 #[derive(Debug)]
 pub struct Sending<'a> {
-    inner: &'a Inner,
+    inner: &'a UserEndpoint,
     to: Option<Addr>,
     load: Load<'a>,
     link: Option<usize>,
@@ -89,7 +89,7 @@ pub struct Sending<'a> {
 
 impl<'a> Sending<'a> {
     /// A message to `to`, or to the target of the moment in which it is first tried.
-    pub fn new(inner: &'a Inner, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
+    pub fn new(inner: &'a UserEndpoint, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
         Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Sending<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`], without [`crate::Error::WouldBlock`].
+    /// As [`UserEndpoint::send`], without [`crate::Error::WouldBlock`].
     pub fn attempt(&mut self, fd: i32) -> Result<Option<Until>> {
         let inner = self.inner;
         let mut tx = inner.tx();

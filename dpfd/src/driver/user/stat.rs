@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::inner::{Inner, MAX_MESSAGE};
+use super::endpoint::{UserEndpoint, MAX_MESSAGE};
 use super::link::plain_limit;
 use crate::addr::Addr;
 use crate::endpoint::Stat;
 
-impl Inner {
+impl UserEndpoint {
     /// Counters and limits.
     pub fn stat(&self) -> Stat {
         let mut s = Stat { dpid: self.dpid, max_message: MAX_MESSAGE, ..Stat::default() };

@@ -33,7 +33,7 @@ pub struct Tx {
     /// Where plain writes go that the service reads now: those before a change of target go to the former.
     pub plain: Option<Addr>,
     /// A plain write that the service took and that waits for a target.
-    pub orphan: Option<Vec<u8>>,
+    pub untargeted: Option<Vec<u8>>,
     /// Direct calls so far that found nobody's plain write.
     pub calls: u32,
     /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.

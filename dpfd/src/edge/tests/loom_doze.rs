@@ -33,7 +33,7 @@ impl Endpoint {
         }
     }
 
-    fn rouse(&self) {
+    fn wake(&self) {
         self.count.count();
         self.wake();
     }
@@ -58,7 +58,7 @@ impl Endpoint {
         match self.arm.owes(rung) {
             Due::Nothing => {}
             Due::Bell => self.kernel.ring(0),
-            Due::Futex => self.rouse(),
+            Due::Futex => self.wake(),
         }
     }
 
@@ -182,7 +182,7 @@ fn loom_roused_receiver_hears_bells() {
         let sender = Endpoint::sender(&e, 1, true);
         let service = {
             let e = e.clone();
-            thread::spawn(move || e.rouse())
+            thread::spawn(move || e.wake())
         };
         let mut got = e.edge.take();
         if !got {

@@ -171,12 +171,12 @@ impl World for Kernel {
     }
     fn uncounted(&mut self, conn: u32) {
         self.conn(conn).uncounted = true;
-        self.cool(conn);
+        self.make_cold(conn);
     }
     fn is_channel(&self, _: u32) -> bool {
         true
     }
-    fn heat(&mut self, conn: u32) -> bool {
+    fn make_hot(&mut self, conn: u32) -> bool {
         let f = self.conn(conn);
         f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
@@ -184,7 +184,7 @@ impl World for Kernel {
         }
         f.hot
     }
-    fn cool(&mut self, conn: u32) {
+    fn make_cold(&mut self, conn: u32) {
         let f = self.conn(conn);
         (f.hot, f.rung) = (false, false);
     }

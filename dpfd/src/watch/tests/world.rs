@@ -312,7 +312,7 @@ impl Sim {
         Err("it has news for ever, and reports nothing".into())
     }
 
-    /// Whoever the kernel wakes goes on; then nobody may sleep over what was not told.
+    /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
     pub fn settle(&mut self) -> Result<(), String> {
         for _ in 0..40 {
             let Some(thread) = (0..2).find(|&t| self.asleep[t]) else { return Ok(()) };

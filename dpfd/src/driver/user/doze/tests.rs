@@ -1,4 +1,4 @@
-//! Who dozes, who wakes it, and that it misses nothing that no wake-up tells of.
+//! Which calls doze, what wakes them, and that they miss nothing that no wake-up tells of.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::TimeVal;
 
 use super::Sleep;
-use crate::driver::user::inner::Inner;
+use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 struct Open {
     endpoint: Arc<Endpoint>,
-    inner: Arc<Inner>,
+    inner: Arc<UserEndpoint>,
 }
 
 fn open(dpid: u16) -> Open {

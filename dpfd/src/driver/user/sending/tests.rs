@@ -1,4 +1,4 @@
-//! Who is woken, by whom, and what is left of a future that was dropped.
+//! Which futures are woken, by what, and what is left of one that was dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Link, Sending, Until};
 use crate::addr::Addr;
-use crate::driver::user::inner::Inner;
+use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
 use crate::sys::unix;
 
@@ -42,7 +42,7 @@ impl Counter {
 /// An endpoint without the door in front of it.
 struct Open {
     fd: OwnedFd,
-    inner: Arc<Inner>,
+    inner: Arc<UserEndpoint>,
 }
 
 fn open(dpid: u16) -> Open {

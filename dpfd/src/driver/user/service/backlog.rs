@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::Inner;
+use super::super::endpoint::UserEndpoint;
 use super::super::link::{plain_limit, Delivery, Destination, Link, Queued};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
@@ -96,7 +96,7 @@ impl Service {
 }
 
 /// One message of a backlog; it comes back if it was not delivered.
-fn deliver(link: &mut Link, inner: &Inner, load: Queued) -> (Delivery, Queued) {
+fn deliver(link: &mut Link, inner: &UserEndpoint, load: Queued) -> (Delivery, Queued) {
     let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
     let load = match load {
         Queued::Bytes(bytes) => match link.deliver(&bytes, tag) {

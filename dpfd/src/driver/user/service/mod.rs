@@ -32,7 +32,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 pub(super) use self::conns::{send_note, Sent};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::link::Link;
 use super::note::{Note, LEN};
 pub use super::process::{Command, Process};
@@ -153,7 +153,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn from(now: Instant, inner: &Inner) -> Watched {
+    fn from(now: Instant, inner: &UserEndpoint) -> Watched {
         let seen = inner.visits.load(std::sync::atomic::Ordering::Relaxed);
         Watched { seen, until: now + LEASE }
     }
@@ -213,7 +213,7 @@ impl Service {
                 if !quiet && now < watched.until {
                     return true;
                 }
-                let over = local.inner.cool(watched.seen);
+                let over = local.inner.make_cold(watched.seen);
                 *watched = Watched::from(now, &local.inner);
                 !over
             });
@@ -278,7 +278,7 @@ impl Service {
         }
     }
 
-    fn opened(&mut self, inner: Arc<Inner>) {
+    fn opened(&mut self, inner: Arc<UserEndpoint>) {
         let serial = inner.entry.serial;
         let added = self.epoll.add(&inner.back, event(EpollFlags::EPOLLIN, Kind::Endpoint, serial));
         self.by_dpid.insert(inner.dpid, serial);

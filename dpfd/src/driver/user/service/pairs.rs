@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::Inner;
+use super::super::endpoint::UserEndpoint;
 use super::super::link::{Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
@@ -24,7 +24,7 @@ const TURN: usize = 64;
 /// An endpoint of this process, as the service sees it.
 #[derive(Debug)]
 pub struct Local {
-    pub inner: Arc<Inner>,
+    pub inner: Arc<UserEndpoint>,
     /// Its pair is not read at the moment.
     pub stalled: bool,
     /// Every descriptor was closed; it lingers until what it sent is delivered.
@@ -36,7 +36,7 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(inner: Arc<Inner>) -> Local {
+    pub fn new(inner: Arc<UserEndpoint>) -> Local {
         Local { inner, stalled: false, closed: false, read_out: false, pumping: false }
     }
 }
@@ -72,8 +72,8 @@ impl Service {
                 Ok(Taken::First { to, new: true }) => self.attach(serial, to),
                 Ok(Taken::First { to, .. }) => self.flush(serial, to),
                 // Nobody can name a target any more.
-                Ok(Taken::Orphan) if closed => inner.guest_tx().orphan = None,
-                Ok(Taken::Orphan | Taken::NoRoom) => {
+                Ok(Taken::Untargeted) if closed => inner.guest_tx().untargeted = None,
+                Ok(Taken::Untargeted | Taken::NoRoom) => {
                     self.stall(serial, true);
                     return self.see_hang_up(serial);
                 }
@@ -123,7 +123,7 @@ impl Service {
         self.retire(serial);
         if let Some(local) = self.endpoints.get_mut(&serial) {
             local.closed = true;
-            local.inner.guest_tx().orphan = None;
+            local.inner.guest_tx().untargeted = None;
             // It would be reported for ever.
             let _ = self.epoll.delete(&local.inner.back);
         }
@@ -153,7 +153,7 @@ enum Taken {
     /// One behind others, which wait for room or for their destination.
     Another,
     /// A plain write for which there is no target; it is kept, and nothing is taken behind it.
-    Orphan,
+    Untargeted,
     /// There is no room for more.
     NoRoom,
     /// Something else than a message.
@@ -164,16 +164,16 @@ enum Taken {
 
 /// Takes a message from the pair and parks it, in one piece: a call that found the pair empty, and the message not
 /// counted, would send past it.
-fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
+fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let mut tx = inner.guest_tx();
-    if let Some(bytes) = tx.orphan.take() {
+    if let Some(bytes) = tx.untargeted.take() {
         return Ok(take_plain(&mut tx, bytes));
     }
     if !tx.may_park() {
         return Ok(Taken::NoRoom);
     }
     let got = unix::take(inner.back.as_raw_fd(), buf)?;
-    // Whoever holds a copy of this end could have turned the marks off.
+    // A program that holds a copy of this end could have turned the marks off.
     if !got.marked && unix::hung_up(inner.back.as_fd()) {
         return Ok(Taken::End);
     }
@@ -207,8 +207,8 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
 /// A plain write: to the target of the moment.
 fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     let Some(to) = tx.plain else {
-        tx.orphan = Some(bytes);
-        return Taken::Orphan;
+        tx.untargeted = Some(bytes);
+        return Taken::Untargeted;
     };
     let (ix, new) = tx.link(to);
     tx.queued(ix);

@@ -21,7 +21,7 @@ const DEFAULT_SPIN: u32 = 50_000;
 pub(super) struct Rx {
     /// There since the endpoint reads in place here.
     pub pool: Option<Pool>,
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub peer: Addr,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
@@ -29,7 +29,7 @@ pub(super) struct Rx {
 
 /// An endpoint.
 #[derive(Debug)]
-pub struct Inner {
+pub struct KernelEndpoint {
     /// Its number.
     pub dpid: Dpid,
     /// Tells it from all other endpoints, also from later ones with its number.
@@ -42,14 +42,14 @@ pub struct Inner {
     rx: Mutex<Rx>,
 }
 
-impl Inner {
+impl KernelEndpoint {
     /// Gives an open file of /dev/dp its number; 0: any.
     ///
     /// # Errors
     ///
     /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::PoolMemory`];
     /// [`Error::NoKernelDriver`]: /dev/dp is something else.
-    pub fn open(fd: &OwnedFd, dpid: Dpid) -> Result<Inner> {
+    pub fn open(fd: &OwnedFd, dpid: Dpid) -> Result<KernelEndpoint> {
         process::watch_forks();
         let failed = |errno| match errno {
             libc::EADDRINUSE => Error::InUse(dpid),
@@ -62,7 +62,7 @@ impl Inner {
         let fd = fd.as_raw_fd();
         let dpid = device::name(fd, dpid).map_err(failed)?;
         let stat = device::stat(fd).map_err(Error::system("DP_IOC_STAT"))?;
-        Ok(Inner {
+        Ok(KernelEndpoint {
             dpid,
             serial: stat.serial,
             generation: process::generation(),
@@ -102,7 +102,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`].
+    /// As [`KernelEndpoint::send`].
     #[inline]
     pub fn send_now(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
         self.transmit(fd, to, message, false)
@@ -112,7 +112,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`].
+    /// As [`KernelEndpoint::send`].
     #[inline(never)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
         match self.send_now(fd, to, message) {
@@ -158,7 +158,7 @@ impl Inner {
         self.rx().spin = ns;
     }
 
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         self.rx().peer
     }

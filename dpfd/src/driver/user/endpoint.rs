@@ -41,7 +41,7 @@ pub struct Rx {
     pub late: bool,
     /// Messages from edges until senders without one have their turn, and how many it was the last time.
     pub others: (u32, u32),
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub peer: Addr,
     /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
     pub hot: bool,
@@ -66,7 +66,7 @@ pub struct Arrivals {
 
 /// An endpoint.
 #[derive(Debug)]
-pub struct Inner {
+pub struct UserEndpoint {
     /// Its number.
     pub dpid: Dpid,
     /// Its entry in the registry.
@@ -106,10 +106,10 @@ pub struct Inner {
     pub at_end: OnceLock<fn(u32)>,
 }
 
-impl Inner {
+impl UserEndpoint {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> Inner {
-        Inner {
+    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+        UserEndpoint {
             dpid,
             entry,
             back,
@@ -185,7 +185,7 @@ impl Inner {
     ///
     /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
     pub fn start_pool(&self, size: Option<usize>) -> Result<usize> {
-        // Whoever reads plainly (`read_now`) is done, and sees the inbox the next time.
+        // A thread that reads plainly (`read_now`) is done, and sees the inbox the next time.
         let _rx = self.rx();
         let mut arrivals = self.arrivals();
         if let Some(budget) = &arrivals.budget {

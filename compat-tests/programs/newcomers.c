@@ -1,0 +1,131 @@
+/*
+ * The client meets one server after another, each a program of its own that ends before the next begins, and tells how
+ * many mappings it has at times. First argument: servers; second: after how many it tells first; third: threads that do
+ * the same at once. With more than one there is another that receives on a connection whose number is closed meanwhile.
+ */
+#include "common.h"
+
+#include <sched.h>
+#include <spawn.h>
+#include <stdatomic.h>
+
+/* So many that the set looks at the channel by itself. */
+#define EXCHANGES (set < 0 ? 60 : 600)
+
+extern char **environ;
+
+/* A server of one connection: its port goes to standard output. */
+void other_role(const char *role) {
+    CHECK(strcmp(role, "host") == 0);
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof here;
+    int listener = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    MUST(bind(listener, (struct sockaddr *)&here, size));
+    MUST(listen(listener, 1));
+    MUST(getsockname(listener, (struct sockaddr *)&here, &size));
+    CHECK(write(1, &here.sin_port, sizeof here.sin_port) == sizeof here.sin_port);
+    echo_until_eof(MUST(accept(listener, NULL, NULL)));
+}
+
+static atomic_int shown = -1;
+static atomic_uint numbers;
+static int set = -1; /* the one thread waits in it for all its servers */
+static atomic_bool over;
+
+static unsigned mappings(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps);
+    unsigned lines = 0;
+    for (int c; (c = getc(maps)) != EOF;)
+        lines += c == '\n';
+    fclose(maps);
+    return lines;
+}
+
+static void meet_one(void) {
+    int out[2];
+    MUST(pipe2(out, O_CLOEXEC));
+    posix_spawn_file_actions_t actions;
+    CHECK(posix_spawn_file_actions_init(&actions) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, out[1], 1) == 0);
+    char *arguments[] = {program_argv[0], "host", program_argv[2], NULL};
+    pid_t child;
+    CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
+    CHECK(posix_spawn_file_actions_destroy(&actions) == 0);
+    close(out[1]);
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    CHECK(read(out[0], &there.sin_port, sizeof there.sin_port) == sizeof there.sin_port);
+    close(out[0]);
+    /* Not for those that are started meanwhile. */
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    MUST(connect(fd, (struct sockaddr *)&there, sizeof there));
+    if (set >= 0)
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN}));
+    for (int i = 0; i < EXCHANGES; i++) {
+        char out[10], in[10];
+        fill(out, sizeof out, (uint64_t)i);
+        write_all(fd, out, sizeof out);
+        struct epoll_event event;
+        CHECK(set < 0 || epoll_wait(set, &event, 1, 10000) == 1);
+        read_exact(fd, in, sizeof in);
+        CHECK(memcmp(in, out, sizeof in) == 0);
+    }
+    if (argument(2, 1) > 1) {
+        /* A number that no connection with bytes under way gets soon. */
+        int high = MUST(fcntl(fd, F_DUPFD_CLOEXEC, 200 + (int)(atomic_fetch_add(&numbers, 1) % 700)));
+        MUST(close(fd));
+        atomic_store(&shown, high);
+        sched_yield();
+        MUST(close(high));
+    } else {
+        MUST(shutdown(fd, SHUT_WR));
+        char byte;
+        CHECK(read(fd, &byte, 1) == 0);
+        MUST(close(fd));
+    }
+    join_child(child);
+}
+
+static void *receive_under_it(void *none) {
+    char some[16];
+    while (!atomic_load(&over)) {
+        int fd = atomic_load(&shown);
+        for (int i = 0; i < 64 && fd >= 0; i++) {
+            ssize_t n = recv(fd, some, sizeof some, MSG_DONTWAIT);
+            CHECK(n == -1 && (errno == EAGAIN || errno == EBADF));
+        }
+        sched_yield();
+    }
+    return none;
+}
+
+static void *meet(void *first) {
+    for (long i = 1; i <= argument(0, 200); i++) {
+        meet_one();
+        if (first && i == argument(1, 100))
+            say("then %u", mappings());
+    }
+    return NULL;
+}
+
+void client(void) {
+    long threads = argument(2, 1);
+    pthread_t all[16], receiver = pthread_self();
+    CHECK(threads <= 16);
+    if (threads == 1)
+        set = MUST(epoll_create1(EPOLL_CLOEXEC));
+    else
+        receiver = start_thread(receive_under_it, NULL);
+    for (long i = 1; i < threads; i++)
+        all[i] = start_thread(meet, NULL);
+    say("first %u", mappings());
+    meet(all);
+    for (long i = 1; i < threads; i++)
+        CHECK(pthread_join(all[i], NULL) == 0);
+    atomic_store(&over, true);
+    if (threads > 1)
+        CHECK(pthread_join(receiver, NULL) == 0);
+    say("last %u", mappings());
+}
+
+void server(void) {}
