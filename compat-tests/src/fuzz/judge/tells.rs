@@ -12,17 +12,13 @@ impl Ways {
             return ANY.into();
         }
         if call.coming > SMALL {
-            if call.asks_at_once() && (self.ended.contains(them) || self.ended.contains(me)) {
+            let ended = self.ended.contains(them) || self.ended.contains(me);
+            if ended && (call.asks_at_once() || !self.edges) {
                 return without_end(call.result);
             }
-            if call.what().starts_with("epoll_") {
-                if self.edges {
-                    // When the bytes come for which there is no room yet, and make an edge.
-                    return ANY.into();
-                }
-                if self.ended.contains(them) {
-                    return without_end(call.result);
-                }
+            if self.edges && call.what().starts_with("epoll_") {
+                // When the bytes come for which there is no room yet, and make an edge.
+                return ANY.into();
             }
         }
         // Where a receive got as many as buffers had it, nobody knows how many are left.
