@@ -30,7 +30,7 @@ struct Ends {
 impl Ends {
     fn new(to: Segment, from: Segment) -> Ends {
         // "I look by myself": without this every message would owe a bell (dpfd::edge::bell).
-        from.word().heat();
+        from.word().make_hot();
         Ends { to, tail: Tail::default(), from, head: Head::default() }
     }
 
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The second process: a pong for each ping, until an empty message.
 fn answer() -> Result<(), Box<dyn Error>> {
-    // Who only looks at memory does not notice that the other is gone.
+    // A process that only looks at memory does not notice that the other is gone.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::SIGKILL)?;
     let open = |fd: std::os::fd::BorrowedFd<'_>| Segment::open(fd.try_clone_to_owned()?);
     let mut ends = Ends::new(open(io::stdout().as_fd())?, open(io::stdin().as_fd())?);

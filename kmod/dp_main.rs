@@ -11,7 +11,7 @@
 //! | `sender.rs`, `source.rs`, `sink.rs` | what a sender remembers; what is copied from, and to |
 //! | `pool.rs`, `positions.rs`, `reading.rs` | where messages wait: reserving, publishing, releasing; taking by read(2) |
 //! | `ring.rs`, `word.rs`, `memory.rs`, `shape.rs` | the pool's memory as tokens, as pages, and how it is exchanged |
-//! | `table.rs`, `parked.rs` | the endpoints of a network namespace by number; messages for numbers without one |
+//! | `table.rs`, `backlog.rs` | the endpoints of a network namespace by number; messages for numbers without one |
 //! | `proc.rs` | /proc/net/dp, which lists them |
 //! | `network.rs`, `assembly.rs`, `abi/frame.rs` | other nodes: where they are, messages as frames, /proc/net/dp_ether |
 //! | `ether.c`, `ether.h`, `ether.rs` | attached interfaces, and frames by them |
@@ -45,6 +45,7 @@ pub mod abi;
 mod across;
 mod assembly;
 mod away;
+mod backlog;
 mod endpoint;
 mod ether;
 mod file;
@@ -55,7 +56,6 @@ mod ioctl;
 mod later;
 mod memory;
 mod network;
-mod parked;
 mod pool;
 mod positions;
 mod proc;

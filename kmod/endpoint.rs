@@ -74,7 +74,7 @@ impl Endpoint {
         )
     }
 
-    /// Who opened the device.
+    /// The process that opened the device.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
@@ -115,7 +115,7 @@ impl Endpoint {
         tx.target = Some(to);
         tx.refused = None;
         drop(tx);
-        // Who polls for room polled for another's.
+        // A thread that polls for room polled for another's.
         pool.readers.wake(glue::POLL_OUT);
         Ok(())
     }
@@ -199,22 +199,22 @@ impl Endpoint {
                 None => Wait::Opening(openings),
                 Some(pool) => match pool.reserve(len as u64, source.area()) {
                     Ok(place) => {
-                        if !place.is_apart() && !source.copy_to(&place) {
+                        if !place.is_out_of_line() && !source.copy_to(&place) {
                             place.abandon();
                             drop(tx);
                             source = source.fetch(len)?;
                             continue;
                         }
-                        let parked = place.parked;
+                        let backlog = place.backlog;
                         place.commit(from);
-                        if parked {
-                            tx.count_parked(dpid);
+                        if backlog {
+                            tx.count_backlog(dpid);
                         }
                         Self::accepted(own, &mut tx, dpid);
                         tx.count_sent(own.dpid, to, len as u64);
                         return Ok(len);
                     }
-                    Err(Refused::Apart) => {
+                    Err(Refused::OutOfLine) => {
                         drop(tx);
                         source = source.put_apart(len)?;
                         continue;
@@ -298,7 +298,7 @@ impl Endpoint {
             None if nowait => return Err(EAGAIN),
             None => {
                 let next = pool.wait_for_message(|| pool.take(out, &mut claim))?;
-                // Who was woken for a message behind one that was not yet published found none, and sleeps.
+                // A thread that was woken for a message behind one that was not yet published found none, and sleeps.
                 if pool.readable() {
                     pool.wake_readers();
                 }
@@ -472,7 +472,7 @@ impl Endpoint {
         let tx = self.tx.lock();
         (stat.target_nid, stat.target_dpid) = tx.target.map_or((0, 0), |to| (to.nid, to.dpid));
         stat.serial = self.serial;
-        (stat.parked, stat.lost) = tx.undelivered();
+        (stat.backlog, stat.lost) = tx.undelivered();
         stat.sent = tx.sent;
         stat.sent_bytes = tx.sent_bytes;
         stat.full = tx.full;
@@ -493,8 +493,8 @@ impl Endpoint {
         tx.earlier.clear();
         tx.route = None;
         tx.away = None;
-        for parked in core::mem::take(&mut tx.parked) {
-            self.table.sender_left(&parked.pool);
+        for backlog in core::mem::take(&mut tx.backlog) {
+            self.table.sender_left(&backlog.pool);
         }
     }
 }

@@ -218,7 +218,7 @@ unsafe fn map(endpoint: &Endpoint, vma: *mut bindings::vm_area_struct) -> Result
             (&**page, len)
         }
         Mapping::Ring(ring) => (ring.area(), 2 * ring.bytes()),
-        Mapping::Apart(message) => (&**message, message.bytes() as u64),
+        Mapping::OutOfLine(message) => (&**message, message.bytes() as u64),
     };
     if len > most {
         return Err(EINVAL);
@@ -247,7 +247,7 @@ unsafe extern "C" fn show_fdinfo(out: *mut bindings::seq_file, file: *mut bindin
         0 => seq_print!(out, "target:\t{}\n", stat.target_dpid),
         nid => seq_print!(out, "target:\t{}/{}\n", nid, stat.target_dpid),
     }
-    seq_print!(out, "sent:\t{} {}\nparked:\t{}\n", stat.sent, stat.sent_bytes, stat.parked);
+    seq_print!(out, "sent:\t{} {}\nbacklog:\t{}\n", stat.sent, stat.sent_bytes, stat.backlog);
     seq_print!(out, "lost:\t{}\n", stat.lost);
     seq_print!(out, "received:\t{} {}\n", stat.received, stat.received_bytes);
     seq_print!(out, "full:\t{}\ncorrupt:\t{}\n", stat.full, stat.corrupt);

@@ -3,8 +3,8 @@
 //! Memory that the kernel and a program share: pages, in one piece for the kernel. Whoever maps them holds them, so
 //! they can be given up here at any time.
 //!
-//! Who asks for them pays: by the memory limit of the control group, and as a user, as for locked memory. What stays
-//! mapped when it is given up here is counted where all that a process maps is.
+//! The process that asks for them pays: by the memory limit of the control group, and as a user, as for locked memory. What
+//! stays mapped when it is given up here is counted where all that a process maps is.
 
 use core::ptr::NonNull;
 

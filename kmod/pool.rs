@@ -15,10 +15,10 @@ use kernel::{
 };
 
 use crate::{
-    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_MESSAGE, TOKEN_VOID},
+    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
     glue,
     memory::Area,
-    positions::{Inner, Refused, State, STEPS},
+    positions::{Positions, Refused, State, STEPS},
     ring::{Ring, Spot},
     sleeper::Sleeper,
     softlock::{new_soft_lock, SoftLock},
@@ -41,8 +41,8 @@ pub(crate) struct Pool {
     /// Whose it is: only that user sends to it.
     pub(crate) uid: u32,
     #[pin]
-    pub(crate) inner: SoftLock<Inner>,
-    /// Places that were reserved and are published. Beside [`Inner::reserved`], to know whether anybody is copying.
+    pub(crate) inner: SoftLock<Positions>,
+    /// Places that were reserved and are published. Beside [`Positions::reserved`], to know whether anybody is copying.
     pub(crate) published: Atomic<u64>,
     /// `published` when a reader had found that nothing waits; [`NEVER`]: look in any case. Changed with `inner` locked.
     pub(crate) barren: Atomic<u64>,
@@ -63,10 +63,10 @@ pub(crate) struct Pool {
 pub(crate) struct Reservation<'a> {
     pool: &'a Pool,
     at: u64,
-    /// Where the message can be mapped that lies apart.
-    apart: Option<u64>,
+    /// Where the message can be mapped that lies out of line.
+    out_of_line: Option<u64>,
     /// Nobody has opened the number yet.
-    pub(crate) parked: bool,
+    pub(crate) backlog: bool,
     pub(crate) spot: Spot,
 }
 
@@ -74,14 +74,14 @@ pub(crate) struct Reservation<'a> {
 pub(crate) enum Mapping {
     Control(Arc<Area>),
     Ring(Arc<Ring>),
-    Apart(Arc<Area>),
+    OutOfLine(Arc<Area>),
 }
 
 impl Pool {
     pub(crate) fn new(dpid: u32, uid: u32, ring: Ring, opened: bool) -> Result<Arc<Self>> {
         let ring = Arc::new(ring, GFP_KERNEL)?;
         let room = room_queue()?;
-        let inner = Inner::new(ring, opened);
+        let inner = Positions::new(ring, opened);
         Arc::pin_init(
             pin_init!(Self {
                 dpid,
@@ -98,7 +98,7 @@ impl Pool {
         )
     }
 
-    /// A place for a message. `area` has it already, in case that it can only lie apart.
+    /// A place for a message. `area` has it already, in case that it can only lie out of line.
     pub(crate) fn reserve(&self, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
         self.with_room(len, |inner| self.place(inner, len, area))
     }
@@ -111,23 +111,23 @@ impl Pool {
             return None;
         }
         let (at, spot) = inner.put(len, token_span(len))?;
-        Some(Reservation { pool: self, at, apart: None, parked: false, spot })
+        Some(Reservation { pool: self, at, out_of_line: None, backlog: false, spot })
     }
 
     fn place(
         &self,
-        inner: &mut Inner,
+        inner: &mut Positions,
         len: u64,
         area: Option<&Arc<Area>>,
     ) -> Result<Reservation<'_>, Refused> {
-        let apart = match (inner.is_apart(len), area) {
+        let out_of_line = match (inner.is_out_of_line(len), area) {
             (false, _) => None,
             (true, Some(area)) => Some(inner.put_apart(inner.tail, len, area.clone())),
-            (true, None) => return Err(Refused::Apart),
+            (true, None) => return Err(Refused::OutOfLine),
         };
-        let span = token_span(if apart.is_some() { 8 } else { len });
+        let span = token_span(if out_of_line.is_some() { 8 } else { len });
         let (at, spot) = inner.put(len, span).ok_or(Refused::Gone)?;
-        Ok(Reservation { pool: self, at, apart, parked: !inner.opened, spot })
+        Ok(Reservation { pool: self, at, out_of_line, backlog: !inner.opened, spot })
     }
 
     /// Puts a message there, in softirq or for another node's sender: nothing here sleeps, and what would take long is not
@@ -160,7 +160,7 @@ impl Pool {
     /// may not sleep in this: memory that is over it gives back when it tries.
     pub(crate) fn worth_trying(&self, len: u64) -> bool {
         let mut inner = self.inner.lock();
-        inner.room_for(len) != Err(Refused::Full) || inner.apart_over
+        inner.room_for(len) != Err(Refused::Full) || inner.out_of_line_over
     }
 
     /// Whether poll(2) should say that there is room, for a sender that was refused `len` bytes or nothing (0).
@@ -174,12 +174,12 @@ impl Pool {
     fn with_room<T>(
         &self,
         len: u64,
-        mut f: impl FnMut(&mut Inner) -> Result<T, Refused>,
+        mut f: impl FnMut(&mut Positions) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         loop {
             let mut inner = self.inner.lock();
             let result = inner.room_for(len);
-            if inner.apart_over {
+            if inner.out_of_line_over {
                 // What is over counts until it is given back.
                 drop(inner);
                 self.give_back();
@@ -198,14 +198,14 @@ impl Pool {
         let over = {
             let mut inner = self.inner.lock();
             let _ = inner.collect(None);
-            inner.apart_over
+            inner.out_of_line_over
         };
         if over {
             self.give_back();
         }
     }
 
-    /// Drops the memory of messages that lay apart and are over. Not with the lock held: it can sleep.
+    /// Drops the memory of messages that lay out of line and are over. Not with the lock held: it can sleep.
     #[cold]
     pub(crate) fn give_back(&self) {
         let over = self.inner.lock().take_over(false);
@@ -227,7 +227,7 @@ impl Pool {
         self.inner.lock().next_len()
     }
 
-    /// Who sent what read(2) took last.
+    /// The sender of what read(2) took last.
     pub(crate) fn last(&self) -> abi::Addr {
         self.inner.lock().last
     }
@@ -265,7 +265,7 @@ impl Pool {
                     break;
                 }
                 let (state, len) = ring.token(at);
-                left -= u64::from(state == TOKEN_MESSAGE || state == TOKEN_APART);
+                left -= u64::from(state == TOKEN_MESSAGE || state == TOKEN_OUT_OF_LINE);
                 at += token_step(state, len);
             }
             if left > 0 || at > taken {
@@ -288,7 +288,7 @@ impl Pool {
         match offset {
             abi::MAP_CONTROL => Ok(Mapping::Control(control.clone())),
             abi::MAP_RING => Ok(Mapping::Ring(ring.clone())),
-            offset => inner.apart_mapped(offset).map(Mapping::Apart).ok_or(EINVAL),
+            offset => inner.out_of_line_mapped(offset).map(Mapping::OutOfLine).ok_or(EINVAL),
         }
     }
 
@@ -324,18 +324,18 @@ impl Pool {
 
 impl Reservation<'_> {
     /// Nothing is to be copied.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.apart.is_some()
+    pub(crate) fn is_out_of_line(&self) -> bool {
+        self.out_of_line.is_some()
     }
 
     /// The message is there.
     #[inline(always)]
     pub(crate) fn commit(self, from: abi::Addr) {
-        match self.apart {
+        match self.out_of_line {
             // SAFETY: the place is reserved, and has at least eight bytes behind its header.
             Some(offset) => unsafe {
                 self.spot.message().cast::<u64>().write(offset);
-                self.finish(TOKEN_APART, from);
+                self.finish(TOKEN_OUT_OF_LINE, from);
             },
             None => self.finish(TOKEN_MESSAGE, from),
         }

@@ -19,7 +19,7 @@ use kernel::{
 
 use crate::{
     abi::{
-        self, token_span, token_step, TOKEN_ALIGN, TOKEN_APART, TOKEN_DONE, TOKEN_EMPTY, TOKEN_MESSAGE,
+        self, token_span, token_step, TOKEN_ALIGN, TOKEN_DONE, TOKEN_EMPTY, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE,
         TOKEN_VOID,
     },
     memory::Area,
@@ -32,10 +32,10 @@ mod tests;
 
 /// Tokens looked at in one go while the lock is held.
 pub(crate) const STEPS: u32 = 4096;
-/// Messages that lie apart from one ring, at most.
-const APART_MAX: usize = 16;
+/// Messages that lie out of line from one ring, at most.
+const OUT_OF_LINE_MAX: usize = 16;
 /// Their bytes, at most, unless it is only one.
-const APART_BYTES: u64 = 1 << 20;
+const OUT_OF_LINE_BYTES: u64 = 1 << 20;
 
 /// Why there is no place for a message.
 #[derive(PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) enum Refused {
     /// Not now.
     Full,
     /// Never in the ring: it needs memory of its own.
-    Apart,
+    OutOfLine,
     /// The endpoint is closed.
     Gone,
     /// There is more to look at than one may with the lock held: at once, after letting others in.
@@ -60,7 +60,7 @@ pub(crate) enum State {
 }
 
 /// All of a pool that changes, under its lock.
-pub(crate) struct Inner {
+pub(crate) struct Positions {
     pub(crate) state: State,
     pub(crate) ring: Option<Arc<Ring>>,
     /// In place: the page that the program writes.
@@ -73,19 +73,19 @@ pub(crate) struct Inner {
     pub(crate) claims: u32,
     /// Whether somebody has opened it. Before that senders may have put messages here.
     pub(crate) opened: bool,
-    apart: [Option<Apart>; APART_MAX],
-    apart_bytes: u64,
-    apart_count: u64,
+    out_of_line: [Option<OutOfLine>; OUT_OF_LINE_MAX],
+    out_of_line_bytes: u64,
+    out_of_line_count: u64,
     /// Some of them are over, and their memory is to be given back without the lock.
-    pub(crate) apart_over: bool,
+    pub(crate) out_of_line_over: bool,
     pub(crate) last: abi::Addr,
     pub(crate) received: u64,
     pub(crate) received_bytes: u64,
     pub(crate) corrupt: u64,
 }
 
-/// A message that lies apart.
-struct Apart {
+/// A message out of line.
+struct OutOfLine {
     /// Its token.
     at: u64,
     len: u64,
@@ -96,7 +96,7 @@ struct Apart {
 }
 
 /// Memory that is to be given back.
-pub(crate) type Over = Option<[Option<Arc<Area>>; APART_MAX]>;
+pub(crate) type Over = Option<[Option<Arc<Area>>; OUT_OF_LINE_MAX]>;
 
 /// What a pool is to have from now on.
 pub(crate) struct Memory {
@@ -114,7 +114,7 @@ pub(crate) struct Words<'a> {
     pub(crate) closed: &'a Atomic<u32>,
 }
 
-impl Inner {
+impl Positions {
     pub(crate) fn new(ring: Arc<Ring>, opened: bool) -> Self {
         Self {
             state: State::Open,
@@ -126,10 +126,10 @@ impl Inner {
             reserved: 0,
             claims: 0,
             opened,
-            apart: array::from_fn(|_| None),
-            apart_bytes: 0,
-            apart_count: 0,
-            apart_over: false,
+            out_of_line: array::from_fn(|_| None),
+            out_of_line_bytes: 0,
+            out_of_line_count: 0,
+            out_of_line_over: false,
             last: abi::Addr { nid: 0, dpid: 0 },
             received: 0,
             received_bytes: 0,
@@ -184,7 +184,7 @@ impl Inner {
     /// Whether there is a place for a message, with nothing to be given back or collected before.
     #[inline(always)]
     pub(crate) fn has_room_at_once(&self, len: u64) -> bool {
-        self.state == State::Open && !self.apart_over && self.has_room(token_span(len))
+        self.state == State::Open && !self.out_of_line_over && self.has_room(token_span(len))
     }
 
     /// The place after the newest message, for one that takes `span` bytes: where, and what of it is in the ring.
@@ -221,56 +221,57 @@ impl Inner {
         }
     }
 
-    /// Whether a message can only lie apart.
-    pub(crate) fn is_apart(&self, len: u64) -> bool {
+    /// Whether a message can only lie out of line.
+    pub(crate) fn is_out_of_line(&self, len: u64) -> bool {
         !fits(self.limit(), len)
     }
 
     fn enough_for(&self, len: u64) -> bool {
-        if !self.is_apart(len) {
+        if !self.is_out_of_line(len) {
             return self.has_room(token_span(len));
         }
-        let few = self.apart_bytes == 0 || self.apart_bytes + len <= APART_BYTES;
-        few && self.has_room(token_step(TOKEN_APART, len)) && self.apart.iter().any(Option::is_none)
+        let few = self.out_of_line_bytes == 0 || self.out_of_line_bytes + len <= OUT_OF_LINE_BYTES;
+        few && self.has_room(token_step(TOKEN_OUT_OF_LINE, len))
+            && self.out_of_line.iter().any(Option::is_none)
     }
 
-    /// Keeps the memory of a message that lies apart; there is room for it. Returns where it can be mapped.
+    /// Keeps the memory of a message out of line; there is room for it. Returns where it can be mapped.
     pub(crate) fn put_apart(&mut self, at: u64, len: u64, area: Arc<Area>) -> u64 {
-        let offset = abi::MAP_APART + self.apart_count * 2 * abi::MESSAGE_MAX;
-        if let Some(slot) = self.apart.iter_mut().find(|slot| slot.is_none()) {
-            self.apart_count += 1;
-            self.apart_bytes += len;
-            *slot = Some(Apart { at, len, offset, over: false, area });
+        let offset = abi::MAP_OUT_OF_LINE + self.out_of_line_count * 2 * abi::MESSAGE_MAX;
+        if let Some(slot) = self.out_of_line.iter_mut().find(|slot| slot.is_none()) {
+            self.out_of_line_count += 1;
+            self.out_of_line_bytes += len;
+            *slot = Some(OutOfLine { at, len, offset, over: false, area });
         }
         offset
     }
 
     /// The memory of the message whose token is there.
-    pub(crate) fn apart_at(&self, at: u64) -> Option<Arc<Area>> {
-        self.apart.iter().flatten().find(|a| a.at == at && !a.over).map(|a| a.area.clone())
+    pub(crate) fn out_of_line_at(&self, at: u64) -> Option<Arc<Area>> {
+        self.out_of_line.iter().flatten().find(|a| a.at == at && !a.over).map(|a| a.area.clone())
     }
 
     /// The memory of the message that can be mapped there.
-    pub(crate) fn apart_mapped(&self, offset: u64) -> Option<Arc<Area>> {
-        self.apart.iter().flatten().find(|a| a.offset == offset && !a.over).map(|a| a.area.clone())
+    pub(crate) fn out_of_line_mapped(&self, offset: u64) -> Option<Arc<Area>> {
+        self.out_of_line.iter().flatten().find(|a| a.offset == offset && !a.over).map(|a| a.area.clone())
     }
 
     /// The message whose token is there is over.
     pub(crate) fn end_apart(&mut self, at: u64) {
-        if let Some(apart) = self.apart.iter_mut().flatten().find(|a| a.at == at && !a.over) {
-            apart.over = true;
-            self.apart_bytes -= apart.len;
-            self.apart_over = true;
+        if let Some(out_of_line) = self.out_of_line.iter_mut().flatten().find(|a| a.at == at && !a.over) {
+            out_of_line.over = true;
+            self.out_of_line_bytes -= out_of_line.len;
+            self.out_of_line_over = true;
         }
     }
 
-    /// What is to be dropped once the lock is not held. `all`: whatever lies apart.
+    /// What is to be dropped once the lock is not held. `all`: whatever lies out of line.
     pub(crate) fn take_over(&mut self, all: bool) -> Over {
-        if !self.apart_over && !all {
+        if !self.out_of_line_over && !all {
             return None;
         }
-        self.apart_over = false;
-        Some(array::from_fn(|i| self.apart[i].take_if(|a| a.over || all).map(|a| a.area)))
+        self.out_of_line_over = false;
+        Some(array::from_fn(|i| self.out_of_line[i].take_if(|a| a.over || all).map(|a| a.area)))
     }
 
     /// Moves `head` on over what was released or read, until there is enough room for a message, if one is named.
@@ -291,11 +292,11 @@ impl Inner {
             if state == TOKEN_EMPTY || next > claimed || wanted.is_some_and(|len| self.enough_for(len)) {
                 return Ok(());
             }
-            if state == TOKEN_MESSAGE || state == TOKEN_APART {
+            if state == TOKEN_MESSAGE || state == TOKEN_OUT_OF_LINE {
                 self.received += 1;
                 self.received_bytes += len;
             }
-            if state == TOKEN_APART {
+            if state == TOKEN_OUT_OF_LINE {
                 self.end_apart(self.head);
             }
             self.head = next;
@@ -346,7 +347,7 @@ impl Inner {
                 return None;
             }
             match ring.token(at) {
-                (TOKEN_MESSAGE | TOKEN_APART, len) => return Some(len),
+                (TOKEN_MESSAGE | TOKEN_OUT_OF_LINE, len) => return Some(len),
                 (TOKEN_VOID, len) => {
                     at += token_span(len);
                     left = left.checked_sub(token_span(len))?;

@@ -103,7 +103,7 @@ unsafe extern "C" fn dp_rust_list_show(raw: *mut bindings::seq_file, at: *mut c_
     let out = unsafe { SeqFile::from_raw(raw) };
     if at == HEADER {
         line!(
-            out, "dpid", "uid", "target", "sent", "bytes", "parked", "lost", "received", "bytes", "full",
+            out, "dpid", "uid", "target", "sent", "bytes", "backlog", "lost", "received", "bytes", "full",
             "corrupt", "pool", "left", "next", "in-place"
         );
         return 0;
@@ -133,7 +133,7 @@ unsafe extern "C" fn dp_rust_list_show(raw: *mut bindings::seq_file, at: *mut c_
             s.target_dpid,
             s.sent,
             s.sent_bytes,
-            s.parked,
+            s.backlog,
             s.lost,
             s.received,
             s.received_bytes,

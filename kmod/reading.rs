@@ -6,11 +6,11 @@
 use kernel::{error::Result, sync::Arc};
 
 use crate::{
-    abi::{token_span, TOKEN_APART, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_VOID},
+    abi::{token_span, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
     glue,
     memory::Area,
     pool::{Pool, NEVER},
-    positions::{Inner, Refused, State, STEPS},
+    positions::{Positions, Refused, State, STEPS},
     sink::Sink,
     softlock::SoftGuard,
     trace,
@@ -25,7 +25,7 @@ pub(crate) struct Claim {
     inside: u64,
     pub(crate) len: u64,
     pub(crate) message: *const u8,
-    /// Held, where the message lies apart.
+    /// Held, where the message lies out of line.
     _area: Option<Arc<Area>>,
 }
 
@@ -86,7 +86,7 @@ impl Pool {
                         let wanted = out.room().min(len as usize);
                         // SAFETY: the message has at least that many bytes, and stays while the lock is held.
                         if unsafe { out.put_at_once(message, wanted) } {
-                            // What lies apart and is over stays for whoever ended it: here nothing may sleep.
+                            // What lies out of line and is over stays for whoever ended it: here nothing may sleep.
                             self.finish_read(guard, at, len, len, false);
                             return Some(Next::Copied(wanted));
                         }
@@ -94,8 +94,8 @@ impl Pool {
                         *claim = Some(Claim { at, inside: len, len, message, _area: None });
                         return Some(Next::Claimed);
                     }
-                    (TOKEN_APART, len) => {
-                        let area = inner.apart_at(at)?;
+                    (TOKEN_OUT_OF_LINE, len) => {
+                        let area = inner.out_of_line_at(at)?;
                         inner.taken += token_span(8);
                         inner.claims += 1;
                         let message = area.base();
@@ -118,7 +118,7 @@ impl Pool {
     pub(crate) fn settle(&self, claim: Claim, read: bool) {
         let mut guard = self.inner.lock();
         guard.claims -= 1;
-        // Who exchanges the memory waits for the last claim.
+        // The thread that exchanges the memory waits for the last claim.
         let wake_readers = guard.state != State::Open || !read;
         if !read && guard.taken == claim.at + token_span(claim.inside) {
             guard.taken = claim.at;
@@ -160,7 +160,7 @@ impl Pool {
     #[inline]
     fn finish_read<'a>(
         &'a self,
-        mut guard: SoftGuard<'a, Inner>,
+        mut guard: SoftGuard<'a, Positions>,
         at: u64,
         inside: u64,
         len: u64,
@@ -190,7 +190,7 @@ impl Pool {
                 guard = self.inner.lock();
             }
         }
-        let over = guard.apart_over;
+        let over = guard.out_of_line_over;
         let wake_room = empty || over || guard.a_quarter_is_free();
         drop(guard);
         if over && may_sleep {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Unopened numbers that one endpoint leaves messages for, at most.
-const PARKED_MAX: usize = 16;
+const BACKLOG_MAX: usize = 16;
 /// Destinations with a refused message whose room is told, beside the last, at most.
 const EARLIER_MAX: usize = 64;
 
@@ -31,7 +31,7 @@ pub(crate) struct Tx {
     /// What was refused before that for other destinations: several may send on one endpoint.
     pub(crate) earlier: KVec<Earlier>,
     /// Unopened numbers that were sent to.
-    pub(crate) parked: KVec<Parked>,
+    pub(crate) backlog: KVec<Backlog>,
     /// Messages left for numbers that another user opened then.
     pub(crate) lost: u64,
     pub(crate) sent: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Earlier {
 }
 
 /// An unopened number, and how many messages were left for it.
-pub(crate) struct Parked {
+pub(crate) struct Backlog {
     pub(crate) pool: Arc<Pool>,
     pub(crate) messages: u64,
 }
@@ -72,7 +72,7 @@ impl Tx {
             refused: None,
             waits_at: None,
             earlier: KVec::new(),
-            parked: KVec::new(),
+            backlog: KVec::new(),
             lost: 0,
             sent: 0,
             sent_bytes: 0,
@@ -82,25 +82,25 @@ impl Tx {
 
     /// Whether messages may be left at one more unopened number. If so, there is memory to remember it.
     pub(crate) fn may_park(&mut self) -> Result<bool> {
-        if self.parked.len() >= PARKED_MAX {
+        if self.backlog.len() >= BACKLOG_MAX {
             (_, self.lost) = self.undelivered();
-            self.parked.retain(|p| !p.pool.is_opened() && !p.pool.is_closed());
+            self.backlog.retain(|p| !p.pool.is_opened() && !p.pool.is_closed());
         }
-        let may = self.parked.len() < PARKED_MAX;
+        let may = self.backlog.len() < BACKLOG_MAX;
         if may {
-            self.parked.reserve(1, GFP_KERNEL)?;
+            self.backlog.reserve(1, GFP_KERNEL)?;
         }
         Ok(may)
     }
 
     /// Whether messages were left there. The table counts those who did.
     pub(crate) fn keeps(&self, pool: &Arc<Pool>) -> bool {
-        self.parked.iter().any(|p| Arc::ptr_eq(&p.pool, pool))
+        self.backlog.iter().any(|p| Arc::ptr_eq(&p.pool, pool))
     }
 
     /// Remembers an unopened number.
     pub(crate) fn keep(&mut self, pool: &Arc<Pool>) -> Result {
-        Ok(self.parked.push(Parked { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?)
+        Ok(self.backlog.push(Backlog { pool: pool.clone(), messages: 0 }, GFP_KERNEL)?)
     }
 
     /// One more message was accepted.
@@ -112,24 +112,24 @@ impl Tx {
     }
 
     /// One more message for a number that nobody has opened.
-    pub(crate) fn count_parked(&mut self, dpid: u32) {
+    pub(crate) fn count_backlog(&mut self, dpid: u32) {
         // The last of them: one before it was opened by now, or is closed.
-        if let Some(parked) = self.parked.iter_mut().rev().find(|p| p.pool.dpid == dpid) {
-            parked.messages += 1;
+        if let Some(backlog) = self.backlog.iter_mut().rev().find(|p| p.pool.dpid == dpid) {
+            backlog.messages += 1;
         }
     }
 
     /// Messages for numbers that nobody has opened, and for those that another user opened.
     pub(crate) fn undelivered(&self) -> (u64, u64) {
         let mut sum = (0, self.lost);
-        for p in self.parked.iter().filter(|p| !p.pool.is_opened()) {
+        for p in self.backlog.iter().filter(|p| !p.pool.is_opened()) {
             let which = if p.pool.is_closed() { &mut sum.1 } else { &mut sum.0 };
             *which += p.messages;
         }
         sum
     }
 
-    /// Whoever sent what was refused last is told of room with the others. Without memory for that, it stays the last.
+    /// The sender of what was refused last is told of room with the others. Without memory for that, it stays the last.
     /// `readers`: the queue that the endpoint is polled through.
     #[cold]
     pub(crate) fn set_last_aside(&mut self, readers: &WaitQueue) {

@@ -15,7 +15,7 @@ pub(crate) enum Source<'a, 'b> {
     /// In the kernel already, because a page of it was missing.
     Copy(KVVec<u8>),
     /// In memory of its own, because the pool has no room for it ever.
-    Apart(Arc<Area>),
+    OutOfLine(Arc<Area>),
 }
 
 impl<'a, 'b> Source<'a, 'b> {
@@ -30,7 +30,7 @@ impl<'a, 'b> Source<'a, 'b> {
                 unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
                 true
             }
-            Source::Apart(area) => {
+            Source::OutOfLine(area) => {
                 // SAFETY: as above; the area has `len` bytes. The pool has grown meanwhile.
                 unsafe { to.copy_from_nonoverlapping(area.base(), len) };
                 true
@@ -43,7 +43,7 @@ impl<'a, 'b> Source<'a, 'b> {
         let bytes = match &self {
             Source::Iter(_) => core::ptr::null(),
             Source::Copy(bytes) => bytes.as_ptr(),
-            Source::Apart(area) => area.base().cast_const(),
+            Source::OutOfLine(area) => area.base().cast_const(),
         };
         if let Source::Iter(iter) = self {
             return f(iter);
@@ -59,7 +59,7 @@ impl<'a, 'b> Source<'a, 'b> {
     }
 
     pub(crate) fn area(&self) -> Option<&Arc<Area>> {
-        if let Source::Apart(area) = self {
+        if let Source::OutOfLine(area) = self {
             Some(area)
         } else {
             None
@@ -80,9 +80,9 @@ impl<'a, 'b> Source<'a, 'b> {
             }
             // SAFETY: both have `len` bytes.
             Source::Copy(bytes) => unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) },
-            Source::Apart(_) => return Err(EIO),
+            Source::OutOfLine(_) => return Err(EIO),
         }
-        Ok(Source::Apart(Arc::new(area, GFP_KERNEL)?))
+        Ok(Source::OutOfLine(Arc::new(area, GFP_KERNEL)?))
     }
 
     /// The message, in the kernel's memory.

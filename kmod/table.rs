@@ -2,7 +2,7 @@
 
 //! The endpoints of one network namespace by number.
 //!
-//! A message for a number that nobody has opened waits in a pool that its sender makes (`parked.rs`); who opens the
+//! A message for a number that nobody has opened waits in a pool that its sender makes (`backlog.rs`); who opens the
 //! number, as the same user, takes the pool over with what is in it.
 
 use kernel::{
@@ -20,12 +20,12 @@ use kernel::{
 
 use crate::{
     abi::{DPID_FREE, DPID_MAX, POOL_DEFAULT},
+    backlog::Backlog,
     endpoint::Endpoint,
     ether::Ether,
     glue,
     later::Later,
     network::Network,
-    parked::Parked,
     pool::Pool,
     ring::Ring,
     sender::Tx,
@@ -56,7 +56,7 @@ pub(crate) struct Table {
 struct Map {
     numbers: RBTree<u32, Number>,
     /// Those of them that nobody has opened.
-    parked: Parked,
+    backlog: Backlog,
     next: u32,
 }
 
@@ -70,7 +70,7 @@ struct Number {
 impl Table {
     fn new(ether: Ether) -> Result<Arc<Self>> {
         let arrivals = room_queue()?;
-        let map = Map { numbers: RBTree::new(), parked: Parked::new(), next: SEARCH_FROM };
+        let map = Map { numbers: RBTree::new(), backlog: Backlog::new(), next: SEARCH_FROM };
         Arc::pin_init(
             pin_init!(Self {
                 map <- new_mutex!(map),
@@ -134,7 +134,7 @@ impl Table {
                     if let Some(number) = map.numbers.get_mut(&dpid) {
                         number.endpoint = Some(endpoint.into());
                     }
-                    map.parked.forget(&pool);
+                    map.backlog.forget(&pool);
                     (pool, None)
                 }
                 other_users => {
@@ -142,7 +142,7 @@ impl Table {
                     let number = Number { pool: pool.clone(), endpoint: Some(endpoint.into()) };
                     map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
                     if let Some(old) = &other_users {
-                        map.parked.forget(old);
+                        map.backlog.forget(old);
                     }
                     (pool, other_users)
                 }
@@ -181,19 +181,19 @@ impl Table {
             _ if !tx.may_park()? => return Ok(None),
             Some(pool) => {
                 tx.keep(&pool)?;
-                map.parked.keep(&pool);
+                map.backlog.keep(&pool);
                 return Ok(Some(pool));
             }
             None => {}
         }
-        if !map.parked.has_room()? {
+        if !map.backlog.has_room()? {
             return Ok(None);
         }
         let pool = Pool::new(dpid, uid, Ring::new(POOL_DEFAULT, 0)?, false)?;
         let number = Number { pool: pool.clone(), endpoint: None };
         map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
         // There is room for it in both.
-        map.parked.push(&pool)?;
+        map.backlog.push(&pool)?;
         tx.keep(&pool)?;
         Ok(Some(pool))
     }
@@ -201,7 +201,7 @@ impl Table {
     /// An endpoint that had left messages for a number goes.
     pub(crate) fn sender_left(&self, pool: &Arc<Pool>) {
         let mut map = self.map.lock();
-        map.parked.sender_left(pool);
+        map.backlog.sender_left(pool);
         self.sweep_in_time(&map);
     }
 
@@ -210,7 +210,7 @@ impl Table {
         let mut swept = false;
         loop {
             let mut map = self.map.lock();
-            let Some(pool) = map.parked.take_old() else {
+            let Some(pool) = map.backlog.take_old() else {
                 self.sweep_in_time(&map);
                 break;
             };
@@ -225,7 +225,7 @@ impl Table {
     }
 
     fn sweep_in_time(&self, map: &Map) {
-        if let Some(time) = map.parked.next_is_old_in() {
+        if let Some(time) = map.backlog.next_is_old_in() {
             self.sweeper.again_in(time);
         }
     }

@@ -98,7 +98,7 @@ impl WaitQueue {
             }
             // SAFETY: process context, and no spinlock is held.
             unsafe { bindings::schedule() };
-            // Whoever was woken is off the queue: mostly this is all, and it need not go there again.
+            // A thread that was woken is off the queue: mostly this is all, and it need not go there again.
             if let Some(got) = attempt() {
                 break Ok(got);
             }

@@ -428,8 +428,8 @@ static int others_are_told(int to) {
         return 1;
     int fd = dp_new(0, 0, 0), go = dp_new(6003, 0, 0);
     char b[9];
-    bool good = dp_send_to(fd, "for root", 8, 0, to) == 8 && dp_stat(fd).parked == 1;
-    return good && go >= 0 && read(go, b, 9) == 8 && dp_stat(fd).parked == 0 && dp_stat(fd).lost == 1 ? 0 : 2;
+    bool good = dp_send_to(fd, "for root", 8, 0, to) == 8 && dp_stat(fd).backlog == 1;
+    return good && go >= 0 && read(go, b, 9) == 8 && dp_stat(fd).backlog == 0 && dp_stat(fd).lost == 1 ? 0 : 2;
 }
 
 static void users(void) {

@@ -82,18 +82,18 @@ static void messages(bool frames) {
     bool good = !ioctl(fd, DP_IOC_TARGET, &target);
     OK(good && dp_stat(fd).target_nid == 2 && dp_stat(fd).target_dpid == TO, "a target on another node");
     OK(ready(fd, POLLOUT, 0) == POLLOUT, "for which there is room always");
-    OK(write(fd, "hello", 5) == 5 && ready(to, POLLIN, 1000) == POLLIN && read(to, buf, 99) == 5 && !memcmp(buf, "hello", 5),
+    OK(write(fd, "hello", 5) == 5 && ready(to, POLLIN, 10000) == POLLIN && read(to, buf, 99) == 5 && !memcmp(buf, "hello", 5),
        "a message arrives");
     OK(!ioctl(to, DP_IOC_PEER, &peer) && peer.nid == 1 && peer.dpid == dp_number(fd), "and tells from whom");
-    good = dp_send_to(to, "answer", 6, peer.nid, peer.dpid) == 6 && ready(fd, POLLIN, 1000) && read(fd, buf, 99) == 6;
+    good = dp_send_to(to, "answer", 6, peer.nid, peer.dpid) == 6 && ready(fd, POLLIN, 10000) && read(fd, buf, 99) == 6;
     OK(good && !memcmp(buf, "answer", 6), "an answer goes back");
-    OK(write(fd, "", 0) == 0 && ready(to, POLLIN, 1000) && read(to, buf, 99) == 0, "an empty message is one");
+    OK(write(fd, "", 0) == 0 && ready(to, POLLIN, 10000) && read(to, buf, 99) == 0, "an empty message is one");
     good = true;
     uint64_t i;
     for (i = 0; i < 3000 && good; i++) {
         size_t len = i % 50 == 49 ? 1 + i * 21 : i % 3000;
         number(buf, i, len);
-        good &= write(fd, buf, len) == (ssize_t)len && ready(to, POLLIN, 1000);
+        good &= write(fd, buf, len) == (ssize_t)len && ready(to, POLLIN, 10000);
         good &= read(to, buf, sizeof buf) == (ssize_t)len && is_number(buf, i, len);
     }
     OK(good, "3000 of 0 to 62979 bytes, each whole (%lu)", i);
@@ -102,10 +102,10 @@ static void messages(bool frames) {
         good &= write(fd, buf, 20) == 20;
     }
     for (i = 0; i < 5000 && good; i++)
-        good &= ready(to, POLLIN, 1000) && read(to, buf, 99) == 20 && is_number(buf, i, 20);
+        good &= ready(to, POLLIN, 10000) && read(to, buf, 99) == 20 && is_number(buf, i, 20);
     OK(good, "5000 without waiting, in order");
     number(buf, 1, DP_REMOTE_MAX);
-    OK(write(fd, buf, DP_REMOTE_MAX) == DP_REMOTE_MAX && ready(to, POLLIN, 1000) &&
+    OK(write(fd, buf, DP_REMOTE_MAX) == DP_REMOTE_MAX && ready(to, POLLIN, 10000) &&
            read(to, buf, sizeof buf) == DP_REMOTE_MAX && is_number(buf, 1, DP_REMOTE_MAX),
        "the longest");
     FAILS(EMSGSIZE, write(fd, buf, DP_REMOTE_MAX + 1), "one byte more");
@@ -225,12 +225,12 @@ static void all_nodes(void) {
     int fd = endpoint_at(&a, 0, 0, 0), at_b = endpoint_at(&b, TO, 0, O_NONBLOCK), at_c = endpoint_at(&c, TO, 0, O_NONBLOCK);
     number(buf, 7, 20000);
     bool good = dp_send_to(fd, buf, 20000, DP_NID_ALL, TO) == 20000;
-    good &= ready(at_b, POLLIN, 1000) && read(at_b, buf, sizeof buf) == 20000 && is_number(buf, 7, 20000);
-    good &= ready(at_c, POLLIN, 1000) && read(at_c, buf, sizeof buf) == 20000 && is_number(buf, 7, 20000);
+    good &= ready(at_b, POLLIN, 10000) && read(at_b, buf, sizeof buf) == 20000 && is_number(buf, 7, 20000);
+    good &= ready(at_c, POLLIN, 10000) && read(at_c, buf, sizeof buf) == 20000 && is_number(buf, 7, 20000);
     OK(good, "a message for all arrives at all");
     OK(cut(&a, "to-c") && attach(&a, "to-c", DP_REMOVE) == -1 && errno == ENODEV, "an interface that goes is detached");
     FAILS(EHOSTUNREACH, send_away(fd, "x", 1, &c, TO), "and nobody is behind it");
-    OK(dp_send_to(fd, "x", 1, DP_NID_ALL, TO) == 1 && ready(at_b, POLLIN, 1000) && read(at_b, buf, 9) == 1,
+    OK(dp_send_to(fd, "x", 1, DP_NID_ALL, TO) == 1 && ready(at_b, POLLIN, 10000) && read(at_b, buf, 9) == 1,
        "those behind the others are reached");
     struct ifreq down = {0};
     OK(enter(&b) && iface_call(SIOCSIFFLAGS, "to-a", &down), "the other side goes down");

@@ -164,7 +164,7 @@ static long leaves_one(void) {
 }
 
 static bool one_is_left(long result) {
-    bool good = result == 4 && dp_stat(other).parked == 1;
+    bool good = result == 4 && dp_stat(other).backlog == 1;
     fd = dp_new(NUMBER, 0, 0);
     good &= comes(fd, "left", 4) && nothing_more(fd);
     close(fd);
@@ -275,7 +275,7 @@ static void large_placed(void) {
 }
 
 static long maps_large(void) {
-    return maps(20000, PROT_READ, DP_MAP_APART);
+    return maps(20000, PROT_READ, DP_MAP_OUT_OF_LINE);
 }
 
 static bool is_large(long result) {

@@ -166,7 +166,7 @@ static void apart(void) {
     write(p[0], "after", 5);
     take(&pool, &len, NULL);
     struct dp_token *t = (void *)(pool.bytes + (pool.taken & (pool.ring - 1)));
-    OK(t->word == ((uint64_t)DP_TOKEN_APART << 32 | 300000) && t->dpid == dp_number(p[0]), "a token for a large message");
+    OK(t->word == ((uint64_t)DP_TOKEN_OUT_OF_LINE << 32 | 300000) && t->dpid == dp_number(p[0]), "a token for a large message");
     off_t where = *(uint64_t *)(t + 1);
     unsigned char *m = mmap(NULL, 300000, PROT_READ, MAP_SHARED, p[1], where);
     OK(m != MAP_FAILED && !memcmp(m, buf, 300000), "which is mapped in place");

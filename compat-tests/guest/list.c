@@ -61,7 +61,7 @@ static bool listed(unsigned dpid) {
 static bool as_stat_says(int fd) {
     struct dp_ioc_stat s = dp_stat(fd);
     long long c[COLUMNS];
-    const long long want[COLUMNS] = {s.dpid, geteuid(), s.target_dpid, s.sent, s.sent_bytes, s.parked, s.lost, s.received,
+    const long long want[COLUMNS] = {s.dpid, geteuid(), s.target_dpid, s.sent, s.sent_bytes, s.backlog, s.lost, s.received,
                                      s.received_bytes, s.full, s.corrupt, s.pool, s.pool_left, s.next_len, s.in_place};
     return line(s.dpid, c) && !memcmp(c, want, sizeof c);
 }

@@ -41,7 +41,7 @@ static inline unsigned char *take(struct pool *p, size_t *len, unsigned *from) {
     for (;;) {
         struct dp_token *t = (void *)(p->bytes + (p->taken & (p->ring - 1)));
         uint64_t word = __atomic_load_n(&t->word, __ATOMIC_ACQUIRE);
-        bool apart = word >> 32 == DP_TOKEN_APART;
+        bool apart = word >> 32 == DP_TOKEN_OUT_OF_LINE;
         *len = (uint32_t)word;
         if (word >> 32 == DP_TOKEN_EMPTY)
             return NULL;

@@ -101,11 +101,7 @@ void helper(int fd) {
 static void show(const char *what, ssize_t result) {
     char line[64];
     snprintf(line, sizeof line, "   %s", what);
-    /* Whether the byte that was left unread was one of the program's or a bell, is told by which of the two it is. */
-    if (mode_is("killed_unread") && result < 0 && (errno == EPIPE || errno == ECONNRESET))
-        say("%s: broken", line);
-    else
-        outcome(line, result);
+    outcome(line, result);
 }
 
 void tester(int fd) {
@@ -117,8 +113,6 @@ void tester(int fd) {
     CHECK(control_receive() == 'e');
     settle();
     for (const char *at = sequence; *at; at++) {
-        if (mode_is("killed_unread") && (*at == 'e' || *at == 'p'))
-            continue;
         struct pollfd entry = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
         char line[64];
         int error = 0;

@@ -12,7 +12,6 @@ pub mod cores;
 pub mod counters;
 pub mod crowd;
 pub mod edge;
-pub mod fork;
 pub mod idle;
 pub mod iperf;
 pub mod kit;
@@ -22,6 +21,7 @@ pub mod report;
 pub mod scratch;
 pub mod stats;
 pub mod targets;
+pub mod told;
 pub mod turns;
 
 use std::fmt::Display;
@@ -65,7 +65,7 @@ pub enum Error {
     /// A port that others took between the choice and the use, again and again.
     #[error("{what}: port {port} of 127.0.0.1 was taken by another program each time; run it again")]
     Port {
-        /// Who wanted it.
+        /// The measurement that wanted it.
         what: String,
         /// The last port tried.
         port: u16,

@@ -18,6 +18,7 @@ use thiserror::Error;
 
 use crate::rules::{RuleError, Rules};
 
+pub mod environment;
 #[cfg(test)]
 mod tests;
 
@@ -86,9 +87,9 @@ pub enum ConfigError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// Who owns it.
+        /// Its owner.
         owner: u32,
-        /// Who wants to read it.
+        /// The user that wants to read it.
         user: u32,
     },
     /// Open to others.

@@ -61,13 +61,13 @@ pub enum Error {
     /// EINTR: a signal came while the call waited.
     #[error("interrupted by a signal")]
     Interrupted,
-    /// EINVAL: more messages released than are lent out.
-    #[error("{asked} messages released, but only {lent} are lent out")]
-    NotLent {
+    /// EINVAL: more messages released than are loaned out.
+    #[error("{asked} messages released, but only {loaned} are loaned out")]
+    NotLoaned {
         /// What was asked.
         asked: usize,
         /// What is there.
-        lent: usize,
+        loaned: usize,
     },
     /// EINVAL: a pool that cannot be.
     #[error("a pool of {0} bytes: 4096 to 1073741824 are possible")]
@@ -129,7 +129,7 @@ impl Error {
     /// ```
     pub fn errno(&self) -> i32 {
         match self {
-            Error::BadDpid(_) | Error::BadNid(_) | Error::NotLent { .. } => libc::EINVAL,
+            Error::BadDpid(_) | Error::BadNid(_) | Error::NotLoaned { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
             Error::InUse(_) => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,

@@ -101,6 +101,21 @@ fn told(line: &str, code: i32, words: &[&str]) {
     assert!(out.stdout.is_empty(), "{line}");
 }
 
+/// The usage printed beside an error is that of the verb which was asked for, whether clap or the verb found the fault.
+#[test]
+fn a_core_that_is_not_there_is_named_with_the_usage_of_bench() {
+    for line in ["--cores 0,99999", "lat --cores 99999,0", "crowd --cores 0,99999"] {
+        told(
+            line,
+            2,
+            &["core 99999 is not there", "give two of these: ", "Usage: dp bench [OPTIONS] <WHAT>"],
+        );
+    }
+    told("lat --cores 0", 2, &["two numbers of cores, as in 0,1", "Usage: dp bench"]);
+    told("idle --size 64", 2, &["--size is for lat, bw, rate and waiting", "Usage: dp bench"]);
+    told("lat --ways pigeon", 2, &["not a way of sending", "Usage: dp bench"]);
+}
+
 #[test]
 fn a_length_that_no_way_takes_is_an_error() {
     told(

@@ -58,7 +58,7 @@ fn two_ways_have_all_the_manual_tells_of() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     has(&report, "version cores p caches packet seconds copies ways");
-    assert_eq!((&report["version"], &report["p"], &report["packet"]), (&1.into(), &2.into(), &32_768.into()));
+    assert_eq!((&report["version"], &report["p"], &report["packet"]), (&2.into(), &2.into(), &32_768.into()));
     assert_eq!(names(&report["copies"], "name"), ["M_ctc", "M_ctm", "M_mtm"]);
     assert_eq!(names(&report["ways"], "way"), ["endpoint", "unix-stream"]);
     for way in list(&report["ways"]) {
@@ -66,7 +66,7 @@ fn two_ways_have_all_the_manual_tells_of() {
         let endpoint = way["way"] == "endpoint";
         assert_eq!(way["driver"].is_string(), endpoint);
         assert!(way["rounds"].as_u64().unwrap() >= 1);
-        assert_eq!(names(&way["parameters"], "name"), ["O_s", "g_s", "L", "g_r", "O_r", "U_r"]);
+        assert_eq!(names(&way["parameters"], "name"), ["O_s", "g_s", "L", "g_r", "O_r", "U_r", "T"]);
         for parameter in list(&way["parameters"]).iter().chain(list(&report["copies"])) {
             has(parameter, "name pieces points");
             let pieces = list(&parameter["pieces"]);
@@ -95,6 +95,7 @@ fn two_ways_have_all_the_manual_tells_of() {
         for m in messages {
             has(m, "size k piece bound predicted network_bound receiver_bound measured error half");
             assert!(m["measured"].as_f64().unwrap() > 0.0 && m["error"].is_number());
+            assert!(m["predicted"].is_number(), "every piece of a message was measured: {m}");
             assert_eq!(m["bound"].is_null(), m["k"] == 1);
             assert!(m["k"] == 1 || m["k"].as_u64().unwrap() * 32_768 == m["size"].as_u64().unwrap());
         }
@@ -128,7 +129,7 @@ fn tables_and_pictures_have_their_titles() {
     {
         let path = folder.join(file);
         let out = cost(&format!(
-            "--quick --seconds 1 --longest 65536 --packet 4096 --ways {ways} --plot {}",
+            "--quick --seconds 1 --longest 1048576 --packet 4096 --ways {ways} --plot {}",
             path.display()
         ));
         let text = String::from_utf8_lossy(&out.stdout);
@@ -137,6 +138,8 @@ fn tables_and_pictures_have_their_titles() {
         for title in ["M_mtm", "O_s", "B_L", "predicted", "median error", "10 MB, MB/s", "reliable"] {
             assert!(text.contains(title), "{title}: {text}");
         }
+        // 1 MiB has a piece of its own, in which nothing else is predicted.
+        assert!(!text.contains("not predicted"), "{text}");
         let picture = fs::read(&path).unwrap();
         assert!(picture.starts_with(begin), "{file}");
         if file.ends_with("svg") {
@@ -160,7 +163,7 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
     };
     told("--ways endpoint,carrier-pigeon", 2, &["carrier-pigeon", "not a way of sending", "unix-stream"]);
     told("--packet 63", 2, &["63", "64..=262144"]);
-    told("--packet 3000", 2, &["--packet 3000", "power of two"]);
+    told("--packet 3000", 2, &["--packet 3000", "power of two", "Usage: dp cost"]);
     told("--packet many", 2, &["many"]);
     told("--longest 100000", 2, &["--longest 100000", "power of two"]);
     told("--longest 33554432", 2, &["33554432", "16777216"]);
@@ -168,7 +171,7 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
     told("--seconds 0", 2, &["from 1 to 3600"]);
     told("--plot picture.gif", 2, &[".svg or .png"]);
     told("--cores 0", 2, &["two numbers of cores"]);
-    told("--cores 0,99999", 2, &["core 99999"]);
+    told("--cores 0,99999", 2, &["core 99999 is not there", "give two of these", "Usage: dp cost"]);
     let core = (0..1024).find(|core| {
         Command::new("taskset")
             .args(["-c", &core.to_string(), "true"])

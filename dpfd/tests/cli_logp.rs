@@ -127,6 +127,7 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
     told("--seconds 0", 2, &["from 1 to 3600"]);
     told("--plot picture.gif", 2, &[".svg or .png"]);
     told("--cores 0", 2, &["two numbers of cores"]);
+    told("--cores 0,99999", 2, &["core 99999 is not there", "give two of these", "Usage: dp logp"]);
     let core = (0..1024).find(|core| {
         Command::new("taskset")
             .args(["-c", &core.to_string(), "true"])
@@ -137,7 +138,11 @@ fn what_cannot_be_used_is_told_in_a_sentence() {
         told(&format!("--cores {core},{core}"), 2, &["take turns on core", "--cores", "dp bench"]);
     }
     if two_cores() {
-        told("--sizes 1024,4096", 2, &["1024", "must not be above 512", "add a smaller one"]);
+        told(
+            "--sizes 1024,4096",
+            2,
+            &["1024", "must not be above 512", "add a smaller one", "Usage: dp logp"],
+        );
         told("--plot /nowhere/at/all.svg", 1, &["dp logp: /nowhere/at/all.svg", "nothing was measured"]);
     }
 }

@@ -271,11 +271,60 @@ fn errors_name_the_object() {
     ended(&run("send 9/3100", b"x"), 1, "endpoint 9/3100: no route to node 9");
     ended(&run("send 0", b"x"), 2, "is no endpoint");
     ended(&run("recv 3100 --lines --length-prefixed", b""), 2, "cannot be used with");
-    ended(&run("recv 3100 --pool 1", b""), 1, "a pool of 1 bytes");
+    ended(&run("recv 3100 --pool 1", b""), 2, "1 is not in 4096..=1073741824");
+    ended(&run("send 3100 --timeout soon", b"x"), 2, "Usage: dp send");
+    ended(&run("device node 65535", b""), 2, "Usage: dp device node");
     folder();
     let _taken = Endpoint::open(3101).unwrap();
     ended(&run("recv 3101", b""), 1, "endpoint 3101 is open already");
     ended(&run("send 3100 --from 3101", b"x"), 1, "endpoint 3101 is open already");
+}
+
+/// Of any free number the one is told that was taken, also when nothing comes to it.
+#[test]
+fn any_free_number_is_told() {
+    for (line, before) in [
+        ("recv 0 --timeout 0.1", "no message came to endpoint "),
+        ("recv 0 --count 2 --timeout 0.1", "0 of 2 messages came to endpoint "),
+    ] {
+        let out = run(line, b"");
+        let said = String::from_utf8_lossy(&out.stderr);
+        let number = said.split_whitespace().nth(3).unwrap();
+        assert!(number.parse::<u16>().is_ok_and(|number| number >= 1024), "{said}");
+        ended(&out, 3, &format!("{before}{number}"));
+    }
+}
+
+#[test]
+fn help_tells_of_each_verb_what_it_does() {
+    let help = |line: &str| {
+        let out = run(line, b"");
+        ended(&out, 0, "");
+        String::from_utf8(out.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (recv, send) = (help("recv --lines --help"), help("send --lines --help"));
+    assert!(recv.contains("--lines A newline behind each message"), "{recv}");
+    assert!(recv.contains("1 to 65535, below 1024 with CAP_NET_BIND_SERVICE; 0: any free one"), "{recv}");
+    assert!(send.contains("--lines One message a line, without its newline"), "{send}");
+}
+
+#[test]
+fn a_node_that_cannot_be_is_told_and_so_is_a_name_with_a_slip() {
+    let with = |line: &str, name: &str, value: &str| {
+        let mut command = dp(line);
+        feed(command.env(name, value).spawn().unwrap(), b"")
+    };
+    ended(
+        &with("recv 3110 --timeout 0.1", "DP_NID", "one"),
+        2,
+        "dp recv: DP_NID=one: not a whole number; 1 to 65535",
+    );
+    ended(&with("send 3110 --timeout 0.1", "DP_NID", "65536"), 2, "dp send: DP_NID=65536: too large");
+    ended(
+        &with("recv 3110 --timeout 0.1", "DP_RUNTIMEDIR", "/tmp"),
+        3,
+        "DP_RUNTIMEDIR is not known, and does nothing; is it DP_RUNTIME_DIR?",
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn messages_through_the_descriptor_are_whole_whenever_they_come() {
     std::thread::scope(|s| {
         let sender = s.spawn(move || {
             let second = Endpoint::open(0).unwrap();
-            // Who receives may have given up.
+            // The receiver may have given up.
             second.set_nonblocking(true).unwrap();
             let send = |message: &[u8]| {
                 while let Err(Error::WouldBlock) = second.send_to(message, to) {

@@ -159,9 +159,9 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     let to = open(7301);
     let from = grow(&to, USUAL + (4 << 20), 4000, 3, Waits::No);
     let stat = to.stat();
-    assert_eq!((stat.edges, stat.corrupt, stat.lent), (1, 0, 0));
+    assert_eq!((stat.edges, stat.corrupt, stat.loaned), (1, 0, 0));
     to.pool(USUAL).expect("the one it has");
-    // Whoever polls hears of what comes from then on, and of nothing else.
+    // A program that polls hears of what comes from then on, and of nothing else.
     from.set_nonblocking(false).expect("a descriptor");
     for number in 0..20 {
         thread::sleep(Duration::from_millis(5));
@@ -218,7 +218,7 @@ fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not()
 #[test]
 fn long_messages_and_several_senders_have_their_turns() {
     let to = open(7302);
-    // Each is too long for the first part, so that it lies elsewhere, one at a time; and none too long for the second.
+    // Each is too long for the first part, so that it is out of line, one at a time; and none too long for the second.
     let first = grow(&to, USUAL + (4 << 20), 200_000, 0, Waits::No);
     let second = grow(&to, USUAL + (4 << 20) + (2 << 20), 4000, 3, Waits::No);
     assert_eq!(to.stat().edges, 2);

@@ -1,4 +1,4 @@
-//! Whoever finds a dead process cleans up after it, and not after itself.
+//! A process that finds a dead one cleans up after it, and not after itself.
 
 use dpfd::{Addr, Endpoint};
 use std::process::Command;

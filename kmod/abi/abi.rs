@@ -46,7 +46,7 @@ pub const TOKEN_VOID: u32 = 2;
 pub const TOKEN_DONE: u32 = 3;
 /// A message that the ring has no room for ever. Behind the header lies, as eight bytes, the offset for mmap(2) where
 /// it is; its own length is in the header. It stays until its token is released.
-pub const TOKEN_APART: u32 = 4;
+pub const TOKEN_OUT_OF_LINE: u32 = 4;
 
 /// The header of a message in the pool.
 #[repr(C)]
@@ -81,7 +81,7 @@ pub const fn token_span(len: u64) -> u64 {
 /// From one token to the next, bytes, for a token with this state and length.
 #[inline]
 pub const fn token_step(state: u32, len: u64) -> u64 {
-    token_span(if state == TOKEN_APART { 8 } else { len })
+    token_span(if state == TOKEN_OUT_OF_LINE { 8 } else { len })
 }
 
 /// The page that the endpoint's holder writes. All positions count bytes since the endpoint was made and never
@@ -110,8 +110,8 @@ pub const MAP_CONTROL: u64 = 0;
 /// Offset for mmap(2): the ring, twice in a row, so that no message is ever in two pieces. To be read only.
 pub const MAP_RING: u64 = 1 << 16;
 
-/// Offsets for mmap(2) from here on: messages that lie apart, each at what its token says. To be read only.
-pub const MAP_APART: u64 = 1 << 40;
+/// Offsets for mmap(2) from here on: messages out of line, each at what its token says. To be read only.
+pub const MAP_OUT_OF_LINE: u64 = 1 << 40;
 
 /// Argument of [`IOC_OPEN`].
 #[repr(C)]
@@ -221,7 +221,7 @@ pub struct Stat {
     /// Tells the endpoint from all others that there are or were since the module was loaded.
     pub serial: u64,
     /// Of the messages sent: those left for numbers that nobody has opened yet.
-    pub parked: u64,
+    pub backlog: u64,
     /// Of the messages sent: those left for numbers that another user opened then. They are gone.
     pub lost: u64,
 }
@@ -284,7 +284,7 @@ pub const IOC_OPEN: u32 = ioc(IN | OUT, 1, size_of::<Open>());
 pub const IOC_TARGET: u32 = ioc(IN, 2, size_of::<Addr>());
 /// Sends one message, to the target or to another destination. Returns its length.
 pub const IOC_SENDTO: u32 = ioc(IN, 3, size_of::<SendTo>());
-/// Who sent the message that read(2) returned last.
+/// The sender of the message that read(2) returned last.
 pub const IOC_PEER: u32 = ioc(OUT, 4, size_of::<Addr>());
 /// Moves the endpoint to reading in place, for good.
 pub const IOC_POOL: u32 = ioc(IN | OUT, 5, size_of::<PoolInfo>());
@@ -336,6 +336,6 @@ const _: () = {
     assert!(size_of::<Node>() == 8 && size_of::<Iface>() == 24 && size_of::<Route>() == 32);
     assert!(offset_of!(Iface, flags) == 16 && offset_of!(Route, name) == 8 && offset_of!(Route, mac) == 24);
     assert!(IOC_NODE == 0x4008_bd08 && IOC_ATTACH_IF == 0x4018_bd09 && IOC_NART == 0x4020_bd0a);
-    assert!(token_step(TOKEN_APART, 1 << 20) == 64 && token_step(TOKEN_MESSAGE, 49) == 128);
+    assert!(token_step(TOKEN_OUT_OF_LINE, 1 << 20) == 64 && token_step(TOKEN_MESSAGE, 49) == 128);
     assert!(token_span(0) == 64 && token_span(48) == 64 && token_span(49) == 128);
 };

@@ -29,7 +29,7 @@
 #define DP_TOKEN_MESSAGE 1u
 #define DP_TOKEN_VOID 2u
 #define DP_TOKEN_DONE 3u
-#define DP_TOKEN_APART 4u
+#define DP_TOKEN_OUT_OF_LINE 4u
 
 /* `word`: the length in the lower half, the state in the upper. */
 struct dp_token {
@@ -50,7 +50,7 @@ struct dp_control {
 
 #define DP_MAP_CONTROL 0
 #define DP_MAP_RING (1 << 16)
-#define DP_MAP_APART (1ull << 40)
+#define DP_MAP_OUT_OF_LINE (1ull << 40)
 
 struct dp_ioc_open {
 	__u32 dpid;
@@ -106,7 +106,7 @@ struct dp_ioc_stat {
 	__u32 in_place;
 	__u32 pad0;
 	__u64 serial;
-	__u64 parked;
+	__u64 backlog;
 	__u64 lost;
 };
 

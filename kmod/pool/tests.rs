@@ -208,12 +208,12 @@ mod dp_pool {
     #[test]
     fn a_message_that_never_fits_lies_apart_until_it_is_read() -> Result {
         let pool = pool(4096)?;
-        assert!(refused(pool.reserve(4096 - 16, None)) == Some(Refused::Apart));
+        assert!(refused(pool.reserve(4096 - 16, None)) == Some(Refused::OutOfLine));
         let area = Arc::new(Area::new(8192, 1)?, GFP_KERNEL)?;
         // SAFETY: it has so many bytes, and nobody else knows of it.
         unsafe { area.base().write_bytes(9, 8192) };
         let place = pool.reserve(8192, Some(&area)).map_err(|_| EIO)?;
-        assert!(place.is_apart());
+        assert!(place.is_out_of_line());
         place.commit(FROM);
         assert!(send(&pool, 10, 1) && pool.next_len() == Some(8192));
         assert!(receive(&pool) == Some((8192, Some(9))) && receive(&pool) == Some((10, Some(1))));
@@ -250,7 +250,7 @@ mod dp_pool {
         });
         assert!(matches!(filled, Ok(true)) && receive(&pool) == Some((5, Some(4))));
         assert!(matches!(pool.deposit(5, FROM, |_| false), Ok(false)) && left(&pool) == 4096);
-        assert!(refused(pool.deposit(5000, FROM, |_| true)) == Some(Refused::Apart));
+        assert!(refused(pool.deposit(5000, FROM, |_| true)) == Some(Refused::OutOfLine));
         while send(&pool, 900, 0) {}
         assert!(refused(pool.deposit(900, FROM, |_| true)) == Some(Refused::Full));
         Ok(())
@@ -272,7 +272,7 @@ mod dp_pool {
             assert_eq!(receive(&pool), Some((300, Some(i))));
         }
         assert_eq!(receive(&pool), Some((30000, Some(10))));
-        assert!(send(&pool, 1, 0) && refused(pool.reserve(4096, None)) == Some(Refused::Apart));
+        assert!(send(&pool, 1, 0) && refused(pool.reserve(4096, None)) == Some(Refused::OutOfLine));
         Ok(())
     }
 

@@ -4,12 +4,12 @@
 
 use super::*;
 
-fn inner(budget: u64) -> Result<Inner> {
-    Ok(Inner::new(Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?, true))
+fn inner(budget: u64) -> Result<Positions> {
+    Ok(Positions::new(Arc::new(Ring::new(budget, 0)?, GFP_KERNEL)?, true))
 }
 
 /// A token without a byte, as a place takes it.
-fn token(inner: &mut Inner, state: u32) {
+fn token(inner: &mut Positions, state: u32) {
     let Some(ring) = &inner.ring else { return };
     ring.clear(inner.tail + TOKEN_ALIGN);
     ring.set_state(inner.tail, state, 0);
@@ -35,7 +35,7 @@ mod dp_positions {
         // The ring has 8192 bytes.
         let mut inner = inner(5000)?;
         assert!(inner.limit() == 4992 && inner.info().ring == 8192 && inner.info().size == 5000);
-        assert!(inner.room_for(4992 - 64 - 16).is_ok() && inner.is_apart(4992 - 64 - 15));
+        assert!(inner.room_for(4992 - 64 - 16).is_ok() && inner.is_out_of_line(4992 - 64 - 15));
         assert!(inner.room_for(5000).is_ok());
         inner.tail = 4992 - 128;
         assert!(inner.room_for(48).is_ok() && inner.room_for(49) == Err(Refused::Full));
@@ -103,17 +103,21 @@ mod dp_positions {
         let area = Arc::new(Area::new(8192, 1)?, GFP_KERNEL)?;
         let first = inner.put_apart(0, 8192, area.clone());
         let second = inner.put_apart(64, 5000, area.clone());
-        assert!(first == abi::MAP_APART && second > first + abi::MESSAGE_MAX);
-        assert!(inner.apart_at(64).is_some() && inner.apart_mapped(second).is_some());
-        assert!(inner.apart_at(128).is_none() && inner.apart_mapped(first + 4096).is_none());
+        assert!(first == abi::MAP_OUT_OF_LINE && second > first + abi::MESSAGE_MAX);
+        assert!(inner.out_of_line_at(64).is_some() && inner.out_of_line_mapped(second).is_some());
+        assert!(inner.out_of_line_at(128).is_none() && inner.out_of_line_mapped(first + 4096).is_none());
         inner.end_apart(0);
         inner.end_apart(0);
-        assert!(inner.apart_at(0).is_none() && inner.apart_mapped(first).is_none() && inner.apart_over);
+        assert!(
+            inner.out_of_line_at(0).is_none()
+                && inner.out_of_line_mapped(first).is_none()
+                && inner.out_of_line_over
+        );
         let over = inner.take_over(false).ok_or(EIO)?;
         assert!(over.iter().flatten().count() == 1 && inner.take_over(false).is_none());
-        assert!(inner.apart_at(64).is_some());
+        assert!(inner.out_of_line_at(64).is_some());
         let rest = inner.take_over(true).ok_or(EIO)?;
-        assert!(rest.iter().flatten().count() == 1 && inner.apart_mapped(second).is_none());
+        assert!(rest.iter().flatten().count() == 1 && inner.out_of_line_mapped(second).is_none());
         Ok(())
     }
 }

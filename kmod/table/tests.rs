@@ -51,7 +51,7 @@ mod dp_table {
         assert!(table.find(5000).is_none());
         let again = open(&table, 5000)?;
         assert!(table.openings() > before);
-        // Who held the number before does not take it from who has it now.
+        // The former holder of the number does not take it from the present one.
         table.remove(&pool);
         assert!(is(table.find(5000), &again));
         close(&table, &again);
@@ -81,15 +81,15 @@ mod dp_table {
     fn who_opens_a_number_finds_what_was_left_for_it() -> Result {
         let table = table()?;
         let mut tx = Tx::new();
-        let parked = table.find_or_park(6000, ROOT, &mut tx)?.ok_or(EIO)?;
-        assert!(!parked.is_opened() && place(&parked));
-        assert!(is(table.find_or_park(6000, ROOT, &mut tx)?, &parked) && tx.parked.len() == 1);
+        let backlog = table.find_or_park(6000, ROOT, &mut tx)?.ok_or(EIO)?;
+        assert!(!backlog.is_opened() && place(&backlog));
+        assert!(is(table.find_or_park(6000, ROOT, &mut tx)?, &backlog) && tx.backlog.len() == 1);
         // Another user's is not mixed with it, and what nobody has opened is in no list.
         assert!(table.find_or_park(6000, OTHER, &mut Tx::new())?.is_none());
         assert!(table.endpoint_from(0).is_none());
         let pool = open(&table, 6000)?;
-        assert!(Arc::ptr_eq(&pool, &parked) && pool.is_opened() && pool.next_len() == Some(8));
-        assert!(table.map.lock().parked.next_is_old_in().is_none());
+        assert!(Arc::ptr_eq(&pool, &backlog) && pool.is_opened() && pool.next_len() == Some(8));
+        assert!(table.map.lock().backlog.next_is_old_in().is_none());
         close(&table, &pool);
         Ok(())
     }
@@ -100,7 +100,7 @@ mod dp_table {
         let mut tx = Tx::new();
         let left = table.find_or_park(6000, OTHER, &mut tx)?.ok_or(EIO)?;
         assert!(place(&left));
-        tx.count_parked(6000);
+        tx.count_backlog(6000);
         assert!(tx.undelivered() == (1, 0));
         let pool = open(&table, 6000)?;
         assert!(!Arc::ptr_eq(&pool, &left) && left.is_closed() && pool.next_len().is_none());
@@ -122,10 +122,10 @@ mod dp_table {
         let pool = open(&table, 7003)?;
         assert!(table.find_or_park(7017, ROOT, &mut tx)?.is_some());
         close(&table, &pool);
-        for parked in core::mem::take(&mut tx.parked) {
-            table.sender_left(&parked.pool);
+        for backlog in core::mem::take(&mut tx.backlog) {
+            table.sender_left(&backlog.pool);
         }
-        let old = table.map.lock().parked.next_is_old_in();
+        let old = table.map.lock().backlog.next_is_old_in();
         assert!(old.is_some_and(|time| !time.is_zero()));
         Ok(())
     }

@@ -17,8 +17,9 @@ use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
-pub use given::{has_another, maps};
+pub use given::{first_turn, has_another, maps};
 pub use retired::walking;
+pub use round::is_nobody;
 use round::{begin_anew, go_round};
 
 /// Why there is no offer.
@@ -208,7 +209,7 @@ pub enum Answer {
     Nothing,
     /// It has proven that it holds the other end, and our socket shows our own proof.
     Proven,
-    /// Whoever answered does not hold the other end.
+    /// The process that answered does not hold the other end.
     Wrong,
 }
 

@@ -2,16 +2,16 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use dpfd::edge::arena::Arena;
 use dpfd::edge::slot::Side;
 use dpfd::family::{Conn, Id, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
+use crate::candidate::Search;
 use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};
 
-pub use guests::{answer, expected, is_shown, links, walking, Shown, Walking};
+pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
 
 const DOORS: usize = 64;
 
@@ -205,27 +205,20 @@ fn close(d: &Door) -> bool {
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(fd: i32, c: &Conn, walking: &Walking) -> Option<Offer> {
+pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
         local = tcp::local(fd)?;
         c.set_addresses(local, c.peer());
     }
-    let look = |which| guests::find(fd, c, which, walking);
+    if search == Search::Mapped {
+        return guests::find(fd, c, Wrong::PassOver, search, walking);
+    }
+    let look = |which| guests::find(fd, c, which, search, walking);
     // What lies here must not hide what waits at the door.
     look(Wrong::PassOver)
         .or_else(|| receive_hellos(local.port).then(|| look(Wrong::PassOver)).flatten())
         .or_else(|| (c.wrong.load(Ordering::Relaxed) > 0).then(|| look(Wrong::TryAgain)).flatten())
-}
-
-/// Whether a guest is let in.
-pub enum Admission {
-    /// Its arena.
-    Yes(Arena),
-    /// There is no room for it.
-    No,
-    /// Another thread is at a door at this moment.
-    Later,
 }
 
 /// The guest that was answered may be let in.
@@ -233,17 +226,41 @@ pub fn admit(c: &Conn, walking: &Walking) -> Admission {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Admission::Later;
     }
-    let arena = guests::admit(c, walking);
+    let admission = guests::admit(c, walking);
     BUSY.store(0, Ordering::Release);
-    arena.map_or(Admission::No, Admission::Yes)
+    admission
+}
+
+/// Looks in a row at which no hello waited.
+static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+/// After so many of them the doors are looked at once in [`REST`] nanoseconds: a server most of whose clients have no shim
+/// would pay a system call for each look, and a client that has one says hello once.
+const EAGER: u32 = 256;
+const REST: u64 = 100_000;
+
+/// Whether it is time to look at the doors.
+fn is_time() -> bool {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    if IN_VAIN.load(Ordering::Relaxed) < EAGER {
+        return true;
+    }
+    let now = state::now();
+    let late = now.saturating_sub(LAST.load(Ordering::Relaxed)) >= REST;
+    if late {
+        LAST.store(now, Ordering::Relaxed);
+    }
+    late
 }
 
 /// Takes the hellos waiting at the doors on `port`; true if there was one.
 fn receive_hellos(port: u16) -> bool {
+    if !is_time() {
+        return false;
+    }
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    let mut any = false;
+    let (mut any, mut came) = (false, false);
     for (i, d) in OPEN.iter().enumerate() {
         let fd = d.fd.load(Ordering::Acquire);
         if fd < 0 || d.port.load(Ordering::Relaxed) != u32::from(port) {
@@ -252,6 +269,7 @@ fn receive_hellos(port: u16) -> bool {
         // Bounded: a flood of hellos must not hold up the program.
         for _ in 0..16 {
             let Ok(conn) = raw::accept(fd, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) else { break };
+            came = true;
             any |= greet(conn, i);
         }
     }
@@ -259,10 +277,13 @@ fn receive_hellos(port: u16) -> bool {
         let door = w.door.load(Ordering::Relaxed);
         let conn = w.conn.swap(-1, Ordering::AcqRel);
         if conn >= 0 {
+            came = true;
             fdtable::set(conn, fdtable::Entry::None);
             any |= greet(conn, door);
         }
     }
+    let vain = if came { 0 } else { IN_VAIN.load(Ordering::Relaxed).saturating_add(1) };
+    IN_VAIN.store(vain, Ordering::Relaxed);
     BUSY.store(0, Ordering::Release);
     any
 }

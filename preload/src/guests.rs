@@ -13,6 +13,7 @@ use dpfd::limbo::Walkers;
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
+use crate::candidate::Search;
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
@@ -200,20 +201,25 @@ pub enum Wrong {
 }
 
 /// An offer for the connection.
-pub fn find(fd: i32, c: &Conn, which: Wrong, _: &Walking) -> Option<Offer> {
+pub fn find(fd: i32, c: &Conn, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
     let tuple = tcp::tuple(c.peer(), c.local());
-    let netns = tcp::netns(fd);
+    // Asked for only where something lies at all.
+    let mut netns = None;
     let wrong = c.wrong.load(Ordering::Relaxed);
     let (mut seen, mut first) = (0, None);
     let high = HIGH.load(Ordering::Acquire).min(GUESTS);
     // The newest guest is the likeliest.
     for (guest, g) in MET[..high].iter().enumerate().rev() {
+        if search == Search::Mapped && g.arena.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
         let Some(view) = g.view() else { continue };
         let hash = tuple.hash(view.geometry().slots as usize * 4);
         let found = view.find(hash, |slot| {
             view.slot(slot, |s| {
                 let Some((generation, State::Offered)) = s.get() else { return None };
                 let nonce = s.nonce.load(Ordering::Relaxed);
+                let netns = *netns.get_or_insert_with(|| tcp::netns(fd));
                 s.matches(&tuple, netns).then_some(Offer { guest, slot, generation, nonce })
             })
         });
@@ -293,32 +299,46 @@ pub fn links(c: &Conn) -> [u64; 2] {
     guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
 }
 
-/// The client of `c` has proven itself: its arena, mapped. One thread at a time.
-pub fn admit(c: &Conn, _: &Walking) -> Option<Arena> {
-    let (g, n) = (guest_of(c)?, c.slot.load(Ordering::Relaxed));
+/// Whether a guest is let in.
+pub enum Admission {
+    /// Its arena, mapped.
+    Yes(Arena),
+    /// There is no room for it.
+    No,
+    /// Another thread is in the way at this moment.
+    Later,
+}
+
+/// The client of `c` has proven itself. One thread at a time.
+pub fn admit(c: &Conn, _: &Walking) -> Admission {
+    let n = c.slot.load(Ordering::Relaxed);
+    let Some(g) = guest_of(c) else { return Admission::No };
     let uid = g.uid.load(Ordering::Relaxed);
     if let Some(arena) = g.arena() {
-        return slot(&arena, uid, n).map(|_| arena);
+        return slot(&arena, uid, n).map_or(Admission::No, |_| Admission::Yes(arena));
     }
-    let Some(View::Unmapped(memory)) = g.view() else { return None };
-    if !(has_share(uid, 1, 0) || bury(Some(uid)) && has_share(uid, 1, 0)) {
-        state::count(Reason::Slots);
-        return None;
-    }
-    let Ok(arena) = memory.map() else {
-        state::count(Reason::Memory);
-        return None;
+    let Some(View::Unmapped(memory)) = g.view() else { return Admission::No };
+    let no = |why| {
+        state::count(why);
+        Admission::No
     };
+    if !has_share(uid, 1, 0) {
+        match bury(Some(uid)) {
+            Buried::One if has_share(uid, 1, 0) => {}
+            Buried::NotNow => return Admission::Later,
+            _ => return no(Reason::Slots),
+        }
+    }
+    let Ok(arena) = memory.map() else { return no(Reason::Memory) };
     let p = slot(&arena, uid, n).and_then(|_| state::leak_value(arena));
     let Some(p) = p else {
         // SAFETY: nobody else knows of it.
         unsafe { arena.unmap() };
-        state::count(Reason::Memory);
-        return None;
+        return no(Reason::Memory);
     };
     g.arena.store(p as usize, Ordering::SeqCst);
     close_mapped();
-    Some(arena)
+    Admission::Yes(arena)
 }
 
 /// Whether user `uid` may have so many guests more, and so many bytes of our addresses.
@@ -424,13 +444,23 @@ fn place(uid: u32) -> Option<usize> {
         return Some(i);
     }
     let free = || MET.iter().position(|g| !g.in_use());
-    free().or_else(|| bury(None).then(free).flatten())
+    free().or_else(|| matches!(bury(None), Buried::One).then(free).flatten())
+}
+
+/// Whether there is room now.
+enum Buried {
+    /// One arena was unmapped.
+    One,
+    /// Connections of ours are in all of them.
+    None,
+    /// One could be, but another thread looks.
+    NotNow,
 }
 
 /// Makes room: unmaps an arena in which no connection of ours is left, of user `uid` if given. That of a dead client if
 /// there is one. A living one says hello again when it finds that nobody takes its offers.
-fn bury(uid: Option<u32>) -> bool {
-    let Some(family) = state::family() else { return false };
+fn bury(uid: Option<u32>) -> Buried {
+    let Some(family) = state::family() else { return Buried::None };
     let high = family.header().high.load(Ordering::Acquire);
     let mut best: Option<(bool, u64, &Guest)> = None;
     for g in &MET {
@@ -450,7 +480,7 @@ fn bury(uid: Option<u32>) -> bool {
             best = Some(this);
         }
     }
-    let Some((_, _, g)) = best else { return false };
+    let Some((_, _, g)) = best else { return Buried::None };
     let p = g.arena.swap(0, Ordering::SeqCst);
     // One walker is the caller itself, on its way to look again from the start.
     // SAFETY: leaked by admit(), and taken away by this thread alone.
@@ -458,7 +488,7 @@ fn bury(uid: Option<u32>) -> bool {
     if !alone() || !crate::epoll::forget_arena(&arena.first()) {
         // Somebody may have read the address just before, or looks at a ring; put it back, try another time.
         g.arena.store(p, Ordering::SeqCst);
-        return false;
+        return Buried::NotNow;
     }
     g.close();
     let p = p as *mut Arena;
@@ -468,7 +498,7 @@ fn bury(uid: Option<u32>) -> bool {
         (*p).unmap();
         state::free_value(p);
     }
-    true
+    Buried::One
 }
 
 /// Whether a guest's arena is mapped there.

@@ -165,7 +165,7 @@ impl Inside {
 
     #[cold]
     fn moved(&self) -> i32 {
-        // Whoever closes it is about to keep it.
+        // The thread that closes it is about to keep it.
         for turn in 0..100_000 {
             let busy = CLOSING.load(Ordering::SeqCst) != 0;
             let of = |k: &&Kept| k.word.load(Ordering::Acquire) == self.word;

@@ -82,8 +82,8 @@ pub fn peer_credentials(fd: i32) -> Option<libc::ucred> {
 const SO_PEERPIDFD: i32 = 77;
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// Who opened the door: of a connection to it, or of the door itself. Both sides of a door get the same answer, and no
-/// two processes ever have the same.
+/// The process that opened the door: of a connection to it, or of the door itself. Both sides of a door get the same answer,
+/// and no two processes ever have the same.
 ///
 /// Since Linux 6.9 a process has an inode of its own, the same in all namespaces. Before, it is told by its number and
 /// the time it began, and only where both sides are in one namespace.

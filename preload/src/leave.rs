@@ -22,7 +22,8 @@ use dpfd::sys::{raw, tcp};
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
-use crate::{epoll, life, relay, rx, state, tx};
+use crate::tx::gone;
+use crate::{candidate, epoll, life, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +173,7 @@ fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
         }
         // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
         // all the same, and bells are where a stranger would look for bytes.
-        Stage::Accepted => channel::go_live(family, fd, c),
+        Stage::Accepted => candidate::go_live(family, fd, c),
         _ => {}
     }
 }
@@ -233,7 +234,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         c.set_stage(Stage::Plain);
     }
     match rest || bells {
-        // Whoever has the other end sees this one, and waits until it is clear.
+        // The owner of the other end sees this one, and waits until it is clear.
         _ if c.has(Conn::OWES) => Left::Stranded,
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.
@@ -278,8 +279,18 @@ pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
     c.set(Conn::TX_TCP);
 }
 
-/// The peer left: follows it, or goes on with what is owed. Under the sender's lock.
+/// The peer left: follows it, or goes on with what is owed. Under the sender's lock. What lies in the ring was sent before this
+/// call: if the peer has died with that unread, it is a reset.
 pub fn follow(fd: i32, c: &Conn, out: &End) {
+    if c.has(Conn::OWES | Conn::TX_TCP) {
+        follow_behind(fd, c, out);
+    } else {
+        gone::meets_reset(fd, c, || follow_behind(fd, c, out));
+    }
+}
+
+/// The same behind what this call has put into the ring itself.
+pub fn follow_behind(fd: i32, c: &Conn, out: &End) {
     if c.has(Conn::OWES) {
         back::pay(fd, c, out);
     } else if !c.has(Conn::TX_TCP) {

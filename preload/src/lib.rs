@@ -2,9 +2,10 @@
 //!
 //! Read `hooks` first: the table of what is replaced. A call goes from there to `ops`, which finds the
 //! descriptor in `fdtable`; sending is `tx`, receiving `rx`, waiting `wait` and `epoll`; how a
-//! connection becomes a channel is `channel`, with `client` and `door` for its two sides; how it ends
+//! connection becomes a channel is `candidate`, with `client` and `door` for its two sides; how it ends
 //! is `life`.
 
+mod candidate;
 mod channel;
 mod client;
 mod diag;

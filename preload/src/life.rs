@@ -159,7 +159,7 @@ fn let_fall(fd: i32, word: u32, closing: Closing) -> Option<u32> {
     (last && !kept).then_some(i)
 }
 
-/// Whoever is in a locked section of connection `i` may still use the number.
+/// A thread in a locked section of connection `i` may still use the number.
 fn await_sections(i: u32) {
     if let Some(c) = state::family().map(|f| f.conn(i)) {
         wait_for(&c.rx_lock);
@@ -259,9 +259,9 @@ pub fn end(fd: i32, i: u32) {
                     }
                 });
             }
-            // Who left otherwise has given the socket to others: how it ends is not for us to say.
+            // A process that left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
-            // Whoever has it may be dead, or end without a word: a bell it leaves would be a reset.
+            // The process that has it may be dead, or end without a word: a bell it leaves would be a reset.
             rx::settle(family, fd, c, true);
         }
     }
@@ -347,7 +347,12 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
             client::release(c);
             family.count(Reason::Closed);
         }
-        (_, Some(_)) if client_side => client::leave(c),
+        (stage, Some(_)) if client_side => {
+            if stage == Stage::Live {
+                channel::count_worth(family, c);
+            }
+            client::leave(c);
+        }
         (_, Some(s)) => {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
         }

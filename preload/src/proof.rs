@@ -1,6 +1,6 @@
 //! Possession is proven, not claimed (PROTOCOLS I2): who answers an offer must hold the other end of that connection.
 //!
-//! Whoever holds a TCP socket can set its SO_MAX_PACING_RATE, and everybody in the network namespace can read that of
+//! A process that holds a TCP socket can set its SO_MAX_PACING_RATE, and everybody in the network namespace can read that of
 //! the very socket. So each side has its socket show a number that the other one expects there, and reads the other's:
 //!
 //! ```text

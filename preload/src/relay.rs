@@ -1,6 +1,6 @@
 //! When a descriptor is given away and its channel cannot follow.
 //!
-//! Who leaves a channel asks the sender to take back what is unread ([`crate::leave`]). A sender that is on TCP
+//! A receiver that leaves a channel asks the sender to take back what is unread ([`crate::leave`]). A sender that is on TCP
 //! already, has shut down, closed or died cannot: what it put on TCP would come before the rest of the ring. Then
 //! a small process of our own goes on reading the channel, and the stranger gets an end of a plain connection to
 //! it:

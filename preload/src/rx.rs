@@ -17,7 +17,7 @@ use dpfd::edge::ring::Cursor;
 use dpfd::edge::segment::Mapped;
 use dpfd::edge::stream;
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage};
+use dpfd::family::{Conn, Family, Reason, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::{self, End};
@@ -25,18 +25,18 @@ use crate::fdtable;
 use crate::inside::Inside;
 use crate::signals;
 use crate::state;
-use crate::tx::behind;
+use crate::tx::{behind, gone};
 use crate::walk::Walk;
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, is_over, settle, settle_unasked, Settled};
+pub use settle::{ended, has_room, is_over, settle, settle_unasked, Settled};
 use spin::look_a_while;
 pub use spin::{
     inherited, look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until,
 };
-use step::{step, GOING_ON};
+use step::{step, Part};
 
 /// What one step brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn has_tokens(c: &Conn) -> bool {
 /// that has gone back to its ring leaves the tail of what it sent on TCP to the kernel, which sends it when the receiver
 /// has room: until that has come there is nothing to read.
 pub fn has_reachable_tokens(family: Family, fd: i32, c: &Conn) -> bool {
-    if !has_tokens(c) {
+    if !has_tokens(c) || is_below_mark(fd, c) {
         return false;
     }
     if in_ring(c.rx_epoch.load(Ordering::Relaxed)) || news(family, fd, c, &channel::receiving(c)) {
@@ -78,6 +78,15 @@ pub fn has_reachable_tokens(family: Family, fd: i32, c: &Conn) -> bool {
     }
     let bells = c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed));
     raw::queued(fd).is_ok_and(|n| n as u64 > bells)
+}
+
+/// Whether this end left its ring for the sake of a low-water mark, and what it has not read is less than that. The sender
+/// puts it on TCP when it looks; till then the kernel does not know of it.
+pub fn is_below_mark(fd: i32, c: &Conn) -> bool {
+    let left =
+        channel::receiving(c).word.is_raw() && c.reason.load(Ordering::Relaxed) == Reason::Option as u32;
+    left && raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT)
+        .is_ok_and(|mark| readable_bytes(fd, c).is_ok_and(|n| (n as u64) < mark as u64))
 }
 
 /// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.
@@ -136,7 +145,7 @@ fn besides(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk, armed: b
 fn more(family: Family, fd: i32, c: &Conn, w: &mut Walk) -> usize {
     let mut sum = 0;
     while w.left() > 0 {
-        match step(family, fd, c, w, GOING_ON) {
+        match step(family, fd, c, w, 0, Part::More) {
             Step::Got(n) => sum += n,
             Step::Err(e) => {
                 keep(c, e);
@@ -187,9 +196,7 @@ fn keep(c: &Conn, e: i32) {
 /// The end of the stream, or the error that was kept, or what became of a peer that died.
 fn end_or_error(family: Family, fd: i32, c: &Conn) -> Result<usize, i32> {
     match c.error.swap(0, Ordering::Relaxed) {
-        0 if c.stage() == Stage::Live && crate::tx::gone::died_with_unread(family, fd, c) => {
-            Err(libc::ECONNRESET)
-        }
+        0 if c.stage() == Stage::Live && gone::died_with_unread(family, fd, c) => Err(libc::ECONNRESET),
         0 => Ok(0),
         e => Err(e as i32),
     }
@@ -226,8 +233,8 @@ pub fn receive(
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
-        let going = if sum > 0 { GOING_ON } else { 0 };
-        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags | going) } {
+        let part = if sum > 0 { Part::More } else { Part::First };
+        match if peeking { peek(family, fd, c, w, flags) } else { step(family, fd, c, w, flags, part) } {
             Step::Got(n) if peeking => {
                 let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
                 if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {
@@ -377,6 +384,7 @@ fn verdict(c: &Conn, e: i32) -> Step {
             return Step::Eof;
         }
     }
+    gone::was_told(c, e);
     Step::Err(e)
 }
 

@@ -3,6 +3,8 @@
 
 use core::sync::atomic::Ordering;
 
+use dpfd::config::environment;
+
 use crate::{fdtable, inside, life, state};
 
 extern "C" {
@@ -19,10 +21,6 @@ fn start() {
     let _ = std::panic::catch_unwind(prepare);
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.trim().parse().ok()
-}
-
 fn prepare() {
     if dpfd::config::disabled() {
         return;
@@ -36,23 +34,27 @@ fn prepare() {
     let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
     let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
     state::set_rules(Box::leak(Box::new(found.rules)), Box::leak(name.to_vec().into_boxed_slice()));
-    if let Some(n) = number("DP_AFTER") {
-        state::AFTER.store(n.min(1 << 20) as u32, Ordering::Relaxed);
+    // Numbers that cannot be, too, are `dp run`'s to tell of.
+    if let Some(n) = environment::AFTER.told() {
+        state::AFTER.store(n as u32, Ordering::Relaxed);
+        state::LEARNS.store(false, Ordering::Relaxed);
     }
-    for (name, lines) in [("DP_RING", &state::RING_LINES), ("DP_RING_LONG", &state::SPARE_LINES)] {
-        if let Some(n) = number(name) {
-            let bytes = (n as usize).clamp(4096, 1 << 26).next_power_of_two();
+    for (number, lines) in
+        [(&environment::RING, &state::RING_LINES), (&environment::RING_LONG, &state::SPARE_LINES)]
+    {
+        if let Some(n) = number.told() {
+            let bytes = (n as usize).max(4096).next_power_of_two();
             lines.store((bytes / dpfd::edge::ring::LINE) as u32, Ordering::Relaxed);
         }
     }
-    if let Some(n) = number("DP_SPIN") {
-        state::SPIN.store(n.min(1_000_000) as u32, Ordering::Relaxed);
+    if let Some(n) = environment::SPIN.told() {
+        state::SPIN.store(n as u32, Ordering::Relaxed);
     }
     if let Some(path) = std::env::var_os("DP_LOST").filter(|path| !path.is_empty()) {
         let path = std::os::unix::ffi::OsStringExt::into_vec(path);
         let _ = std::ffi::CString::new(path).map(state::set_lost);
     }
-    if let Some(n) = number("DP_CHAOS") {
+    if let Some(n) = environment::CHAOS.told() {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }
     state::CPUS.store(dpfd::sys::process::cpus() as u32, Ordering::Relaxed);

@@ -22,6 +22,8 @@ static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
 pub static CPUS: AtomicU32 = AtomicU32::new(1);
 /// Calls on a connection before it is offered (`DP_AFTER`).
 pub static AFTER: AtomicU32 = AtomicU32::new(3);
+/// Whether nobody has set `DP_AFTER`, so that offers may come later where channels do not pay.
+pub static LEARNS: AtomicBool = AtomicBool::new(true);
 /// Lines per ring (`DP_RING` / 64).
 pub static RING_LINES: AtomicU32 = AtomicU32::new(2048);
 /// Lines of a ring that a stream goes over to (`DP_RING_LONG` / 64); not more than those: there is none.

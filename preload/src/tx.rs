@@ -29,8 +29,26 @@ use crate::{fdtable, link, signals, state};
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
 
-/// None of [`FLAGS`], and none that a program gives: a call that is no send.
-const NO_SEND: i32 = libc::MSG_CTRUNC;
+/// What a call is to do under the sender's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// A send, with its flags.
+    Send(i32),
+    /// One whose bytes only the kernel can move.
+    ByKernel,
+}
+
+impl Call {
+    /// Whether a channel serves it.
+    fn is_served(self) -> bool {
+        matches!(self, Call::Send(flags) if flags & !FLAGS == 0)
+    }
+
+    /// Whether its byte is an urgent one.
+    fn is_urgent(self) -> bool {
+        matches!(self, Call::Send(flags) if flags & libc::MSG_OOB != 0)
+    }
+}
 
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
 const NEARLY_READ: u64 = 1 << 20;
@@ -103,7 +121,7 @@ fn published(c: &Conn, fd: i32, tx: &End) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
         Owed::Event(number) => wake_set(c, fd, tx, number),
-        Owed::Left if tx.word.is_raw() => crate::leave::follow(fd, c, tx),
+        Owed::Left if tx.word.is_raw() => crate::leave::follow_behind(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }
@@ -140,13 +158,22 @@ fn ring_bell(c: &Conn, fd: i32, tx: &End) {
         }
         Err(e) => {
             tx.word.undo_bell();
-            // W13: this was the program's error; its next call shall get it. EPIPE the kernel says again.
-            match e {
-                libc::EAGAIN => {}
-                libc::EPIPE => gone::suspect(c),
-                e => c.error.store(e as u32, Ordering::Relaxed),
+            keep(c, e);
+            if e != libc::EAGAIN {
+                gone::suspect(c);
             }
         }
+    }
+}
+
+/// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
+/// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
+#[cold]
+pub fn keep(c: &Conn, e: i32) {
+    let of_the_call =
+        [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
+    if !of_the_call.contains(&e) {
+        c.error.store(e as u32, Ordering::Relaxed);
     }
 }
 
@@ -186,7 +213,14 @@ pub fn send(
     let blocking = flags & libc::MSG_DONTWAIT == 0 && !channel::is_nonblocking(at.fd(), c);
     signals::begin();
     let mut sum = 0;
-    let begun = |sum, e| if sum > 0 { Ok(sum) } else { Err(e) };
+    // What has gone out is the result, and the error waits in the connection, as on TCP.
+    let begun = |sum, e| {
+        if sum == 0 {
+            return Err(e);
+        }
+        keep(c, e);
+        Ok(sum)
+    };
     loop {
         // The program may close its number meanwhile: then it is another one.
         let fd = at.fd();
@@ -199,7 +233,7 @@ pub fn send(
             Err(_) if at.fd() != fd => continue,
             entered => entered?,
         }
-        let then = locked(fd, c, w, flags, blocking);
+        let then = locked(fd, c, w, Call::Send(flags), blocking);
         match then {
             // A receiver that left: what follows it must wait.
             Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
@@ -245,7 +279,7 @@ pub fn by_kernel(
             behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
         }
         enter(family, fd, c)?;
-        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), NO_SEND, true) {
+        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
             _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
             // It may wait for what it sends as well as for room, whatever the socket's own flag says.
             Ok(_) => return in_kernel(c, true, kernel),
@@ -290,8 +324,9 @@ fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i3
         c.tx_lock.unlock();
     }
     let result = kernel();
-    if let Ok(n) = result {
-        c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+    match result {
+        Ok(n) => drop(c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
+        Err(e) => gone::was_told(c, e),
     }
     if may_wait {
         c.tx_flight.fetch_sub(1, Ordering::SeqCst);
@@ -301,7 +336,7 @@ fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i3
     result
 }
 
-fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result<Then, i32> {
+fn locked(fd: i32, c: &Conn, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
     if c.stage() != Stage::Live {
         return Ok(Then::Kernel(0));
     }
@@ -318,7 +353,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
         };
     }
     let mut ring = in_ring(tx.tx.epoch());
-    if flags & libc::MSG_OOB != 0 {
+    if call.is_urgent() {
         // An urgent byte is counted by one end and not by the other: no more switches.
         c.set(Conn::TX_TCP);
     }
@@ -337,7 +372,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, flags: i32, blocking: bool) -> Result
     if ring && gone::suspected(c) && gone::probe(fd, c, &tx) == Gone::Unread {
         return Err(libc::ECONNRESET);
     }
-    if flags & !FLAGS != 0 || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
+    if !call.is_served() || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
         if ring {
             hand_back(fd, c, &tx);
         }
@@ -388,7 +423,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        crate::leave::follow(fd, c, tx);
+                        crate::leave::follow_behind(fd, c, tx);
                         return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
                     }
                 }

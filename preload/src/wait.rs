@@ -13,6 +13,7 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::rx::{self, Settled};
+use crate::tx::gone;
 use crate::{channel, epoll, link, signals, state};
 pub use event::inherited;
 use event::Event;
@@ -35,9 +36,16 @@ fn live(family: Family, p: &pollfd) -> Option<&'static Conn> {
     matches!(c.stage(), Stage::Accepted | Stage::Live).then_some(c)
 }
 
-fn has_data(c: &Conn) -> bool {
+fn has_data(fd: i32, c: &Conn) -> bool {
     let rx = channel::receiving(c);
-    in_ring(c.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
+    in_ring(c.rx_epoch.load(Ordering::Relaxed))
+        && stream::waiting(&rx.ring(), &rx.rx.cursor)
+        && !rx::is_below_mark(fd, c)
+}
+
+/// Follows the sender; whether the ring has something that makes the descriptor readable.
+fn has_news(family: Family, fd: i32, c: &Conn) -> bool {
+    rx::news(family, fd, c, &channel::receiving(c)) && !rx::is_below_mark(fd, c)
 }
 
 /// poll(2): `timeout` in nanoseconds, negative for ever. `kernel(timeout)` is libc's ppoll on the same
@@ -123,7 +131,7 @@ fn lost(family: Family, fds: &[pollfd]) -> bool {
             p.events & IN != 0
                 && live(family, p).is_some_and(|c| {
                     let rx = channel::receiving(c);
-                    !rx.word.is_hot() && !raw::is_readable(p.fd) && rx::news(family, p.fd, c, &rx)
+                    !rx.word.is_hot() && !raw::is_readable(p.fd) && has_news(family, p.fd, c)
                 })
         })
     })
@@ -197,14 +205,14 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
         {
             return None;
         }
-        if p.events & IN != 0 && has_data(c) {
+        if p.events & IN != 0 && has_data(p.fd, c) {
             p.revents |= p.events & IN;
         }
         if p.events & OUT != 0 {
             if !in_ring(channel::sending(c).tx.epoch()) {
                 return None;
             }
-            // Whoever waits for bytes as well wants to know of an end or an error first.
+            // A caller that waits for bytes as well wants to know of an end or an error first.
             if p.revents == 0 && p.events & IN != 0 {
                 return None;
             }
@@ -226,9 +234,7 @@ fn any_news(family: Family, fds: &[pollfd]) -> bool {
     fds.iter().any(|p| {
         p.events & IN != 0
             && match fdtable::get(p.fd) {
-                Entry::Conn(_) => {
-                    live(family, p).is_some_and(|c| rx::news(family, p.fd, c, &channel::receiving(c)))
-                }
+                Entry::Conn(_) => live(family, p).is_some_and(|c| has_news(family, p.fd, c)),
                 Entry::Epoll(i) => epoll::has_news(i),
                 _ => false,
             }
@@ -246,6 +252,12 @@ fn pass(
     let mut n = 0;
     for p in fds.iter_mut() {
         if let Some(c) = live(family, p) {
+            // What the other end's death draws, the kernel has only since.
+            let over = p.revents & if c.has(Conn::SHUT_WR) { libc::POLLERR } else { libc::POLLHUP } != 0;
+            let told = p.revents & (IN | libc::POLLRDHUP | libc::POLLHUP) != 0;
+            if told && !over && gone::hears_of_death(family, p.fd, c) {
+                p.revents |= libc::POLLHUP | p.events & (IN | OUT | libc::POLLRDHUP);
+            }
             if p.revents & IN != 0 && !rx::counted(c) {
                 let hot = channel::receiving(c).word.is_hot();
                 if rx::settle(family, p.fd, c, !hot) == Settled::Quiet {
@@ -253,7 +265,7 @@ fn pass(
                 }
             }
             // While the word is hot no bell tells that the sender went over to the ring: it is followed here.
-            if p.events & IN != 0 && rx::news(family, p.fd, c, &channel::receiving(c)) {
+            if p.events & IN != 0 && has_news(family, p.fd, c) {
                 p.revents |= p.events & IN;
             }
             // A receive that had bytes to give met it, so the kernel does not have it any more (W13).
@@ -285,7 +297,7 @@ fn asleep(
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
-            news |= rx::settle_unasked(family, p.fd, c) == Settled::News;
+            news |= rx::settle_unasked(family, p.fd, c) == Settled::News && !rx::is_below_mark(p.fd, c);
             fall_asleep(c, event);
         }
         armed += 1;
@@ -334,7 +346,7 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
         rx.rx.event.store(number, Ordering::Relaxed);
     }
     // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
-    rx.word.heat();
+    rx.word.make_hot();
     rx.word.sleep_by_event();
     // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
     if !may_have_event(c) {
@@ -362,7 +374,7 @@ fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
     for c in fds.iter().filter_map(|p| live(family, p)) {
         if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
-            channel::receiving(c).word.heat();
+            channel::receiving(c).word.make_hot();
         }
     }
     rx::looking(|| {

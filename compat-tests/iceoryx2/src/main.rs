@@ -68,7 +68,7 @@ impl Link {
     fn new(folder: &str, size: usize, touch: Touch, first: bool) -> Result<Link> {
         let mut config = Config::default();
         config.global.set_root_path(&folder.try_into()?);
-        // Whoever reads /dev/shm sees whose its files are.
+        // A reader of /dev/shm sees whose its files are.
         config.global.prefix = "dp-bench-iceoryx2-".try_into()?;
         let node = NodeBuilder::new().config(&config).create::<Service>()?;
         let (ab, ba) = (direction(&node, "there", size)?, direction(&node, "back", size)?);

@@ -16,7 +16,7 @@ const TABLE: &[Known] = &[
     Known {
         reason: "a wait that finds a connection ready in user space asks the kernel for the rest every 50 us or 32 waits (PROTOCOLS W6)",
         applies: |script, line, native, other| {
-            only_later(script, line, native, other) || end_comes_later(script, line, native, other)
+            only_later(script, line, native, other)
         },
     },
     Known {
@@ -26,14 +26,6 @@ const TABLE: &[Known] = &[
     Known {
         reason: "a peer that was killed while its sender sends without a pause is found gone after a tenth of a millisecond, or 64 sends (docs/ENDS.md)",
         applies: gone_just_now,
-    },
-    Known {
-        reason: "of a peer that was killed with bytes unread in its ring, poll says hup and err only after a send or a receive (docs/ENDS.md)",
-        applies: died_quietly,
-    },
-    Known {
-        reason: "bytes that are in the ring when an option makes their receiver leave it are on TCP after their sender's next call: till then a low-water mark does not hold them back, and the receiver's death with them unread is no reset (ARCHITECTURE.md, E8)",
-        applies: left_in_the_ring,
     },
 ];
 
@@ -109,35 +101,6 @@ fn ends(at: &Line, who: Who) -> bool {
     at.who == who && matches!(word, "kill9" | "_exit" | "exit")
 }
 
-/// Whether nothing but hup and err is missing, of an end that has died; or the error where it is asked for before the bytes.
-fn died_quietly(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let without = native.replace("|ERR|HUP", "").replace("ERR|HUP", "");
-    let asks = match line.word(0) {
-        "soerror" => other == "none",
-        "recvmmsg" => other.starts_with(|c: char| c.is_ascii_digit()) || other.starts_with("some"),
-        _ => false,
-    };
-    let unsaid = (waits(line) || line.word(0) == "poll") && without.ends_with(other.trim_end());
-    script.0.iter().any(|at| ends(at, line.who.other())) && (unsaid || asks && native == "ECONNRESET")
-}
-
-/// Whether bytes were in the ring when an option was set that only TCP can bring about, and their sender has done nothing
-/// since: they are readable whatever the mark, or the end of who has them unread is a mere end.
-fn left_in_the_ring(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).collect::<Vec<_>>();
-    let asks = waits(line) || matches!(line.word(0), "poll" | "select" | "epoll_seen");
-    let tells = |result: &str| result.contains("IN") || result.contains('r');
-    (0..before.len()).filter(|&at| leaves(before[at])).any(|at| {
-        let (leaver, since) = (before[at].who, &before[at..]);
-        let looks = |at: &&Line| at.who == Who::Both || at.who == leaver.other() && !leaves(at);
-        let early = line.who == leaver && asks && tells(other) && !tells(native);
-        let quietly = line.who == leaver.other() && since.iter().any(|at| ends(at, leaver));
-        !since.iter().any(looks)
-            && (early && before[at].word(2) == "lowat"
-                || quietly && native.contains("ECONNRESET") && other.starts_with('0'))
-    })
-}
-
 /// Whether it sets an option that only TCP can bring about.
 fn leaves(at: &Line) -> bool {
     at.word(0) == "setopt" && matches!(at.word(2), "lowat" | "peekoff")
@@ -163,25 +126,6 @@ fn only_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let of =
                 |at: &&Line| at.word(0).starts_with("epoll_") && at.who == line.who && at.word(4) == data;
             script.0.iter().filter(of).all(|at| is_foreign(script, line, at.word(2)))
-        })
-}
-
-/// Whether a wait that tells of room leaves the end of a process that died to the next one.
-fn end_comes_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
-    let told = |result: &str| {
-        let entries = result.split(' ').skip(1).filter_map(|event| event.split_once(':'));
-        entries.map(|(data, events)| (data.to_owned(), events.to_owned())).collect::<Vec<_>>()
-    };
-    let (native, other) = (told(native), told(other));
-    let before = script.0.iter().take_while(|at| !std::ptr::eq(*at, line));
-    let fresh =
-        before.collect::<Vec<_>>().into_iter().rev().take_while(|at| at.who != line.who || !waits(at));
-    waits(line)
-        && line.words.last().is_some_and(|time| time != "0")
-        && fresh.into_iter().any(|at| ends(at, line.who.other()))
-        && native.len() == other.len()
-        && native.iter().zip(&other).all(|(native, other)| {
-            native == other || native.0 == other.0 && other.1 == "OUT" && native.1.contains("OUT")
         })
 }
 

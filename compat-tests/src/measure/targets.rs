@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use super::cores::Cores;
 use super::crowd::{self, Crowd};
 use super::edge;
-use super::fork;
 use super::idle;
 use super::iperf;
 use super::kit::{Kit, Tool, Way};
 use super::redis::{self, Load, Session};
 use super::report::{Row, Target};
+use super::told;
 use super::turns::{Progress, Sample, Turns};
 use super::Error;
 
@@ -44,6 +44,8 @@ pub enum Name {
     Crowd,
     /// A fork of a server with a channel, whose child only ends.
     Fork,
+    /// CPU time of a server whose connections exchange 8 messages each.
+    Short,
 }
 
 /// How long and how often.
@@ -78,7 +80,7 @@ impl Name {
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EdgeLat | Name::EdgeRate | Name::Crowd | Name::Fork => &[],
+            Name::EdgeLat | Name::EdgeRate | Name::Crowd | Name::Fork | Name::Short => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -116,10 +118,11 @@ impl Name {
             Name::Iperf3 => iperf_row(kit, plan, row, show)?,
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
             Name::Crowd => crowd_row(kit, plan, row, show)?,
-            Name::Fork => {
+            Name::Fork | Name::Short => {
+                let program = if self == Name::Fork { told::FORK } else { told::SHORT };
                 let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
                     show(round, way);
-                    fork::measure(kit, way, plan.time)
+                    told::measure(kit, way, program, plan.time)
                 })?;
                 row.with(&turns, Way::Tcp, Way::Dp)
             }
@@ -162,6 +165,10 @@ impl Name {
                 Target::IntervalAtLeast(0.97),
             ),
             Name::Fork => row("fork", "fork, and a child that only ends", "us", Target::NotAbove(1.1)),
+            Name::Short => {
+                let what = "connections of 8 messages, CPU time of their server";
+                row("short", what, "us", Target::NotAbove(1.1))
+            }
             Name::Crowd => {
                 let what = format!("64 B echo over epoll beside {} idle channels", crowd::IDLE);
                 row("crowd", &what, "1/s", least(0.97))

@@ -135,7 +135,7 @@ impl Progress {
     /// Replaces the line.
     pub fn show(&self, line: &str) {
         if self.shown {
-            // Who does not want to hear of it loses nothing.
+            // A caller that does not want to hear of it loses nothing.
             let _ = write!(stderr(), "\r\x1b[K{line}");
         }
     }

@@ -23,7 +23,7 @@ pub struct Report {
     pub command: String,
     /// Where.
     pub machine: Machine,
-    /// Who measures, or sends; who answers, or receives.
+    /// The side that measures, or sends; and the one that answers, or receives.
     pub cores: [usize; 2],
     /// Turns of each system at each size.
     pub rounds: usize,

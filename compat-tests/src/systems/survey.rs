@@ -1,4 +1,4 @@
-//! Who has its turn when, and what came of it.
+//! Which system has its turn when, and what came of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,6 +3,9 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    a_send_cut_short_leaves_the_error_to_the_next => Pair::c("cut_short").arg("send");
+    a_send_cut_short_leaves_the_error_to_a_receive => Pair::c("cut_short").arg("receive");
+    a_send_cut_short_leaves_the_error_to_so_error => Pair::c("cut_short").arg("error");
     forgotten_by_the_kernel_and_not_read_yet => Pair::c("half_dead");
     half_close_by_the_tester => Pair::c("half_close").arg("tester_first");
     half_close_by_the_helper => Pair::c("half_close").arg("helper_first");

@@ -110,3 +110,36 @@ fn a_client_that_only_sends() {
 fn a_client_that_only_receives() {
     becomes_a_channel("download", Some(0));
 }
+
+/// Channels that a client makes of 200 connections of 8 exchanges, and then of 20 of 400.
+fn channels_of_short_and_long_ones(after: Option<&str>) -> [u64; 2] {
+    let (folder, program) = (TempDir::new(), programs::c("worth"));
+    let environment: Vec<(&str, String)> =
+        after.iter().map(|after| ("DP_AFTER", String::from(*after))).collect();
+    let start =
+        |role| product::start(&Combo::shimmed(), &program, role, folder.path(), &["200", "20"], &environment);
+    let (server, mut client) = (start("server"), start("client"));
+    let mut made = [0; 2];
+    for (made, (mark, answer)) in made.iter_mut().zip([("short", "go"), ("long", "over")]) {
+        let mark = folder.file(&format!("port.{mark}"));
+        await_that("the exchanges", Duration::from_secs(20), || mark.exists() || client.ended().is_some());
+        *made = product::channels(client.pid().as_raw());
+        fs::write(folder.file("new"), "1\n").expect("the mark");
+        fs::rename(folder.file("new"), folder.file(&format!("port.{answer}"))).expect("the mark");
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let [client, server] = [client, server].map(|job| job.finish(deadline));
+    assert!(client.ok() && client.transcript == "done\n", "{}", client.text());
+    assert!(server.ok(), "{}", server.text());
+    [made[0], made[1] - made[0]]
+}
+
+#[test]
+fn connections_too_short_to_pay_stay_on_tcp_and_long_ones_do_not() {
+    let _turn = product::alone();
+    let [short, long] = channels_of_short_and_long_ones(None);
+    assert!((1..100).contains(&short), "{short} channels of 200 short connections");
+    assert!(long > 15, "{long} channels of 20 long connections");
+    let [short, long] = channels_of_short_and_long_ones(Some("3"));
+    assert!(short > 150 && long > 15, "as DP_AFTER says: {short} channels of 200 and {long} of 20");
+}

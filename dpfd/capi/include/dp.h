@@ -95,7 +95,7 @@ typedef struct dpstat {
     uint64_t sent_bytes;
     uint64_t received;       /* messages that dp_read() or dp_recvfrom() returned */
     uint64_t received_bytes;
-    uint64_t lent;           /* messages that dp_read() returned and dp_fsync() did not release */
+    uint64_t loaned;           /* messages that dp_read() returned and dp_fsync() did not release */
     int64_t next_len;        /* bytes of the next message in the pool; -1: none is there */
     uint64_t pool;           /* bytes; 0: none yet */
     uint64_t pool_left;      /* bytes of it that no sender has */

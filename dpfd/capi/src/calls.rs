@@ -7,14 +7,14 @@ use std::slice;
 use std::time::Duration;
 
 use dpfd::driver;
-use dpfd::driver::user::inner::MAX_MESSAGE;
+use dpfd::driver::user::endpoint::MAX_MESSAGE;
 use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
 
 use crate::fault::{fail, Fault, Res};
 use crate::foreign::{Descriptor, Foreign};
-use crate::table::{self, Use, Way};
+use crate::table::{self, Direction, Use};
 use crate::thread::{self, Bed};
 
 /// How long a sender waits before it looks whether its thread was cancelled.
@@ -47,7 +47,7 @@ pub extern "C" fn dp_open(number: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_close(fd: c_int) -> c_int {
     let close = || {
-        let found = table::find(fd, Way::Out)?;
+        let found = table::find(fd, Direction::Out)?;
         table::forget(fd, &found);
         raw::close(fd);
         table::closed(found);
@@ -61,7 +61,7 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
 pub extern "C" fn dp_target(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
     let target = || {
         let set = |own: &Use| own.set_target(fd, address(nid, dpid)?);
-        table::on(fd, Way::Out, set, |_| Err(Fault::OnlyOpener(fd)))
+        table::on(fd, Direction::Out, set, |_| Err(Fault::OnlyOpener(fd)))
     };
     thread::guarded(target).map_or(-1, |()| 0)
 }
@@ -89,7 +89,7 @@ fn send_step(fd: c_int, to: Option<(c_int, c_int)>, msg: &[u8]) -> Res<Sent> {
         Some(_) => Err(Fault::OnlyOpener(fd)),
         None => Ok(Sent::Plainly(foreign.descriptor)),
     };
-    table::on(fd, Way::Out, ours, theirs)
+    table::on(fd, Direction::Out, ours, theirs)
 }
 
 #[inline(always)]
@@ -170,7 +170,7 @@ fn slept(fd: c_int, bed: Bed, woken: bool) {
         Ok(())
     };
     // Not ours any more: the next look says so.
-    let _ = thread::guarded(|| table::on(fd, Way::In, ours, |_| Ok(())));
+    let _ = thread::guarded(|| table::on(fd, Direction::In, ours, |_| Ok(())));
 }
 
 /// Makes steps until one finds a message, and sleeps between them. None: it failed, and errno is set.
@@ -204,7 +204,7 @@ pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) ->
             looked(fd, own, got.map(|got| (got.address(), got.size())))
         };
         let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(Bed::On(foreign.descriptor)));
-        table::on(fd, Way::In, ours, theirs)
+        table::on(fd, Direction::In, ours, theirs)
     };
     let Some((address, len)) = receive(fd, step) else { return -1 };
     if !message.is_null() {
@@ -241,7 +241,7 @@ pub unsafe extern "C-unwind" fn dp_recvfrom(
         let ours = |own: &Use| looked(fd, own, own.recv_from_or_sleep(fd, into())?);
         let theirs =
             |foreign: &Foreign| Ok(foreign.recv_from(fd, into())?.ok_or(Bed::On(foreign.descriptor)));
-        table::on(fd, Way::In, ours, theirs)
+        table::on(fd, Direction::In, ours, theirs)
     };
     let Some(copied) = receive(fd, step) else { return -1 };
     // SAFETY: the caller's promise.
@@ -271,7 +271,7 @@ unsafe fn tell(from: Addr, nid: *mut c_int, dpid: *mut c_int) {
 /// `nid` and `dpid` are NULL, or an int can be written there.
 #[no_mangle]
 pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -> c_int {
-    let peer = || table::on(fd, Way::In, |own| Ok(own.peer()), |foreign| Ok(foreign.peer()));
+    let peer = || table::on(fd, Direction::In, |own| Ok(own.peer()), |foreign| Ok(foreign.peer()));
     let Ok(from) = thread::guarded(peer) else { return -1 };
     // SAFETY: the caller's promise.
     unsafe { tell(from, nid, dpid) };
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn dp_peer(fd: c_int, nid: *mut c_int, dpid: *mut c_int) -
 pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
     let release = || {
         let count = usize::try_from(n).map_err(|_| Fault::Negative(n))?;
-        table::on(fd, Way::In, |own| own.release_oldest(fd, count), |foreign| foreign.release(count))
+        table::on(fd, Direction::In, |own| own.release_oldest(fd, count), |foreign| foreign.release(count))
     };
     thread::guarded(release).map_or(-1, |()| 0)
 }

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpfd::driver::user::inner::{Tag, MAX_MESSAGE};
-use dpfd::sys::lent::Copied;
+use dpfd::driver::user::endpoint::{Tag, MAX_MESSAGE};
+use dpfd::sys::loaned::Copied;
 use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};
 
@@ -33,7 +33,7 @@ pub struct Foreign {
 
 #[derive(Debug, Default)]
 struct Read {
-    lent: VecDeque<Box<[u8]>>,
+    loaned: VecDeque<Box<[u8]>>,
     peer: Addr,
 }
 
@@ -50,7 +50,7 @@ impl Foreign {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message, lent: its first byte, and its length. None: there is none, and the caller may sleep.
+    /// The next message, loaned: its first byte, and its length. None: there is none, and the caller may sleep.
     pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
         self.next(fd, |message, from| self.lend(message, from))
     }
@@ -127,29 +127,29 @@ impl Foreign {
         let place = (bytes.as_ptr(), message.len());
         let mut read = self.read();
         read.peer = from;
-        read.lent.push_back(bytes);
+        read.loaned.push_back(bytes);
         place
     }
 
     /// Releases the `n` oldest messages.
     pub fn release(&self, n: usize) -> Res<()> {
         let mut read = self.read();
-        let lent = read.lent.len();
-        if n > lent {
-            return Err(Error::NotLent { asked: n, lent }.into());
+        let loaned = read.loaned.len();
+        if n > loaned {
+            return Err(Error::NotLoaned { asked: n, loaned }.into());
         }
-        read.lent.drain(..n);
+        read.loaned.drain(..n);
         Ok(())
     }
 
-    /// Who sent what was read last.
+    /// The sender of what was read last.
     pub fn peer(&self) -> Addr {
         self.read().peer
     }
 
     /// Messages read and not released.
-    pub fn lent(&self) -> usize {
-        self.read().lent.len()
+    pub fn loaned(&self) -> usize {
+        self.read().loaned.len()
     }
 }
 

@@ -10,7 +10,7 @@ use dpfd::Error;
 
 use crate::fault::{Fault, Res};
 use crate::foreign::{self, Foreign};
-use crate::table::{self, Found, Use, Way};
+use crate::table::{self, Direction, Found, Use};
 use crate::thread;
 
 /// `dpmmap_t`.
@@ -33,7 +33,7 @@ pub struct DpStat {
     sent_bytes: u64,
     received: u64,
     received_bytes: u64,
-    lent: u64,
+    loaned: u64,
     next_len: i64,
     pool: u64,
     pool_left: u64,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Mmap) -> c_int {
         let tbp = unsafe { tbp.as_mut() }.ok_or(Fault::Null("the dpmmap_t"))?;
         let want = (tbp.size > 0).then_some(tbp.size);
         let made = |own: &Use| own.start_pool(fd, want).map(|size| (size, own.pool_address()));
-        let (size, address) = table::on(fd, Way::In, made, |_| Err(Fault::OnlyOpener(fd)))?;
+        let (size, address) = table::on(fd, Direction::In, made, |_| Err(Fault::OnlyOpener(fd)))?;
         *tbp = Mmap { size, address: address.cast_mut().cast() };
         Ok(0)
     };
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Mmap) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
     let set = || {
-        let found = table::find(fd, Way::Out)?;
+        let found = table::find(fd, Direction::Out)?;
         // NONBLOCK belongs to the descriptor, wherever it comes from.
         match (option, value) {
             (OPT_SPIN, value) => {
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn dp_stat(fd: c_int, to: *mut DpStat) -> c_int {
         if room < FIRST_STAT {
             return Err(Fault::StatSize(room));
         }
-        let mut all = match table::find(fd, Way::Out)? {
+        let mut all = match table::find(fd, Direction::Out)? {
             Found::Own(own) => of_own(&own.stat(fd), own.spin()),
             Found::Foreign(foreign) => of_foreign(fd, &foreign),
         };
@@ -149,7 +149,7 @@ fn of_own(s: &Stat, spin: u32) -> DpStat {
         sent_bytes: s.sent.1,
         received: s.received.0,
         received_bytes: s.received.1,
-        lent: s.lent as u64,
+        loaned: s.loaned as u64,
         next_len: s.next_len.map_or(-1, |n| n as i64),
         pool: s.pool as u64,
         pool_left: s.pool_left as u64,
@@ -166,6 +166,6 @@ fn of_own(s: &Stat, spin: u32) -> DpStat {
 /// What can be told of another process's endpoint: what was read here, and what the descriptor takes.
 fn of_foreign(fd: c_int, foreign: &Foreign) -> DpStat {
     let longest = foreign::longest(fd) as u64;
-    let lent = foreign.lent() as u64;
-    DpStat { lent, next_len: -1, max_message: longest, max_plain: longest, ..DpStat::default() }
+    let loaned = foreign.loaned() as u64;
+    DpStat { loaned, next_len: -1, max_message: longest, max_plain: longest, ..DpStat::default() }
 }

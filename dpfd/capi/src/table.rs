@@ -42,7 +42,7 @@ use slots::slot;
 
 /// What a call is about to do; each has a line of its own to count on.
 #[derive(Debug, Clone, Copy)]
-pub enum Way {
+pub enum Direction {
     /// Sending, and everything else.
     Out,
     /// Receiving and releasing.
@@ -100,7 +100,7 @@ pub enum Found {
 /// An endpoint, kept as long as this lives.
 pub struct Use {
     shell: &'static Shell,
-    way: Way,
+    direction: Direction,
 }
 
 impl Use {
@@ -128,7 +128,7 @@ impl Deref for Use {
 impl Drop for Use {
     #[inline(always)]
     fn drop(&mut self) {
-        self.shell.leave(self.way);
+        self.shell.leave(self.direction);
     }
 }
 
@@ -148,15 +148,15 @@ impl Shell {
     }
 
     #[inline(always)]
-    fn enter(&'static self, way: Way) -> Use {
+    fn enter(&'static self, direction: Direction) -> Use {
         // SeqCst: before the second look at the slot, for everybody. Pairs with reclaim().
-        self.users[way as usize].0.fetch_add(1, SeqCst);
-        Use { shell: self, way }
+        self.users[direction as usize].0.fetch_add(1, SeqCst);
+        Use { shell: self, direction }
     }
 
     #[inline(always)]
-    fn leave(&'static self, way: Way) {
-        if self.users[way as usize].0.fetch_sub(1, SeqCst) == 1 && self.leaving.load(SeqCst) {
+    fn leave(&'static self, direction: Direction) {
+        if self.users[direction as usize].0.fetch_sub(1, SeqCst) == 1 && self.leaving.load(SeqCst) {
             self.reclaim();
         }
     }
@@ -275,20 +275,20 @@ pub fn enter(fd: OwnedFd, served: Served) -> Res<c_int> {
 
 /// What `fd` is: the usual case here, the others below.
 #[inline(always)]
-pub fn find(fd: c_int, way: Way) -> Res<Found> {
-    if let Some(own) = find_fast(fd, way) {
+pub fn find(fd: c_int, direction: Direction) -> Res<Found> {
+    if let Some(own) = find_fast(fd, direction) {
         return Ok(Found::Own(own));
     }
-    find_slow(fd, way)
+    find_slow(fd, direction)
 }
 
 #[inline(always)]
-fn find_fast(fd: c_int, way: Way) -> Option<Use> {
+fn find_fast(fd: c_int, direction: Direction) -> Option<Use> {
     let slot = slot(fd, false)?;
     // Acquire: pairs with the store in enter().
     let named = slot.load(Acquire);
     // SAFETY: null, or a shell, and these live for ever.
-    let own = unsafe { named.as_ref() }?.enter(way);
+    let own = unsafe { named.as_ref() }?.enter(direction);
     if slot.load(SeqCst) != named {
         return None;
     }
@@ -296,11 +296,11 @@ fn find_fast(fd: c_int, way: Way) -> Option<Use> {
 }
 
 #[cold]
-fn find_slow(fd: c_int, way: Way) -> Res<Found> {
+fn find_slow(fd: c_int, direction: Direction) -> Res<Found> {
     let key = key(fd)?;
     let mut list = list();
     if let Some(shell) = list.by_key.get(&key) {
-        let own = shell.enter(way);
+        let own = shell.enter(direction);
         // A copy: the first number can be closed, and come to mean something else, without an end to be seen.
         shell.clear_slot();
         // Its last user takes the list, too.
@@ -310,8 +310,8 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
     let Some(descriptor) = foreign::descriptor(fd) else { return Err(Fault::NotAnEndpoint(fd)) };
     let foreign = &mut list.foreign;
     if foreign.len() >= 64 && foreign.len().is_power_of_two() && !foreign.contains_key(&key) {
-        // Closed without dp_close: nothing was said. What is lent stays, some copy may be open.
-        foreign.retain(|key, (fd, of)| of.lent() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
+        // Closed without dp_close: nothing was said. What is loaned stays, some copy may be open.
+        foreign.retain(|key, (fd, of)| of.loaned() > 0 || self::key(*fd).is_ok_and(|now| now == *key));
     }
     Ok(Found::Foreign(
         foreign.entry(key).or_insert_with(|| (fd, Arc::new(Foreign::new(descriptor)))).1.clone(),
@@ -322,12 +322,12 @@ fn find_slow(fd: c_int, way: Way) -> Res<Found> {
 #[inline(always)]
 pub fn on<T>(
     fd: c_int,
-    way: Way,
+    direction: Direction,
     ours: impl Fn(&Use) -> Result<T, Error>,
     theirs: impl Fn(&Foreign) -> Res<T>,
 ) -> Res<T> {
     loop {
-        let own = match find(fd, way)? {
+        let own = match find(fd, direction)? {
             Found::Own(own) => own,
             Found::Foreign(foreign) => return theirs(&foreign),
         };

@@ -21,7 +21,7 @@ pub struct Piece {
     pub name: &'static str,
     /// The shortest and the longest packet it is for, bytes.
     pub range: [usize; 2],
-    /// The line.
+    /// The line; NaN, as what follows, where fewer than two lengths were measured: nothing is known of the cost there.
     pub line: Linear,
     /// Half the width of the 95 % interval of its slope, ns for each byte.
     pub t_half: f64,
@@ -36,34 +36,18 @@ pub struct Piece {
 pub struct Pieces(pub Vec<Piece>);
 
 impl Pieces {
-    /// Lines through these points, lengths ascending. A piece with fewer than two of them is left to the one before it, the
-    /// first to the one behind it. `None` of fewer than two points.
+    /// Lines through these points, lengths ascending. A piece with fewer than two of them is unknown: what its neighbour
+    /// costs says nothing of it. `None` if all are.
     pub fn fit(points: &[(usize, Estimate)], borders: &[Border]) -> Option<Pieces> {
-        let mut groups: Vec<(Border, Vec<(usize, Estimate)>)> = Vec::new();
         let mut from = 1;
-        for border in borders {
-            let inside = points.iter().filter(|p| (from..=border.upto).contains(&p.0)).copied();
-            let inside: Vec<(usize, Estimate)> = inside.collect();
-            from = border.upto.saturating_add(1);
-            match groups.last_mut() {
-                Some((last, before)) if before.len() < 2 || inside.len() < 2 => {
-                    last.upto = border.upto;
-                    if inside.len() >= 2 {
-                        last.name = border.name;
-                    }
-                    before.extend(inside);
-                }
-                _ => groups.push((border.clone(), inside)),
-            }
-        }
-        let mut from = 1;
-        let piece = |(border, points): (Border, Vec<(usize, Estimate)>)| {
+        let piece = |border: &Border| {
             let range = [from, border.upto];
             from = border.upto.saturating_add(1);
-            Piece::fit(border.name, range, &points)
+            let inside = points.iter().filter(|p| (range[0]..=range[1]).contains(&p.0)).copied();
+            Piece::fit(border.name, range, &inside.collect::<Vec<_>>())
         };
-        let pieces: Vec<Piece> = groups.into_iter().map(piece).collect::<Option<_>>()?;
-        (!pieces.is_empty()).then_some(Pieces(pieces))
+        let pieces = Pieces(borders.iter().map(piece).collect());
+        pieces.0.iter().any(Piece::known).then_some(pieces)
     }
 
     /// The piece for packets of `m` bytes.
@@ -71,14 +55,27 @@ impl Pieces {
         self.0.iter().find(|p| m <= p.range[1]).unwrap_or(&self.0[self.0.len() - 1])
     }
 
-    /// The cost of a packet of `m` bytes, ns.
+    /// The cost of a packet of `m` bytes, ns; NaN where it is unknown.
     pub fn at(&self, m: usize) -> f64 {
         self.piece(m).line.at(m)
     }
 }
 
 impl Piece {
-    fn fit(name: &'static str, range: [usize; 2], points: &[(usize, Estimate)]) -> Option<Piece> {
+    /// Whether anything was measured that its line goes through.
+    pub fn known(&self) -> bool {
+        self.line.k.is_finite()
+    }
+
+    fn fit(name: &'static str, range: [usize; 2], points: &[(usize, Estimate)]) -> Piece {
+        const NAN: f64 = f64::NAN;
+        let unknown =
+            Piece { name, range, line: Linear { k: NAN, t: NAN }, t_half: NAN, error: NAN, worst: NAN };
+        Piece::through(name, range, points).unwrap_or(unknown)
+    }
+
+    /// `None` of fewer than two points.
+    fn through(name: &'static str, range: [usize; 2], points: &[(usize, Estimate)]) -> Option<Piece> {
         let at = |&(m, e): &(usize, Estimate)| At { x: m as f64, y: e.ns, half: e.half };
         let found = line(&points.iter().map(at).collect::<Vec<_>>())?;
         // The start that is, in parts of each point, next to them: short packets count as long ones do.
@@ -133,6 +130,9 @@ pub struct Model {
     pub g_r: Pieces,
     /// Latency: what is left of a one-way time.
     pub l: Pieces,
+    /// The one-way time of a packet itself. How far its points are from its lines is how far predictions of one packet may be
+    /// off, as far as the model can tell.
+    pub t: Pieces,
     /// Asynchronous receive overhead, one piece.
     pub o_r: Pieces,
     /// User receive overhead.
@@ -147,8 +147,11 @@ impl Pieces {
     /// L: what the processors' costs leave of the one-way time, piece by piece: they are fitted to the same lengths, or are
     /// one piece. Not a fit of its own: a small difference of
     /// disturbed points would be a poor one, and the sum is to be the one-way time again.
-    fn latency(trip: Pieces, busy: [&Pieces; 3], points: &[(usize, Estimate)]) -> Pieces {
+    fn latency(trip: &Pieces, busy: [&Pieces; 3], points: &[(usize, Estimate)]) -> Pieces {
         let piece = |mut piece: Piece| {
+            if !piece.known() {
+                return piece;
+            }
             for other in busy {
                 let line = other.piece(piece.range[0]).line;
                 piece.line = Linear { k: piece.line.k - line.k, t: piece.line.t - line.t };
@@ -158,7 +161,7 @@ impl Pieces {
             (piece.error, piece.worst) = (median(&off), off.iter().copied().fold(0.0, f64::max));
             piece
         };
-        Pieces(trip.0.into_iter().map(piece).collect())
+        Pieces(trip.0.iter().cloned().map(piece).collect())
     }
 }
 
@@ -171,7 +174,7 @@ pub struct Prediction {
     pub costs: Costs,
     /// The slowest stage, by the condition.
     pub bound: Bound,
-    /// The one-way time, ns.
+    /// The one-way time, ns; NaN where it is unknown.
     pub ns: f64,
 }
 
@@ -220,10 +223,12 @@ impl Model {
             let [g_s, g_r] = point.costs();
             Some((spread, g_s.ns.max(g_r.ns)))
         };
+        let t = fit(What::Trip, 0)?;
         Some(Model {
             g_s: sized(0)?,
             g_r: sized(1)?,
-            l: Pieces::latency(fit(What::Trip, 0)?, [&o_s, &o_r, &u_r], &latencies(survey, &o_r)),
+            l: Pieces::latency(&t, [&o_s, &o_r, &u_r], &latencies(survey, &o_r)),
+            t,
             o_s,
             u_r,
             room: Room::fit(&rooms),
@@ -246,7 +251,9 @@ impl Model {
     pub fn predict(&self, load: Load) -> Prediction {
         let (k, costs) = (load.packets(), self.costs(load));
         let bound = costs.bound();
-        Prediction { k, costs, bound, ns: costs.one_way(bound, k) }
+        // Which stage is the slowest cannot be told without the gap.
+        let ns = if k > 1 && costs.g.is_nan() { f64::NAN } else { costs.one_way(bound, k) };
+        Prediction { k, costs, bound, ns }
     }
 }
 
@@ -288,7 +295,7 @@ pub fn compare(survey: &Survey, borders: &[Border]) -> Vec<Compared> {
 }
 
 /// Between two measured lengths the gap is taken to grow evenly with the logarithm: each doubling leaves as much more of the
-/// buffers in the next memory. NaN of nothing.
+/// buffers in the next memory. NaN outside of them: nothing is known there.
 fn between(spread: &[(usize, f64)], at: usize) -> f64 {
     let behind = spread.iter().position(|&(s, _)| s >= at).unwrap_or(spread.len());
     match (behind.checked_sub(1).and_then(|i| spread.get(i)), spread.get(behind)) {
@@ -296,7 +303,7 @@ fn between(spread: &[(usize, f64)], at: usize) -> f64 {
             let log = |s: usize| (s as f64).ln();
             g0 + (g1 - g0) * (log(at) - log(s0)) / (log(s1) - log(s0))
         }
-        (Some(&(_, g)), None) | (None, Some(&(_, g))) => g,
-        (None, None) => f64::NAN,
+        (None, Some(&(s, g))) if s == at => g,
+        _ => f64::NAN,
     }
 }

@@ -95,6 +95,8 @@ impl Costs {
         };
         match k {
             0 => 0.0,
+            // Also where nothing is known of further ones.
+            1 => self.o_s + self.l + self.o_r + self.u_r,
             k => self.o_s + self.l + self.o_r + self.u_r + (k - 1) as f64 * further,
         }
     }

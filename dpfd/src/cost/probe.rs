@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fit::Border;
 use crate::logp::stats::Estimate;
 
 /// Packets, and the program's buffers that they come from and go to.
@@ -68,6 +69,11 @@ pub struct Plan {
 
 /// The longest packets whose gaps are measured, bytes: what is longer is one message.
 const LONGEST_PACKET: usize = 1 << 20;
+/// Lengths that are measured in a piece of which something is predicted: a line goes through any two, and how far a third is
+/// from it says how good it is.
+const ENOUGH: usize = 3;
+/// How near to the ends of a piece lengths are put, in parts of the room there.
+const NEAR: usize = 16;
 
 impl Plan {
     /// Fits from 3 bytes to 7/8 of `longest`, predictions for powers of two up to `longest`, which is one itself, as is
@@ -90,7 +96,50 @@ impl Plan {
                 *list = all.into_iter().step_by(2).collect();
             }
         }
+        // The longest message lies between two lengths of buffers, not behind the last one.
+        if spreads.last().is_some_and(|&last| last < longest) {
+            spreads.push(longest / 2 * 3);
+        }
         Plan { sizes, slow, room, packet, spreads, messages }
+    }
+
+    /// With further sizes, so that each piece in which a message lies has [`ENOUGH`] of them, and for gaps that of packets of
+    /// b bytes, too. `most`: the longest packet there can be, bytes. A piece that has no room for them stays without.
+    pub fn covering(mut self, borders: &[Border], most: usize) -> Plan {
+        for (lengths, most) in [(self.messages.clone(), most), (vec![self.packet], LONGEST_PACKET.min(most))]
+        {
+            let mut from = 1;
+            for border in borders {
+                let inside = |&&m: &&usize| (from..=border.upto).contains(&m);
+                if let Some(&longest) = lengths.iter().filter(inside).max() {
+                    self.cover(from, border.upto.min(most).min(2 * longest));
+                }
+                from = border.upto.saturating_add(1);
+            }
+        }
+        self
+    }
+
+    /// Puts sizes where those in `low..=high` leave the most room: at the ends, because the message may lie there, and
+    /// between.
+    fn cover(&mut self, low: usize, high: usize) {
+        loop {
+            let inside: Vec<usize> =
+                self.sizes.iter().copied().filter(|m| (low..=high).contains(m)).collect();
+            if inside.len() >= ENOUGH {
+                return;
+            }
+            let below = inside.first().unwrap_or(&high) - low;
+            let above = high - inside.last().unwrap_or(&low);
+            let mut places = vec![(low + below / NEAR, below), (high - above / NEAR, above)];
+            places.extend(inside.windows(2).map(|pair| ((pair[0] + pair[1]) / 2, pair[1] - pair[0])));
+            // Powers of two are predicted.
+            let places = places.into_iter().map(|(m, room)| (m + usize::from(m.is_power_of_two()), room));
+            let new = |(m, _): &(usize, usize)| (low..=high).contains(m) && !inside.contains(m);
+            let Some((size, _)) = places.filter(new).max_by_key(|&(_, room)| room) else { return };
+            self.sizes.push(size);
+            self.sizes.sort_unstable();
+        }
     }
 
     /// Messages of k > 1 packets.

@@ -12,7 +12,7 @@ use crate::logp::stats::{median, Estimate};
 /// nanoseconds, lengths bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// 1.
+    /// 2.
     pub version: u32,
     /// Cores of the process that sends first and of the other one.
     pub cores: [usize; 2],
@@ -39,7 +39,7 @@ pub struct Way {
     pub driver: Option<String>,
     /// Rounds of measuring.
     pub rounds: u32,
-    /// O_s, g_s, L, g_r, O_r, U_r.
+    /// O_s, g_s, L, g_r, O_r, U_r, and T.
     pub parameters: Vec<Parameter>,
     /// B_L.
     pub b_l: Option<Capacity>,
@@ -68,7 +68,7 @@ pub struct Parameter {
     pub points: Vec<Measured>,
 }
 
-/// One straight line, k + t m.
+/// One straight line, k + t m. All but its borders is null where fewer than two lengths were measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Segment {
     /// What does the work there.
@@ -144,9 +144,10 @@ pub struct Message {
     pub k: usize,
     /// The piece of O_s, and the slowest stage where k > 1.
     pub piece: String,
-    /// Which stage was taken to be the slowest; null where k = 1.
+    /// Which stage was taken to be the slowest; null where k = 1, and where it is unknown.
     pub bound: Option<Bound>,
-    /// The one-way time by the parameters of one round: that whose prediction is the middle one of all by its error.
+    /// The one-way time by the parameters of one round: that whose prediction is the middle one of all by its error. Null, as
+    /// the error is, where the parameters are unknown.
     pub predicted: f64,
     /// By the parameters of all rounds, if the network were the slowest stage: equation (1).
     pub network_bound: f64,
@@ -246,6 +247,7 @@ impl Way {
             Parameter::new("g_r", &model.g_r, &gaps(1)),
             Parameter::new("O_r", &model.o_r, &points(survey, What::Slowdown, 0)),
             Parameter::new("U_r", &model.u_r, &points(survey, What::Overheads, 1)),
+            Parameter::new("T", &model.t, &points(survey, What::Trip, 0)),
         ];
         let packet = survey.plan().packet;
         let spread = |&buffers: &usize| {
@@ -264,7 +266,7 @@ impl Way {
             b_l: model.room.map(|room| capacity(room, survey)),
             spread: survey.plan().spreads.iter().filter_map(spread).collect(),
             condition: Condition { costs: rounded(costs), holds: costs.condition(), bound: costs.bound() },
-            notes: notes(survey, model, &costs, &median_error),
+            notes: notes(survey, model, &costs, &messages, &median_error),
             messages,
             median_error,
             bandwidth: Vec::new(),
@@ -280,7 +282,7 @@ fn message(compared: Compared, model: &Model) -> Message {
         size: load.packets() * load.packet,
         k: found.k,
         piece: model.o_s.piece(load.packet).name.to_string(),
-        bound: (found.k > 1).then_some(found.bound),
+        bound: (found.k > 1 && found.ns.is_finite()).then_some(found.bound),
         predicted: tenth(compared.predicted),
         network_bound: by(Bound::Network),
         receiver_bound: by(Bound::Receiver),
@@ -294,7 +296,8 @@ impl Errors {
     /// Of these messages.
     pub fn of(messages: &[Message]) -> Errors {
         let middle = |which: &dyn Fn(&Message) -> bool| {
-            median(&messages.iter().filter(|m| which(m)).map(|m| m.error.abs()).collect::<Vec<_>>())
+            let known = messages.iter().filter(|m| which(m) && m.error.is_finite());
+            median(&known.map(|m| m.error.abs()).collect::<Vec<_>>())
         };
         let mut pieces: Vec<(String, f64)> = Vec::new();
         for m in messages.iter().filter(|m| m.k == 1) {
@@ -316,8 +319,16 @@ fn capacity(room: Room, survey: &Survey) -> Capacity {
 }
 
 /// Where the model's assumptions do not hold for what was found.
-fn notes(survey: &Survey, model: &Model, b: &Costs, errors: &Errors) -> Vec<String> {
+fn notes(survey: &Survey, model: &Model, b: &Costs, messages: &[Message], errors: &Errors) -> Vec<String> {
     let mut notes = Vec::new();
+    let unknown = messages.iter().filter(|m| !m.predicted.is_finite());
+    let unknown: Vec<String> = unknown.map(|m| format!("{} ({})", m.size, m.piece)).collect();
+    if !unknown.is_empty() {
+        notes.push(format!(
+            "fewer than two lengths were measured where these messages lie, so they are not predicted: {}",
+            unknown.join(", ")
+        ));
+    }
     if !b.condition() {
         let slower = match b.bound() {
             Bound::Network => "no processor is slower than the gap, so the gap decides",

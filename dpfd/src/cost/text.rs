@@ -110,8 +110,8 @@ fn row(m: &Message) -> String {
         m.k,
         time(m.predicted),
         time(m.measured),
-        format!("{:+.1} %", m.error),
-        format!("{:.1} %", m.half),
+        if m.error.is_finite() { format!("{:+.1} %", m.error) } else { "-".to_string() },
+        percent(m.half),
     )
 }
 
@@ -126,13 +126,15 @@ fn lines([piece, packets]: [&str; 2], title: &str, parameters: &[Parameter]) -> 
             let to = p.to.map_or("up".to_string(), |to| to.to_string());
             let half =
                 if p.t_half.is_finite() { format!("{:.1}", 1024.0 * p.t_half) } else { "?".to_string() };
+            let [k, t] = match p.k.is_finite() {
+                true => [format!("{:.1}", p.k), format!("{:.2}", 1024.0 * p.t)],
+                false => ["unknown".to_string(), "?".to_string()],
+            };
             text += &format!(
-                "{:<6}{:<6}{:>20}{:>12.1}{:>12.2}{half:>10}{:>10}{:>10}\n",
+                "{:<6}{:<6}{:>20}{k:>12}{t:>12}{half:>10}{:>10}{:>10}\n",
                 parameter.name,
                 p.piece,
                 format!("{} to {to}", p.from),
-                p.k,
-                1024.0 * p.t,
                 percent(p.error),
                 percent(p.worst),
             );
@@ -153,6 +155,7 @@ fn percent(part: f64) -> String {
 /// Nanoseconds in the unit that suits them.
 fn time(ns: f64) -> String {
     match ns.abs() {
+        a if !a.is_finite() => "unknown".to_string(),
         a if a >= 999_500.0 => format!("{:.2} ms", ns / 1e6),
         a if a >= 999.5 => format!("{:.2} \u{b5}s", ns / 1e3),
         a if a >= 9.95 => format!("{ns:.0} ns"),

@@ -12,20 +12,20 @@
 //! | file | holds |
 //! |---|---|
 //! | `inner` | one endpoint: opening, sending, settings, counters |
-//! | `lent` | messages that the program has |
+//! | `loaned` | messages that the program has |
 //! | `recv` | the calls that receive |
 //! | [`list`] | what `dp ls` is told |
 //! | [`network`] | other nodes |
 //!
 //! The system calls are in [`crate::sys::device`], the mapped pool in [`crate::sys::mapped`].
 
-mod inner;
-mod lent;
+mod endpoint;
 pub mod list;
+mod loaned;
 pub mod network;
 mod recv;
 
-pub use inner::Inner;
+pub use endpoint::KernelEndpoint;
 
 use std::os::fd::OwnedFd;
 

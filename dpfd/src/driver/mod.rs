@@ -65,7 +65,9 @@ pub fn open(driver: Option<Driver>, dpid: Dpid) -> Result<(OwnedFd, Served)> {
         Some(Driver::Kernel) => Some(kernel::required_device()?),
         None => kernel::device()?,
     };
-    match device.map(|fd| kernel::Inner::open(&fd, dpid).map(|inner| (fd, Served::Kernel(Arc::new(inner))))) {
+    match device
+        .map(|fd| kernel::KernelEndpoint::open(&fd, dpid).map(|inner| (fd, Served::Kernel(Arc::new(inner)))))
+    {
         // Nobody insists, and /dev/dp is something else.
         Some(Err(Error::NoKernelDriver { .. })) if driver.is_none() => {}
         Some(opened) => return opened,

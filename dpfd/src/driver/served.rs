@@ -9,15 +9,15 @@ use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::Result;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 
 /// An endpoint, without its descriptor: that is named in every call.
 #[derive(Debug, Clone)]
 pub enum Served {
     /// By the library.
-    User(Arc<user::inner::Inner>),
+    User(Arc<user::endpoint::UserEndpoint>),
     /// By the kernel.
-    Kernel(Arc<kernel::Inner>),
+    Kernel(Arc<kernel::KernelEndpoint>),
 }
 
 use Served::{Kernel, User};
@@ -130,7 +130,7 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released.
+    /// The next message, loaned until it is released.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released. None: the caller asks where to sleep ([`Served::sleep`]), sleeps there,
+    /// The next message, loaned until it is released. None: the caller asks where to sleep ([`Served::sleep`]), sleeps there,
     /// and calls again.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl Served {
         }
     }
 
-    /// The next message, lent until it is released, if one is there; the descriptor does not wait.
+    /// The next message, loaned until it is released, if one is there; the descriptor does not wait.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NotLent`].
+    /// [`crate::Error::NotLoaned`].
     pub fn release_oldest(&self, fd: i32, n: usize) -> Result<()> {
         match self {
             User(inner) => inner.release_oldest(n),
@@ -266,7 +266,7 @@ impl Served {
         }
     }
 
-    /// Who sent the message read last.
+    /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         match self {
             User(inner) => inner.rx().peer,

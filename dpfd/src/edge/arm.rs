@@ -17,7 +17,7 @@
 //! a flag that the first one clears; several senders ring several bells at most where one would have done.
 //!
 //! A receiver of one edge that expects the next message soon *dozes*: it says so in the same word, and its sender does not
-//! ring, but knocks ([`super::knock`]).
+//! ring, but wakes the futex ([`super::event_count`]).
 
 use super::bell;
 use crate::sync::{AtomicU64, Ordering};
@@ -45,8 +45,8 @@ pub enum Due {
     Nothing,
     /// A bell on its descriptor.
     Bell,
-    /// A knock at the edge.
-    Knock,
+    /// A wake-up of the futex in the edge.
+    Futex,
 }
 
 /// What a sender remembers of a receiver: the number it rang for last.
@@ -62,7 +62,7 @@ impl Arm {
         self.sleeps(ARMED);
     }
 
-    /// The receiver wants a knock instead, at its only edge. As for [`Arm::arm`].
+    /// The receiver wants its futex woken instead, that of its only edge. As for [`Arm::arm`].
     #[inline]
     pub fn doze(&self) {
         self.sleeps(ARMED | DOZES);
@@ -84,7 +84,7 @@ impl Arm {
         }
     }
 
-    /// Whether a sender would ring, or knock.
+    /// Whether a sender would ring, or wake the futex.
     #[inline]
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & ARMED != 0
@@ -107,7 +107,7 @@ impl Arm {
         if n & DOZES == 0 {
             Due::Bell
         } else {
-            Due::Knock
+            Due::Futex
         }
     }
 

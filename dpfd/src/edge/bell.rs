@@ -85,7 +85,7 @@ impl Group {
     }
     /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
-    pub fn rouse(&self) -> Option<u32> {
+    pub fn wake_once(&self) -> Option<u32> {
         let mut how = self.asleep.load(Ordering::Relaxed);
         // It may have been awake for a moment, and sleep again with another event.
         while how != 0 {
@@ -156,7 +156,7 @@ impl Word {
             // edge-triggered watcher.
             let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
             let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
-            match watcher.and_then(Group::rouse) {
+            match watcher.and_then(Group::wake_once) {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
                 Some(how) if how != BY_BELL && word & SLEEPERS == 0 => return Owed::Event(how),
                 Some(_) => {
@@ -231,7 +231,7 @@ impl Word {
         })
     }
 
-    /// Whoever sleeps is woken by bells from here on. Fenced: look at the edge again after it.
+    /// A sleeper is woken by bells from here on. Fenced: look at the edge again after it.
     pub fn without_event(&self) -> Armed {
         self.update(|w| w & !(RUNG | EVENT))
     }
@@ -270,7 +270,7 @@ impl Word {
     /// The receiver will look by itself, without a group. Only while nobody sleeps on it (W2).
     /// Returns whether the word is hot now.
     #[inline]
-    pub fn heat(&self) -> bool {
+    pub fn make_hot(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & HOT != 0 {
             return true;
@@ -298,7 +298,7 @@ impl Word {
     }
 
     /// Back to the resting state, armed. Fenced: look at the edge again after it (W3).
-    pub fn cool(&self) -> Armed {
+    pub fn make_cold(&self) -> Armed {
         self.update(|w| w & !(HOT | RUNG | GROUP | EVENT))
     }
 

@@ -36,8 +36,8 @@ pub unsafe fn send<L: Lines + ?Sized>(
     Ok(())
 }
 
-/// Sends the place of a message that lies elsewhere, under `number`.
-pub fn send_far<L: Lines + ?Sized>(
+/// Sends the place of a message out of line, under `number`.
+pub fn send_out_of_line<L: Lines + ?Sized>(
     ring: &L,
     tail: &mut Tail,
     cursor: &AtomicU64,
@@ -48,12 +48,12 @@ pub fn send_far<L: Lines + ?Sized>(
     let bytes = number.to_ne_bytes();
     // SAFETY: eight bytes; the reservation keeps the token inside the ring.
     unsafe { ring.put(tail.pos, HEADER, bytes.as_ptr(), bytes.len()) };
-    ring::commit(ring, tail.pos, bytes.len(), Kind::Far)?;
+    ring::commit(ring, tail.pos, bytes.len(), Kind::OutOfLine)?;
     tail.advance(ring, 1);
     Ok(())
 }
 
-/// The number in a token that [`send_far`] made at `pos`.
+/// The number in a token that [`send_out_of_line`] made at `pos`.
 pub fn far_number<L: Lines + ?Sized>(ring: &L, pos: super::ring::Pos, len: usize) -> Result<u64, Error> {
     let mut bytes = [0; 8];
     if len != bytes.len() {
@@ -92,7 +92,7 @@ impl Head {
         match token.kind {
             Kind::Data => Ok(token.len),
             Kind::Void => self.look_past_voids(ring, token.lines()),
-            Kind::Far => Err(Error::Corrupt),
+            Kind::OutOfLine => Err(Error::Corrupt),
         }
     }
 
@@ -108,7 +108,7 @@ impl Head {
             match token.kind {
                 Kind::Data => return Ok(token.len),
                 Kind::Void => step = token.lines(),
-                Kind::Far => break,
+                Kind::OutOfLine => break,
             }
         }
         Err(Error::Corrupt)

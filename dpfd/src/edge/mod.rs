@@ -12,12 +12,12 @@
 //! | [`pace`] | how often a receiver that spins looks | |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
-//! | [`knock`] | a receiver of one edge that sleeps for a moment | U3 |
+//! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
 //! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
 //! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
 //! | [`slot`] | the offer and its states | E4, E11 |
-//! | [`far`] | a message no edge can hold | R5 |
+//! | [`out_of_line`] | a message no edge can hold | R5 |
 //! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
 //! | [`spare`] | longer rings, for the directions that need one | E5 |
@@ -31,14 +31,14 @@
 pub mod arena;
 pub mod arm;
 pub mod bell;
-#[cfg(not(loom))]
-pub mod far;
+pub mod event_count;
 #[cfg(not(loom))]
 pub mod inbox;
-pub mod knock;
 pub mod longer;
 pub mod message;
 pub mod mode;
+#[cfg(not(loom))]
+pub mod out_of_line;
 pub mod pace;
 #[cfg(not(loom))]
 mod places;

@@ -45,8 +45,8 @@ pub enum Kind {
     Data = 0,
     /// Space that a sender reserved and gave up; the receiver steps over it.
     Void = 1,
-    /// A message that lies elsewhere ([`super::far`]); the payload is its number, 8 bytes.
-    Far = 2,
+    /// A message out of line ([`super::out_of_line`]); the payload is its number, 8 bytes.
+    OutOfLine = 2,
 }
 
 /// A position in a ring: a count of lines since it was made, modulo 2^48 (16 PiB of traffic).
@@ -318,7 +318,7 @@ pub fn look<L: Lines + ?Sized>(ring: &L, pos: Pos) -> Result<Token, Error> {
     match (word >> KIND_SHIFT) & 3 {
         0 => Ok(Token { len, kind: Kind::Data }),
         1 => Ok(Token { len, kind: Kind::Void }),
-        2 => Ok(Token { len, kind: Kind::Far }),
+        2 => Ok(Token { len, kind: Kind::OutOfLine }),
         _ => Err(Error::Corrupt),
     }
 }

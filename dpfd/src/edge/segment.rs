@@ -9,7 +9,7 @@
 //!   file     | control, 4 KiB |  ring, 2^n bytes |
 //!   mapping  | control, 4 KiB |  ring            |  ring again     |
 //!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | wake word | group | space | key | knock |
+//!   control  | rx line | tx line | wake word | group | space | key | event count |
 //! ```
 //!
 //! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::bell::{Group, Word};
-use super::knock::Knock;
+use super::event_count::EventCount;
 use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
 use super::switch::{RxLine, TxLine};
@@ -307,7 +307,7 @@ impl Segment {
         let segment = Segment::map_twice(&fd, ring, protection)?;
         let random = crate::sys::process::random().map_err(io::Error::from_raw_os_error)?;
         segment.control::<AtomicU64>(5).store(random, Ordering::Relaxed);
-        segment.knock().begin(random as u32);
+        segment.event_count().begin(random as u32);
         Ok((segment, fd))
     }
 
@@ -396,7 +396,7 @@ impl Segment {
         self.control::<AtomicU64>(5).load(Ordering::Relaxed)
     }
     /// By what the sender wakes a receiver that sleeps on this edge alone.
-    pub fn knock(&self) -> &Knock {
+    pub fn event_count(&self) -> &EventCount {
         self.control(6)
     }
     /// Bytes of the ring.

@@ -95,7 +95,7 @@ pub enum Side {
 #[repr(C, align(64))]
 pub struct Slot {
     state: AtomicU64,
-    /// Who is through, as bits of [`Side`], with the generation they left: `generation << 8 | bits`.
+    /// The sides that are through, as bits of [`Side`], with the generation they left: `generation << 8 | bits`.
     left: AtomicU64,
     /// Set by either side when it shares its end with another process (L6). One of them may be killed
     /// between waking a group of watchers and sending the bell, and the connection stays open.

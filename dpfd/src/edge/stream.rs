@@ -229,7 +229,7 @@ fn copy_out<L: Lines + ?Sized>(
             Err(e) => return Err(e),
         };
         let off = usize::from(at.off);
-        if off > token.len || token.len > MAX_TOKEN || token.kind == Kind::Far {
+        if off > token.len || token.len > MAX_TOKEN || token.kind == Kind::OutOfLine {
             // What stands before it is good.
             return if total > 0 { Ok((total, at)) } else { Err(Error::Corrupt) };
         }

@@ -2,7 +2,7 @@
 //!
 //! Receiving waits for the descriptor to be readable, which it is if and only if a message is there. Sending
 //! waits for it to be writable, and, with the user-space driver, for news of the service where the descriptor does
-//! not tell ([`crate::driver::user::nap`]). No call waits on the runtime's thread.
+//! not tell ([`crate::driver::user::sending`]). No call waits on the runtime's thread.
 
 use std::future::{poll_fn, Future};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -14,8 +14,8 @@ use tokio::task::coop::consume_budget;
 
 use super::{Endpoint, Message};
 use crate::addr::{Addr, Dpid};
-use crate::driver::user::inner::Inner;
-use crate::driver::user::nap::{Sending, Until};
+use crate::driver::user::endpoint::UserEndpoint;
+use crate::driver::user::sending::{Sending, Until};
 use crate::driver::{kernel, Served};
 use crate::error::{Error, Result};
 
@@ -275,7 +275,12 @@ impl AsyncEndpoint {
     }
 
     /// The descriptor tells of room for what was refused, whoever was refused on it last.
-    async fn deliver_by_kernel(&self, inner: &kernel::Inner, to: Option<Addr>, message: &[u8]) -> Result<()> {
+    async fn deliver_by_kernel(
+        &self,
+        inner: &kernel::KernelEndpoint,
+        to: Option<Addr>,
+        message: &[u8],
+    ) -> Result<()> {
         let fd = self.get_ref().own_fd()?;
         // The target of the moment in which it is first tried.
         let mut to = to;
@@ -296,7 +301,7 @@ impl AsyncEndpoint {
         }
     }
 
-    async fn deliver_by_library(&self, inner: &Inner, to: Option<Addr>, message: &[u8]) -> Result<()> {
+    async fn deliver_by_library(&self, inner: &UserEndpoint, to: Option<Addr>, message: &[u8]) -> Result<()> {
         let fd = self.get_ref().own_fd()?;
         let mut sending = Sending::new(inner, to, message);
         let mut stuck = sending.attempt(fd)?;

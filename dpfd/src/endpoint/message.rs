@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Endpoint;
 use crate::addr::Addr;
-use crate::sys::lent::Got;
+use crate::sys::loaned::Got;
 
 /// A message where it arrived. Dropping it releases it.
 ///
@@ -17,7 +17,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The guard of what this endpoint has lent.
+    /// The guard of what this endpoint has loaned.
     #[inline(always)]
     pub(super) fn new(lender: &'a Endpoint, got: Got) -> Message<'a> {
         Message { lender, got }
@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
         self.len() == 0
     }
 
-    /// Who sent it; `0` where it came from a program that wrote plainly in another process's name.
+    /// Its sender; `0` where it came from a program that wrote plainly in another process's name.
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -98,8 +98,8 @@ impl<'a> Message<'a> {
     #[inline]
     #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
-        // SAFETY: it is lent as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
-        // Whoever releases messages without their guards must have the endpoint for himself.
+        // SAFETY: it is loaned as long as the guard lives, and the pool lives as long as the endpoint, which is borrowed.
+        // A caller that releases messages without their guards must have the endpoint for itself.
         unsafe { self.got.copy_to(to) }
     }
 

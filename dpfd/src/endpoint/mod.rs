@@ -53,8 +53,8 @@ pub struct Stat {
     pub sent: (u64, u64),
     /// Messages read in pool mode, and their bytes.
     pub received: (u64, u64),
-    /// Messages lent out and not released.
-    pub lent: usize,
+    /// Messages loaned out and not released.
+    pub loaned: usize,
     /// Bytes of the next message, if one is there.
     pub next_len: Option<usize>,
     /// Bytes of the pool; 0 before there is one.
@@ -298,7 +298,7 @@ impl Endpoint {
     /// than there was room, the rest is gone.
     ///
     /// For short messages that are not to stay in the pool this is the quickest. Its sender has the room back at once, or
-    /// with the messages before it that are lent. It waits, and makes a pool, as [`Endpoint::recv`] does.
+    /// with the messages before it that are loaned. It waits, and makes a pool, as [`Endpoint::recv`] does.
     ///
     /// # Errors
     ///
@@ -334,12 +334,12 @@ impl Endpoint {
         Ok(Message::new(self, self.served.recv(fd)?))
     }
 
-    /// Releases the `n` oldest messages that are lent, as `dp_fsync` does; for messages whose guards were forgotten: no
+    /// Releases the `n` oldest messages that are loaned, as `dp_fsync` does; for messages whose guards were forgotten: no
     /// guard lives meanwhile. No system call unless their sender waits for the room.
     ///
     /// # Errors
     ///
-    /// [`Error::NotLent`]; none is released then.
+    /// [`Error::NotLoaned`]; none is released then.
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -347,9 +347,9 @@ impl Endpoint {
     /// # let (a, mut b) = (Endpoint::open(0)?, Endpoint::open(0)?);
     /// a.send_to(b"kept", b.addr())?;
     /// core::mem::forget(b.recv()?);
-    /// assert_eq!(b.stat().lent, 1);
+    /// assert_eq!(b.stat().loaned, 1);
     /// b.release_oldest(1)?;
-    /// assert!(matches!(b.release_oldest(1), Err(Error::NotLent { .. })));
+    /// assert!(matches!(b.release_oldest(1), Err(Error::NotLoaned { .. })));
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn release_oldest(&mut self, n: usize) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Arenas this family made as a client: for which server family (PROTOCOLS I1), and which slots are taken.
 
+use super::Worth;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::tcp::Addr;
 
@@ -30,6 +31,8 @@ pub struct OwnArena {
     serial: AtomicU32,
     /// When a connection was last proven to end in this server family, in units of about a second; 0: never.
     proven: AtomicU32,
+    /// Whether channels to it pay.
+    pub worth: Worth,
 }
 
 /// A program family as the kernel tells it apart from all others: the process that opened the door.
@@ -57,6 +60,7 @@ impl OwnArena {
             to.store(from, Ordering::Relaxed);
         }
         self.proven.store(0, Ordering::Relaxed);
+        self.worth.reset();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.taken.store(2, Ordering::Release);
         Some(serial)
@@ -117,7 +121,7 @@ impl OwnArena {
                 let bit = closing & closing.wrapping_neg();
                 let n = (w * 64) as u32 + bit.trailing_zeros();
                 if over(n) {
-                    // Whoever clears the mark has the slot; it stays marked as used.
+                    // The one that clears the mark has the slot; it stays marked as used.
                     if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                         return Some(n);
                     }

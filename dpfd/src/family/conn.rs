@@ -4,10 +4,13 @@
 //!   line 0   what it is: stage, side, arena, slot
 //!   line 1   sending: lock, tail, kernel position
 //!   line 2   receiving: lock, epoch, kernel position
-//!   line 3   the two edges' addresses (this family's mapping)
-//!   line 4-5 for people: addresses, counters, reason
+//!   line 3   the two edges' addresses (this family's mapping), the receiver's spin
+//!   line 4   for people: addresses, reason, process
+//!   line 5   what is seldom looked at: rings that are full, hand-backs, the descriptor's mode
 //!   line 6   the proof that both sides hold the connection, until the channel is made; the link
 //! ```
+//!
+//! A thread that sends and one that receives write to lines of their own.
 
 use super::lock::Lock;
 use crate::edge::mode::Mode;
@@ -72,6 +75,8 @@ pub struct Conn {
     pub offer: AtomicU64,
     /// Address of the arena's groups of the *other* side.
     pub groups: AtomicU64,
+    /// The arena ([`crate::edge::arena::Arena::pack`]), in this family's mapping; 0: none.
+    pub mapping: AtomicU64,
 
     /// The sender's lock.
     pub tx_lock: Lock,
@@ -104,19 +109,17 @@ pub struct Conn {
     pub rx_flight: AtomicU32,
     /// Bytes received through the ring.
     pub rx_bytes: AtomicU64,
-    /// Nanoseconds a receive may look before it sleeps; adapts (DESIGN section 4).
-    pub rx_spin: AtomicU32,
-    /// An error the shim met where the program did not ask (W13); its next call gets it.
-    pub error: AtomicU32,
 
     /// Addresses of: tx word, which both lines follow, the slot's short tx ring, its own one, then the same of rx.
     pub edges: [AtomicU64; 6],
-    /// The arena ([`crate::edge::arena::Arena::pack`]), in this family's mapping; 0: none.
-    pub mapping: AtomicU64,
     /// Lines of each of the slot's own rings.
     pub lines: AtomicU32,
     /// Lines of the ring that the sender fills.
     pub tx_lines: AtomicU32,
+    /// Nanoseconds a receive may look before it sleeps; adapts.
+    pub rx_spin: AtomicU32,
+    /// An error the shim met where the program did not ask (W13); its next call gets it.
+    pub error: AtomicU32,
 
     local: [AtomicU64; 3],
     peer: [AtomicU64; 3],
@@ -147,6 +150,9 @@ pub struct Conn {
     pub asked: AtomicU32,
     /// Whether its descriptor blocks.
     pub mode: Mode,
+    /// Client, for [`super::Worth`]: while a candidate, the turn of its first offer, 0 if not asked yet; then the low half of
+    /// the sum of both rings' positions when it became a channel.
+    pub first: AtomicU32,
 
     /// Server: the client's arena in the process's table of guests.
     pub guest: AtomicU32,
@@ -167,6 +173,14 @@ pub struct Conn {
     /// The link to the process at the other end, in the process that made the channel; 0: none.
     pub link: AtomicU64,
 }
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(Conn, tx_lock) == 64 && offset_of!(Conn, bells) < 128);
+    assert!(offset_of!(Conn, rx_lock) == 128 && offset_of!(Conn, rx_bytes) < 192);
+    assert!(offset_of!(Conn, edges) == 192 && offset_of!(Conn, local) == 256);
+    assert!(offset_of!(Conn, back) == 320 && offset_of!(Conn, guest) == 384);
+};
 
 impl Conn {
     /// This side has shut down sending.
@@ -223,6 +237,7 @@ impl Conn {
             &self.heard,
             &self.asked,
             &self.wrong,
+            &self.first,
         ] {
             a.store(0, Ordering::Relaxed);
         }

@@ -20,6 +20,7 @@ mod lock;
 mod member;
 mod reason;
 mod view;
+mod worth;
 
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
@@ -28,6 +29,7 @@ pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use view::{Snapshot, View};
+pub use worth::Worth;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,7 +40,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).

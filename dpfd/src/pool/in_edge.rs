@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::budget::Returned;
-use super::elsewhere::Elsewhere;
-use super::lent::Queue;
+use super::loaned::Queue;
+use super::out_of_line::Memory;
 use crate::addr::Addr;
 use crate::edge::longer;
 use crate::edge::ring::{self, Cursor, Kind, Pos, Token};
 use crate::edge::segment::Segment;
 use crate::edge::Error;
 use crate::sync::Ordering;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 
-/// Who must hear that an edge has room again.
+/// The senders that must hear that an edge has room again.
 pub trait Sender: Send + Sync + core::fmt::Debug {
     /// There is room.
     fn room(&self);
@@ -26,13 +26,13 @@ pub trait Sender: Send + Sync + core::fmt::Debug {
 pub struct Longer {
     segment: Segment,
     key: u64,
-    far: Option<(u64, Elsewhere)>,
+    out_of_line: Option<(u64, Memory)>,
 }
 
 impl Longer {
     /// The receiver's side of a new, empty edge.
     pub fn new(segment: Segment) -> Longer {
-        Longer { key: segment.key(), segment, far: None }
+        Longer { key: segment.key(), segment, out_of_line: None }
     }
 
     /// Bytes of the ring.
@@ -47,7 +47,7 @@ pub struct InEdge {
     /// The ring and its control page.
     pub segment: Segment,
     from: Addr,
-    /// Who is told.
+    /// The sender that is told.
     pub sender: Arc<dyn Sender>,
     /// The next token to look at.
     pub at: Pos,
@@ -57,16 +57,16 @@ pub struct InEdge {
     pub broken: bool,
     /// Its sender was gone before anything was last asked for that could be on its way.
     pub over: bool,
-    /// Messages of it that are lent.
-    pub lent: u32,
+    /// Messages of it that are loaned.
+    pub loaned: u32,
     /// The number of the first of them.
     pub oldest: u64,
     /// Messages and bytes read from it.
     pub taken: (u64, u64),
-    /// What its sender says beside a message that lies elsewhere; the number in its token, and the message.
+    /// What its sender says beside a message out of line; the number in its token, and the message.
     key: u64,
     /// As above.
-    pub far: Option<(u64, Elsewhere)>,
+    pub out_of_line: Option<(u64, Memory)>,
     /// The descriptor was emptied after the token here was seen.
     pub emptied: Option<Pos>,
     /// What its sender goes over to, some time.
@@ -87,10 +87,10 @@ impl InEdge {
             fresh: true,
             broken: false,
             over: false,
-            lent: 0,
+            loaned: 0,
             oldest: 0,
             taken: (0, 0),
-            far: None,
+            out_of_line: None,
             emptied: None,
             next: None,
             grown: false,
@@ -117,17 +117,17 @@ impl InEdge {
         self.key == key
     }
 
-    /// A message that lies elsewhere, if it is one of this edge.
-    pub fn take_far(&mut self, key: u64, number: u64, message: Elsewhere) -> Result<(), Elsewhere> {
+    /// A message out of line, if it is one of this edge.
+    pub fn take_out_of_line(&mut self, key: u64, number: u64, message: Memory) -> Result<(), Memory> {
         match &mut self.next {
-            _ if self.key == key => self.far = Some((number, message)),
-            Some(next) if next.key == key => next.far = Some((number, message)),
+            _ if self.key == key => self.out_of_line = Some((number, message)),
+            Some(next) if next.key == key => next.out_of_line = Some((number, message)),
             _ => return Err(message),
         }
         Ok(())
     }
 
-    /// Who sends.
+    /// The sender.
     pub fn from(&self) -> Addr {
         self.from
     }
@@ -165,31 +165,31 @@ impl InEdge {
 
     /// Length of the next message, if one is there and its length is known.
     pub fn next_len(&self) -> Option<usize> {
-        let (token, far) = match &self.next {
+        let (token, memory) = match &self.next {
             _ if self.broken => return None,
             Some(next) if self.went_over() => {
-                (ring::look(&next.segment.lines(), Pos::default()).ok()?, &next.far)
+                (ring::look(&next.segment.lines(), Pos::default()).ok()?, &next.out_of_line)
             }
-            _ => (self.look().ok()?, &self.far),
+            _ => (self.look().ok()?, &self.out_of_line),
         };
         match token.kind {
             Kind::Data => Some(token.len),
-            Kind::Far => far.as_ref().map(|(_, message)| message.size()),
+            Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
             Kind::Void => None,
         }
     }
 
     /// Goes over to the longer edge, if its sender has and nothing is left here: this one's ring, for as long as messages
-    /// in it are lent. They are nobody's to count any more.
+    /// in it are loaned. They are nobody's to count any more.
     pub fn go_over(&mut self) -> Option<Segment> {
         if self.broken || !self.went_over() {
             return None;
         }
-        let Longer { segment, key, far } = *self.next.take()?;
+        let Longer { segment, key, out_of_line } = *self.next.take()?;
         // Its sender asks where we run as soon as it is full, and we may not wait until then.
         segment.rx().cpu.store(self.segment.rx().cpu.load(Ordering::Relaxed), Ordering::Relaxed);
-        (self.key, self.far, self.at, self.emptied) = (key, far, Pos::default(), None);
-        (self.lent, self.grown) = (0, true);
+        (self.key, self.out_of_line, self.at, self.emptied) = (key, out_of_line, Pos::default(), None);
+        (self.loaned, self.grown) = (0, true);
         Some(core::mem::replace(&mut self.segment, segment))
     }
 
@@ -202,20 +202,20 @@ impl InEdge {
 
     /// Lends the message of `len` bytes that is the next; `me`: which edge this is.
     #[inline(always)]
-    pub fn take(&mut self, me: usize, len: usize, lent: &mut Queue) -> Got {
+    pub fn take(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
         let address = self.segment.lines().payload(self.at);
         self.at = self.at.add(ring::lines_for(len));
-        let number = lent.push(me as u32, self.at);
-        if self.lent == 0 {
+        let number = loaned.push(me as u32, self.at);
+        if self.loaned == 0 {
             self.oldest = number;
         }
-        self.lent += 1;
+        self.loaned += 1;
         self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
         Got::new(number, address, len, self.from)
     }
 
     /// Copies the message of `len` bytes that is the next, as far as `into` has room, and gives its lines back. Not behind
-    /// one that is lent.
+    /// one that is loaned.
     #[inline(always)]
     pub fn copy(&mut self, len: usize, into: &mut [u8]) -> Copied {
         self.segment.copy(self.at, len, into);
@@ -228,7 +228,7 @@ impl InEdge {
     /// `count` messages are over, and the lines up to `to` are the sender's again.
     #[inline(always)]
     pub fn give_back(&mut self, count: u32, to: Pos) {
-        self.lent -= count;
+        self.loaned -= count;
         let cursor = Cursor { pos: to, ..Cursor::default() };
         if self.segment.space().give_back(&self.segment.rx().cursor, cursor) {
             self.sender.room();

@@ -8,17 +8,17 @@
 //! | file | holds |
 //! |---|---|
 //! | [`budget`] | how the pool is shared out among edges |
-//! | [`elsewhere`] | messages that no edge can hold |
+//! | [`out_of_line`] | messages that no edge can hold |
 //! | [`in_edge`] | an edge, its receiver's side |
-//! | [`lent`] | the messages the program has, in the order they were read |
+//! | [`loaned`] | the messages the program has, in the order they were read |
 //! | [`tokens`] | all edges: which message comes next, and whose room is free again |
 
 pub mod budget;
-pub mod elsewhere;
 pub mod in_edge;
-pub mod lent;
+pub mod loaned;
+pub mod out_of_line;
 pub mod tokens;
 
 /// Bytes of a message that is copied while others wait for the receiver's side. Of a longer one the copy takes so much longer
-/// than lending it that it may be lent first.
+/// than lending it that it may be loaned first.
 pub const SHORT: usize = 16 << 10;

@@ -1,22 +1,22 @@
-//! The messages of a pool: in edges, lent to the program in place, released in order.
+//! The messages of a pool: in edges, loaned to the program in place, released in order.
 //!
-//! A message is *lent* from the moment it was read until it is released; its lines go back to the sender when
+//! A message is *loaned* from the moment it was read until it is released; its lines go back to the sender when
 //! it and all messages of its edge before it are released. Messages that came through the descriptor (from
-//! senders without an edge, or from before there was a pool) are lent the same way out of memory of their own.
+//! senders without an edge, or from before there was a pool) are loaned the same way out of memory of their own.
 
 use std::collections::VecDeque;
 
 use super::budget::Returned;
-use super::elsewhere::{Elsewhere, Own};
 use super::in_edge::{InEdge, Longer};
-use super::lent::{Kept, Lent, Queue, NO_EDGE};
+use super::loaned::{Kept, Loan, Queue, NO_EDGE};
+use super::out_of_line::{Memory, Own};
 use super::SHORT;
 use crate::addr::Addr;
-use crate::edge::far::Far;
 use crate::edge::message::far_number;
+use crate::edge::out_of_line::OutOfLine;
 use crate::edge::ring::{Kind, Pos};
 use crate::edge::Error;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 
 /// Messages taken from one edge in a row while others wait.
 const STREAK: u32 = 32;
@@ -24,7 +24,7 @@ const STREAK: u32 = 32;
 /// What a look at the edges found.
 #[derive(Debug)]
 pub enum Look {
-    /// A message, now lent.
+    /// A message, now loaned.
     Got(Got),
     /// What the sender of this edge put on the descriptor comes before its token: empty the descriptor, say so
     /// ([`Tokens::emptied`]), look again.
@@ -35,13 +35,13 @@ pub enum Look {
     Nothing,
 }
 
-/// All edges and all messages lent.
+/// All edges and all messages loaned.
 #[derive(Debug, Default)]
 pub struct Tokens {
     edges: Vec<Option<InEdge>>,
     turn: usize,
     streak: u32,
-    lent: Queue,
+    loaned: Queue,
     /// Messages that came through the descriptor.
     own: VecDeque<(Addr, Own)>,
     /// Edges that were given up because their senders wrote nonsense.
@@ -78,12 +78,12 @@ impl Tokens {
         self.own.push_back((from, message));
     }
 
-    /// A message that lies elsewhere, for the token `number` of the edge with this key. An honest sender has one at a
+    /// A message out of line, for the token `number` of the edge with this key. An honest sender has one at a
     /// time.
-    pub fn add_far(&mut self, key: u64, number: u64, message: Elsewhere) {
+    pub fn add_out_of_line(&mut self, key: u64, number: u64, message: Memory) {
         let mut message = message;
         for edge in self.edges.iter_mut().flatten() {
-            match edge.take_far(key, number, message) {
+            match edge.take_out_of_line(key, number, message) {
                 Ok(()) => return,
                 Err(back) => message = back,
             }
@@ -128,9 +128,9 @@ impl Tokens {
         self.edges.first()?.as_ref()
     }
 
-    /// Messages lent and not released.
-    pub fn lent(&self) -> usize {
-        self.lent.open()
+    /// Messages loaned and not released.
+    pub fn loaned(&self) -> usize {
+        self.loaned.open()
     }
 
     /// The next message, if it is where it usually is: the next of the edge whose turn it is.
@@ -139,19 +139,19 @@ impl Tokens {
         let me = self.turn;
         let edge = self.edges.get_mut(me)?.as_mut()?;
         let len = edge.look_first().filter(|_| self.own.is_empty())?;
-        let got = edge.take(me, len, &mut self.lent);
+        let got = edge.take(me, len, &mut self.loaned);
         if self.edges.len() > 1 {
             self.took(me);
         }
         Some(got)
     }
 
-    /// The same, copied as far as `into` has room. Not one that is long, or behind others of its edge that are lent.
+    /// The same, copied as far as `into` has room. Not one that is long, or behind others of its edge that are loaned.
     #[inline(always)]
     pub fn copy_first(&mut self, into: &mut [u8]) -> Option<Copied> {
         let edge = self.edges.get_mut(self.turn)?.as_mut()?;
         let short = |len: &usize| *len <= SHORT && self.own.is_empty();
-        let len = edge.look_first().filter(short).filter(|_| edge.lent == 0)?;
+        let len = edge.look_first().filter(short).filter(|_| edge.loaned == 0)?;
         let copied = edge.copy(len, into);
         if self.edges.len() > 1 {
             self.took(self.turn);
@@ -179,14 +179,16 @@ impl Tokens {
                     if edge.fresh {
                         return Look::Fresh(ix);
                     }
-                    let got = edge.take(ix, token.len, &mut self.lent);
+                    let got = edge.take(ix, token.len, &mut self.loaned);
                     self.took(ix);
                     return Look::Got(got);
                 }
-                Ok(token) if token.kind == Kind::Far && !edge.broken => match self.take_far(ix, token.len) {
-                    Some(look) => return look,
-                    None => continue,
-                },
+                Ok(token) if token.kind == Kind::OutOfLine && !edge.broken => {
+                    match self.take_out_of_line(ix, token.len) {
+                        Some(look) => return look,
+                        None => continue,
+                    }
+                }
                 Err(Error::Empty) => self.ended |= edge.sender.gone(),
                 _ if edge.broken => self.drop_if_over(ix),
                 _ => {
@@ -203,7 +205,7 @@ impl Tokens {
     fn go_over(&mut self, ix: usize) {
         let Some(edge) = &mut self.edges[ix] else { return };
         if let Some(shorter) = edge.go_over() {
-            self.returned.shares += self.lent.keep_ring(ix as u32, shorter);
+            self.returned.shares += self.loaned.keep_ring(ix as u32, shorter);
         }
     }
 
@@ -222,39 +224,39 @@ impl Tokens {
         let Some((from, message)) = self.own.pop_front() else { return Look::Nothing };
         let kept = match message {
             Own::Bytes(bytes) => Kept::Bytes(bytes),
-            Own::Far(message) => match message.map() {
-                Ok(far) => Kept::Far(far),
+            Own::OutOfLine(message) => match message.map() {
+                Ok(memory) => Kept::OutOfLine(memory),
                 Err((message, e)) => {
-                    self.own.push_front((from, Own::Far(message)));
+                    self.own.push_front((from, Own::OutOfLine(message)));
                     return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
                 }
             },
         };
         let len = kept.bytes().len();
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
-        let number = self.lent.push(NO_EDGE, Pos::default());
-        Look::Got(Got::new(number, self.lent.keep(kept), len, from))
+        let number = self.loaned.push(NO_EDGE, Pos::default());
+        Look::Got(Got::new(number, self.loaned.keep(kept), len, from))
     }
 
-    /// The token of a message that lies elsewhere. Its packet was sent before: if it is not here, it waits on the
+    /// The token of a message out of line. Its packet was sent before: if it is not here, it waits on the
     /// descriptor; if it does not wait there either, the sender is not honest.
     #[cold]
-    fn take_far(&mut self, ix: usize, len: usize) -> Option<Look> {
+    fn take_out_of_line(&mut self, ix: usize, len: usize) -> Option<Look> {
         let edge = self.edges[ix].as_mut()?;
         if edge.fresh {
             return Some(Look::Fresh(ix));
         }
         let number = far_number(&edge.segment.lines(), edge.at, len).ok();
-        match edge.far.take() {
+        match edge.out_of_line.take() {
             Some((n, message)) if Some(n) == number => match message.map() {
-                Ok(far) => Some(Look::Got(self.got_far(ix, len, far))),
+                Ok(memory) => Some(Look::Got(self.got_out_of_line(ix, len, memory))),
                 Err((message, e)) => {
-                    edge.far = Some((n, message));
+                    edge.out_of_line = Some((n, message));
                     Some(Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM)))
                 }
             },
             other if number.is_some() && edge.emptied != Some(edge.at) => {
-                edge.far = other;
+                edge.out_of_line = other;
                 Some(Look::Fresh(ix))
             }
             _ => {
@@ -265,14 +267,14 @@ impl Tokens {
         }
     }
 
-    fn got_far(&mut self, ix: usize, token: usize, far: Far) -> Got {
-        let len = far.len();
+    fn got_out_of_line(&mut self, ix: usize, token: usize, memory: OutOfLine) -> Got {
+        let len = memory.len();
         let edge = self.edges[ix].as_mut().expect("the caller looked at it");
-        let in_edge = edge.take(ix, token, &mut self.lent);
+        let in_edge = edge.take(ix, token, &mut self.loaned);
         // Its token was counted, not the message.
         edge.taken.1 = edge.taken.1 - token as u64 + len as u64;
         self.took(ix);
-        Got::new(in_edge.number, self.lent.keep(Kept::Far(far)), len, in_edge.from())
+        Got::new(in_edge.number, self.loaned.keep(Kept::OutOfLine(memory)), len, in_edge.from())
     }
 
     /// Notes which senders are gone. What came for them until then must be added next.
@@ -297,7 +299,7 @@ impl Tokens {
     #[cold]
     fn drop_if_over(&mut self, ix: usize) {
         let Some(edge) = &self.edges[ix] else { return };
-        if edge.lent == 0 && !edge.waiting() {
+        if edge.loaned == 0 && !edge.waiting() {
             edge.add_to(&mut self.returned);
             self.past = (self.past.0 + edge.taken.0, self.past.1 + edge.taken.1);
             self.edges[ix] = None;
@@ -340,16 +342,16 @@ impl Tokens {
         any
     }
 
-    /// Message `number`, just lent, is to be copied, and released by whoever does.
+    /// Message `number`, just loaned, is to be copied, and released by whoever does.
     pub fn copy(&mut self, number: u64) {
-        self.lent.copy(number);
+        self.loaned.copy(number);
     }
 
     /// Releases message `number`; twice is once.
     #[inline(always)]
     pub fn release(&mut self, number: u64) {
-        match self.lent.pop_oldest(number) {
-            Some(Lent { edge, end, .. }) => {
+        match self.loaned.pop_oldest(number) {
+            Some(Loan { edge, end, .. }) => {
                 if let Some(edge) = self.edges.get_mut(edge as usize).and_then(Option::as_mut) {
                     edge.give_back(1, end);
                 }
@@ -360,24 +362,24 @@ impl Tokens {
 
     #[inline(never)]
     fn release_any(&mut self, number: u64) {
-        let Some((lent, ring)) = self.lent.mark(number) else { return };
+        let Some((loaned, ring)) = self.loaned.mark(number) else { return };
         self.returned.shares += ring;
-        self.advance(lent.edge);
-        self.lent.forget_done();
+        self.advance(loaned.edge);
+        self.loaned.forget_done();
     }
 
-    /// Releases the `n` oldest messages that are lent; false if there are not so many.
+    /// Releases the `n` oldest messages that are loaned; false if there are not so many.
     pub fn release_oldest(&mut self, n: usize) -> bool {
-        if n > self.lent.open() {
+        if n > self.loaned.open() {
             return false;
         }
         let mut left = n;
-        let mut number = self.lent.first();
+        let mut number = self.loaned.first();
         while left > 0 {
             // Those in front of the first are gone, and released in another order some may be behind it.
-            number = number.max(self.lent.first());
-            let Some(lent) = self.lent.get(number) else { return true };
-            if lent.is_open() {
+            number = number.max(self.loaned.first());
+            let Some(loaned) = self.loaned.get(number) else { return true };
+            if loaned.is_open() {
                 left -= 1;
                 self.release(number);
             }
@@ -389,7 +391,7 @@ impl Tokens {
     /// Gives lines of edge `ix` back as far as all its messages before are released.
     fn advance(&mut self, ix: u32) {
         let Some(edge) = self.edges.get_mut(ix as usize).and_then(Option::as_mut) else { return };
-        let (given, oldest) = self.lent.give_back(ix, edge.oldest);
+        let (given, oldest) = self.loaned.give_back(ix, edge.oldest);
         edge.oldest = oldest.unwrap_or(edge.oldest);
         if let Some((to, count)) = given {
             edge.give_back(count, to);

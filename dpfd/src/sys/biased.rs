@@ -82,7 +82,7 @@ impl<T> RefUnwindSafe for Biased<T> {}
 /// What those who come one by one leave each other.
 #[derive(Debug, Default)]
 struct Turn {
-    /// Who came last, but for visits; nobody, if that was a guest. How often in a row.
+    /// The thread that came last, but for visits; nobody, if that was a guest. How often in a row.
     last: u64,
     streak: u32,
     /// Whom the one that is inside put out: as in `owner`. Whether it is there for a visit.
@@ -279,7 +279,7 @@ impl<T> Biased<T> {
 }
 
 impl Turn {
-    /// Who was here last as an owner, if it came often enough, and there is a place for it.
+    /// The thread that was here last as an owner, if it came often enough, and there is a place for it.
     fn deserved(&mut self) -> u64 {
         let thread = self.last;
         if self.streak < ENOUGH || thread == NOBODY {

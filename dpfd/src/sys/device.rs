@@ -143,7 +143,7 @@ pub fn read_now(fd: i32, into: &mut [u8]) -> Result<usize, i32> {
     }
 }
 
-/// Who sent what read(2) took last.
+/// The sender of what read(2) took last.
 ///
 /// # Errors
 ///

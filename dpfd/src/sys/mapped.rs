@@ -36,12 +36,12 @@ impl Mapping {
         Ok(Mapping { base: base.cast(), len })
     }
 
-    /// A message that lies apart from the ring.
+    /// A message out of line.
     ///
     /// # Errors
     ///
     /// Those of mmap(2): ENOMEM; EINVAL: there is none at this offset.
-    pub fn apart(fd: i32, at: u64, len: usize) -> io::Result<Mapping> {
+    pub fn out_of_line(fd: i32, at: u64, len: usize) -> io::Result<Mapping> {
         if len > abi::MESSAGE_MAX as usize {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -81,8 +81,8 @@ pub enum Token {
     Empty,
     /// A message: its place in the ring's mapping, and its length.
     Message(usize, usize),
-    /// A message that lies apart: the offset at which the descriptor maps it, and its length.
-    Apart(u64, usize),
+    /// A message out of line: the offset at which the descriptor maps it, and its length.
+    OutOfLine(u64, usize),
     /// Nothing to be read.
     Void,
     /// What the kernel never writes there.
@@ -135,7 +135,9 @@ impl Ring {
         let whole = header + len as usize;
         let token = match state {
             abi::TOKEN_MESSAGE if at + whole <= self.ring.len => Token::Message(at + header, len as usize),
-            abi::TOKEN_APART => Token::Apart(self.ring.word(at + header).load(Relaxed), len as usize),
+            abi::TOKEN_OUT_OF_LINE => {
+                Token::OutOfLine(self.ring.word(at + header).load(Relaxed), len as usize)
+            }
             abi::TOKEN_VOID | abi::TOKEN_DONE if at + whole <= self.ring.len => Token::Void,
             _ => Token::Nonsense,
         };

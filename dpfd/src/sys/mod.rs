@@ -8,7 +8,7 @@ pub mod device;
 #[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]
-pub mod lent;
+pub mod loaned;
 #[cfg(not(loom))]
 pub mod mapped;
 #[cfg(not(loom))]

@@ -102,7 +102,7 @@ pub fn accept(fd: BorrowedFd<'_>) -> Result<OwnedFd, i32> {
     last(r as isize, |fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Who is at the other end: process and user.
+/// The process and user at the other end.
 pub fn peer(fd: BorrowedFd<'_>) -> Option<(i32, u32)> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     super::raw::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, &mut cred).ok()?;
@@ -200,7 +200,7 @@ pub fn recv(fd: i32, buf: &mut [u8], flags: i32) -> Result<Received, i32> {
             head = libc::CMSG_NXTHDR(&msg, head);
         }
     }
-    // Who sends more than any message of ours has is not short of anything.
+    // A process that sends more than any message of ours has is not short of anything.
     got.short = msg.msg_flags & libc::MSG_CTRUNC != 0 && installed < MOST_FDS;
     Ok(got)
 }

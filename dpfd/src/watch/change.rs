@@ -109,7 +109,7 @@ impl Set {
                 return Err(e);
             }
             (_, Err(e)) => return Err(e),
-            (Target::Conn(conn), Ok(())) => w.cool(conn),
+            (Target::Conn(conn), Ok(())) => w.make_cold(conn),
             (Target::Set(inner), Ok(())) => w.expose(inner, true),
             _ => {}
         }
@@ -117,7 +117,7 @@ impl Set {
             // What came while nobody relied on the kernel was not rung for.
             self.hear(r, w);
             if !self.waiters.anyone_asleep() && self.rows.get(r).peek {
-                self.heat(r, w);
+                self.make_hot(r, w);
             }
         }
         Ok(())
@@ -164,7 +164,7 @@ impl Set {
             }) else {
                 return;
             };
-            self.cool(r, w);
+            self.make_cold(r, w);
         }
     }
 
@@ -206,12 +206,12 @@ impl Set {
         }
         if self.rows.get(r).is_hot() {
             if events & SPECIAL != 0 || !self.is_only_one(r, w) {
-                self.cool(r, w);
+                self.make_cold(r, w);
             } else {
                 self.show(r, w);
                 // Somebody sleeps who looked by what was wanted before.
                 if asleep {
-                    self.rouse(r, w);
+                    self.wake(r, w);
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Set {
     pub fn bells_are_gone(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {
             if self.conn_of(r) == Some(conn) && !self.inherited && !self.rows.get(r).spent {
-                self.cool(r, w);
+                self.make_cold(r, w);
                 if self.rows.is_used(r) {
                     self.hear(r, w);
                 }
@@ -252,7 +252,7 @@ impl Set {
     }
 
     /// A hot row, changed while somebody sleeps: wakes them if it has what they would report.
-    fn rouse(&mut self, r: u32, w: &mut impl World) {
+    fn wake(&mut self, r: u32, w: &mut impl World) {
         let row = *self.rows.get(r);
         let Some(conn) = row.conn() else { return };
         if row.want & IN != 0 && w.waiting(conn, row.io) || row.want & OUT != 0 && w.writable(conn) {
@@ -273,7 +273,7 @@ impl Set {
             self.forgotten |= Self::mark(row.kernel_data);
         }
         // By a number that was closed the kernel refuses; else the kernel has forgotten it, or never knew.
-        if !row.orphan || result.is_ok() {
+        if !row.detached || result.is_ok() {
             self.remove(r, w);
         }
         result
@@ -287,10 +287,10 @@ impl Set {
         }
         // Those whose own number was closed before this one.
         for r in 0..self.rows.high() {
-            if self.orphans == 0 {
+            if self.detached == 0 {
                 break;
             }
-            if self.conn_of(r) == Some(conn) && self.rows.get(r).orphan && self.rows.get(r).io == fd {
+            if self.conn_of(r) == Some(conn) && self.rows.get(r).detached && self.rows.get(r).io == fd {
                 self.closing_row(r, fd, other, kept, w);
             }
         }
@@ -304,12 +304,12 @@ impl Set {
         }
         match other {
             Some(other) => {
-                self.cool(r, w);
+                self.make_cold(r, w);
                 if self.rows.is_used(r) {
                     let row = self.rows.get_mut(r);
                     row.io = other;
-                    if row.fd == fd && !core::mem::replace(&mut row.orphan, true) {
-                        self.orphans += 1;
+                    if row.fd == fd && !core::mem::replace(&mut row.detached, true) {
+                        self.detached += 1;
                     }
                 }
             }
@@ -327,13 +327,13 @@ impl Set {
 
     /// A number stands for connection `conn` again, to which a registration was left behind.
     pub fn reopened(&mut self, fd: i32, conn: u32) {
-        if self.orphans == 0 {
+        if self.detached == 0 {
             return;
         }
         if let Some(r) = self.rows.find(fd, Target::Conn(conn)) {
             let row = self.rows.get_mut(r);
             row.io = fd;
-            self.orphans -= usize::from(core::mem::take(&mut row.orphan));
+            self.detached -= usize::from(core::mem::take(&mut row.detached));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Hot and cold, and what the kernel is not told at once.
 
-use super::{Look, Set, Target, World, ET, IN, MAX_HOT, ONESHOT, OUT, SPECIAL};
+use super::{Look, Row, Set, Target, World, ET, IN, MAX_HOT, ONESHOT, OUT, SPECIAL};
 
 /// Sleeps without anything after which a hot connection cools.
 const STALE: u8 = 32;
@@ -11,7 +11,7 @@ impl Set {
         let row = self.rows.get(r);
         let quiet = self.exposed == 0 && !self.inherited && self.waiters.count() <= 1;
         quiet
-            && !row.orphan
+            && !row.detached
             && row.want & SPECIAL == 0
             && row.kernel & SPECIAL == 0
             && self.hot.len() < MAX_HOT
@@ -58,7 +58,7 @@ impl Set {
     }
 
     /// Makes a row hot, if it may be. True when it is.
-    pub(super) fn heat(&mut self, r: u32, w: &mut impl World) -> bool {
+    pub(super) fn make_hot(&mut self, r: u32, w: &mut impl World) -> bool {
         if self.rows.get(r).is_hot() {
             return true;
         }
@@ -68,7 +68,7 @@ impl Set {
             return false;
         }
         let at = self.hot.len() - 1;
-        if !w.heat(conn) {
+        if !w.make_hot(conn) {
             self.hot.resize(at, 0);
             return false;
         }
@@ -107,7 +107,7 @@ impl Set {
     }
 
     /// Back to the kernel's readiness: bells ring from here on, and the kernel hears what it was not told.
-    pub(super) fn cool(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn make_cold(&mut self, r: u32, w: &mut impl World) {
         if !self.rows.get(r).is_hot() {
             return;
         }
@@ -118,7 +118,7 @@ impl Set {
         self.off_the_list(r, w);
         let row = *self.rows.get(r);
         let Some(conn) = row.conn() else { return };
-        w.cool(conn);
+        w.make_cold(conn);
         self.peek_at(r, w);
         // What arrived since the last report is an edge of all that is ready, also when it was taken since: of that the
         // kernel tells, once interest is set anew.
@@ -130,7 +130,7 @@ impl Set {
     /// All rows back to the kernel's readiness.
     pub(super) fn cool_all(&mut self, w: &mut impl World) {
         while let Some(&r) = self.hot.all().last() {
-            self.cool(r, w);
+            self.make_cold(r, w);
         }
     }
 
@@ -163,24 +163,31 @@ impl Set {
 
     /// Tells the kernel all that it was not told. Before every sleep.
     pub fn sync(&mut self, w: &mut impl World) {
-        self.sync_where(|_, _| true, w);
+        self.sync_where(|_, _, _| true, w);
     }
 
     /// The kernel is about to be asked, without sleeping, for at most `room` events. What it was not told of are hot rows,
     /// whose rings are looked at anyway and whose events are judged by what is wanted now; it has to hear of them only
-    /// where its old answers could take the room of others. And of those that are about to cool, since telling it makes a new
-    /// edge: before the answer, that is one with the edge of the end.
-    pub fn before_asking(&mut self, room: usize, w: &mut impl World) {
+    /// where its old answers could take the room of others, and of those that are its own to tell of now, with their end or on
+    /// TCP. And of those that wait for edges: telling it makes one, which is that of this answer, and would be one too many
+    /// behind it.
+    pub fn before_asking<W: World>(&mut self, room: usize, w: &mut W) {
         let crowded = room <= self.dirty as usize;
-        self.sync_where(|conn, w| crowded || w.is_ending(conn), w);
+        let now = |row: &Row, conn, w: &mut W| {
+            row.want & ET != 0
+                || w.is_ending(conn)
+                || !w.in_ring(conn, row.io)
+                || row.want & OUT != 0 && !w.writable(conn)
+        };
+        self.sync_where(|row, conn, w| crowded || now(row, conn, w), w);
     }
 
-    fn sync_where<W: World>(&mut self, which: impl Fn(u32, &W) -> bool, w: &mut W) {
+    fn sync_where<W: World>(&mut self, which: impl Fn(&Row, u32, &mut W) -> bool, w: &mut W) {
         let mut k = 0;
         while self.dirty > 0 && k < self.hot.len() {
             let r = self.hot.all()[k];
             let row = self.rows.get(r);
-            if row.dirty && row.conn().is_some_and(|conn| which(conn, w)) {
+            if row.dirty && row.conn().is_some_and(|conn| which(row, conn, w)) {
                 self.sync_row(r, w);
             }
             // It may have been taken out, and the last one put here.
@@ -220,7 +227,7 @@ impl Set {
                 // What the parent said stays said.
                 if !self.inherited {
                     if row.is_hot() {
-                        w.cool(conn);
+                        w.make_cold(conn);
                     }
                     w.watch(conn, false);
                 }
@@ -229,7 +236,7 @@ impl Set {
             Target::Other => {}
         }
         self.special -= usize::from(row.target != Target::Other);
-        self.orphans -= usize::from(row.orphan);
+        self.detached -= usize::from(row.detached);
         self.rows.remove(r);
     }
 
@@ -242,7 +249,7 @@ impl Set {
             row.age = row.age.saturating_add(1);
             let (old, conn) = (row.age > STALE, row.conn());
             if old && conn.is_some_and(|conn| !w.has_tokens(conn)) {
-                self.cool(r, w);
+                self.make_cold(r, w);
             }
             if self.hot.all().get(k) == Some(&r) {
                 k += 1;
@@ -260,8 +267,9 @@ impl Set {
             let writes = row.want & OUT != 0 && w.writable(conn);
             if row.want & IN != 0 {
                 let follows = w.in_ring(conn, row.io);
-                let ready = w.waiting(conn, row.io) || (writes && row.want & ET != 0);
-                let unseen = ready && (row.want & ET == 0 || row.seen != Some(w.frontier(conn, row.seen)));
+                let edge = row.want & ET != 0;
+                let unseen = (!edge || row.seen != Some(w.frontier(conn, row.seen)))
+                    && (w.waiting(conn, row.io) || edge && (writes || Self::has_room(&row, conn, w)));
                 if unseen || !follows || !w.is_hot(conn) {
                     return true;
                 }

@@ -39,6 +39,10 @@ pub const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 pub const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 /// Room to write.
 pub const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+/// The other end has ended; or both.
+pub const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+/// See [`RDHUP`].
+pub const HUP: u32 = libc::EPOLLHUP as u32;
 /// Edge-triggered.
 pub const ET: u32 = libc::EPOLLET as u32;
 /// Disabled by its first report.
@@ -71,9 +75,9 @@ pub trait World {
     /// Whether the connection is a channel, or about to be one.
     fn is_channel(&self, conn: u32) -> bool;
     /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.
-    fn heat(&mut self, conn: u32) -> bool;
+    fn make_hot(&mut self, conn: u32) -> bool;
     /// Its sender rings again from here on (fenced).
-    fn cool(&mut self, conn: u32);
+    fn make_cold(&mut self, conn: u32);
     /// Whether nobody made its sender ring again meanwhile.
     fn is_hot(&self, conn: u32) -> bool;
     /// Whether its ring has something, be it behind bytes that are on their way through TCP.
@@ -84,18 +88,25 @@ pub trait World {
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos;
     /// Whether a send would go into the ring, or fail at once.
     fn writable(&self, conn: u32) -> bool;
+    /// Whether the kernel has room for more of a connection whose sends go through TCP.
+    fn has_room(&self, io: i32) -> bool;
     /// Follows the sender; whether its bytes still come through the ring, and nothing is on TCP before them.
     fn in_ring(&mut self, conn: u32, io: i32) -> bool;
     /// Whether the other end has shut down or closed: then the kernel has more to tell than the ring.
     fn is_ending(&self, conn: u32) -> bool;
     /// Whether an error was met that the program was not told of, and the kernel does not have any more.
     fn has_error(&self, conn: u32) -> bool;
+    /// Whether the other end has died with bytes unread, of which the kernel knew nothing. It has heard of it now, and has an
+    /// event for that.
+    fn died(&mut self, conn: u32, io: i32) -> bool;
     /// Takes bells out of the kernel, as far as that may be; `arm` asks for a new one with the next byte.
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled;
     /// The next byte shall be a new bell, whatever lies in the kernel already.
     fn arm(&mut self, conn: u32);
     /// Whether the kernel has something of that descriptor: bytes, bells, an end.
     fn has_bytes(&self, io: i32) -> bool;
+    /// Whether the kernel knows of an end of that descriptor's, whatever lies before it.
+    fn has_end(&self, io: i32) -> bool;
     /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
     fn kick(&mut self, data: u64);
     /// No such event comes any more.
@@ -198,7 +209,7 @@ pub struct Set {
     /// Rows that are connections, or sets: without any the kernel's answer is as good.
     special: usize,
     /// Rows whose number was closed, while the file stays open.
-    orphans: usize,
+    detached: usize,
     hot: crate::sys::pages::Pages<u32>,
     waiters: Waiters,
     /// Times it is watched from outside: in another set, or by poll.
@@ -220,6 +231,8 @@ pub struct Set {
     forgotten: u64,
     /// The kernel filled the whole array the last time: what is hot comes first.
     hot_first: bool,
+    /// The kernel has more to tell than what it was asked for just now.
+    ask_again: bool,
 }
 
 impl Default for Set {
@@ -235,7 +248,7 @@ impl Set {
             rows: Rows::new(),
             plain: Plain::new(),
             special: 0,
-            orphans: 0,
+            detached: 0,
             hot: crate::sys::pages::Pages::new(),
             waiters: Waiters::new(),
             exposed: 0,
@@ -249,6 +262,7 @@ impl Set {
             unheard: false,
             forgotten: 0,
             hot_first: false,
+            ask_again: false,
         }
     }
 
@@ -335,7 +349,7 @@ impl Set {
                 continue;
             }
             let row = *self.rows.get(r);
-            if row.orphan {
+            if row.detached {
                 // Its number, by which alone the kernel finds it, is gone.
                 continue;
             }
@@ -422,7 +436,7 @@ impl Set {
                 Target::Conn(_) if self.inherited => self.off_the_list(r, w),
                 Target::Conn(conn) => {
                     if self.rows.get(r).is_hot() {
-                        w.cool(conn);
+                        w.make_cold(conn);
                     }
                     w.watch(conn, false);
                 }

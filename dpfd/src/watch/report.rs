@@ -2,7 +2,7 @@
 
 use libc::epoll_event;
 
-use super::{Set, Settled, Target, World, ALWAYS, ET, IN, ONESHOT, OUT};
+use super::{Row, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
 
 /// The program's array, filled from the front.
 #[derive(Debug)]
@@ -54,6 +54,11 @@ impl Set {
         self.hot_first = by_kernel;
     }
 
+    /// Whether the kernel is to be asked once more, as it has heard of something while it was asked.
+    pub fn asks_again(&mut self) -> bool {
+        core::mem::take(&mut self.ask_again)
+    }
+
     /// Puts `bits` of row `r` into the array, together with what it has there already. False: no room.
     fn put(&mut self, r: u32, bits: u32, out: &mut Out) -> bool {
         let wait = self.wait;
@@ -98,7 +103,7 @@ impl Set {
         let row = self.rows.get_mut(r);
         let Some(conn) = row.conn() else { return 0 };
         if w.is_ending(conn) {
-            self.cool(r, w);
+            self.make_cold(r, w);
             return 0;
         }
         let edge = row.want & ET != 0;
@@ -107,10 +112,14 @@ impl Set {
         let reads = row.want & IN != 0 && w.waiting(conn, row.io);
         let writes = row.want & OUT != 0 && w.writable(conn);
         let mut due = !edge && (reads || writes);
-        // What arrived is an edge also when it was taken since.
-        if front.is_some() && row.seen != front && (reads || writes) {
-            row.seen = front;
-            due = true;
+        let mut room = writes;
+        // What arrived is an edge also when it was taken since. It tells all that is ready, as the kernel's does.
+        if front.is_some() && row.seen != front {
+            room = Self::has_room(row, conn, w);
+            if reads || room {
+                row.seen = front;
+                due = true;
+            }
         }
         if edge && writes {
             due |= core::mem::replace(&mut row.out_edge, false);
@@ -119,8 +128,7 @@ impl Set {
             row.age = 0;
         }
         if due {
-            // An edge tells all that is ready, as the kernel's does.
-            return if reads { row.want & IN } else { 0 } | if writes { row.want & OUT } else { 0 };
+            return if reads { row.want & IN } else { 0 } | if room { row.want & OUT } else { 0 };
         }
         let (want, dirty, io) = (row.want, row.dirty, row.io);
         if want & OUT != 0 && !writes && dirty {
@@ -131,9 +139,14 @@ impl Set {
             }
         }
         if !w.is_hot(conn) || !w.is_channel(conn) || !w.in_ring(conn, io) {
-            self.cool(r, w);
+            self.make_cold(r, w);
         }
         0
+    }
+
+    /// Whether row `row` is to be told of room, in the ring or on TCP.
+    pub(super) fn has_room(row: &Row, conn: u32, w: &impl World) -> bool {
+        row.want & OUT != 0 && (w.writable(conn) || w.has_room(row.io))
     }
 
     /// Reports cold connections with something in the ring that no bell announced.
@@ -158,7 +171,8 @@ impl Set {
             }
             let row = *self.rows.get(r);
             // An edge, or the only report, tells all that is ready; else the kernel tells of writability.
-            let writes = row.want & (ET | ONESHOT) != 0 && row.conn().is_some_and(|conn| w.writable(conn));
+            let writes = row.want & (ET | ONESHOT) != 0
+                && row.conn().is_some_and(|conn| Self::has_room(&row, conn, w));
             let front = row.conn().filter(|_| row.want & ET != 0).map(|conn| w.frontier(conn, row.seen));
             if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
                 if front.is_some() {
@@ -180,7 +194,7 @@ impl Set {
     fn spend(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get_mut(r);
         row.spent = true;
-        if row.orphan {
+        if row.detached {
             // Its number, by which alone the kernel finds it, is gone: its reports are dropped.
             return;
         }
@@ -189,7 +203,7 @@ impl Set {
     }
 
     /// Goes through the kernel's `got` events behind what is in the array: drains bells, drops what was only a bell,
-    /// heats what a bell announced.
+    /// makes hot what a bell announced.
     pub fn filter(&mut self, got: usize, out: &mut Out, w: &mut impl World) {
         let from = out.n;
         for k in from..from + got {
@@ -254,26 +268,45 @@ impl Set {
             }
         }
         let once = row.want & ONESHOT != 0;
+        if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) {
+            return Some(self.drop_for_more(r, w));
+        }
         if bits & IN != 0 {
             // Hot by our list and by the word: somebody else may have cooled it.
             let hot = row.is_hot() && w.is_hot(conn);
             if row.is_hot() && !hot {
-                self.cool(r, w);
+                self.make_cold(r, w);
             }
             let settled = if hot { w.settle(conn, row.io, false) } else { self.settle_cold(r, conn, w) };
-            let heated = hot || self.heat(r, w);
+            let is_hot = hot || self.make_hot(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);
             // Of a hot one its ring tells, and what was reported before.
-            let by_ring = heated && ring && w.waiting(conn, row.io) && !w.is_ending(conn);
+            let by_ring = is_hot && ring && w.waiting(conn, row.io) && !w.is_ending(conn);
             if !by_ring && row.want & ET != 0 && settled == Settled::Ready {
                 let seen = Some(w.frontier(conn, row.seen));
                 self.rows.get_mut(r).seen = seen;
             }
+            if is_hot && !by_ring && settled == Settled::Ready {
+                // It is the end, of which only the kernel tells, or bytes on TCP.
+                self.make_cold(r, w);
+            }
             match settled {
-                Settled::Ready if by_ring => bits = (bits & !IN) | self.look_at(r, w),
+                Settled::Ready if by_ring => {
+                    let over = bits & (HUP | RDHUP) != 0;
+                    bits = (bits & !IN) | self.look_at(r, w);
+                    if over {
+                        self.make_cold(r, w);
+                    }
+                    // Of these bytes it was told: then the kernel's edge may be that of the end of one that was killed.
+                    if bits & IN == 0 && row.want & ET != 0 && w.has_end(row.io) {
+                        self.make_cold(r, w);
+                        bits |=
+                            row.want & IN | if Self::has_room(&row, conn, w) { OUT & row.want } else { 0 };
+                    }
+                }
                 // What the program leaves in the ring has no bell: the next wait looks.
-                Settled::Ready if !heated && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
+                Settled::Ready if !is_hot && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
                 Settled::Quiet => bits &= !IN,
                 Settled::Ready => {}
             }
@@ -288,14 +321,14 @@ impl Set {
             }
         }
         // The same of room, of which a row that cools just now has told the kernel only since.
-        if bits & IN != 0 && row.dirty && row.want & ET != 0 && w.writable(conn) {
+        if bits & IN != 0 && row.dirty && w.writable(conn) {
             bits |= row.want & OUT;
         }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
         }
         if once {
-            if bits == 0 && row.orphan {
+            if bits == 0 && row.detached {
                 // It was only a bell, and the kernel's one report cannot be had again: the program hears of it.
                 bits = IN;
                 self.rows.get_mut(r).spent = true;
@@ -312,6 +345,17 @@ impl Set {
             }
         }
         Some(bits)
+    }
+
+    /// The kernel has an event of row `r` since that tells all of this one: the program hears of that.
+    fn drop_for_more(&mut self, r: u32, w: &mut impl World) -> u32 {
+        self.ask_again = true;
+        let row = *self.rows.get(r);
+        if row.want & ONESHOT != 0 && !row.detached {
+            // It took this for the one report.
+            let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
+        }
+        0
     }
 
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is

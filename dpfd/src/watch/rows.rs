@@ -18,7 +18,7 @@ pub enum Target {
     Other,
 }
 
-/// Who says when a registration is ready.
+/// By what a registration is known to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// The kernel: every new byte in the ring is announced by a bell.
@@ -44,7 +44,7 @@ pub struct Row {
     pub data: u64,
     /// The value the kernel has.
     pub kernel_data: u64,
-    /// Who looks.
+    /// By what it is known to be ready.
     pub look: Look,
     /// Edge-triggered and hot: up to where tokens were reported.
     pub seen: Option<Pos>,
@@ -59,7 +59,7 @@ pub struct Row {
     /// EPOLLONESHOT, and it was reported: nothing until the program sets interest anew.
     pub spent: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
-    pub orphan: bool,
+    pub detached: bool,
     /// Sleeps since it last had something.
     pub age: u8,
     used: bool,
@@ -83,7 +83,7 @@ impl Row {
             peek: false,
             out_edge: true,
             spent: false,
-            orphan: false,
+            detached: false,
             age: 0,
             used: true,
         }

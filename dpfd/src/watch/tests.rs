@@ -37,6 +37,10 @@ enum Op {
     /// Its sender goes to TCP and back to its ring while the window is full; and what it sent there arrives.
     GoesOut(usize),
     Lands(usize),
+    /// The program's own sends go through TCP, or through the ring again.
+    Splices(usize, bool),
+    /// A connection's peer closes, or is killed.
+    Ends(usize, bool),
     /// The set is closed, and another one takes its memory, or not.
     Closes(bool),
 }
@@ -67,6 +71,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES).prop_map(Op::Robbed),
         1 => (0..FILES).prop_map(Op::GoesOut),
         2 => (0..FILES).prop_map(Op::Lands),
+        1 => (0..FILES, any::<bool>()).prop_map(|(f, by_tcp)| Op::Splices(f, by_tcp)),
+        1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
         1 => any::<bool>().prop_map(Op::Closes),
     ]
 }
@@ -92,6 +98,8 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Robbed(file) => sim.robbed(file),
             Op::GoesOut(file) => sim.goes_out(file),
             Op::Lands(file) => sim.lands(file),
+            Op::Splices(file, by_tcp) => sim.splices(file, by_tcp),
+            Op::Ends(file, killed) => sim.ends(file, killed),
             Op::Closes(keep) => sim.closes(keep),
         }
         sim.settle()?;
@@ -305,9 +313,61 @@ fn an_end_behind_a_change_of_interest_is_told_once() {
     assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
     assert_eq!(sim.hot(), 1);
     sim.control(libc::EPOLL_CTL_MOD, 0, IN | ET, 1).unwrap();
-    sim.ends(0);
+    sim.ends(0, false);
     assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN, 1)]);
     assert!(sim.wait_now(0, 4).unwrap().is_empty());
+}
+
+/// The same of a peer that was killed, of which nothing but the kernel says so; and from then on the kernel tells of the
+/// connection.
+#[test]
+fn a_death_behind_a_change_of_interest_is_told_once() {
+    for events in [IN | OUT, IN | OUT | ET] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, events & !OUT, 1).unwrap();
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        assert_eq!(sim.hot(), 1);
+        sim.takes(0, true);
+        sim.control(libc::EPOLL_CTL_MOD, 0, events, 1).unwrap();
+        sim.ends(0, true);
+        assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN | OUT, 1)]);
+        assert_eq!(sim.hot(), 0);
+        assert_eq!(sim.wait_now(0, 4).unwrap().is_empty(), events & ET != 0);
+    }
+}
+
+/// The same where what the peer sends next goes through TCP: the kernel's edge of it is that of the change as well.
+#[test]
+fn bytes_on_tcp_behind_a_change_of_interest_are_told_once() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert_eq!(sim.hot(), 1);
+    sim.takes(0, true);
+    sim.control(libc::EPOLL_CTL_MOD, 0, IN | OUT | ET, 1).unwrap();
+    assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(OUT, 1)]);
+    sim.goes_out(0);
+    sim.lands(0);
+    assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN | OUT, 1)]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+}
+
+/// An edge tells all that is ready, and of room on TCP only the kernel knows.
+#[test]
+fn an_edge_of_bytes_in_the_ring_tells_of_room_on_tcp() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | OUT | ET, 1).unwrap();
+    sim.arrives(0);
+    sim.wait_now(0, 4).unwrap();
+    assert_eq!(sim.hot(), 1);
+    sim.splices(0, true);
+    for _ in 0..2 {
+        sim.arrives(0);
+        assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN | OUT, 1)]);
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    }
 }
 
 /// A receive took the bell of what came before; what came since has one that a change of interests took.

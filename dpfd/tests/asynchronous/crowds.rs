@@ -54,7 +54,7 @@ async fn tasks_that_share_one_endpoint() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn tasks_that_receive_on_one_endpoint() {
-    // Who gets which message is open; each goes to one, and none is left while somebody waits.
+    // Which task gets which message is open; each goes to one, and none is left while somebody waits.
     let (a, b) = pooled(32 << 10).await;
     let b = Arc::new(b);
     let (told, mut tells) = mpsc::unbounded_channel();

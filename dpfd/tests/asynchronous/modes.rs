@@ -32,7 +32,7 @@ async fn a_short_buffer_cuts_the_message_in_either_mode() {
             let n = soon("a message", b.read(&mut buf)).await.expect("a message");
             assert_eq!(&buf[..n], &long[..long.len().min(4)]);
         }
-        assert_eq!(b.get_ref().stat().lent, 0);
+        assert_eq!(b.get_ref().stat().loaned, 0);
     }
 }
 
@@ -59,11 +59,11 @@ async fn messages_are_read_in_place_and_released_when_dropped() {
         a.send(&message(1, i, 100)).await.expect("room");
         let first = soon("a message", b.recv()).await.expect("a message");
         let second = soon("a message", b.recv()).await.expect("a message");
-        assert_eq!((first.from(), b.get_ref().stat().lent), (a.addr(), 2));
+        assert_eq!((first.from(), b.get_ref().stat().loaned), (a.addr(), 2));
         assert_eq!(first.to_vec(), second.to_vec());
         drop(first);
         drop(second);
-        assert_eq!(b.get_ref().stat().lent, 0);
+        assert_eq!(b.get_ref().stat().loaned, 0);
     }
 }
 

@@ -160,7 +160,7 @@ async fn a_large_message_waits_for_a_pool_and_no_longer_than_a_moment() {
     let got = soon("a message", b.recv()).await.expect("a message").to_vec();
     assert!(got == message(4, 1, 1 << 20));
     sender.await.expect("the sender").expect("a pool");
-    // Who never gets one cannot take it.
+    // A receiver that never gets one cannot take it.
     let (a, _b) = met().await;
     let error = soon("an answer", a.send(&message(4, 2, 1 << 20))).await.unwrap_err();
     assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");

@@ -1,4 +1,4 @@
-//! Receiving a copy: the same messages in the same order as in place, and nothing lent behind.
+//! Receiving a copy: the same messages in the same order as in place, and nothing loaned behind.
 
 use std::thread;
 
@@ -26,7 +26,7 @@ pub fn a_copy_is_the_message_and_its_sender(d: Driver) {
         }
     }
     let bytes: u64 = (0..200).map(|i| 8 + i % 50).sum();
-    assert_eq!((b.stat().received, b.stat().lent), ((400, 2 * bytes), 0));
+    assert_eq!((b.stat().received, b.stat().loaned), ((400, 2 * bytes), 0));
 }
 
 pub fn a_copy_tells_what_had_no_room(d: Driver) {
@@ -51,13 +51,13 @@ pub fn a_copy_tells_what_had_no_room(d: Driver) {
 pub fn copies_of_every_size(d: Driver) {
     let (a, b) = pair(d);
     let mut into = vec![0; 1 << 20];
-    // Around a line, where a message is lent first, a sender's part of the pool, and what lies elsewhere.
+    // Around a line, where a message is loaned first, a sender's part of the pool, and what is out of line.
     let around = [8, 56, 64, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
     let sizes = around.iter().flat_map(|n| [n.max(&9) - 1, *n, (n + 1).min(1 << 20)]);
     for (i, len) in sizes.cycle().take(3 * 24).enumerate() {
         a.send(&numbered(i as u64, len)).expect("room");
         assert!(copied(&b, &mut into) == numbered(i as u64, len), "message {i}, {len} bytes");
-        assert_eq!(b.stat().lent, 0);
+        assert_eq!(b.stat().loaned, 0);
     }
 }
 
@@ -83,12 +83,12 @@ pub fn copies_and_lent_messages_in_turn(d: Driver) {
         }
         while held.len() > (dice % 5) as usize {
             let (i, message) = held.swap_remove(dice as usize % held.len());
-            assert_eq!(message.to_vec(), numbered(i, len(i)), "message {i}, lent");
+            assert_eq!(message.to_vec(), numbered(i, len(i)), "message {i}, loaned");
         }
-        assert_eq!(b.stat().lent, held.len());
+        assert_eq!(b.stat().loaned, held.len());
     }
     drop(held);
-    assert_eq!((b.stat().lent, b.stat().received.0), (0, COUNT));
+    assert_eq!((b.stat().loaned, b.stat().received.0), (0, COUNT));
     drop(sender.join());
 }
 

@@ -42,7 +42,7 @@ pub fn lengths(d: Driver) {
     assert_eq!(read(&b), b"there");
     let long = numbered(1, 1 << 20);
     if is_plainly_limited(d) {
-        // Who reads plainly cannot have what no packet carries; it does not wait for ever.
+        // A receiver that reads plainly cannot have what no packet carries; its sender does not wait for ever.
         let error = a.send(&long).unwrap_err();
         assert_eq!(error.errno(), libc::EMSGSIZE, "{error}");
     } else {
@@ -79,7 +79,7 @@ pub fn releases(d: Driver) {
     let mut b = open(d, crate::kit::numbers(1));
     let error = b.release_oldest(1).unwrap_err();
     assert_eq!(error.errno(), libc::EINVAL);
-    assert!(error.to_string().contains("0 are lent"), "{error}");
+    assert!(error.to_string().contains("0 are loaned"), "{error}");
 }
 
 pub fn folders(d: Driver) {

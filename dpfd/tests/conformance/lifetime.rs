@@ -39,7 +39,7 @@ pub fn a_plain_close_is_enough(d: Driver) {
     // SAFETY: ours, and not used again.
     assert_eq!(unsafe { libc::close(fd) }, 0);
     let b = reopen(d, n);
-    a.send(b"to the new one").expect("parked");
+    a.send(b"to the new one").expect("kept until then");
     assert_eq!(recv(&b), b"to the new one");
 }
 

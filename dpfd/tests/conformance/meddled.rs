@@ -36,7 +36,7 @@ pub fn nonsense_in_the_control_page_is_survived(d: Driver) {
     let (mut i, mut got, mut failed) = (0, 0, 0);
     // At least until it has been hit, however little of the machine the vandal got.
     while began.elapsed() < Duration::from_secs(2) || (failed == 0 && began.elapsed() < SOON) {
-        // Words that look like tokens, and long ones that lie apart.
+        // Words that look like tokens, and long ones that are out of line.
         let len = if i % 50 == 0 { 40_000 } else { 8 + (i * 37 % 900) as usize };
         let _ = a.send(&vec![(i % 5) as u8; len]);
         match b.recv() {

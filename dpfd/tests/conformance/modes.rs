@@ -46,12 +46,12 @@ pub fn messages_are_released_in_any_order(d: Driver) {
         for (i, m) in held.iter().enumerate() {
             assert_eq!(number_of(&m.to_vec()), round * 6 + i as u64);
         }
-        assert_eq!(b.stat().lent, 6);
+        assert_eq!(b.stat().loaned, 6);
         while !held.is_empty() {
             let m = held.remove((round as usize * 7 + held.len()) % held.len());
             assert_eq!(m.to_vec().len(), 300);
         }
-        assert_eq!(b.stat().lent, 0);
+        assert_eq!(b.stat().loaned, 0);
     }
 }
 
@@ -59,10 +59,10 @@ pub fn fsync_releases_the_oldest(d: Driver) {
     let (a, mut b) = pooled(d, 16 << 10);
     (0..10).for_each(|i| a.send(&numbered(i, 300)).expect("room"));
     (0..10).for_each(|_| std::mem::forget(b.recv().expect("a message")));
-    b.release_oldest(4).expect("ten are lent");
-    assert_eq!(b.stat().lent, 6);
+    b.release_oldest(4).expect("ten are loaned");
+    assert_eq!(b.stat().loaned, 6);
     assert_eq!(b.release_oldest(7).unwrap_err().errno(), libc::EINVAL);
-    b.release_oldest(6).expect("six are lent");
+    b.release_oldest(6).expect("six are loaned");
     b.release_oldest(0).expect("none");
     assert_eq!(b.release_oldest(1).unwrap_err().errno(), libc::EINVAL);
 }

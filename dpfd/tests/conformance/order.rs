@@ -52,7 +52,7 @@ pub fn one_sender_to_many(d: Driver) {
     let first = numbers(MANY + 1);
     let a = open(d, first);
     // The first one is missing: those behind it get theirs nevertheless.
-    a.send_to(b"for later", local(first + 1)).expect("parked");
+    a.send_to(b"for later", local(first + 1)).expect("kept until then");
     let all: Vec<_> = (2..=MANY).map(|k| open(d, first + k)).collect();
     for i in 0..500u64 {
         for b in &all {

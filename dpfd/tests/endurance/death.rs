@@ -35,14 +35,14 @@ const OPENED: usize = 16;
 enum Doing {
     Plain,
     Edges,
-    Far,
+    OutOfLine,
     Opening,
     StartingPools,
     Closing,
 }
 
 const ALL: [Doing; 6] =
-    [Doing::Plain, Doing::Edges, Doing::Far, Doing::Opening, Doing::StartingPools, Doing::Closing];
+    [Doing::Plain, Doing::Edges, Doing::OutOfLine, Doing::Opening, Doing::StartingPools, Doing::Closing];
 
 /// Round, which of its endpoints, which of that one's messages.
 type Name = [u64; 3];
@@ -172,7 +172,7 @@ impl Victim {
         board.add(OPENED, 1);
         e.target(Addr::local(SURVIVOR)).expect("a target");
         e.set_nonblocking(true).expect("a flag");
-        if matches!(doing, Doing::Edges | Doing::Far) {
+        if matches!(doing, Doing::Edges | Doing::OutOfLine) {
             e.pool(32 << 10).expect("a pool");
         }
         Victim { board, doing, e, round, which, next: 0, delivered: 0, last: None }
@@ -180,7 +180,7 @@ impl Victim {
 
     fn send(&mut self, random: &mut Random) {
         let len = match self.doing {
-            Doing::Far if random.below(3) == 0 => 220_000 + random.below(400_000) as usize,
+            Doing::OutOfLine if random.below(3) == 0 => 220_000 + random.below(400_000) as usize,
             _ => 24 + random.below(1500) as usize,
         };
         let m = message([self.round, self.which, self.next], len);

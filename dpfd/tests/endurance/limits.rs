@@ -217,7 +217,7 @@ fn opening_with_few_descriptors() {
     assert!(names().iter().all(|name| name.starts_with(&own)), "{:?}", names());
 }
 
-/// Whoever cannot even ask must not take a number for free.
+/// A process that cannot even ask must not take a number for free.
 #[test]
 fn a_process_without_descriptors_takes_nobodys_number() {
     let _turn = alone();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use dpfd::driver::user::note::FarPacket;
+use dpfd::driver::user::note::OutOfLinePacket;
 use dpfd::edge::segment::sealed_memory;
 use dpfd::sys::unix;
 use dpfd::Addr;
@@ -111,7 +111,7 @@ fn far_messages_that_are_none() {
             _ => all[random.below(all.len() as u64) as usize].as_fd(),
         };
         let key = [0, 1, random.next()][random.below(3) as usize];
-        let packet = FarPacket { key, number: random.below(4) };
+        let packet = OutOfLinePacket { key, number: random.below(4) };
         let bytes = packet.encode();
         let cut = if random.below(5) == 0 { random.below(20) as usize } else { bytes.len() };
         let tag = if random.below(2) == 0 { name.as_fd() } else { other.as_fd() };
@@ -133,7 +133,7 @@ fn a_forger_cannot_take_the_place_of_a_far_message() {
     beside("places", move |_, way| {
         number += 1;
         // The numbers of the honest one's tokens, which anybody can count; its key nobody knows.
-        let packet = FarPacket { key: number * 7919, number: number % 64 };
+        let packet = OutOfLinePacket { key: number * 7919, number: number % 64 };
         if put(&way.back, &packet.encode(), &[name.as_fd(), file.as_fd()]).is_err() {
             sleep(Duration::from_micros(200));
         }

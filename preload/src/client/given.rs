@@ -143,6 +143,11 @@ pub(super) fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize>
     present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
 }
 
+/// At which turn `c` is to have its first offer: later where channels to this server do not pay.
+pub fn first_turn(family: Family, c: &Conn) -> u32 {
+    find(family, c, c.peer()).map_or(1, |i| family.arena(i).worth.first_turn())
+}
+
 /// The arena that a server family was given, whatever address it was found at.
 pub(super) fn given_to(family: Family, id: Id) -> Option<usize> {
     (0..ARENAS).find(|&i| {

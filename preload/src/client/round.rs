@@ -20,14 +20,15 @@ const REMEMBER: u64 = 1_000_000_000;
 /// One thread at a time makes arenas.
 static MAKING: AtomicU32 = AtomicU32::new(0);
 
+/// Whether nobody had a door at the address a moment ago.
+pub fn is_nobody(server: tcp::Addr) -> bool {
+    let (key, now) = (hash(server), state::now());
+    NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed))
+}
+
 /// Says hello at all doors of the address: anew where an arena was given, with a new one where there is none yet.
 pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
-    let key = hash(server);
-    let now = state::now();
-    let known = NOBODY
-        .iter()
-        .any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed));
-    if known {
+    if is_nobody(server) {
         return Err(No::Never(Reason::NoDoor));
     }
     if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -36,9 +37,10 @@ pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
     let result = go_round_alone(family, server);
     MAKING.store(0, Ordering::Release);
     if let Err(No::Never(Reason::NoDoor)) = result {
+        let key = hash(server);
         let place = &NOBODY[(key % 16) as usize];
         place.0.store(key, Ordering::Relaxed);
-        place.1.store(now + REMEMBER, Ordering::Relaxed);
+        place.1.store(state::now() + REMEMBER, Ordering::Relaxed);
     }
     result
 }

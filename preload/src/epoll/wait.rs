@@ -218,35 +218,45 @@ impl<'a> Wait<'a> {
                 || set.peeks() > 0
                 || state::family().is_some_and(|f| w.looked().is_some_and(|l| l.any(f)))
         };
-        if self.timeout == 0 || (due && something()) {
-            set.before_asking(out.rest().len(), w);
-            self.place.checked.store(now, Ordering::Relaxed);
-            self.place.hits.store(0, Ordering::Relaxed);
-            let fd = self.place.fd.load(Ordering::Relaxed);
-            for _ in 0..PATIENCE {
-                let rest = out.rest();
-                // SAFETY: room for as many entries.
-                let got = unsafe { raw::epoll_poll(fd, rest.as_mut_ptr(), rest.len() as i32) };
-                let (got, room) = (got.unwrap_or(0) as usize, rest.len());
-                // SAFETY: the kernel filled as many entries.
-                let told = unsafe { super::without(rest.as_mut_ptr(), got) };
-                set.filter(told, &mut out, w);
-                // Bells alone took all the room: what stands behind them is ready, too.
-                if got < room || !out.is_empty() {
-                    break;
-                }
-            }
-            if out.is_full() {
-                set.filled(true);
-            }
+        let asks = self.timeout == 0 || (due && something());
+        if asks {
+            self.ask(now, &mut out, set, w);
         }
         if !hot_first {
             set.look(&mut out, w);
             set.peeked(&mut out, w);
+            // There was something all the same: room, or what has come just now. The rest is told with it.
+            if due && !asks && !out.is_empty() && !out.is_full() {
+                self.ask(now, &mut out, set, w);
+            }
         } else if !out.is_full() {
             set.filled(false);
         }
         out.len()
+    }
+
+    /// Asks the kernel, at `now`, for what there is room for.
+    fn ask(&self, now: u64, out: &mut Out, set: &mut Set, w: &mut Ground) {
+        set.before_asking(out.rest().len(), w);
+        self.place.checked.store(now, Ordering::Relaxed);
+        self.place.hits.store(0, Ordering::Relaxed);
+        let fd = self.place.fd.load(Ordering::Relaxed);
+        for _ in 0..PATIENCE {
+            let rest = out.rest();
+            // SAFETY: room for as many entries.
+            let got = unsafe { raw::epoll_poll(fd, rest.as_mut_ptr(), rest.len() as i32) };
+            let (got, room) = (got.unwrap_or(0) as usize, rest.len());
+            // SAFETY: the kernel filled as many entries.
+            let told = unsafe { super::without(rest.as_mut_ptr(), got) };
+            set.filter(told, out, w);
+            // Bells alone took all the room: what stands behind them is ready, too.
+            if out.is_full() || !set.asks_again() && (got < room || !out.is_empty()) {
+                break;
+            }
+        }
+        if out.is_full() {
+            set.filled(true);
+        }
     }
 
     /// What the kernel returned from a sleep, and what came by the way.
@@ -257,6 +267,9 @@ impl<'a> Wait<'a> {
         set.grow_old(w);
         let mut out = self.out();
         set.filter(got, &mut out, w);
+        if set.asks_again() && !out.is_full() {
+            self.ask(state::now(), &mut out, set, w);
+        }
         if out.is_full() {
             set.filled(true);
         }

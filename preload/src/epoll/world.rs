@@ -16,6 +16,7 @@ use libc::epoll_event;
 
 use super::list::Looked;
 use super::Place;
+use crate::tx::gone;
 use crate::{channel, fdtable, leave, link, rx, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
@@ -258,7 +259,7 @@ impl World for Ground<'_> {
     fn uncounted(&mut self, conn: u32) {
         if let (Some((_, c)), Some(me)) = (self.conn(conn), state::member_if_joined()) {
             c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.cool(conn);
+            self.make_cold(conn);
         }
     }
 
@@ -266,7 +267,7 @@ impl World for Ground<'_> {
         self.conn(conn).is_some_and(|(_, c)| matches!(c.stage(), Stage::Accepted | Stage::Live))
     }
 
-    fn heat(&mut self, conn: u32) -> bool {
+    fn make_hot(&mut self, conn: u32) -> bool {
         let Some((family, c)) = self.live(conn) else { return false };
         if !in_ring(c.rx_epoch.load(Ordering::Relaxed))
             || c.watched.load(Ordering::SeqCst) != 1
@@ -287,15 +288,15 @@ impl World for Ground<'_> {
         }
         // Another set, or a relative, counted itself first and cooled the word then: one of us sees the other.
         if c.watched.load(Ordering::SeqCst) != 1 || c.armed_by.load(Ordering::SeqCst) != 0 {
-            word.cool();
+            word.make_cold();
             return false;
         }
         true
     }
 
-    fn cool(&mut self, conn: u32) {
+    fn make_cold(&mut self, conn: u32) {
         if let Some((_, c)) = self.live(conn) {
-            channel::receiving(c).word.cool();
+            channel::receiving(c).word.make_cold();
         }
     }
 
@@ -323,6 +324,10 @@ impl World for Ground<'_> {
         })
     }
 
+    fn has_room(&self, io: i32) -> bool {
+        rx::has_room(io)
+    }
+
     fn in_ring(&mut self, conn: u32, io: i32) -> bool {
         let Some((family, c)) = self.live(conn) else { return false };
         let rx = channel::receiving(c);
@@ -340,6 +345,10 @@ impl World for Ground<'_> {
 
     fn has_error(&self, conn: u32) -> bool {
         self.conn(conn).is_some_and(|(_, c)| c.error.load(Ordering::Relaxed) != 0)
+    }
+
+    fn died(&mut self, conn: u32, io: i32) -> bool {
+        self.live(conn).is_some_and(|(family, c)| gone::hears_of_death(family, io, c))
     }
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
@@ -360,6 +369,10 @@ impl World for Ground<'_> {
 
     fn has_bytes(&self, io: i32) -> bool {
         raw::queued(io).is_ok_and(|n| n > 0) || rx::ended(io)
+    }
+
+    fn has_end(&self, io: i32) -> bool {
+        rx::ended(io)
     }
 
     fn kick(&mut self, data: u64) {

@@ -144,7 +144,7 @@ pub fn child_of_fork(prepared: Prepared) {
     // Before there are any of ours.
     let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
     dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
-    // Whoever finds its parent dead gives the place away.
+    // A child that finds its parent dead gives the place away.
     let me = raw::getpid();
     let settled =
         |&(n, pid): &(u32, u32)| family.is_some_and(|family| family.member(n as usize).settle(pid, me));

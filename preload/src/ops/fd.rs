@@ -24,7 +24,7 @@ pub unsafe fn close(fd: c_int) -> c_int {
         // A program that closes everything it can think of does not mean ours; to it, they are not there.
         Entry::Internal => super::fail(libc::EBADF) as c_int,
         _ => {
-            // Whoever is cancelled in a close has closed nothing.
+            // A thread that is cancelled in a close has closed nothing.
             // SAFETY: no arguments; nothing here is to be dropped.
             unsafe { super::pthread_testcancel() };
             life::in_one_step(fd, real)

@@ -168,7 +168,7 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
                     let at = libc::CMSG_DATA(c).cast::<c_int>().add(i);
                     match fdtable::get(at.read_unaligned()) {
                         Entry::Conn(_) => f(at),
-                        // Whoever gets it waits by the kernel alone.
+                        // The process that gets it waits by the kernel alone.
                         Entry::Epoll(i) => epoll::give_away(i),
                         _ => {}
                     }

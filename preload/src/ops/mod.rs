@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use dpfd::family::{Conn, Family, Stage};
 
-use crate::channel;
+use crate::candidate;
 use crate::inside::Inside;
 
 extern "C-unwind" {
@@ -33,7 +33,7 @@ extern "C-unwind" {
 pub const RWF_NOWAIT: c_int = 8;
 
 /// What a call that moves bytes does with a descriptor.
-pub enum Way {
+pub enum Outcome {
     /// The kernel call, as it is.
     Kernel,
     /// The kernel call, counted here while it runs: no switch may start meanwhile (E5).
@@ -42,14 +42,14 @@ pub enum Way {
     Done(Result<usize, i32>),
 }
 
-impl Way {
+impl Outcome {
     /// The answer; `real` is the kernel call.
     #[inline(always)]
     pub fn go(self, real: impl FnOnce() -> isize) -> isize {
         match self {
-            Way::Kernel => real(),
-            Way::Done(r) => give(r),
-            Way::Counted(flight, inside) => {
+            Outcome::Kernel => real(),
+            Outcome::Done(r) => give(r),
+            Outcome::Counted(flight, inside) => {
                 let n = real();
                 flight.fetch_sub(1, Ordering::SeqCst);
                 inside.leave();
@@ -61,8 +61,8 @@ impl Way {
 
 /// How far a connection has come, after the step that this call may be for it.
 pub fn stage(family: Family, fd: c_int, c: &Conn) -> Stage {
-    match channel::advance(family, fd, c) {
-        Stage::Accepted => channel::check_live(family, fd, c),
+    match candidate::advance(family, fd, c) {
+        Stage::Accepted => candidate::check_live(family, fd, c),
         stage => stage,
     }
 }

@@ -9,7 +9,7 @@ use dpfd::sys::{raw, tcp};
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
-use crate::{channel, door, hooks, leave, life, state, tx};
+use crate::{candidate, channel, door, hooks, leave, life, state, tx};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -67,7 +67,7 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     // Nor is one of a UDP socket a connection.
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
-        channel::track(fd, Side::Client, tcp::Addr::default(), peer);
+        candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
     }
     if rc != 0 {
         super::fail(errno);
@@ -159,7 +159,7 @@ unsafe fn accepted(
                 admit(new, peer);
             }
             if door == 0 {
-                channel::keep_plain(new, Reason::NoUnix);
+                candidate::keep_plain(new, Reason::NoUnix);
             }
         }
         return new;
@@ -187,7 +187,7 @@ fn admit(fd: c_int, peer: tcp::Addr) {
     if peer.is_loopback() {
         if let Some(local) = tcp::local(fd) {
             if wanted(Direction::Listen, local, || true) {
-                channel::track(fd, Side::Server, local, peer);
+                candidate::track(fd, Side::Server, local, peer);
             }
         }
     }
@@ -224,7 +224,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         };
         // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
         if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {
-            // Who puts the rest on TCP ends it after that.
+            // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
                 let _ = unsafe { hooks::shutdown::real()(fd, libc::SHUT_RD) };

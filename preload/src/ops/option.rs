@@ -3,13 +3,13 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Held, Reason, Stage};
+use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::raw;
 use libc::socklen_t;
 
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life, proof, state};
+use crate::{fdtable, hooks, life, proof, state, tx};
 
 /// Options by which a receive is told in its control message when bytes came.
 pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
@@ -181,17 +181,27 @@ pub unsafe fn getsockopt(
         }
     }
     if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-        if let Some(c) = conn(fd) {
-            let e = c.error.swap(0, Ordering::Relaxed);
+        if let (Some(family), Some(c)) = (state::family(), conn(fd)) {
             // SAFETY: the kernel wrote an int there.
             unsafe {
-                if e != 0 && *len >= 4 && *value.cast::<c_int>() == 0 {
-                    *value.cast::<c_int>() = e as c_int;
+                if *len >= 4 {
+                    match *value.cast::<c_int>() {
+                        0 => *value.cast::<c_int>() = kept_error(family, fd, c),
+                        e => tx::gone::was_told(c, e),
+                    }
                 }
             }
         }
     }
     rc
+}
+
+/// The error that the kernel does not have, and that the call in hand tells; 0 for none.
+pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
+    if c.error.load(Ordering::Relaxed) == 0 {
+        tx::gone::hears_of_death(family, fd, c);
+    }
+    c.error.swap(0, Ordering::Relaxed) as c_int
 }
 
 /// Puts the program's own pacing rate where the kernel put the number of a proof, in its answer of `len` bytes.

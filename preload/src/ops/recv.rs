@@ -7,28 +7,28 @@ use dpfd::family::{Conn, Family, Stage};
 use dpfd::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-use super::{fail, took, Way, RWF_NOWAIT};
+use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::hooks;
 use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
-use crate::{fdtable, rx, state};
+use crate::{fdtable, rx, state, tx};
 
 #[inline(always)]
-fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     // A receive is a cancellation point, also where it need not wait; it takes nothing then. No caller has anything to
     // drop, so the unwinding may pass.
     // SAFETY: no arguments.
     unsafe { super::pthread_testcancel() };
     let entry = fdtable::settled(fd);
-    let Some(i) = fdtable::conn_of(entry) else { return Way::Kernel };
-    let Some(family) = state::family() else { return Way::Kernel };
+    let Some(i) = fdtable::conn_of(entry) else { return Outcome::Kernel };
+    let Some(family) = state::family() else { return Outcome::Kernel };
     let c = family.conn(i);
     if w.is_bad() && flags & libc::MSG_TRUNC == 0 && c.stage() == Stage::Live {
-        return Way::Done(Err(libc::EFAULT));
+        return Outcome::Done(Err(libc::EFAULT));
     }
     if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
         if let Some(n) = rx::quick(family, fd, entry, c, w) {
-            return Way::Done(Ok(n));
+            return Outcome::Done(Ok(n));
         }
     }
     slow(fd, w, flags)
@@ -36,44 +36,44 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 
 #[cold]
 #[inline(never)]
-fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let Some(family) = state::family() else { return Way::Kernel };
+fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
+    let Some(family) = state::family() else { return Outcome::Kernel };
     // The walk lies in the hook's frame.
-    let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
-    let way = within(family, inside, fd, w, flags);
-    if !matches!(way, Way::Counted(..)) {
+    let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
+    let outcome = within(family, inside, fd, w, flags);
+    if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
-    way
+    outcome
 }
 
-fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let c = family.conn(inside.conn());
     match super::stage(family, fd, c) {
-        Stage::Unused | Stage::Plain => return Way::Kernel,
+        Stage::Unused | Stage::Plain => return Outcome::Kernel,
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: whoever moves the stage counts after it (channel.rs).
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             let stage = c.stage();
             if matches!(stage, Stage::Candidate | Stage::Offered) {
-                return Way::Counted(&c.rx_flight, inside);
+                return Outcome::Counted(&c.rx_flight, inside);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
             // Another thread gave up meanwhile: there are no rings.
             if matches!(stage, Stage::Unused | Stage::Plain) {
-                return Way::Kernel;
+                return Outcome::Kernel;
             }
         }
         Stage::Accepted | Stage::Live => {}
     }
     if w.is_bad() && flags & libc::MSG_TRUNC == 0 {
-        return Way::Done(Err(libc::EFAULT));
+        return Outcome::Done(Err(libc::EFAULT));
     }
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
-        return Way::Kernel;
+        return Outcome::Kernel;
     }
-    Way::Done(rx::receive(family, &inside, c, w, flags, &|fd, there| {
+    Outcome::Done(rx::receive(family, &inside, c, w, flags, &|fd, there| {
         let mut byte = 0u8;
         // MSG_TRUNC: on TCP nothing is copied, whatever the length.
         let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
@@ -135,12 +135,12 @@ pub unsafe fn recvfrom(
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
-    let way = receive(fd, &mut w, flags);
-    if let (Way::Done(Ok(_)), false) = (&way, from.is_null() || len.is_null()) {
+    let outcome = receive(fd, &mut w, flags);
+    if let (Outcome::Done(Ok(_)), false) = (&outcome, from.is_null() || len.is_null()) {
         // SAFETY: the program gave it for being written.
         unsafe { *len = 0 };
     }
-    way.go(real)
+    outcome.go(real)
 }
 
 /// recvmsg(2). A TCP socket fills in neither address nor control data (timestamps are not served).
@@ -160,9 +160,9 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    let way = receive(fd, &mut w, flags);
-    answered(fd, m, matches!(way, Way::Done(Ok(_))), flags);
-    way.go(real)
+    let outcome = receive(fd, &mut w, flags);
+    answered(fd, m, matches!(outcome, Outcome::Done(Ok(_))), flags);
+    outcome.go(real)
 }
 
 /// recvmmsg(2): message by message.
@@ -203,7 +203,7 @@ unsafe fn messages(
         Err(e) => return fail(e) as c_int,
     };
     // Unlike any other receive, this one is told of an error before it looks for bytes.
-    if let Some(e) = pending_error(at.fd(), family.conn(at.conn())) {
+    if let Some(e) = pending_error(family, at.fd(), family.conn(at.conn())) {
         return fail(e) as c_int;
     }
     if n > 0 && nowhere(v) {
@@ -240,11 +240,15 @@ fn keep_error(c: &Conn, done: c_int) {
 }
 
 /// The error that the connection has to tell, which is told by this.
-fn pending_error(fd: c_int, c: &Conn) -> Option<i32> {
-    match c.error.swap(0, Ordering::Relaxed) as i32 {
-        0 => raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0),
-        e => Some(e),
+fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
+    let of_kernel = || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
+    if c.error.load(Ordering::Relaxed) == 0 {
+        if let Some(e) = of_kernel() {
+            tx::gone::was_told(c, e);
+            return Some(e);
+        }
     }
+    Some(super::option::kept_error(family, fd, c)).filter(|&e| e != 0)
 }
 
 /// One message of [`recvmmsg`]: a recvmsg on an open file, whose number may have changed.
@@ -260,12 +264,12 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
         return fail(libc::EMSGSIZE);
     };
     match within(family, at, at.fd(), &mut w, flags) {
-        Way::Done(result) => {
+        Outcome::Done(result) => {
             answered(at.fd(), m, result.is_ok(), flags);
             super::give(result)
         }
-        Way::Kernel => real(m),
-        Way::Counted(flight, _) => {
+        Outcome::Kernel => real(m),
+        Outcome::Counted(flight, _) => {
             let n = real(m);
             flight.fetch_sub(1, Ordering::SeqCst);
             n

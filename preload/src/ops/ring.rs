@@ -81,7 +81,7 @@ fn touch(fd: c_int) {
     loop {
         match fdtable::get(fd) {
             Entry::Conn(_) => leave::give_number(fd, Reason::IoUring),
-            // Who waits for it in the kernel, or changes it there, sees what the kernel sees.
+            // A thread that waits for it in the kernel, or changes it there, sees what the kernel sees.
             Entry::Epoll(i) => epoll::give_away(i),
             Entry::None if fd >= 0 && !fdtable::mark_elsewhere(fd) => continue,
             _ => {}

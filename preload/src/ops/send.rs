@@ -6,26 +6,26 @@ use core::sync::atomic::Ordering;
 use dpfd::family::{Conn, Family, Reason, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{fail, took, Way, RWF_NOWAIT};
+use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::hooks;
 use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
-fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     // As every receive: a cancellation point, also where it need not wait.
     // SAFETY: no arguments; no caller has anything to drop.
     unsafe { super::pthread_testcancel() };
     let entry = fdtable::settled(fd);
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Way::Kernel };
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Outcome::Kernel };
     let c = family.conn(i);
     if w.is_bad() && c.stage() == Stage::Live {
-        return Way::Done(Err(libc::EFAULT));
+        return Outcome::Done(Err(libc::EFAULT));
     }
     if flags & !tx::FLAGS == 0 {
         if let Some(n) = tx::quick(c, fd, entry, w) {
-            return Way::Done(Ok(n));
+            return Outcome::Done(Ok(n));
         }
     }
     slow(fd, w, flags)
@@ -33,41 +33,41 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
 
 #[cold]
 #[inline(never)]
-fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Way {
-    let Some(family) = state::family() else { return Way::Kernel };
+fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
+    let Some(family) = state::family() else { return Outcome::Kernel };
     // The walk lies in the hook's frame.
-    let Some(inside) = Inside::enter(fd, w) else { return Way::Kernel };
-    let way = within(family, inside, fd, w, flags);
-    if !matches!(way, Way::Counted(..)) {
+    let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
+    let outcome = within(family, inside, fd, w, flags);
+    if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
-    way
+    outcome
 }
 
-fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Way {
+fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let c = family.conn(inside.conn());
     if flags & libc::MSG_OOB != 0 && c.stage() != Stage::Live {
         // FIONREAD ends at an urgent byte, so the other side could not tell where its stream stands when it agrees.
         leave::leave_and_read(fd, Reason::Option);
     }
-    way(family, fd, c, inside).unwrap_or_else(|| {
+    outcome(family, fd, c, inside).unwrap_or_else(|| {
         if w.is_bad() {
-            return Way::Done(Err(libc::EFAULT));
+            return Outcome::Done(Err(libc::EFAULT));
         }
-        Way::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, w, flags)))
+        Outcome::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, c, w, flags)))
     })
 }
 
-/// The kernel's way, or `None` for a live channel.
-fn way(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Option<Way> {
+/// What to do where the channel is not live; `None` where it is.
+fn outcome(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Option<Outcome> {
     match super::stage(family, fd, c) {
-        Stage::Unused | Stage::Plain => Some(Way::Kernel),
+        Stage::Unused | Stage::Plain => Some(Outcome::Kernel),
         Stage::Live => None,
         _ => {
             // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
             c.tx_flight.fetch_add(1, Ordering::SeqCst);
             if c.stage() != Stage::Live {
-                return Some(Way::Counted(&c.tx_flight, inside));
+                return Some(Outcome::Counted(&c.tx_flight, inside));
             }
             c.tx_flight.fetch_sub(1, Ordering::SeqCst);
             None
@@ -80,12 +80,12 @@ pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     let frame = 0u8;
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else { return real() };
     let c = family.conn(inside.conn());
-    let live = || Way::Done(tx::by_kernel(family, fd, c, || took(real())));
-    let way = way(family, fd, c, inside).unwrap_or_else(live);
-    if !matches!(way, Way::Counted(..)) {
+    let live = || Outcome::Done(tx::by_kernel(family, fd, c, || took(real())));
+    let outcome = outcome(family, fd, c, inside).unwrap_or_else(live);
+    if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
-    way.go(&real)
+    outcome.go(&real)
 }
 
 /// No SIGPIPE from a call that has sent something.
@@ -98,7 +98,7 @@ fn quiet(sent: usize) -> c_int {
 }
 
 /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
-fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
+fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
     let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
     let mut w = *w;
     let mut sum = 0;
@@ -118,7 +118,10 @@ fn kernel(at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
                     return Ok(sum);
                 }
             }
-            Err(_) if sum > 0 => return Ok(sum),
+            Err(e) if sum > 0 => {
+                tx::keep(c, e);
+                return Ok(sum);
+            }
             Err(e) => return Err(e),
         }
     }
@@ -287,9 +290,9 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
         }
     }
     match within(family, at, fd, &mut w, flags) {
-        Way::Done(result) => super::give(result),
-        Way::Kernel => real(),
-        Way::Counted(flight, _) => {
+        Outcome::Done(result) => super::give(result),
+        Outcome::Kernel => real(),
+        Outcome::Counted(flight, _) => {
             let n = real();
             flight.fetch_sub(1, Ordering::SeqCst);
             n

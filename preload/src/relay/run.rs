@@ -79,7 +79,7 @@ fn alone<const N: usize>(fds: [i32; N], i: u32) -> Option<[i32; N]> {
 const PIECE: usize = 64 * 1024;
 
 /// One direction.
-struct Way {
+struct Direction {
     from: i32,
     to: i32,
     buf: *mut u8,
@@ -92,9 +92,9 @@ struct Way {
 /// Which side broke.
 struct Broken(i32);
 
-impl Way {
-    fn new(from: i32, to: i32) -> Option<Way> {
-        Some(Way { from, to, buf: state::reserve(PIECE)?, at: 0, end: 0, eof: false, over: false })
+impl Direction {
+    fn new(from: i32, to: i32) -> Option<Direction> {
+        Some(Direction { from, to, buf: state::reserve(PIECE)?, at: 0, end: 0, eof: false, over: false })
     }
 
     /// What to wait for on `fd`.
@@ -140,7 +140,9 @@ const DONT: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// Both directions, until both have ended or one end broke; the other one then learns it by a reset.
 fn pump(conn: i32, other: i32, c: &Conn) {
-    let (Some(mut to), Some(mut from)) = (Way::new(conn, other), Way::new(other, conn)) else { return };
+    let (Some(mut to), Some(mut from)) = (Direction::new(conn, other), Direction::new(other, conn)) else {
+        return;
+    };
     loop {
         if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
             raw::reset_at_close(if side == conn { other } else { conn });

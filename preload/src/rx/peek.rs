@@ -24,7 +24,7 @@ use dpfd::sys::raw;
 use libc::iovec;
 
 use super::epoch::locked;
-use super::step::step;
+use super::step::{step, Part};
 use super::{broken, Step};
 use crate::channel::{self, End};
 use crate::kept;
@@ -103,7 +103,7 @@ pub(super) fn peek(family: Family, fd: i32, c: &Conn, w: &Walk, flags: i32) -> S
     }
     // One segment, or none: then it is to be found out why.
     let mut copy = *w;
-    step(family, fd, c, &mut copy, flags)
+    step(family, fd, c, &mut copy, flags, Part::First)
 }
 
 /// The list for a recvmsg that looks past bells.

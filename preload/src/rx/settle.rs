@@ -132,7 +132,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             rx.word.arm();
         }
         if stream::waiting(&rx.ring(), &rx.rx.cursor) {
-            // Whoever waits in a set for edges needs a new bell for the next byte.
+            // A thread that waits in a set for edges needs a new bell for the next byte.
             if there > 0 && !rx.word.is_hot() && c.watched.load(Ordering::Relaxed) == 0 {
                 rx.word.unarm();
             }
@@ -221,9 +221,19 @@ pub fn is_over(fd: i32) -> bool {
     ask(fd) & libc::POLLHUP != 0
 }
 
-/// poll(2) without waiting.
+/// Whether a send by the kernel would find room, or fail at once.
+pub fn has_room(fd: i32) -> bool {
+    poll_now(fd, libc::POLLOUT) & libc::POLLOUT != 0
+}
+
+/// What there is to receive, in poll's bits.
 fn ask(fd: i32) -> i16 {
-    let mut p = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
+    poll_now(fd, libc::POLLIN | libc::POLLRDHUP)
+}
+
+/// poll(2) without waiting.
+fn poll_now(fd: i32, events: i16) -> i16 {
+    let mut p = libc::pollfd { fd, events, revents: 0 };
     let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let args = [&raw mut p as usize, 1, &raw const t as usize, 0, 8, 0];
     // SAFETY: one entry, a timeout of nothing, no mask.

@@ -38,7 +38,7 @@ pub(super) fn look_a_while(c: &Conn) -> bool {
     }
     // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
     if c.watched.load(Ordering::Relaxed) == 0 {
-        rx.word.heat();
+        rx.word.make_hot();
     }
     spin_and_learn(c, budget, || hint(c, &rx) || rx.tx.is_ending())
 }

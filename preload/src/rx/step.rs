@@ -13,8 +13,15 @@ use super::{bells_out, broken, tidy, took, Step};
 use crate::channel::{self, End};
 use crate::walk::{Discard, Walk};
 
-/// For a step of a receive that has something already; a flag that no program gives.
-pub(super) const GOING_ON: i32 = libc::MSG_CTRUNC;
+/// Which part of a receive a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The first bytes of it.
+    First,
+    /// It has something already.
+    More,
+}
+
 /// Whether the next byte is the urgent one, or follows it (asm-generic/sockios.h).
 const SIOCATMARK: libc::c_ulong = 0x8905;
 
@@ -27,13 +34,13 @@ pub(super) fn at_mark(fd: i32) -> bool {
 const TURNS: u32 = 10_000;
 
 /// One attempt that does not block and arms nothing.
-pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) -> Step {
+pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32, part: Part) -> Step {
     let rx = channel::receiving(c);
     let peek = flags & libc::MSG_PEEK != 0;
     for _ in 0..TURNS {
         let r = c.rx_epoch.load(Ordering::Acquire);
         if !in_ring(r) {
-            match tcp_step(family, fd, c, &rx, r, w, flags) {
+            match tcp_step(family, fd, c, &rx, r, w, (flags, part)) {
                 Some(s) => return s,
                 None => continue,
             }
@@ -75,7 +82,15 @@ pub(super) fn step(family: Family, fd: i32, c: &Conn, w: &mut Walk, flags: i32) 
 
 /// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
 /// `None`: the epoch changed, start over.
-fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, flags: i32) -> Option<Step> {
+fn tcp_step(
+    family: Family,
+    fd: i32,
+    c: &Conn,
+    rx: &End,
+    r: u64,
+    w: &mut Walk,
+    (flags, part): (i32, Part),
+) -> Option<Step> {
     let attempt = || {
         if c.rx_epoch.load(Ordering::Relaxed) != r {
             return None;
@@ -121,7 +136,7 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
                     _ => Some(Step::Err(libc::ECONNRESET)),
                 };
             }
-            let steps_over = there == 0 && flags & (GOING_ON | libc::MSG_PEEK) == 0;
+            let steps_over = there == 0 && part == Part::First && flags & libc::MSG_PEEK == 0;
             match at_kernel {
                 // Nothing follows it. A receive that begins there steps over it all the same: it is urgent no more.
                 Ok(0) | Err(libc::EAGAIN) if steps_over && at_mark(fd) => limit = usize::MAX,
@@ -136,7 +151,7 @@ fn tcp_step(family: Family, fd: i32, c: &Conn, rx: &End, r: u64, w: &mut Walk, f
                 Err(e) => return Some(Step::Err(e)),
             }
         }
-        if flags & GOING_ON != 0 && at_mark(fd) {
+        if part == Part::More && at_mark(fd) {
             return Some(Step::Err(libc::EAGAIN)); // no receive goes across
         }
         let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 
 use dpfd::edge::ring::{Cursor, Pos};
 use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family};
+use dpfd::family::{Conn, Family, Stage};
 use dpfd::sys::raw;
 
 use crate::channel::{self, End};
@@ -151,9 +151,7 @@ pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
             return Gone::No;
         }
     }
-    if let Some(s) = channel::slot(c) {
-        s.kill(c.generation.load(Ordering::Relaxed));
-    }
+    kill(c);
     if was_over || channel::receiving(c).tx.is_ending() || taken(tx) == c.tail().pos {
         return Gone::Known;
     }
@@ -162,19 +160,76 @@ pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
     Gone::Unread
 }
 
-/// At the end of the stream: whether the other end died without having taken all that it was sent. The kernel would have
+/// From here on the kernel has it all.
+fn kill(c: &Conn) {
+    if let Some(s) = channel::slot(c) {
+        s.kill(c.generation.load(Ordering::Relaxed));
+    }
+}
+
+/// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
+/// that it was told.
+pub fn was_told(c: &Conn, e: i32) {
+    if e == libc::ECONNRESET && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live {
+        kill(c);
+    }
+}
+
+/// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
+/// has the error that it would have on TCP from here on, and the kernel knows that it is over. True where that is news.
+pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
+    let died = c.stage() == Stage::Live && has_unread(c) && rx::ended(fd) && died_with_unread(family, fd, c);
+    if died {
+        c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+    }
+    died
+}
+
+/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was sent. The kernel would have
 /// answered with a reset then, and not with a FIN.
 #[cold]
 pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
-    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_WR | Conn::TX_TCP) {
+    if !has_unread(c) {
+        return false;
+    }
+    let has_left = channel::sending(c).word.is_raw();
+    if c.has(Conn::SHUT_WR) {
+        // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
+        let died = !has_left && rx::ended(fd);
+        if died {
+            kill(c);
+        }
+        return died;
+    }
+    // A reset that has come already was told, or is about to be.
+    if rx::is_over(fd) {
+        return false;
+    }
+    if has_left {
+        // To one that has left nobody rings; what it had not read goes where it draws a reset.
+        crate::leave::follow_if_left(family, fd, c);
+        return c.error.swap(0, Ordering::Relaxed) != 0;
+    }
+    let unread = || has_unread(c) && probe(fd, c, &channel::sending(c)) == Gone::Unread;
+    super::under_lock(family, fd, c, unread) == Some(true)
+}
+
+/// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
+/// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
+pub fn meets_reset(fd: i32, c: &Conn, pay: impl FnOnce()) {
+    let ended = rx::ended(fd) && !rx::is_over(fd);
+    pay();
+    if ended && rx::is_over(fd) {
+        let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+    }
+}
+
+/// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
+fn has_unread(c: &Conn) -> bool {
+    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::TX_TCP) {
         return false;
     }
     let tx = channel::sending(c);
-    let has_unread = || in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos;
-    // A reset that has come already was told, or is about to be.
-    if !has_unread() || rx::is_over(fd) {
-        return false;
-    }
-    let unread = || has_unread() && probe(fd, c, &tx) == Gone::Unread;
-    super::under_lock(family, fd, c, unread) == Some(true)
+    in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos
 }

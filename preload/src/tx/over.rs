@@ -129,7 +129,7 @@ pub(super) fn is_granted(c: &Conn, tx: &End) -> bool {
 #[cold]
 fn carries_a_stream(c: &Conn, tx: &End, all: u64) -> bool {
     sends_a_stream(c, tx, all)
-        // Who sleeps would not follow: nobody wakes him to an empty ring.
+        // A sleeping receiver would not follow: nobody wakes it for an empty ring.
         && tx.word.is_hot()
         && !tx.word.has_sleepers()
 }

@@ -13,7 +13,7 @@ fn open() -> c_int {
 }
 
 fn own(fd: c_int) -> Use {
-    match find(fd, Way::Out) {
+    match find(fd, Direction::Out) {
         Ok(Found::Own(own)) => own,
         Ok(Found::Foreign(_)) => panic!("{fd} is foreign"),
         Err(e) => panic!("{e}"),
@@ -54,7 +54,7 @@ fn a_number_leads_to_its_endpoint_until_that_is_over() {
     // Closed while it is in use: nobody drops it under the user.
     let (shell, dpid) = (ptr::from_ref(first.shell), first.dpid());
     close(fd);
-    assert!(matches!(find(fd, Way::Out), Err(Fault::NotOpen(_))));
+    assert!(matches!(find(fd, Direction::Out), Err(Fault::NotOpen(_))));
     let end = Instant::now() + Duration::from_secs(10);
     while !first.shell.leaving.load(SeqCst) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));

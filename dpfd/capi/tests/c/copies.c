@@ -90,11 +90,11 @@ static void fork_is_plain(void) {
         CHECK(dp_read(fd, &at) == 4 && memcmp(at, "pong", 4) == 0);
         int nid = -1, dpid = -1;
         CHECK(dp_peer(fd, &nid, &dpid) == 0 && nid == 0 && dpid > 0);
-        CHECK(stat_of(fd).lent == 1 && dp_fsync(fd, 1) == 0);
+        CHECK(stat_of(fd).loaned == 1 && dp_fsync(fd, 1) == 0);
         char into[8] = "????";
         nid = dpid = -1;
         CHECK(dp_recvfrom(fd, into, 3, &nid, &dpid) == 6 && memcmp(into, "cop?", 4) == 0);
-        CHECK(nid == 0 && dpid > 0 && stat_of(fd).lent == 0);
+        CHECK(nid == 0 && dpid > 0 && stat_of(fd).loaned == 0);
         FAILS(dp_fsync(fd, 1), EINVAL, "only 0");
         CHECK(dp_option(fd, DP_OPT_NONBLOCK, 1) == 0);
         FAILS(dp_read(fd, &at), EAGAIN, "at the moment");

@@ -18,7 +18,7 @@ static int server(int rounds) {
         if (i % 3 == 0) {
             nid = dpid = -1;
             ssize_t n = dp_recvfrom(fd, out, sizeof out, &nid, &dpid);
-            CHECK(n >= 0 && nid == 0 && dpid == CLIENT && stat_of(fd).lent == 0);
+            CHECK(n >= 0 && nid == 0 && dpid == CLIENT && stat_of(fd).loaned == 0);
             CHECK(dp_sendto(fd, out, n, nid, dpid) == n);
             continue;
         }
@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
         CHECK(memcmp(back, out, room) == 0 && back[room] == '?');
     }
     dpstat_t st = stat_of(fd);
-    CHECK(st.sent == (uint64_t)rounds + 2 * of_each && st.lent == 0 && st.next_len == -1);
+    CHECK(st.sent == (uint64_t)rounds + 2 * of_each && st.loaned == 0 && st.next_len == -1);
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     puts("ok");

@@ -59,13 +59,13 @@ static void *read_all(void *sum) {
         CHECK(is_whole(at, n));
         *(long *)sum += n;
         CHECK(dp_fsync(shared_fd, 1) == 0); /* this one, and never what the other thread copies */
-        CHECK(stat_of(shared_fd).lent == 0);
+        CHECK(stat_of(shared_fd).loaned == 0);
     }
     CHECK(dp_fsync(shared_fd, 1) == 0);
     return NULL;
 }
 
-/* Short ones, long ones, and ones that lie elsewhere. */
+/* Short ones, long ones, and ones out of line. */
 static void one_copies_and_one_reads(void) {
     static const size_t sizes[] = {100, 5000, 40000, LONGEST};
     static char message[LONGEST];

@@ -57,7 +57,7 @@ pub struct Args {
     /// message that is there; idle: what endpoints cost that nobody uses; crowd: what their number costs one that is used.
     what: What,
     /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
     cores: Option<Cores>,
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
@@ -131,7 +131,7 @@ pub fn main(args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
     }
-    let cores = crate::asked(args.cores.map_or_else(Cores::first, Cores::allowed));
+    let cores = crate::asked(args.cores.map_or_else(Cores::first, Ok));
     let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
     let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = MAX_SIZE as u32, value_parser = clap::value_parser!(u32).range(65_536..=MAX_SIZE))]
     longest: u32,
     /// Cores of the two processes [default: the first two].
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
     cores: Option<Cores>,
     /// Time for all of it [default: 60; with --quick 6].
     #[arg(long, value_name = "N", value_parser = seconds)]
@@ -132,7 +132,7 @@ fn usable(args: &Args) -> std::result::Result<Cores, String> {
             args.packet, args.longest
         ));
     }
-    let cores = args.cores.map_or_else(Cores::first, Cores::allowed)?;
+    let cores = args.cores.map_or_else(Cores::first, Ok)?;
     if cores.shared() {
         return Err(format!(
             "sender and receiver would take turns on core {}, and the model tells apart what two processors do at the \
@@ -184,7 +184,8 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut bench = Bench { helper, buffer: Buffer::default(), clock, turn: turn(clock), start };
     let caches = caches::of(cores.a);
     let plan = Plan::new(args.packet as usize, args.longest as usize, args.quick);
-    let mut series = open(&args.ways, &plan, args.quick, &bench.helper)?;
+    let plan_of = |way| plan.clone().covering(&borders(way, caches), MAX_SIZE as usize);
+    let mut series = open(&args.ways, plan_of, args.quick, &bench.helper)?;
     let mut copies = Copies::new(caches[2], clock);
     let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
     let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
@@ -192,7 +193,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     bench.helper.explained(measured)?;
 
     let mut report = Report {
-        version: 1,
+        version: 2,
         cores: [cores.a, cores.b],
         p: 2,
         caches,
@@ -264,7 +265,7 @@ fn turn(clock: Clock) -> f64 {
     (0..9).map(once).fold(f64::INFINITY, f64::min).max(0.1)
 }
 
-fn open(ways: &[Way], plan: &Plan, quick: bool, helper: &Helper) -> Result<Vec<Series>> {
+fn open(ways: &[Way], plan_of: impl Fn(Way) -> Plan, quick: bool, helper: &Helper) -> Result<Vec<Series>> {
     let mut series = Vec::new();
     for (index, &way) in ways.iter().enumerate() {
         let pair = index as u16;
@@ -279,7 +280,7 @@ fn open(ways: &[Way], plan: &Plan, quick: bool, helper: &Helper) -> Result<Vec<S
         let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
         let longest = if way.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
         let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
-        series.push(Series { way, end, survey: Survey::new(plan.clone()), turns });
+        series.push(Series { way, end, survey: Survey::new(plan_of(way)), turns });
     }
     Ok(series)
 }

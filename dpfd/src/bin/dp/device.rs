@@ -177,7 +177,7 @@ fn list(json: bool) -> ExitCode {
         listing.text()
     };
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("dp device: standard output: {error}; the list is not complete");
             ExitCode::FAILURE

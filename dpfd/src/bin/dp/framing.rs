@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-pub use dpfd::driver::user::inner::MAX_MESSAGE;
+pub use dpfd::driver::user::endpoint::MAX_MESSAGE;
 
 /// Most bytes of a message where nothing in the input says where it ends.
 pub const CHUNK: usize = 64 * 1024;
@@ -22,29 +22,16 @@ pub enum Framing {
     Prefixed,
 }
 
-/// The options that choose one.
-#[derive(clap::Args, Debug)]
-#[group(multiple = false)]
-pub struct Choice {
-    /// One message a line, without its newline.
-    #[arg(long)]
-    lines: bool,
-    /// Before each message its length: four bytes, the most significant first.
-    #[arg(long)]
-    length_prefixed: bool,
-}
-
-impl Choice {
-    pub fn framing(&self) -> Framing {
-        match (self.lines, self.length_prefixed) {
+impl Framing {
+    /// What the options of a verb choose; at most one is given.
+    pub fn chosen(lines: bool, length_prefixed: bool) -> Framing {
+        match (lines, length_prefixed) {
             (true, _) => Framing::Lines,
             (_, true) => Framing::Prefixed,
             _ => Framing::Chunks,
         }
     }
-}
 
-impl Framing {
     /// Writes one message.
     pub fn write(self, out: &mut impl Write, message: &[u8]) -> io::Result<()> {
         match self {

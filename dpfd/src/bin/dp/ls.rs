@@ -60,7 +60,7 @@ pub fn main(args: Args) -> ExitCode {
         listing.families.iter().for_each(explain);
     }
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("dp ls: standard output: {error}; the list is not complete");
             ExitCode::FAILURE

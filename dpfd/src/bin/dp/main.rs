@@ -17,8 +17,9 @@ mod signals;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Parser, Subcommand};
+use dpfd::config::environment;
 
 #[derive(Parser)]
 #[command(
@@ -52,7 +53,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().verb {
+    match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
         Verb::Run(args) => run::main(args),
         Verb::Ls(args) => ls::main(args),
         Verb::Send(args) => send::main(args),
@@ -66,7 +67,55 @@ fn main() -> ExitCode {
 
 /// What the command line asks for; if it cannot be had, the program says why and ends, as for an unknown option.
 fn asked<T>(what: Result<T, String>) -> T {
-    what.unwrap_or_else(|why| Cli::command().error(ErrorKind::ValueValidation, why).exit())
+    what.unwrap_or_else(|why| of_verb(|verb| verb.error(ErrorKind::ValueValidation, why)).exit())
+}
+
+/// An error about a value comes from clap without the usage of the verb that the value is for.
+fn with_usage(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::ValueValidation && error.get(ContextKind::Usage).is_none() {
+        let usage = of_verb(Command::render_usage);
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    error
+}
+
+/// The command that this process was called for: `dp device nart`, not `dp`.
+fn of_verb<T>(tell: impl FnOnce(&mut Command) -> T) -> T {
+    let mut cli = Cli::command();
+    // Only a command that was built knows the names of those above it.
+    cli.build();
+    let mut verb = &mut cli;
+    for word in std::env::args_os().skip(1).map_while(|word| word.into_string().ok()) {
+        if verb.find_subcommand(&word).is_none() {
+            break;
+        }
+        verb = verb.find_subcommand_mut(&word).expect("it was found before");
+    }
+    tell(verb)
+}
+
+/// Warns of variables whose names look like known ones with a slip: nothing else would ever speak of them.
+fn warn_of_slips(verb: &str) {
+    let mut names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    names.sort();
+    for name in names {
+        if let Some(meant) = environment::meant(&name) {
+            let name = name.to_string_lossy();
+            eprintln!(
+                "dp {verb}: warning: {} is not known, and does nothing; is it {meant}?",
+                name.escape_debug()
+            );
+        }
+    }
+}
+
+/// What endpoints go by; a number that cannot be is told as an option's would be.
+fn check_environment(verb: &str) -> Result<(), ExitCode> {
+    warn_of_slips(verb);
+    environment::NID.check().map_err(|wrong| {
+        eprintln!("dp {verb}: {wrong}");
+        ExitCode::from(2)
+    })
 }
 
 /// A time on the command line.

@@ -2,20 +2,25 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use dpfd::edge::segment::{MAX_RING, MIN_RING};
 use dpfd::{Dpid, Endpoint, Error};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-use crate::framing::{Choice, Framing};
+use crate::framing::Framing;
 use crate::{seconds, signals};
 
 /// The time was over.
 const TIME_OVER: u8 = 3;
 /// Bytes collected before they are written, as long as further messages wait.
 const COLLECTED: usize = 64 * 1024;
+
+/// Bytes of a pool.
+const POOL: RangeInclusive<i64> = MIN_RING as i64..=MAX_RING as i64;
 
 const AFTER_HELP: &str = "\
 Without --lines or --length-prefixed nothing is put between messages. An endpoint has no end of file: \
@@ -27,11 +32,16 @@ messages had come, or before any.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The endpoint's number, 1024 to 65535; 0: any free one, which is told on standard error.
+    /// The endpoint's number, 1 to 65535, below 1024 with CAP_NET_BIND_SERVICE; 0: any free one, which is told on
+    /// standard error.
     #[arg(value_name = "DPID")]
     dpid: Dpid,
-    #[command(flatten)]
-    framing: Choice,
+    /// A newline behind each message.
+    #[arg(long)]
+    lines: bool,
+    /// Before each message its length: four bytes, the most significant first.
+    #[arg(long, conflicts_with = "lines")]
+    length_prefixed: bool,
     /// End after so many messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -39,15 +49,15 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// Bytes for messages that wait, 4096 to 1073741824; longer messages come through too.
-    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
-    pool: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(POOL))]
+    pool: u32,
 }
 
 /// Why it ended, if not because it was done.
 enum Stop {
     TimeOver,
     Signal(nix::sys::signal::Signal),
-    /// Whoever reads standard output has seen enough.
+    /// The reader of standard output has seen enough.
     Enough,
     Failed(String),
 }
@@ -67,11 +77,20 @@ impl From<io::Error> for Stop {
     }
 }
 
+/// Where messages came to, and how many.
+struct Got {
+    number: Dpid,
+    messages: u64,
+}
+
 pub fn main(args: Args) -> ExitCode {
-    let mut got = 0;
+    if let Err(code) = crate::check_environment("recv") {
+        return code;
+    }
+    let mut got = Got { number: args.dpid, messages: 0 };
     match receive(&args, &mut got) {
         Ok(()) | Err(Stop::Enough) => ExitCode::SUCCESS,
-        Err(Stop::TimeOver) => time_over(&args, got),
+        Err(Stop::TimeOver) => time_over(&args, &got),
         Err(Stop::Signal(signal)) => signals::die(signal),
         Err(Stop::Failed(why)) => {
             eprintln!("dp recv: {why}");
@@ -80,25 +99,26 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
-fn time_over(args: &Args, got: u64) -> ExitCode {
+fn time_over(args: &Args, got: &Got) -> ExitCode {
+    let Got { number, messages } = got;
     let seconds = args.timeout.unwrap_or_default().as_secs_f64();
     match args.count {
-        None if got > 0 => return ExitCode::SUCCESS,
-        None => eprintln!("dp recv: no message came to endpoint {} for {seconds} s", args.dpid),
+        None if *messages > 0 => return ExitCode::SUCCESS,
+        None => eprintln!("dp recv: no message came to endpoint {number} for {seconds} s"),
         Some(n) => eprintln!(
-            "dp recv: {got} of {n} messages came to endpoint {}, then none for {seconds} s",
-            args.dpid
+            "dp recv: {messages} of {n} messages came to endpoint {number}, then none for {seconds} s"
         ),
     }
     ExitCode::from(TIME_OVER)
 }
 
-fn receive(args: &Args, got: &mut u64) -> Result<(), Stop> {
+fn receive(args: &Args, got: &mut Got) -> Result<(), Stop> {
     let endpoint = Endpoint::open(args.dpid)?;
     if args.dpid == 0 {
-        eprintln!("dp recv: endpoint {}", endpoint.dpid());
+        got.number = endpoint.dpid();
+        eprintln!("dp recv: endpoint {}", got.number);
     }
-    endpoint.pool(args.pool)?;
+    endpoint.pool(args.pool as usize)?;
     // It waits in poll, where it sees its reader go, too.
     endpoint.set_nonblocking(true)?;
     signals::watch();
@@ -110,11 +130,11 @@ fn receive(args: &Args, got: &mut u64) -> Result<(), Stop> {
     done
 }
 
-fn pass_on(args: &Args, endpoint: &Endpoint, out: &mut BufWriter<File>, got: &mut u64) -> Result<(), Stop> {
-    let framing: Framing = args.framing.framing();
+fn pass_on(args: &Args, endpoint: &Endpoint, out: &mut BufWriter<File>, got: &mut Got) -> Result<(), Stop> {
+    let framing: Framing = Framing::chosen(args.lines, args.length_prefixed);
     let mut bytes = Vec::new();
     let mut last = Instant::now();
-    while args.count.is_none_or(|n| *got < n) {
+    while args.count.is_none_or(|n| got.messages < n) {
         if let Some(signal) = signals::caught() {
             return Err(Stop::Signal(signal));
         }
@@ -124,7 +144,7 @@ fn pass_on(args: &Args, endpoint: &Endpoint, out: &mut BufWriter<File>, got: &mu
                 message.copy_to(&mut bytes);
                 drop(message);
                 framing.write(out, &bytes)?;
-                (*got, last) = (*got + 1, Instant::now());
+                (got.messages, last) = (got.messages + 1, Instant::now());
             }
             Err(Error::WouldBlock) => {
                 out.flush()?;

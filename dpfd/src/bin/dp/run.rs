@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use dpfd::config;
+use dpfd::config::{self, environment};
 use dpfd::rules::{Action, Direction, Place, Rule, RuleError, Rules};
 
 use crate::{program, shim};
@@ -70,6 +70,7 @@ fn run(args: Args) -> Failure {
     let (name, rest) = args.command.split_first().expect("clap demands a program");
     let mut command = Command::new(name);
     command.args(rest);
+    crate::warn_of_slips("run");
     if !config::disabled() {
         if let Err(failure) = prepare(&mut command, &args) {
             return failure;
@@ -81,6 +82,9 @@ fn run(args: Args) -> Failure {
 
 /// Puts the shim and the rules into the program's environment, unless the program could not start with it.
 fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
+    // The shim takes something else for these, and says nothing.
+    let numbers = environment::OF_SHIM.into_iter().chain([&environment::NID]);
+    numbers.map(|number| number.check()).collect::<Result<(), _>>().map_err(|e| Failure::new(USAGE, e))?;
     let rules = args.rules().map_err(|error| Failure::new(USAGE, error))?;
     match rules {
         Some(rules) => {

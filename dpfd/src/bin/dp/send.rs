@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Dpid, Endpoint, Error};
 
-use crate::framing::{Bad, Choice, Input};
+use crate::framing::{Bad, Framing, Input};
 use crate::{seconds, signals};
 
 /// The time was over.
@@ -30,8 +30,12 @@ pub struct Args {
     /// The endpoint to send to: DPID, or NID/DPID. It need not exist yet.
     #[arg(value_name = "DPID")]
     to: Addr,
-    #[command(flatten)]
-    framing: Choice,
+    /// One message a line, without its newline.
+    #[arg(long)]
+    lines: bool,
+    /// Each message follows its length: four bytes, the most significant first, which are not part of it.
+    #[arg(long, conflicts_with = "lines")]
+    length_prefixed: bool,
     /// The number to send from [default: any free one].
     #[arg(long, value_name = "DPID", value_parser = clap::value_parser!(u16).range(1..))]
     from: Option<Dpid>,
@@ -48,6 +52,9 @@ enum Stop {
 }
 
 pub fn main(args: Args) -> ExitCode {
+    if let Err(code) = crate::check_environment("send") {
+        return code;
+    }
     let (sender, input) = match Sender::open(&args) {
         Ok(both) => both,
         Err(message) => {
@@ -83,7 +90,7 @@ impl Sender {
         }
         let delivered = (0, Instant::now());
         let sender = Sender { endpoint, to: args.to, timeout: args.timeout, given: (0, 0), delivered };
-        Ok((sender, Input::new(stdin.into(), args.framing.framing())))
+        Ok((sender, Input::new(stdin.into(), Framing::chosen(args.lines, args.length_prefixed))))
     }
 
     /// Everything the input has; what was handed over before a failure is seen through, too.

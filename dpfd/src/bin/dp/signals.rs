@@ -47,7 +47,7 @@ impl Drop for Also {
 /// Calls that wait return, interrupted, when a signal comes that would end the program.
 pub fn watch() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        // Who started it with the signal ignored, as nohup(1) does, keeps it so.
+        // A signal that was ignored at the start, as by nohup(1), stays ignored.
         if matches!(set(signal, SigHandler::Handler(note)), Some(SigHandler::SigIgn)) {
             set(signal, SigHandler::SigIgn);
         }

@@ -99,17 +99,54 @@ fn how_far_points_are_from_their_line_is_told() {
 }
 
 #[test]
-fn a_piece_without_points_is_left_to_its_neighbour() {
+fn a_piece_without_points_is_unknown_and_borrows_nothing() {
     let line = |m: usize| at(m, 10.0 + m as f64);
+    let known = |points: &[(usize, Estimate)]| {
+        let found = Pieces::fit(points, &BORDERS).unwrap();
+        let ranges: Vec<_> = found.0.iter().map(|p| (p.name, p.range)).collect();
+        assert_eq!(ranges, [("line", [1, 56]), ("cache", [57, 1000]), ("far", [1001, usize::MAX])]);
+        [8, 200, 5000].map(|m| found.at(m).is_finite())
+    };
     // One point below the first border, one above the last.
-    let found = Pieces::fit(&[line(8), line(100), line(500), line(2000)], &BORDERS).unwrap();
-    assert_eq!(found.0.len(), 1);
-    assert_eq!((found.0[0].name, found.0[0].range), ("cache", [1, usize::MAX]));
-    // None in the middle.
-    let found = Pieces::fit(&[line(8), line(9), line(2000), line(4000)], &BORDERS).unwrap();
-    assert_eq!(found.0.iter().map(|p| p.range).collect::<Vec<_>>(), [[1, 1000], [1001, usize::MAX]]);
+    assert_eq!(known(&[line(8), line(100), line(500), line(2000)]), [false, true, false]);
+    // None in the middle; none above.
+    assert_eq!(known(&[line(8), line(9), line(2000), line(4000)]), [true, false, true]);
+    assert_eq!(known(&[line(8), line(9), line(100), line(900)]), [true, true, false]);
+    // Nobody knows anything.
     assert_eq!(Pieces::fit(&[line(8)], &BORDERS), None);
+    assert_eq!(Pieces::fit(&[line(8), line(2000)], &BORDERS), None);
     assert_eq!(Pieces::fit(&[], &BORDERS), None);
+}
+
+/// Borders as they are between two endpoints: a message of the edge's length and one byte has memory of its own.
+#[test]
+fn each_piece_that_is_predicted_has_three_lengths_at_least() {
+    const MOST: usize = 16 << 20;
+    for far in [4 << 20, MOST - 5, 24 << 20] {
+        let borders = [56, 24 << 10, 512 << 10, 1_048_448, far, usize::MAX];
+        let borders = borders.map(|upto| Border { name: "some", upto });
+        for (packet, quick) in [(64, true), (16_384, true), (16_384, false), (262_144, true)] {
+            for longest in (20..=24).map(|n| 1 << n) {
+                let plain = Plan::new(packet, longest, quick);
+                let plan = plain.clone().covering(&borders, MOST);
+                assert!(plain.sizes.iter().all(|m| plan.sizes.contains(m)), "{plan:?}");
+                assert!(plan.sizes.iter().all(|&m| m <= MOST && !m.is_power_of_two()), "{plan:?}");
+                assert!(plan.sizes.windows(2).all(|pair| pair[0] < pair[1]), "{plan:?}");
+                assert_eq!(plan, plan.clone().covering(&borders, MOST), "once is enough");
+                let mut from = 1;
+                for border in &borders {
+                    let count =
+                        |of: &[usize]| of.iter().filter(|&m| (from..=border.upto).contains(m)).count();
+                    // Five bytes have no room for three.
+                    let three = count(&plan.messages) == 0 || count(&plan.sizes) >= 3 || far == MOST - 5;
+                    assert!(three, "{from} to {}: {plan:?}", border.upto);
+                    from = border.upto.saturating_add(1);
+                }
+                let spreads = &plan.spreads;
+                assert!(spreads[0] <= packet && *spreads.last().unwrap() >= longest, "{spreads:?}");
+            }
+        }
+    }
 }
 
 #[test]

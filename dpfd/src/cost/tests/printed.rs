@@ -5,17 +5,20 @@ use crate::cost::fit::{Border, Model};
 use crate::cost::probe::{Plan, Survey};
 use crate::cost::report::{Bandwidth, Errors, Parameter, Rate, Report, Way};
 
-fn report(mut system: Pipeline) -> Report {
+fn report(system: Pipeline) -> Report {
+    report_with(system, &[Border { name: "L1", upto: 4096 }, Border { name: "far", upto: usize::MAX }])
+}
+
+fn report_with(mut system: Pipeline, borders: &[Border]) -> Report {
     let mut survey = Survey::new(Plan::new(1024, 1 << 16, true));
     for _ in 0..2 {
         let Ok(()) = survey.round(&mut system, |_| false);
     }
-    let borders = [Border { name: "L1", upto: 4096 }, Border { name: "far", upto: usize::MAX }];
-    let model = Model::fit(&survey, &borders).unwrap();
-    let way = Way::new("endpoint", Some("user"), &survey, &borders, &model);
+    let model = Model::fit(&survey, borders).unwrap();
+    let way = Way::new("endpoint", Some("user"), &survey, borders, &model);
     let copies = vec![Parameter { name: "M_ctc".to_string(), ..way.parameters[0].clone() }];
     Report {
-        version: 1,
+        version: 2,
         cores: [2, 3],
         p: 2,
         caches: [32 << 10, 512 << 10, 32 << 20],
@@ -59,7 +62,7 @@ fn the_table_has_pieces_the_condition_and_messages() {
 fn json_has_what_the_table_has() {
     let json: serde_json::Value = serde_json::from_str(&report(network()).json()).unwrap();
     let way = &json["ways"][0];
-    assert_eq!((&json["version"], &json["p"], &way["driver"]), (&1.into(), &2.into(), &"user".into()));
+    assert_eq!((&json["version"], &json["p"], &way["driver"]), (&2.into(), &2.into(), &"user".into()));
     assert_eq!(way["parameters"][0]["name"], "O_s");
     assert_eq!(way["parameters"][0]["pieces"][1]["to"], serde_json::Value::Null);
     assert_eq!(way["condition"]["bound"], "network");
@@ -69,6 +72,28 @@ fn json_has_what_the_table_has() {
         (&16_384.into(), &"network".into(), &101e3.into())
     );
     assert_eq!((&cut["network_bound"], &cut["receiver_bound"]), (&101e3.into(), &26e3.into()));
+}
+
+#[test]
+fn what_is_unknown_is_told_and_null() {
+    // Nothing but the message of 64 KiB lies behind the last border.
+    let borders = [Border { name: "L1", upto: 60_000 }, Border { name: "far", upto: usize::MAX }];
+    let report = report_with(network(), &borders);
+    let text = report.text();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let has = |line: &str| assert!(lines.contains(&line.split(' ').collect()), "{line}\n{text}");
+    has("O_s far 60001 to up unknown ? ? - -");
+    has("65536 1 far unknown 11.00 µs - -");
+    assert!(text.contains("so they are not predicted: 65536 (far)"), "{text}");
+    // The others are.
+    assert!(text.contains("median error 0.0 %; of one packet 0.0 % (L1 0.0 %, far -)"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let way = &json["ways"][0];
+    let piece = &way["parameters"][0]["pieces"][1];
+    assert!(piece["piece"] == "far" && piece["k"].is_null() && piece["worst"].is_null(), "{piece}");
+    let far = way["messages"].as_array().unwrap().iter().find(|m| m["piece"] == "far" && m["k"] == 1);
+    let far = far.unwrap();
+    assert!(far["predicted"].is_null() && far["error"].is_null() && far["measured"] == 11e3, "{far}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_system_with_a_slow_network() {
         near("O_r", model.o_r.at(m), system.o_r.at(m));
         near("U_r", model.u_r.at(m), system.u_r.at(m));
     }
-    for piece in [&model.o_s, &model.g_s, &model.l, &model.u_r].into_iter().flat_map(|p| &p.0) {
+    for piece in [&model.o_s, &model.g_s, &model.l, &model.u_r, &model.t].into_iter().flat_map(|p| &p.0) {
         assert!(piece.error < 0.01, "{piece:?}");
     }
     let room = model.room.unwrap();
@@ -111,6 +111,50 @@ fn a_knee_is_kept_to_its_border() {
     // One line for all is not told to be right.
     let blind = Model::fit(&survey, &[Border { name: "all", upto: usize::MAX }]).unwrap();
     assert!(blind.o_s.0[0].worst > 0.2, "{:?}", blind.o_s);
+}
+
+/// The longest message alone lies behind a border, where all costs are twelve times as high.
+fn far_at_the_end() -> (Pipeline, [Border; 2]) {
+    let mut system = slow_network();
+    (system.knee, system.o_r) = (((1 << 20) - 100, 12.0), linear(0.0, 0.0));
+    (system, borders((1 << 20) - 101))
+}
+
+fn survey_of(plan: Plan, mut system: Pipeline) -> Survey {
+    let mut survey = Survey::new(plan);
+    for _ in 0..3 {
+        let Ok(()) = survey.round(&mut system, |_| false);
+    }
+    survey
+}
+
+#[test]
+fn a_piece_with_nothing_but_the_longest_message_is_measured() {
+    let (system, borders) = far_at_the_end();
+    let plan = Plan::new(PACKET, 1 << 20, true).covering(&borders, 16 << 20);
+    let survey = survey_of(plan, system.clone());
+    let model = Model::fit(&survey, &borders).unwrap();
+    predicts(&model, &survey, &system, Bound::Network);
+    let whole = Load::whole(1 << 20);
+    let told = compare(&survey, &borders).into_iter().find(|c| c.load == whole).unwrap();
+    assert!(told.error.abs() < 0.03, "{told:?}");
+    // As far off as the model says it is.
+    assert!(model.t.piece(1 << 20).worst < 0.03, "{:?}", model.t);
+}
+
+#[test]
+fn where_nothing_was_measured_nothing_is_predicted() {
+    let (system, borders) = far_at_the_end();
+    let survey = survey_of(Plan::new(PACKET, 1 << 20, true), system);
+    let model = Model::fit(&survey, &borders).unwrap();
+    let whole = Load::whole(1 << 20);
+    assert!(model.o_s.at(1 << 20).is_nan() && model.predict(whole).ns.is_nan());
+    assert!(model.predict(Load::whole(1 << 18)).ns.is_finite());
+    let told = compare(&survey, &borders).into_iter().find(|c| c.load == whole).unwrap();
+    assert!(told.predicted.is_nan() && told.error.is_nan() && told.measured > 1e6, "{told:?}");
+    // Nor is the gap of buffers that are longer than those that were measured.
+    let load = Load { packet: PACKET, spread: 4 << 20 };
+    assert!(model.costs(load).g.is_nan() && model.predict(load).ns.is_nan());
 }
 
 #[test]

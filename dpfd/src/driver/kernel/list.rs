@@ -17,7 +17,7 @@ pub struct Seen {
     pub serial: u64,
     /// Of the processes that hold it, the one with the lowest number.
     pub pid: i32,
-    /// Who opened it.
+    /// The process that opened it.
     pub uid: u32,
     /// Where it sends by default.
     pub target: Option<Addr>,

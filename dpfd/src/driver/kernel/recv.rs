@@ -5,18 +5,18 @@
 use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
-use super::inner::{many_cpus, Inner, Rx};
-use super::lent::Pool;
+use super::endpoint::{many_cpus, KernelEndpoint, Rx};
+use super::loaned::Pool;
 use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::budget::DEFAULT_POOL;
 use crate::pool::SHORT;
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
 use crate::sys::{device, process, raw};
 
-impl Inner {
-    /// `dp_read`: the next message, lent until it is released.
+impl KernelEndpoint {
+    /// `dp_read`: the next message, loaned until it is released.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`KernelEndpoint::recv`].
     #[inline(never)]
     pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
         self.wait_for(fd, || self.recv_from_or_sleep(fd, into))
@@ -52,22 +52,22 @@ impl Inner {
         }
     }
 
-    /// [`Inner::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
+    /// [`KernelEndpoint::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
     /// waits until the descriptor is readable; nothing is held meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`KernelEndpoint::recv`].
     #[inline(never)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         self.find(&mut self.rx(), fd)
     }
 
-    /// [`Inner::recv_from`], as above.
+    /// [`KernelEndpoint::recv_from`], as above.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`KernelEndpoint::recv`].
     #[inline(never)]
     pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         let mut rx = self.rx();
@@ -79,7 +79,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`KernelEndpoint::recv`].
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         none_there(self.recv_or_sleep(fd))
     }
@@ -88,7 +88,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`KernelEndpoint::recv`].
     pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         none_there(self.recv_from_or_sleep(fd, into))
     }
@@ -187,7 +187,7 @@ impl Inner {
             let taken = rx.take(fd)?;
             return Ok(taken.map(|got| self.copy_out(rx, fd, &got, into).size().min(room)));
         }
-        // Whoever has no room wants no byte, but one message less.
+        // A caller without room wants no byte, but one message less.
         let mut nothing = [0];
         let room = if into.is_empty() { &mut nothing[..] } else { &mut *into };
         match device::read(fd, room) {
@@ -206,7 +206,7 @@ impl Inner {
                 pool.copy(got.number);
             }
             drop(rx);
-            // SAFETY: this pool's; nobody else can release it, as it is not lent to the program ([`super::lent::Pool::copy`]).
+            // SAFETY: this pool's; nobody else can release it, as it is not loaned to the program ([`super::loaned::Pool::copy`]).
             unsafe { got.copy_to(into) };
             self.release(fd, got.number);
         } else {
@@ -235,7 +235,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// [`Error::NotLent`].
+    /// [`Error::NotLoaned`].
     pub fn release_oldest(&self, fd: i32, n: usize) -> Result<()> {
         let mut rx = self.rx();
         let released = match &mut rx.pool {
@@ -245,7 +245,7 @@ impl Inner {
         if released {
             return Ok(());
         }
-        Err(Error::NotLent { asked: n, lent: rx.pool.as_ref().map_or(0, Pool::lent) })
+        Err(Error::NotLoaned { asked: n, loaned: rx.pool.as_ref().map_or(0, Pool::loaned) })
     }
 }
 

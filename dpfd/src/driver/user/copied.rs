@@ -1,18 +1,18 @@
-//! Receiving a copy: what is not to stay in the pool need not be lent first.
+//! Receiving a copy: what is not to stay in the pool need not be loaned first.
 //!
 //! A short message that is the oldest of its edge is copied with the receiver's side held, and its lines go back at once:
-//! no number, no entry among those that are lent, no second lock to release it. Others are copied with nothing held, so
-//! that threads can do so side by side: they are lent, but to the library, and nobody else can release them.
+//! no number, no entry among those that are loaned, no second lock to release it. Others are copied with nothing held, so
+//! that threads can do so side by side: they are loaned, but to the library, and nobody else can release them.
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::recv::{For, InVain};
 use crate::error::{Error, Result};
-use crate::sys::lent::{Copied, Got};
+use crate::sys::loaned::{Copied, Got};
 use crate::sys::unix;
 
-impl Inner {
+impl UserEndpoint {
     /// The next message as far as `into` has room, if it is short and where it usually is, or comes there in a moment. None:
-    /// [`Inner::recv_from`] finds it.
+    /// [`UserEndpoint::recv_from`] finds it.
     #[inline(always)]
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         let mut rx = self.begin_soon()?;
@@ -27,21 +27,21 @@ impl Inner {
         Some(copied)
     }
 
-    /// The next message as far as `into` has room; where [`Inner::recv_from_soon`] found none.
+    /// The next message as far as `into` has room; where [`UserEndpoint::recv_from_soon`] found none.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[cold]
     pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
         Ok(self.copy_out(&self.recv_for(For::Copy, fd)?, into))
     }
 
-    /// The next message as far as `into` has room, up to where the call would sleep, as [`Inner::recv_or_sleep`].
+    /// The next message as far as `into` has room, up to where the call would sleep, as [`UserEndpoint::recv_or_sleep`].
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         match self.recv_from_soon(fd, into) {
@@ -54,7 +54,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         match self.recv_from_soon(fd, into) {

@@ -1,11 +1,11 @@
 //! Dozing: where the next message is expected in a moment, `dp_read` sleeps on a word of its edge, not on the descriptor.
 //!
 //! A bell takes four calls to the kernel, two of which carry a packet: the sender rings, the receiver's recv returns, it
-//! takes the bell off the descriptor, and the next one. A knock takes two, a futex's ([`crate::edge::knock`]). But nobody
-//! hears it who polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown, the end
+//! takes the bell off the descriptor, and the next one. A futex takes two ([`crate::edge::event_count`]). But it
+//! does not wake a program that polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown, the end
 //! of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
 //!
-//! - one call dozes at a time, and any other that comes by, or brings news, wakes it first (`rouse`);
+//! - one call dozes at a time, and any other that comes by, or brings news, wakes it first (`wake_dozer`);
 //! - it dozes only if its last sleep was brief, and all senders have one edge between them;
 //! - the service watches it as it does a *hot* endpoint: who dozed for the lease is sent to sleep on the descriptor, and
 //!   whoever polls has bells from then on, also where the call did not come back (a signal handler that jumped out of it).
@@ -19,10 +19,10 @@
 use std::sync::atomic::Ordering;
 
 use super::drain::Drain;
-use super::inner::{Inner, Rx};
+use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::edge::bell;
-use crate::edge::knock::Bed;
+use crate::edge::event_count::WaitKey;
 use crate::error::{Error, Result};
 use crate::sys::{process, unix};
 
@@ -30,13 +30,13 @@ use crate::sys::{process, unix};
 const BRIEF: u64 = 1_000_000;
 /// Messages behind a longer one that say as much.
 const BURST: u8 = 8;
-/// Sleeps on the edge that may end without a message: a sender can knock for nothing, and at no cost.
+/// Sleeps on the edge that may end without a message: a sender can wake for nothing, and at no cost.
 const PATIENCE: u8 = 8;
 /// For how many messages a receiver that was told late has bells, at least and at most.
 const ABSTAIN: [u16; 2] = [16, 4096];
 /// Leases after which a call that does not come back is roused once more: another could have had the word's old value put
 /// back before it slept.
-const ROUSED: u8 = 8;
+const OVERDUE: u8 = 8;
 
 /// Where a call sleeps that found no message. Nothing is held meanwhile: a signal handler may do as it likes.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub enum Sleep {
     /// In a call on the descriptor that takes nothing, since then, ns.
     Descriptor(u64),
     /// On the edge's word, under this number.
-    Edge(Bed, u32),
+    Edge(WaitKey, u32),
 }
 
 /// What the receiver's side knows of it.
@@ -55,9 +55,9 @@ pub struct Doze {
     /// The number of that sleep, or of the last one.
     number: u32,
     /// Where, for that call to be told. Kept when it is roused: it sleeps no more there then.
-    bed: Option<Bed>,
+    key: Option<WaitKey>,
     /// The call has not come back yet: how often it will be roused for it.
-    abed: u8,
+    overdue: u8,
     /// The service watches.
     pub watched: bool,
     /// The last sleep was brief.
@@ -96,8 +96,8 @@ impl Doze {
     }
 
     /// A call goes to sleep on the descriptor: not where one was to that never asked.
-    pub fn forget_bed(&mut self) {
-        self.bed = None;
+    pub fn forget_key(&mut self) {
+        self.key = None;
     }
 }
 
@@ -110,12 +110,12 @@ impl Sleep {
     pub fn sleep(&self, fd: i32) -> Result<()> {
         match self {
             Sleep::Descriptor(_) => unix::await_message(fd).map_err(Error::system("recv")),
-            Sleep::Edge(bed, _) => bed.sleep().map_err(Error::system("futex")),
+            Sleep::Edge(key, _) => key.sleep().map_err(Error::system("futex")),
         }
     }
 }
 
-impl Inner {
+impl UserEndpoint {
     /// Whether the next sleep is one.
     pub(super) fn may_doze(&self, rx: &Rx) -> bool {
         rx.doze.brief && self.has_one_sender(rx)
@@ -125,12 +125,12 @@ impl Inner {
         rx.tokens.only_edge().is_some() && rx.doze.listeners == 0 && !self.edgeless.load(Ordering::Relaxed)
     }
 
-    /// Nothing is on the descriptor: has the edge's sender knock. False: a message came meanwhile, so that the call must
+    /// Nothing is on the descriptor: asks the edge's sender for a wake-up of the futex. False: a message came meanwhile, so that the call must
     /// look again. Only where it may.
     pub(super) fn doze(&self, rx: &mut Rx) -> bool {
         let (Some(edge), Some(inbox)) = (rx.tokens.only_edge(), self.inbox.get()) else { return false };
-        let knock = edge.segment.knock();
-        let bed = knock.bed(knock.heard());
+        let count = edge.segment.event_count();
+        let key = count.wait_key(count.key());
         inbox.arm().doze();
         bell::settle();
         if self.something(rx) {
@@ -149,7 +149,7 @@ impl Inner {
             (doze.brief, doze.in_vain) = (false, 0);
         }
         doze.number = doze.number.wrapping_add(1);
-        (doze.now, doze.bed, doze.abed) = (true, Some(bed), ROUSED);
+        (doze.now, doze.key, doze.overdue) = (true, Some(key), OVERDUE);
         // A bell for what was taken already may still come, if one is late.
         doze.quiet = !rx.late;
         self.watch(rx);
@@ -199,8 +199,8 @@ impl Inner {
     /// A call found nothing: where it sleeps.
     pub fn sleep(&self) -> Sleep {
         let doze = &mut self.rx().doze;
-        if let Some(bed) = doze.bed.take() {
-            return Sleep::Edge(bed, doze.number);
+        if let Some(key) = doze.key.take() {
+            return Sleep::Edge(key, doze.number);
         }
         (doze.listeners, doze.passed_on) = (doze.listeners.saturating_add(1), false);
         Sleep::Descriptor(process::now())
@@ -222,9 +222,9 @@ impl Inner {
                 }
             }
             Sleep::Edge(_, number) if number == rx.doze.number => {
-                rx.doze.abed = 0;
+                rx.doze.overdue = 0;
                 if core::mem::take(&mut rx.doze.now) {
-                    self.knocked(&mut rx);
+                    self.was_woken(&mut rx);
                 }
             }
             Sleep::Edge(..) => {}
@@ -232,7 +232,7 @@ impl Inner {
     }
 
     /// Not roused: the program waits in calls, not in poll, so it has bells from the end of the lease on only.
-    fn knocked(&self, rx: &mut Rx) {
+    fn was_woken(&self, rx: &mut Rx) {
         let doze = &mut rx.doze;
         let silent = doze.quiet && doze.watched && doze.listeners == 0 && doze.may_be_silent();
         match self.inbox.get().filter(|_| silent) {
@@ -246,7 +246,7 @@ impl Inner {
 
     /// Before anything that a call that dozes must hear of, or that rings or arms the word for bells: wakes it.
     #[cold]
-    pub(super) fn rouse(&self, rx: &mut Rx) {
+    pub(super) fn wake_dozer(&self, rx: &mut Rx) {
         rx.doze.quiet = false;
         if !core::mem::take(&mut rx.doze.now) {
             return;
@@ -255,7 +255,7 @@ impl Inner {
         // not come back since, may have slept on the shorter one, whose word is another now: only its sender, who runs as
         // the same user, could put the old one back.)
         if let Some(edge) = rx.tokens.first_edge() {
-            edge.segment.knock().rouse();
+            edge.segment.event_count().notify();
         }
     }
 
@@ -263,7 +263,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn rouse_another(&self, rx: &mut Rx) {
         if rx.doze.now {
-            self.rouse(rx);
+            self.wake_dozer(rx);
         }
     }
 
@@ -271,25 +271,25 @@ impl Inner {
     /// end of the lease.
     pub(super) fn rouse_if_free(&self) {
         if let Some(mut rx) = self.try_rx() {
-            self.rouse(&mut rx);
+            self.wake_dozer(&mut rx);
         }
     }
 
     /// The endpoint is closed: nobody will look after who dozes. One that begins later sees it.
     pub(super) fn rouse_for_good(&self) {
-        self.rouse(&mut self.rx());
+        self.wake_dozer(&mut self.rx());
     }
 
     /// The lease is over. Whether a call has not come back from its doze, and is to be roused again after another.
     pub(super) fn rouse_again(&self, rx: &mut Rx) -> bool {
         (rx.doze.brief, rx.doze.trust) = (false, 0);
-        if rx.doze.abed == 0 {
-            self.rouse(rx);
+        if rx.doze.overdue == 0 {
+            self.wake_dozer(rx);
             return false;
         }
-        rx.doze.abed -= 1;
+        rx.doze.overdue -= 1;
         rx.doze.now = true; // also if it was roused before
-        self.rouse(rx);
+        self.wake_dozer(rx);
         true
     }
 }

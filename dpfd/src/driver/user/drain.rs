@@ -4,11 +4,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use super::inner::{Inner, Rx, Tag};
-use super::note::FarPacket;
+use super::endpoint::{Rx, Tag, UserEndpoint};
+use super::note::OutOfLinePacket;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
-use crate::pool::elsewhere::{Elsewhere, Own};
+use crate::pool::out_of_line::{Memory, Own};
 use crate::sys::unix;
 
 /// Messages taken from the descriptor at a time, while senders with an edge wait, and bytes of them.
@@ -27,7 +27,7 @@ pub(super) enum Drain {
     All,
 }
 
-impl Inner {
+impl UserEndpoint {
     /// Takes from the descriptor: bells, and messages of senders without an edge.
     pub(super) fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
         rx.belled = false;
@@ -78,14 +78,14 @@ impl Inner {
     /// A packet with memory beside it. Nonsense of a sender that is not honest is let go.
     #[cold]
     fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
-        let (Some(packet), Some(tag)) = (FarPacket::decode(packet), tag) else { return };
-        let Some(message) = Elsewhere::new(memory) else { return };
-        if packet == FarPacket::default() {
-            return rx.tokens.add_own(tag.from, Own::Far(message));
+        let (Some(packet), Some(tag)) = (OutOfLinePacket::decode(packet), tag) else { return };
+        let Some(message) = Memory::new(memory) else { return };
+        if packet == OutOfLinePacket::default() {
+            return rx.tokens.add_own(tag.from, Own::OutOfLine(message));
         }
         if self.news.load(Ordering::Acquire) {
             self.adopt(rx); // its edge may be that new
         }
-        rx.tokens.add_far(packet.key, packet.number, message);
+        rx.tokens.add_out_of_line(packet.key, packet.number, message);
     }
 }

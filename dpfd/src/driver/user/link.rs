@@ -10,8 +10,8 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::nap::Naps;
-use super::note::FarPacket;
+use super::note::OutOfLinePacket;
+use super::sending::Wakers;
 use crate::addr::Addr;
 use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
@@ -33,8 +33,8 @@ pub struct OutEdge {
     lap: Pos,
     /// What the receiver knows this edge by, on its descriptor.
     key: u64,
-    /// The number of the last far message, and the position behind it.
-    far: (u64, Pos),
+    /// The number of the last out-of-line message, and the position behind it.
+    out_of_line: (u64, Pos),
     /// How often it was too short since that was said.
     short: u32,
     /// When everything sent to the destination comes to so many bytes, that may be said, and how many more it is the next
@@ -62,16 +62,16 @@ pub enum Path {
 
 /// A message the service holds.
 #[derive(Debug)]
-pub enum Parked {
+pub enum Queued {
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// Sealed memory ([`crate::edge::far`]).
-    Far(OwnedFd),
+    /// Sealed memory ([`crate::edge::out_of_line`]).
+    OutOfLine(OwnedFd),
 }
 
 /// What the service knows of the destination.
 #[derive(Debug)]
-pub enum Way {
+pub enum Destination {
     /// Not found yet, or gone.
     Unknown,
     /// Its descriptor's other end; it reads plainly.
@@ -114,11 +114,11 @@ pub struct Link {
     /// Where messages go.
     pub path: Path,
     /// How the destination is reached.
-    pub way: Way,
-    /// Messages in the endpoint's pair that belong to this link, or parked.
+    pub destination: Destination,
+    /// Messages in the endpoint's pair that belong to this link, or in its backlog.
     pub queued: u32,
     /// Messages the service took and could not deliver yet.
-    pub parked: VecDeque<Parked>,
+    pub backlog: VecDeque<Queued>,
     /// Since when the receiver is known and reads plainly, ns; 0: not known.
     pub plain_since: u64,
     /// The destination belongs to a user who does not let us.
@@ -126,15 +126,15 @@ pub struct Link {
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
     /// Futures that wait to send.
-    pub naps: Naps,
+    pub wakers: Wakers,
 }
 
-impl Parked {
+impl Queued {
     /// Bytes it takes of the service's memory; a descriptor is worth some, too.
     pub fn bytes(&self) -> usize {
         match self {
-            Parked::Bytes(bytes) => bytes.len(),
-            Parked::Far(_) => 32 * 1024,
+            Queued::Bytes(bytes) => bytes.len(),
+            Queued::OutOfLine(_) => 32 * 1024,
         }
     }
 }
@@ -145,20 +145,20 @@ impl Link {
         Link {
             to,
             path: Path::Queued,
-            way: Way::Unknown,
+            destination: Destination::Unknown,
             queued: 0,
-            parked: VecDeque::new(),
+            backlog: VecDeque::new(),
             plain_since: 0,
             denied: false,
             sent: (0, 0),
-            naps: Naps::default(),
+            wakers: Wakers::default(),
         }
     }
 
     /// Whether messages go to the receiver from here. A way that was full is tried again as soon as nothing of the
     /// link is queued any more: order holds, and a pair full of messages for others is not in the way.
     pub fn try_direct(&mut self) -> bool {
-        if self.queued == 0 && !matches!(self.way, Way::Unknown) {
+        if self.queued == 0 && !matches!(self.destination, Destination::Unknown) {
             self.path = Path::Direct;
         }
         self.path == Path::Direct
@@ -166,21 +166,21 @@ impl Link {
 
     /// The destination is gone.
     pub fn unlink(&mut self) {
-        self.way = Way::Unknown;
+        self.destination = Destination::Unknown;
         self.path = Path::Queued;
         self.plain_since = 0;
     }
 
     /// Whether there is an edge, whose receiver tells of room in it.
     pub fn has_edge(&self) -> bool {
-        matches!(self.way, Way::Pool { edge: Some(_), .. })
+        matches!(self.destination, Destination::Pool { edge: Some(_), .. })
     }
 
     /// The destination's descriptor's other end.
     pub fn back(&self) -> Option<Arc<OwnedFd>> {
-        match &self.way {
-            Way::Unknown => None,
-            Way::Plain(back) | Way::Pool { back, .. } => Some(back.clone()),
+        match &self.destination {
+            Destination::Unknown => None,
+            Destination::Plain(back) | Destination::Pool { back, .. } => Some(back.clone()),
         }
     }
 
@@ -193,29 +193,29 @@ impl Link {
             // The first message says where we run.
             turn: u8::MAX,
             lap: Pos::default(),
-            far: (0, Pos::default()),
+            out_of_line: (0, Pos::default()),
             short: 0,
             say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
         });
         // The same page, whichever edge: for what it rang once it must not ring again.
-        let bell = match core::mem::replace(&mut self.way, Way::Unknown) {
-            Way::Pool { bell, .. } => bell,
+        let bell = match core::mem::replace(&mut self.destination, Destination::Unknown) {
+            Destination::Pool { bell, .. } => bell,
             _ => bell,
         };
-        self.way = Way::Pool { back, bell, edge };
+        self.destination = Destination::Pool { back, bell, edge };
     }
 
     /// Hands one message to the receiver over the edge: the light-weight call. False where there is none, or no room, or
     /// now and then something else to be done, by whoever takes the long way.
     #[inline(always)]
     pub fn deliver_soon(&mut self, msg: &[u8]) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         !edge.outgrown() && self.deliver_edge(msg) == Some(Delivery::Done)
     }
 
     #[inline(always)]
     fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
-        let Way::Pool { back, bell, edge: Some(edge) } = &mut self.way else { return None };
+        let Destination::Pool { back, bell, edge: Some(edge) } = &mut self.destination else { return None };
         let delivery = edge.send(msg);
         if delivery == Delivery::Done {
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
@@ -229,28 +229,28 @@ impl Link {
 
     /// Hands one message to the receiver, without waiting. `tag` says who sends, where no edge does.
     pub fn deliver(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
-        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+        if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.outgrown();
         }
         self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
     }
 
-    /// Hands over a message that lies elsewhere: the packet first, then the token that keeps its place. One at
-    /// a time: what a sender has elsewhere is not bounded by the pool.
-    pub fn deliver_far(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
-        let Way::Pool { back, bell, edge } = &mut self.way else { return Delivery::NoWay };
+    /// Hands over a message out of line: the packet first, then the token that keeps its place. One at
+    /// a time: what a sender has out of line is not bounded by the pool.
+    pub fn deliver_out_of_line(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
+        let Destination::Pool { back, bell, edge } = &mut self.destination else { return Delivery::NoWay };
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
-        let mut packet = FarPacket::default();
+        let mut packet = OutOfLinePacket::default();
         if let Some(edge) = edge {
             let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
             if edge.tail.refresh(cursor).is_err() {
                 return Delivery::Gone;
             }
             let unread = edge.tail.pos.since(edge.tail.seen);
-            if unread > 0 && edge.tail.pos.since(edge.far.1) < unread || edge.tail.free(count) == 0 {
+            if unread > 0 && edge.tail.pos.since(edge.out_of_line.1) < unread || edge.tail.free(count) == 0 {
                 return Delivery::Full;
             }
-            packet = FarPacket { key: edge.key, number: edge.far.0 + 1 };
+            packet = OutOfLinePacket { key: edge.key, number: edge.out_of_line.0 + 1 };
         }
         let sent = unix::send(
             back.as_raw_fd(),
@@ -263,11 +263,12 @@ impl Link {
         }
         if let Some(edge) = edge {
             let rx = edge.segment.rx();
-            let token = message::send_far(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
+            let token =
+                message::send_out_of_line(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
             if token.is_err() {
                 return Delivery::Gone;
             }
-            edge.far = (packet.number, edge.tail.pos);
+            edge.out_of_line = (packet.number, edge.tail.pos);
             edge.short = edge.short.saturating_add(u32::from((meta.st_size as usize) < LONGER));
             edge.tell(bell.owed(), back, bell);
         }
@@ -276,7 +277,9 @@ impl Link {
     }
 
     fn deliver_plain(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
-        let (Way::Plain(back) | Way::Pool { back, .. }) = &self.way else { return Delivery::NoWay };
+        let (Destination::Plain(back) | Destination::Pool { back, .. }) = &self.destination else {
+            return Delivery::NoWay;
+        };
         match unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
@@ -288,7 +291,7 @@ impl Link {
 
     /// Says that room is wanted; true when there was some after all, so that another try is worth it.
     pub fn want_room(&mut self) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         edge.segment.space().want();
         let before = edge.tail.seen;
         edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
@@ -296,14 +299,14 @@ impl Link {
 
     /// The edge was full, for a sender that does not wait, or whose receiver keeps up.
     pub fn count_short(&mut self) {
-        if let Way::Pool { edge: Some(edge), .. } = &mut self.way {
+        if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.short = edge.short.saturating_add(1);
         }
     }
 
     /// Whether it is time to ask for a longer one; then not again for long.
     pub fn asks_for_longer(&mut self) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         let (at, more) = edge.say_at;
         let asks = edge.short >= OFTEN && self.sent.1 >= at;
         if asks {
@@ -314,14 +317,14 @@ impl Link {
 
     /// Messages that went there as memory of their own.
     #[cfg(test)]
-    pub fn far(&self) -> u64 {
-        let Way::Pool { edge: Some(edge), .. } = &self.way else { return 0 };
-        edge.far.0
+    pub fn out_of_line(&self) -> u64 {
+        let Destination::Pool { edge: Some(edge), .. } = &self.destination else { return 0 };
+        edge.out_of_line.0
     }
 
     /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.
     pub fn look_for_room(&mut self, ns: u64) -> bool {
-        let Way::Pool { edge: Some(edge), .. } = &mut self.way else { return false };
+        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         edge.here();
         let rx = edge.segment.rx();
         let theirs = rx.cpu.load(Ordering::Relaxed);
@@ -376,7 +379,7 @@ impl OutEdge {
     fn tell(&self, owed: Due, back: &OwnedFd, bell: &mut Doorbell) {
         match owed {
             Due::Nothing => return,
-            Due::Knock => self.segment.knock().rouse(),
+            Due::Futex => self.segment.event_count().notify(),
             Due::Bell if !ring(back) => bell.not_rung(),
             Due::Bell => {}
         }

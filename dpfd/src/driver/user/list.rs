@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::inner::Inner;
-use super::link::Way;
+use super::endpoint::UserEndpoint;
+use super::link::Destination;
 use super::note::{Note, LEN};
 use super::process::Process;
 use super::registry::Registry;
@@ -54,8 +54,8 @@ pub struct EndpointAccount {
     pub target: Option<(Nid, Dpid)>,
     /// Read in pool mode.
     pub received: Option<(u64, u64)>,
-    /// Messages lent out and not released.
-    pub lent: Option<usize>,
+    /// Messages loaned out and not released.
+    pub loaned: Option<usize>,
     /// Every destination it ever had.
     pub to: Option<Vec<LinkAccount>>,
     /// Every edge into it.
@@ -163,7 +163,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 impl EndpointAccount {
-    fn of(inner: &Inner) -> EndpointAccount {
+    fn of(inner: &UserEndpoint) -> EndpointAccount {
         let mut account = EndpointAccount {
             dpid: inner.dpid,
             serial: inner.entry.serial,
@@ -177,7 +177,7 @@ impl EndpointAccount {
         }
         if let Some(rx) = patiently(|| inner.try_rx()) {
             account.received = account.pooled.then(|| rx.tokens.taken());
-            account.lent = Some(rx.tokens.lent());
+            account.loaned = Some(rx.tokens.loaned());
             let edges = rx.tokens.edges();
             account.from =
                 Some(edges.map(|e| EdgeAccount { from: pair(e.from()), received: e.taken }).collect());
@@ -188,12 +188,12 @@ impl EndpointAccount {
 
 impl LinkAccount {
     fn of(link: &super::link::Link) -> LinkAccount {
-        let state = match &link.way {
+        let state = match &link.destination {
             _ if link.denied => State::Denied,
-            Way::Unknown => State::Absent,
-            Way::Plain(_) => State::Plain,
-            Way::Pool { edge: Some(_), .. } => State::Edge,
-            Way::Pool { edge: None, .. } => State::Crowded,
+            Destination::Unknown => State::Absent,
+            Destination::Plain(_) => State::Plain,
+            Destination::Pool { edge: Some(_), .. } => State::Edge,
+            Destination::Pool { edge: None, .. } => State::Crowded,
         };
         LinkAccount { to: pair(link.to), state, waiting: link.queued.into(), sent: link.sent }
     }

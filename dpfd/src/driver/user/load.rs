@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::link::{Delivery, Link, Way};
-use crate::edge::far;
+use super::link::{Delivery, Destination, Link};
+use crate::edge::out_of_line;
 use crate::error::{Error, Result};
 use crate::sys::process;
 
@@ -28,7 +28,7 @@ const POOL_WAIT: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     pub(super) msg: &'a [u8],
-    far: Option<OwnedFd>,
+    memory: Option<OwnedFd>,
     /// How often its sender rested, and whether it is about to.
     rests: usize,
     rests_now: bool,
@@ -38,7 +38,7 @@ pub(super) struct Load<'a> {
 
 impl<'a> Load<'a> {
     pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
-        Load { msg, far: None, rests: 0, rests_now: false, turns: 0 }
+        Load { msg, memory: None, rests: 0, rests_now: false, turns: 0 }
     }
 
     pub(super) fn of_a_future(msg: &'a [u8]) -> Load<'a> {
@@ -49,26 +49,26 @@ impl<'a> Load<'a> {
 
     /// Its bytes, unless they were copied already.
     pub(super) fn near(&self) -> Option<&'a [u8]> {
-        self.far.is_none().then_some(self.msg)
+        self.memory.is_none().then_some(self.msg)
     }
 
     /// In memory of its own.
-    pub(super) fn far(&mut self) -> Result<&OwnedFd> {
-        if self.far.is_none() {
-            self.far = Some(far::make(self.msg).map_err(Error::io("memfd_create"))?);
+    pub(super) fn memory(&mut self) -> Result<&OwnedFd> {
+        if self.memory.is_none() {
+            self.memory = Some(out_of_line::make(self.msg).map_err(Error::io("memfd_create"))?);
         }
-        self.far.as_ref().ok_or(Error::Closed)
+        self.memory.as_ref().ok_or(Error::Closed)
     }
 
     /// To the receiver, if its link is direct.
     pub(super) fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
-        if self.far.is_none() {
+        if self.memory.is_none() {
             match link.deliver(self.msg, tag) {
-                Delivery::TooLong(_) if matches!(link.way, Way::Pool { .. }) => {}
+                Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {}
                 other => return Ok(other),
             }
         }
-        Ok(link.deliver_far(self.far()?, tag))
+        Ok(link.deliver_out_of_line(self.memory()?, tag))
     }
 
     /// How long to look for room for it, ns.
@@ -100,7 +100,7 @@ impl<'a> Load<'a> {
         core::mem::take(&mut self.rests_now).then_some(REST)
     }
 
-    /// Who reads plainly cannot take it; who is about to get a pool can.
+    /// A receiver that reads plainly cannot take it; one that is about to get a pool can.
     pub(super) fn too_long(&self, link: &Link, limit: usize) -> Result<()> {
         if link.plain_since > 0 && process::now().saturating_sub(link.plain_since) > POOL_WAIT {
             return Err(Error::TooLong { len: self.msg.len(), to: link.to, limit });
@@ -115,7 +115,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
-    use super::super::inner::MAX_MESSAGE;
+    use super::super::endpoint::MAX_MESSAGE;
     use super::super::testing;
     use super::*;
     use crate::addr::Addr;
@@ -160,8 +160,8 @@ mod tests {
             to.release(got.number);
         }
         let (from, _fd) = sender.join().expect("the sender");
-        let far: u64 = from.tx().links.iter().map(Link::far).sum();
-        assert!(far < COUNT / 3, "{far} of {COUNT} messages had memory of their own");
+        let out_of_line: u64 = from.tx().links.iter().map(Link::out_of_line).sum();
+        assert!(out_of_line < COUNT / 3, "{out_of_line} of {COUNT} messages had memory of their own");
     }
 
     #[test]

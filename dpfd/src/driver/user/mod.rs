@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`registry`] | where endpoints of a node find each other |
 //! | [`note`] | what two services say to each other |
-//! | [`inner`] | one endpoint |
+//! | [`endpoint`] | one endpoint |
 //! | [`link`] | its way to one destination |
 //! | [`tx`] | its links, and what waits on them |
 //! | [`send`], [`recv`] | the calls |
@@ -24,7 +24,7 @@
 //! | `drain` | what comes by the descriptor in pool mode |
 //! | [`doze`] | sleeping for a moment, without bells |
 //! | [`copied`] | receiving a copy, also as read(2) does |
-//! | [`nap`] | sending without a thread that waits |
+//! | [`sending`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
 //! | [`list`] | what `dp ls` is told |
@@ -33,16 +33,16 @@
 pub mod copied;
 pub mod doze;
 mod drain;
-pub mod inner;
+pub mod endpoint;
 pub mod link;
 pub mod list;
 mod load;
-pub mod nap;
 pub mod note;
 pub mod process;
 pub mod recv;
 pub mod registry;
 pub mod send;
+pub mod sending;
 pub mod service;
 mod stat;
 #[cfg(test)]

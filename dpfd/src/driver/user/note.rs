@@ -22,9 +22,9 @@ pub enum Note {
     Attach {
         /// The link.
         link: u32,
-        /// Who sends.
+        /// The sender.
         from: Addr,
-        /// Who receives, in this process.
+        /// The receiver, in this process.
         to: Dpid,
     },
     /// `<-` It may; beside it the receiver's back, to put plain messages and bells on.
@@ -157,7 +157,7 @@ pub enum Inside {
     /// A message.
     Message,
     /// Padding; the message is the memory beside it.
-    Far,
+    OutOfLine,
     /// Nothing: from here on plain writes go to this destination.
     Target,
 }
@@ -171,7 +171,7 @@ impl Envelope {
         let mut out = [0; ENVELOPE];
         out[..4].copy_from_slice(match self.what {
             Inside::Message => b"DPto",
-            Inside::Far => b"DPaw",
+            Inside::OutOfLine => b"DPaw",
             Inside::Target => b"DPrt",
         });
         out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
@@ -186,7 +186,7 @@ impl Envelope {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let what = match &bytes[..4] {
             b"DPto" => Inside::Message,
-            b"DPaw" => Inside::Far,
+            b"DPaw" => Inside::OutOfLine,
             b"DPrt" => Inside::Target,
             _ => return None,
         };
@@ -195,10 +195,10 @@ impl Envelope {
     }
 }
 
-/// The packet beside a message that lies elsewhere: which token it belongs to; zeros where there is no edge, and
+/// The packet beside a message out of line: which token it belongs to; zeros where there is no edge, and
 /// packets are the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FarPacket {
+pub struct OutOfLinePacket {
     /// The edge's key.
     pub key: u64,
     /// The number in its token.
@@ -206,12 +206,12 @@ pub struct FarPacket {
 }
 
 /// Bytes of it.
-pub const FAR: usize = 20;
+pub const OUT_OF_LINE: usize = 20;
 
-impl FarPacket {
+impl OutOfLinePacket {
     /// As bytes.
-    pub fn encode(self) -> [u8; FAR] {
-        let mut out = [0; FAR];
+    pub fn encode(self) -> [u8; OUT_OF_LINE] {
+        let mut out = [0; OUT_OF_LINE];
         out[..4].copy_from_slice(b"DPfr");
         out[4..12].copy_from_slice(&self.key.to_ne_bytes());
         out[12..].copy_from_slice(&self.number.to_ne_bytes());
@@ -219,14 +219,14 @@ impl FarPacket {
     }
 
     /// From a packet.
-    pub fn decode(bytes: &[u8]) -> Option<FarPacket> {
-        let bytes: &[u8; FAR] = bytes.try_into().ok()?;
+    pub fn decode(bytes: &[u8]) -> Option<OutOfLinePacket> {
+        let bytes: &[u8; OUT_OF_LINE] = bytes.try_into().ok()?;
         let word = |at: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[at..at + 8]);
             u64::from_ne_bytes(word)
         };
-        (&bytes[..4] == b"DPfr").then(|| FarPacket { key: word(4), number: word(12) })
+        (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket { key: word(4), number: word(12) })
     }
 }
 
@@ -254,13 +254,13 @@ mod tests {
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }
-        for what in [Inside::Message, Inside::Far, Inside::Target] {
+        for what in [Inside::Message, Inside::OutOfLine, Inside::Target] {
             let envelope = Envelope { key: 1 << 63, to: from, what };
             assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
             assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
         }
-        let packet = FarPacket { key: u64::MAX - 1, number: 7 };
-        assert_eq!(FarPacket::decode(&packet.encode()), Some(packet));
+        let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7 };
+        assert_eq!(OutOfLinePacket::decode(&packet.encode()), Some(packet));
     }
 
     #[test]

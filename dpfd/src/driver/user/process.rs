@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
+use crate::config::environment::NID;
 use crate::error::{Error, Result};
 use crate::sys::{barrier, process, unix};
 
@@ -24,7 +25,7 @@ const ENDING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum Command {
     /// A new endpoint.
-    Open(Arc<Inner>),
+    Open(Arc<UserEndpoint>),
     /// It has a new destination.
     Attach(u32, Addr),
     /// Its target changed: what waited for one may go.
@@ -38,7 +39,7 @@ pub enum Command {
     /// The descriptor of a destination is full, and so is its own pair: its link wants to hear of room there.
     Busy(u32, Addr),
     /// It sends something that waits for what nobody tells: it is to try again soon.
-    Nap(u32),
+    Awaited(u32),
     /// It has outgrown the edge to a destination.
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.
@@ -58,7 +59,7 @@ pub struct Process {
     pub member: Member,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
-    endpoints: Mutex<HashMap<u32, Weak<Inner>>>,
+    endpoints: Mutex<HashMap<u32, Weak<UserEndpoint>>>,
     serials: AtomicU32,
     generation: u32,
 }
@@ -76,9 +77,10 @@ fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `DP_NID`, or 1: a node without a graph is node 1.
+/// `DP_NID`, or 1: a node without a graph is node 1, and so is one whose number cannot be.
 fn own_nid() -> Nid {
-    std::env::var("DP_NID").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+    let told = std::env::var_os(NID.name).and_then(|value| NID.parse(&value).ok().flatten());
+    told.unwrap_or(NID.default) as Nid
 }
 
 /// Before there is a second thread that takes microseconds, later milliseconds: in a thread of its own then, for which
@@ -171,7 +173,7 @@ impl Process {
     /// # Errors
     ///
     /// Those of `dp_open`.
-    pub fn open(self: &Arc<Process>, dpid: Dpid) -> Result<(OwnedFd, Arc<Inner>)> {
+    pub fn open(self: &Arc<Process>, dpid: Dpid) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
         if dpid != 0 && dpid < PRIVILEGED && !process::may_bind_service() {
             return Err(Error::Privileged(dpid));
         }
@@ -182,7 +184,7 @@ impl Process {
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.member.name.clone(), serial };
         let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
-        let inner = Arc::new(Inner::new(dpid, entry, back, self.clone(), key));
+        let inner = Arc::new(UserEndpoint::new(dpid, entry, back, self.clone(), key));
         held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
         self.command(Command::Open(inner.clone()));
         Ok((front, inner))
@@ -239,7 +241,7 @@ impl Process {
     }
 
     /// All endpoints that are open in this process.
-    pub fn endpoints(&self) -> Vec<Arc<Inner>> {
+    pub fn endpoints(&self) -> Vec<Arc<UserEndpoint>> {
         held(&self.endpoints).values().filter_map(Weak::upgrade).collect()
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::drain::Drain;
-use super::inner::{Inner, Rx};
+use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::edge::bell;
 use crate::edge::inbox::Inbox;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::look;
 use crate::pool::tokens::Look;
 use crate::sys::biased::Guard;
-use crate::sys::lent::Got;
+use crate::sys::loaned::Got;
 use crate::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
@@ -58,8 +58,8 @@ pub(super) enum InVain {
     Return,
 }
 
-impl Inner {
-    /// `dp_read`: the next message, lent until it is released; where [`Inner::recv_soon`] found none.
+impl UserEndpoint {
+    /// `dp_read`: the next message, loaned until it is released; where [`UserEndpoint::recv_soon`] found none.
     ///
     /// # Errors
     ///
@@ -81,13 +81,13 @@ impl Inner {
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller asks where ([`Inner::sleep`]), sleeps there, says
-    /// so ([`Inner::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
+    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps there, says
+    /// so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
     /// it is told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -100,7 +100,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::recv`].
+    /// As [`UserEndpoint::recv`].
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
@@ -109,7 +109,7 @@ impl Inner {
         }
     }
 
-    /// The next message, if it is where it usually is, or comes there in a moment; else [`Inner::recv`] finds it. A path
+    /// The next message, if it is where it usually is, or comes there in a moment; else [`UserEndpoint::recv`] finds it. A path
     /// of its own, so that what it found stays in registers.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
@@ -158,7 +158,7 @@ impl Inner {
                     rx.tokens.copy(got.number);
                 }
                 if waited.spun {
-                    self.heat(&mut rx, fd);
+                    self.make_hot(&mut rx, fd);
                 }
                 if !rx.hot {
                     self.make_truthful(&mut rx, fd);
@@ -274,7 +274,7 @@ impl Inner {
             }
             return Ok(if self.doze(&mut rx) { None } else { Some(rx) });
         }
-        rx.doze.forget_bed();
+        rx.doze.forget_key();
         // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
         if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
             return Ok(Some(rx));
@@ -287,7 +287,7 @@ impl Inner {
     }
 
     /// From here on nobody rings, and the service watches that the program comes back.
-    fn heat(&self, rx: &mut Rx, fd: i32) {
+    fn make_hot(&self, rx: &mut Rx, fd: i32) {
         // Not with a bell on the descriptor: it would stay there, and lie.
         let bells = rx.hot || !rx.doze.may_be_silent() || is_readable(fd);
         if let (false, Some(inbox)) = (bells, self.inbox.get()) {
@@ -372,7 +372,7 @@ impl Inner {
     }
 
     /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
-    pub fn cool(&self, seen: u32) -> bool {
+    pub fn make_cold(&self, seen: u32) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
         if self.visits.load(Ordering::Relaxed) != seen {
             if rx.hot {
@@ -414,7 +414,7 @@ impl Inner {
     /// receiver is in a call just now, so that this has to be done later.
     pub fn sender_ended(&self) -> bool {
         let Some(mut rx) = self.try_rx() else { return false };
-        self.rouse(&mut rx);
+        self.wake_dozer(&mut rx);
         self.drop_ended(&mut rx);
         if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
@@ -438,13 +438,13 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// [`Error::NotLent`].
+    /// [`Error::NotLoaned`].
     pub fn release_oldest(&self, n: usize) -> Result<()> {
         let mut rx = self.rx();
         if rx.tokens.release_oldest(n) {
             return Ok(());
         }
-        Err(Error::NotLent { asked: n, lent: rx.tokens.lent() })
+        Err(Error::NotLoaned { asked: n, loaned: rx.tokens.loaned() })
     }
 }
 

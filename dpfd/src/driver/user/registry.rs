@@ -267,7 +267,7 @@ impl Registry {
         Ok(None)
     }
 
-    /// Who has `dpid`.
+    /// The process that has `dpid`.
     pub fn look_up(&self, dpid: Dpid) -> Option<Entry> {
         let text = fs::read_link(self.entry_path(dpid)).ok()?;
         Entry::parse(text.to_str()?)

@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::inner::{Inner, MAX_MESSAGE};
-use super::link::{plain_limit, Delivery, Link, Path, Way};
+use super::endpoint::{UserEndpoint, MAX_MESSAGE};
+use super::link::{plain_limit, Delivery, Destination, Link, Path};
 use super::load::Load;
-use super::nap::Until;
 use super::note::{Envelope, Inside, ENVELOPE};
+use super::sending::Until;
 use super::service::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
@@ -25,11 +25,11 @@ const ALONE: u32 = 64;
 /// How often a sender looks whether its receiver has got a pool.
 const POOL_LOOK: Duration = Duration::from_millis(1);
 
-/// Behind a message that lies elsewhere, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
+/// Behind a message out of line, in the endpoint's own pair: so that a dozen of them fill it, and not hundreds,
 /// each with a descriptor in flight.
 static PADDING: [u8; 16 << 10] = [0; 16 << 10];
 
-impl Inner {
+impl UserEndpoint {
     /// `dp_target`.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Inner {
         self.tx().alone = false;
     }
 
-    /// The rest of [`Inner::set_target`]. `plain`: for plain writes, too.
+    /// The rest of [`UserEndpoint::set_target`]. `plain`: for plain writes, too.
     fn targeted(&self, mut tx: Guard<'_, Tx>, to: Addr, plain: bool) -> Result<()> {
         let (ix, new) = tx.link(to);
         if plain {
@@ -111,7 +111,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// As [`Inner::send`].
+    /// As [`UserEndpoint::send`].
     #[inline(always)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
         let mut tx = self.tx();
@@ -198,7 +198,7 @@ impl Inner {
         let pair = || plain_limit(&self.back) - ENVELOPE;
         loop {
             // A plain write that waits in the pair was sent before.
-            let behind = !tx.alone && (tx.orphan.is_some() || pair_holds(fd)?);
+            let behind = !tx.alone && (tx.untargeted.is_some() || pair_holds(fd)?);
             if !behind && !self.mixed.load(Ordering::Relaxed) {
                 tx.calls = tx.calls.saturating_add(1);
                 tx.alone = tx.calls >= ALONE;
@@ -245,14 +245,14 @@ impl Inner {
             // What is in front of it in the pair may never be taken: of those whose destinations are not there the service keeps
             // a few only. Who waits does so for room where it goes, or for those of its own that are in front of them.
             let may_wait = !behind && matches!(direct, None | Some(Delivery::Full | Delivery::Busy));
-            if may_wait && !matches!(link.way, Way::Unknown) {
+            if may_wait && !matches!(link.destination, Destination::Unknown) {
                 if tx.is_jammed() && waits() {
                     return Ok(Some(Until::Room));
                 }
                 link = &mut tx.links[ix];
             }
             // While others are in front of it the direct way is not to be had, and would never be if each went there.
-            let has_pool = matches!(link.way, Way::Pool { .. });
+            let has_pool = matches!(link.destination, Destination::Pool { .. });
             if direct.is_none() && has_pool && load.rests(&waits, pair) {
                 return Ok(Some(Until::Later));
             }
@@ -293,14 +293,14 @@ impl Inner {
             let envelope = envelope(Inside::Message);
             unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
         } else {
-            // Who reads plainly takes some that are too long for this pair only because of the envelope.
-            if matches!(link.way, Way::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
+            // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
+            if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
                 load.too_long(link, limit + ENVELOPE)?;
                 return Ok(Some(Until::Later));
             }
-            let envelope = envelope(Inside::Far);
+            let envelope = envelope(Inside::OutOfLine);
             let parts = [IoSlice::new(&envelope), IoSlice::new(&PADDING)];
-            unix::send(fd, &parts, &[load.far()?.as_fd()], libc::MSG_DONTWAIT)
+            unix::send(fd, &parts, &[load.memory()?.as_fd()], libc::MSG_DONTWAIT)
         };
         match sent {
             Ok(_) => Ok(None),

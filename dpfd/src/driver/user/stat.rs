@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::inner::{Inner, MAX_MESSAGE};
+use super::endpoint::{UserEndpoint, MAX_MESSAGE};
 use super::link::plain_limit;
 use crate::addr::Addr;
 use crate::endpoint::Stat;
 
-impl Inner {
+impl UserEndpoint {
     /// Counters and limits.
     pub fn stat(&self) -> Stat {
         let mut s = Stat { dpid: self.dpid, max_message: MAX_MESSAGE, ..Stat::default() };
@@ -24,7 +24,7 @@ impl Inner {
         }
         {
             let rx = self.rx();
-            s.lent = rx.tokens.lent();
+            s.loaned = rx.tokens.loaned();
             s.next_len = rx.tokens.next_len();
             s.corrupt = rx.tokens.corrupt;
             s.edges = rx.tokens.edges().count();

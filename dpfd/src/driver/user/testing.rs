@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Once};
 
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::process::Process;
 use crate::driver::Driver;
 use crate::endpoint::Endpoint;
@@ -19,12 +19,12 @@ fn process() -> Arc<Process> {
 }
 
 /// An endpoint without the door in front of it.
-pub fn open(dpid: u16) -> (OwnedFd, Arc<Inner>) {
+pub fn open(dpid: u16) -> (OwnedFd, Arc<UserEndpoint>) {
     process().open(dpid).expect("a free number")
 }
 
 /// The same with it.
-pub fn open_whole(dpid: u16) -> (Endpoint, Arc<Inner>) {
+pub fn open_whole(dpid: u16) -> (Endpoint, Arc<UserEndpoint>) {
     let process = process();
     let endpoint = Endpoint::open_on(Driver::User, dpid).expect("a free number");
     let inner = process.endpoints().into_iter().find(|inner| inner.dpid == dpid).expect("just opened");

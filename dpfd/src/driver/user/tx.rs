@@ -2,21 +2,21 @@
 
 use std::collections::HashMap;
 
-use super::link::{Link, Parked, Way};
+use super::link::{Destination, Link, Queued};
 use crate::addr::Addr;
 
 /// Messages of an endpoint that the service holds until their receivers have room, or are there; and bytes of them.
-pub const MOST_PARKED: usize = 64;
+pub const MOST_BACKLOG: usize = 64;
 /// As above.
 pub const MOST_BYTES: usize = 256 * 1024;
 
 /// What the service has, or will have, of all links together: there may be thousands of them.
 #[derive(Debug, Default)]
 struct Held {
-    /// Messages in the pair, or parked.
+    /// Messages in the pair, or in a link's backlog.
     queued: usize,
-    /// Parked ones.
-    parked: usize,
+    /// Queued ones.
+    backlog: usize,
     /// Bytes of these.
     bytes: usize,
 }
@@ -33,7 +33,7 @@ pub struct Tx {
     /// Where plain writes go that the service reads now: those before a change of target go to the former.
     pub plain: Option<Addr>,
     /// A plain write that the service took and that waits for a target.
-    pub orphan: Option<Vec<u8>>,
+    pub untargeted: Option<Vec<u8>>,
     /// Direct calls so far that found nobody's plain write.
     pub calls: u32,
     /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
@@ -67,22 +67,26 @@ impl Tx {
     /// Whether so much is on its way to destinations that are not there that the service will not take all of it: what is
     /// behind it in the pair stays there.
     pub fn is_jammed(&self) -> bool {
-        if self.held.queued < MOST_PARKED && self.held.bytes < MOST_BYTES {
+        if self.held.queued < MOST_BACKLOG && self.held.bytes < MOST_BYTES {
             return false;
         }
-        let absent = || self.links.iter().filter(|link| link.queued > 0 && matches!(link.way, Way::Unknown));
-        let bytes = || absent().flat_map(|link| &link.parked).map(Parked::bytes).sum::<usize>();
-        absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_PARKED || bytes() >= MOST_BYTES
+        let absent = || {
+            self.links
+                .iter()
+                .filter(|link| link.queued > 0 && matches!(link.destination, Destination::Unknown))
+        };
+        let bytes = || absent().flat_map(|link| &link.backlog).map(Queued::bytes).sum::<usize>();
+        absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_BACKLOG || bytes() >= MOST_BYTES
     }
 
     /// Whether the service may take another message.
     pub fn may_park(&self) -> bool {
-        self.held.parked < MOST_PARKED && self.held.bytes < MOST_BYTES
+        self.held.backlog < MOST_BACKLOG && self.held.bytes < MOST_BYTES
     }
 
     /// Whether the service holds messages.
-    pub fn has_parked(&self) -> bool {
-        self.held.parked > 0
+    pub fn has_backlog(&self) -> bool {
+        self.held.backlog > 0
     }
 
     /// A message of this link is in the pair.
@@ -101,25 +105,25 @@ impl Tx {
     }
 
     /// Keeps a message, behind the others of its link. How many there are then.
-    pub fn park(&mut self, ix: usize, load: Parked) -> usize {
-        self.held.parked += 1;
+    pub fn park(&mut self, ix: usize, load: Queued) -> usize {
+        self.held.backlog += 1;
         self.held.bytes += load.bytes();
-        self.links[ix].parked.push_back(load);
-        self.links[ix].parked.len()
+        self.links[ix].backlog.push_back(load);
+        self.links[ix].backlog.len()
     }
 
     /// Takes the first one of a link.
-    pub fn unpark(&mut self, ix: usize) -> Option<Parked> {
-        let load = self.links[ix].parked.pop_front()?;
-        self.held.parked -= 1;
+    pub fn unpark(&mut self, ix: usize) -> Option<Queued> {
+        let load = self.links[ix].backlog.pop_front()?;
+        self.held.backlog -= 1;
         self.held.bytes -= load.bytes();
         Some(load)
     }
 
     /// Puts it back, as it was or in memory of its own.
-    pub fn park_again(&mut self, ix: usize, load: Parked) {
-        self.held.parked += 1;
+    pub fn park_again(&mut self, ix: usize, load: Queued) {
+        self.held.backlog += 1;
         self.held.bytes += load.bytes();
-        self.links[ix].parked.push_front(load);
+        self.links[ix].backlog.push_front(load);
     }
 }

@@ -117,7 +117,7 @@ impl Edge {
     pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> bool {
         match self.owed(tail, i, fence, groups) {
             Owed::Bell => true,
-            // Who left is told over TCP, by the next call.
+            // A receiver that left is told over TCP, by the next call.
             Owed::Nothing | Owed::Left => false,
             Owed::Event(_) => unreachable!("nobody here has an event"),
         }
@@ -233,7 +233,7 @@ pub fn receive(e: &Edge, n: u32, how: Sleep) {
 fn talk(hot: bool, how: Sleep, fence: bool, receivers: &[u32]) {
     let e = Arc::new(edge());
     if hot {
-        assert!(e.word.heat());
+        assert!(e.word.make_hot());
     }
     let others: Vec<_> = receivers[1..]
         .iter()
@@ -395,7 +395,7 @@ fn loom_broken_draining_more_than_counted() {
     explore(Some(2), || talk(false, Sleep::Unbounded, true, &[2]));
 }
 
-/// Cold, hot, cold again, while messages come: `heat` and `cool` against a publishing sender.
+/// Cold, hot, cold again, while messages come: `make_hot` and `make_cold` against a publishing sender.
 fn change(look_after_cooling: bool) {
     let e = Arc::new(edge());
     let sender = {
@@ -407,15 +407,15 @@ fn change(look_after_cooling: bool) {
         })
     };
     receive(&e, 1, Sleep::Armed);
-    e.word.heat();
+    e.word.make_hot();
     receive(&e, 1, Sleep::Sleeper);
     if look_after_cooling {
-        e.word.cool();
+        e.word.make_cold();
         receive(&e, 1, Sleep::Armed);
     } else if !e.take() {
         // Hot until now: what came since take() looked was told to nobody.
         let mut drained = e.drained.lock().unwrap();
-        *drained += e.kernel.drain(0, e.word.cool().bells.wrapping_sub(*drained));
+        *drained += e.kernel.drain(0, e.word.make_cold().bells.wrapping_sub(*drained));
         drop(drained);
         e.kernel.readable();
         receive(&e, 1, Sleep::Armed);

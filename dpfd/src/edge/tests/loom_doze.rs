@@ -7,17 +7,17 @@ use super::loom_bell::{edge, Edge, Kernel};
 use super::loom_ring::explore;
 use crate::edge::arm::{Arm, Due, Rung};
 use crate::edge::bell;
-use crate::edge::knock::Knock;
+use crate::edge::event_count::EventCount;
 use crate::edge::ring::Tail;
 
 /// An endpoint in pool mode with one sender.
 struct Endpoint {
     arm: Arm,
     edge: Edge,
-    knock: Knock,
+    count: EventCount,
     kernel: Kernel,
     /// The kernel's queue of who sleeps on the word, and whether the sender is through.
-    bed: Mutex<bool>,
+    asleep: Mutex<bool>,
     woken: Condvar,
 }
 
@@ -26,28 +26,28 @@ impl Endpoint {
         Endpoint {
             arm: Arm::default(),
             edge: edge(),
-            knock: Knock::default(),
+            count: EventCount::default(),
             kernel: Kernel::new(1),
-            bed: Mutex::new(false),
+            asleep: Mutex::new(false),
             woken: Condvar::new(),
         }
     }
 
-    fn rouse(&self) {
-        self.knock.count();
+    fn wake(&self) {
+        self.count.count();
         self.wake();
     }
 
     /// FUTEX_WAKE.
     fn wake(&self) {
-        let _bed = self.bed.lock().unwrap();
+        let _asleep = self.asleep.lock().unwrap();
         self.woken.notify_all();
     }
 
     /// FUTEX_WAIT.
-    fn sleep(&self, heard: u32) {
-        let mut over = self.bed.lock().unwrap();
-        while self.knock.heard() == heard {
+    fn sleep(&self, key: u32) {
+        let mut over = self.asleep.lock().unwrap();
+        while self.count.key() == key {
             assert!(!*over, "lost wake-up");
             over = self.woken.wait(over).unwrap();
         }
@@ -58,7 +58,7 @@ impl Endpoint {
         match self.arm.owes(rung) {
             Due::Nothing => {}
             Due::Bell => self.kernel.ring(0),
-            Due::Knock => self.rouse(),
+            Due::Futex => self.wake(),
         }
     }
 
@@ -68,14 +68,14 @@ impl Endpoint {
             let (mut tail, mut rung) = (Tail::default(), Rung::default());
             (0..messages).for_each(|i| e.send(&mut tail, &mut rung, i, fence));
             e.kernel.over();
-            *e.bed.lock().unwrap() = true;
+            *e.asleep.lock().unwrap() = true;
             e.woken.notify_all();
         })
     }
 
     /// One sleep, if nothing is there: whether it slept.
     fn doze(&self, how: How) -> bool {
-        let heard = self.knock.heard();
+        let key = self.count.key();
         self.arm.doze();
         if how != How::NoFence {
             bell::settle();
@@ -84,8 +84,8 @@ impl Endpoint {
             self.arm.disarm();
             return false;
         }
-        let heard = if how == How::HeardBehind { self.knock.heard() } else { heard };
-        self.sleep(heard);
+        let key = if how == How::KeyBehind { self.count.key() } else { key };
+        self.sleep(key);
         self.arm.disarm();
         true
     }
@@ -96,8 +96,8 @@ enum How {
     Right,
     NoFence,
     NoLook,
-    /// Broken: a knock between the look and this is one that it waits behind.
-    HeardBehind,
+    /// Broken: a wake-up between the look and this is one that it waits behind.
+    KeyBehind,
 }
 
 fn talk(messages: u64, how: How, fence: bool) {
@@ -134,7 +134,7 @@ fn loom_broken_dozing_without_a_look() {
 #[test]
 #[should_panic(expected = "lost wake-up")]
 fn loom_broken_knocks_heard_behind_the_look() {
-    explore(Some(2), || talk(2, How::HeardBehind, true));
+    explore(Some(2), || talk(2, How::KeyBehind, true));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn loom_roused_receiver_hears_bells() {
         let sender = Endpoint::sender(&e, 1, true);
         let service = {
             let e = e.clone();
-            thread::spawn(move || e.rouse())
+            thread::spawn(move || e.wake())
         };
         let mut got = e.edge.take();
         if !got {

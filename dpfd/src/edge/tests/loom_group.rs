@@ -232,7 +232,7 @@ fn loom_edge_joins_and_leaves_a_group() {
         while !e.take() {
             doze(&s, &mut drained, Without::Nothing);
         }
-        e.word.cool();
+        e.word.make_cold();
         armed(&mut drained);
         sender.join().unwrap();
     });

@@ -287,7 +287,7 @@ fn converse(script: &'static str, refuses: Refuses, without: Without) {
         more: Condvar::new(),
     });
     s.rx.reset(Pos::default());
-    // Whoever had it before was at the same positions.
+    // The former owner was at the same positions.
     for at in (0..8).map(Pos::new) {
         // SAFETY: 8 bytes, behind the header of a line.
         unsafe { s.spare.put(at, ring::HEADER, [0xff; 8].as_ptr(), 8) };
@@ -358,7 +358,7 @@ fn loom_over_to_a_longer_ring_under_two_receivers() {
     explore(Some(3), || {
         let s = Arc::new((Heap::new(4), Heap::new(8), TxLine::default(), RxLine::default()));
         s.3.reset(Pos::default());
-        // Whoever had it before.
+        // The former owner.
         ring::commit(&s.1, Pos::new(1), 8, Kind::Data).unwrap();
         let taker = |s: Arc<(Heap, Heap, TxLine, RxLine)>, tries: usize| {
             let ring = || if s.2.ring() == 0 { &s.0 } else { &s.1 };

@@ -245,7 +245,7 @@ fn arena_parts_do_not_overlap() {
     };
     ours.iter().zip(1..).for_each(|(&(at, _), n)| word(at).store(n, Ordering::Relaxed));
     for (&(at, len), n) in theirs.iter().zip(1..) {
-        assert_eq!(word(at).load(Ordering::Relaxed), n, "a part of {len} bytes lies elsewhere");
+        assert_eq!(word(at).load(Ordering::Relaxed), n, "a part of {len} bytes is out of line");
     }
     for mut parts in [ours, theirs] {
         parts.sort();

@@ -33,7 +33,7 @@ fn a_copy_is_counted_and_its_lines_go_back_at_once() {
         assert_eq!(copied(&mut tokens), Some((vec![i; 60], 7)));
         assert_eq!(given_back(&a), a.tail.pos.raw());
     }
-    assert_eq!((copied(&mut tokens), tokens.lent(), tokens.taken()), (None, 0, (101, 6005)));
+    assert_eq!((copied(&mut tokens), tokens.loaned(), tokens.taken()), (None, 0, (101, 6005)));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn nothing_is_copied_behind_what_is_lent() {
     // Nothing of the second is left, though it was released before the first.
     tokens.release(held.number);
     assert_eq!(copied(&mut tokens), Some((vec![2; 10], 7)));
-    assert_eq!((given_back(&a), tokens.lent()), (a.tail.pos.raw(), 0));
+    assert_eq!((given_back(&a), tokens.loaned()), (a.tail.pos.raw(), 0));
 }
 
 #[test]
@@ -104,15 +104,15 @@ fn what_is_being_copied_is_not_released_by_others() {
     let (first, second, third) = (take(), take(), take());
     tokens.copy(third.number);
     tokens.release(second.number);
-    assert_eq!(tokens.lent(), 1);
+    assert_eq!(tokens.loaned(), 1);
     assert!(!tokens.release_oldest(2), "the third is not the program's");
     assert!(tokens.release_oldest(1) && !tokens.release_oldest(1));
-    assert_eq!((tokens.lent(), given_back(&a), text(&third)), (0, before + 2, vec![2; 10]));
+    assert_eq!((tokens.loaned(), given_back(&a), text(&third)), (0, before + 2, vec![2; 10]));
     tokens.release(first.number);
     assert_eq!(given_back(&a), before + 2);
     tokens.release(third.number);
     tokens.release(third.number);
-    assert_eq!((tokens.lent(), given_back(&a)), (0, a.tail.pos.raw()));
+    assert_eq!((tokens.loaned(), given_back(&a)), (0, a.tail.pos.raw()));
     // Of one in memory of its own, too.
     tokens.add_own(Addr::local(9), Own::Bytes((*b"its own").into()));
     let own = next(&mut tokens).unwrap();
@@ -120,5 +120,5 @@ fn what_is_being_copied_is_not_released_by_others() {
     assert!(!tokens.release_oldest(1));
     assert_eq!(text(&own), b"its own");
     tokens.release(own.number);
-    assert!(tokens.release_oldest(0) && tokens.lent() == 0);
+    assert!(tokens.release_oldest(0) && tokens.loaned() == 0);
 }

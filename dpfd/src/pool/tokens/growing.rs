@@ -1,9 +1,9 @@
-//! A sender that goes over to a longer edge: in order, with what is lent staying where it is.
+//! A sender that goes over to a longer edge: in order, with what is loaned staying where it is.
 
 use super::tests::{next, text, Edge};
 use super::*;
-use crate::edge::far;
 use crate::edge::message;
+use crate::edge::out_of_line;
 use crate::edge::ring::{Cursor, Lines, Tail};
 use crate::edge::segment::Segment;
 use crate::sync::Ordering;
@@ -61,40 +61,40 @@ fn what_is_lent_stays_where_it_is_when_its_sender_goes_over() {
     let mut tokens = Tokens::default();
     let mut a = Edge::into(&mut tokens, 7);
     (0..4u8).for_each(|i| a.send(&[i; 100]).unwrap());
-    let mut lent: Vec<_> = (0..4).map(|_| next(&mut tokens).unwrap()).collect();
+    let mut loaned: Vec<_> = (0..4).map(|_| next(&mut tokens).unwrap()).collect();
     // Behind one that is still held.
-    tokens.release(lent[1].number);
+    tokens.release(loaned[1].number);
     let longer = a.grow(&mut tokens);
     a.goes_over(longer);
     (4..7u8).for_each(|i| a.send(&[i; 100]).unwrap());
-    lent.extend((4..7).map(|_| next(&mut tokens).unwrap()));
-    assert_eq!((tokens.lent(), tokens.lent.kept()), (6, 3));
-    for (i, got) in lent.iter().enumerate().filter(|(i, _)| *i != 1) {
+    loaned.extend((4..7).map(|_| next(&mut tokens).unwrap()));
+    assert_eq!((tokens.loaned(), tokens.loaned.kept()), (6, 3));
+    for (i, got) in loaned.iter().enumerate().filter(|(i, _)| *i != 1) {
         assert_eq!(text(got), [i as u8; 100]);
     }
     // The lines of the longer one go back when its own messages are released, in whatever order.
     for (i, back) in [(5, 0), (3, 0), (4, 4), (0, 4), (2, 4), (6, 6)] {
-        assert_eq!(text(&lent[i]), [i as u8; 100]);
+        assert_eq!(text(&loaned[i]), [i as u8; 100]);
         assert_eq!(tokens.returned.shares, if i < 6 { 0 } else { 4096 }, "before message {i}");
-        tokens.release(lent[i].number);
+        tokens.release(loaned[i].number);
         assert_eq!(a.given_back(), back, "after message {i}");
     }
-    assert_eq!((tokens.lent(), tokens.lent.kept(), tokens.lent.first()), (0, 0, 7));
+    assert_eq!((tokens.loaned(), tokens.loaned.kept(), tokens.loaned.first()), (0, 0, 7));
 }
 
 #[test]
 fn messages_that_lie_elsewhere_go_over_too() {
     let mut tokens = Tokens::default();
     let mut a = Edge::into(&mut tokens, 7);
-    let elsewhere = |n: u8| Elsewhere::new(far::make(&[n; 5000]).unwrap()).unwrap();
+    let memory = |n: u8| Memory::new(out_of_line::make(&[n; 5000]).unwrap()).unwrap();
     let send = |a: &mut Edge| {
-        message::send_far(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
+        message::send_out_of_line(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
     };
     // Its packet is taken off the descriptor before its token is seen, there as here.
-    tokens.add_far(a.segment.key(), 1, elsewhere(1));
+    tokens.add_out_of_line(a.segment.key(), 1, memory(1));
     send(&mut a);
     let longer = a.grow(&mut tokens);
-    tokens.add_far(longer.key(), 1, elsewhere(2));
+    tokens.add_out_of_line(longer.key(), 1, memory(2));
     a.goes_over(longer);
     send(&mut a);
     for n in 1..3 {

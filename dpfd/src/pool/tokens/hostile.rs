@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::elsewhere::Elsewhere;
+use super::super::out_of_line::Memory;
 use super::*;
-use crate::edge::far;
 use crate::edge::message;
+use crate::edge::out_of_line;
 use crate::edge::ring::{Lines, Tail};
 use crate::edge::segment::{sealed_memory, Segment};
 use crate::pool::in_edge::Sender;
@@ -40,7 +40,7 @@ fn edge(tokens: &mut Tokens, from: u16) -> Segment {
 
 #[allow(unsafe_code, clippy::allow_attributes)]
 fn copy(got: &Got, to: &mut [u8]) {
-    // SAFETY: it is lent, and its pool lives.
+    // SAFETY: it is loaned, and its pool lives.
     unsafe { got.copy_to(to) };
 }
 
@@ -163,19 +163,19 @@ fn memory(len: usize, seals: i32) -> OwnedFd {
 fn hostile_memory_is_no_message() {
     let (sizes, write) = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW, libc::F_SEAL_WRITE);
     for seals in [0, write, sizes, libc::F_SEAL_SHRINK | write, libc::F_SEAL_GROW | write] {
-        assert!(Elsewhere::new(memory(100, seals)).is_none(), "seals {seals:x}");
+        assert!(Memory::new(memory(100, seals)).is_none(), "seals {seals:x}");
     }
-    for len in [0, far::MAX_MESSAGE + 1, 1 << 40] {
-        assert!(Elsewhere::new(memory(len, sizes | write)).is_none(), "{len} bytes");
+    for len in [0, out_of_line::MAX_MESSAGE + 1, 1 << 40] {
+        assert!(Memory::new(memory(len, sizes | write)).is_none(), "{len} bytes");
     }
     for path in ["/dev/null", "/dev/zero", "/proc/self/exe", "/"] {
-        assert!(Elsewhere::new(File::open(path).unwrap().into()).is_none(), "{path}");
+        assert!(Memory::new(File::open(path).unwrap().into()).is_none(), "{path}");
     }
-    assert!(Elsewhere::new(sealed_memory(c"writable", 100).unwrap()).is_none());
-    let good = Elsewhere::new(memory(100, sizes | write)).unwrap();
+    assert!(Memory::new(sealed_memory(c"writable", 100).unwrap()).is_none());
+    let good = Memory::new(memory(100, sizes | write)).unwrap();
     assert_eq!((good.size(), good.map().unwrap().len()), (100, 100));
-    let most = Elsewhere::new(far::make(&vec![3; far::MAX_MESSAGE]).unwrap()).unwrap();
-    assert_eq!(most.map().unwrap()[far::MAX_MESSAGE - 1], 3);
+    let most = Memory::new(out_of_line::make(&vec![3; out_of_line::MAX_MESSAGE]).unwrap()).unwrap();
+    assert_eq!(most.map().unwrap()[out_of_line::MAX_MESSAGE - 1], 3);
 }
 
 /// A token that names memory which never came, or another edge's, ends its edge and no other.
@@ -184,13 +184,13 @@ fn hostile_tokens_for_memory_that_is_not_there() {
     let mut tokens = Tokens::default();
     let (a, b) = (edge(&mut tokens, 1), edge(&mut tokens, 2));
     let (mut ta, mut tb) = (Tail::default(), Tail::default());
-    let text = |n: u8| Elsewhere::new(far::make(&[n; 5000]).unwrap()).unwrap();
-    message::send_far(&a.lines(), &mut ta, &a.rx().cursor, 1).unwrap();
-    message::send_far(&b.lines(), &mut tb, &b.rx().cursor, 1).unwrap();
+    let text = |n: u8| Memory::new(out_of_line::make(&[n; 5000]).unwrap()).unwrap();
+    message::send_out_of_line(&a.lines(), &mut ta, &a.rx().cursor, 1).unwrap();
+    message::send_out_of_line(&b.lines(), &mut tb, &b.rx().cursor, 1).unwrap();
     // In the name of one of them, without its key; and with the key of the other.
-    tokens.add_far(a.key() ^ 1, 1, text(1));
-    tokens.add_far(0, 1, text(1));
-    tokens.add_far(b.key(), 1, text(2));
+    tokens.add_out_of_line(a.key() ^ 1, 1, text(1));
+    tokens.add_out_of_line(0, 1, text(1));
+    tokens.add_out_of_line(b.key(), 1, text(2));
     let got = loop {
         match tokens.look() {
             Look::Fresh(ix) => tokens.emptied(ix),

@@ -69,7 +69,7 @@ pub(super) fn next(tokens: &mut Tokens) -> Option<Got> {
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub(super) fn text(got: &Got) -> Vec<u8> {
     let mut to = vec![0; got.size()];
-    // SAFETY: it is lent, and the pool lives.
+    // SAFETY: it is loaned, and the pool lives.
     unsafe { got.copy_to(&mut to) };
     to
 }
@@ -84,13 +84,13 @@ fn lines_go_back_only_behind_released_messages() {
     let got: Vec<_> = (0..3).map(|_| next(&mut tokens).unwrap()).collect();
     let cursor = || Cursor::unpack(a.segment.rx().cursor.load(Ordering::Acquire)).pos.raw();
     tokens.release(got[1].number);
-    assert_eq!((cursor(), tokens.lent()), (0, 2), "the first is still held");
+    assert_eq!((cursor(), tokens.loaned()), (0, 2), "the first is still held");
     tokens.release(got[0].number);
-    assert_eq!((cursor(), tokens.lent()), (4, 1), "both go back at once");
+    assert_eq!((cursor(), tokens.loaned()), (4, 1), "both go back at once");
     assert_eq!(text(&got[2]), [2; 100]);
     tokens.release(got[2].number);
     tokens.release(got[2].number);
-    assert_eq!((cursor(), tokens.lent()), (6, 0));
+    assert_eq!((cursor(), tokens.loaned()), (6, 0));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn nonsense_ends_its_edge_and_no_other() {
     assert_eq!((text(&got), got.from()), (b"fine".to_vec(), Addr::local(2)));
     assert!(next(&mut tokens).is_none());
     assert_eq!(tokens.corrupt, 1);
-    // What is lent stays readable; the share comes back after it.
+    // What is loaned stays readable; the share comes back after it.
     assert_eq!((text(&held), tokens.returned.shares), (b"good".to_vec(), 0));
     tokens.release(held.number);
     assert!(next(&mut tokens).is_none());
@@ -181,19 +181,19 @@ fn a_message_that_is_kept_keeps_no_others() {
         b.send(&i.to_ne_bytes()).unwrap();
         let got = next(&mut tokens).unwrap();
         assert_eq!(text(&got), i.to_ne_bytes());
-        assert_eq!(tokens.lent(), 2);
+        assert_eq!(tokens.loaned(), 2);
         tokens.release(got.number);
-        assert_eq!(tokens.lent(), 1);
+        assert_eq!(tokens.loaned(), 1);
     }
     tokens.add_own(Addr::local(3), Own::Bytes(b"own"[..].into()));
     let own = next(&mut tokens).unwrap();
-    assert_eq!((text(&own), tokens.lent.kept()), (b"own".to_vec(), 1));
+    assert_eq!((text(&own), tokens.loaned.kept()), (b"own".to_vec(), 1));
     tokens.release(own.number);
-    assert_eq!(tokens.lent.kept(), 0, "released memory is kept");
+    assert_eq!(tokens.loaned.kept(), 0, "released memory is kept");
     assert!(!tokens.release_oldest(2));
     assert!(tokens.release_oldest(1));
     tokens.release(kept.number); // twice is once
-    assert_eq!(tokens.lent(), 0);
+    assert_eq!(tokens.loaned(), 0);
     // All room is there again.
     for _ in 0..100 {
         a.send(&[0; 100]).unwrap();
@@ -221,11 +221,11 @@ fn the_next_length_is_that_of_the_next_message() {
 fn a_message_released_early_goes_back_with_those_before_it() {
     let mut tokens = Tokens::default();
     let mut edges = [Edge::into(&mut tokens, 1), Edge::into(&mut tokens, 2)];
-    let lent = [0, 1, 0].map(|ix| {
+    let loaned = [0, 1, 0].map(|ix| {
         edges[ix].send(b"x").unwrap();
         next(&mut tokens).unwrap().number
     });
-    for number in [lent[2], lent[0], lent[1]] {
+    for number in [loaned[2], loaned[0], loaned[1]] {
         tokens.release(number);
     }
     for edge in &edges {

@@ -141,7 +141,7 @@ mod tests {
         explore([false; 2], || together(2, 1, tries));
     }
 
-    /// Whoever has had it once is the owner here: the right goes from hand to hand.
+    /// A thread that has had it once is the owner here: the right goes from hand to hand.
     #[test]
     fn loom_a_right_goes_from_hand_to_hand() {
         explore([false; 2], || {
@@ -153,7 +153,7 @@ mod tests {
             let all = count(waits(&lock, ONE)) + other.join().unwrap();
             assert_eq!(all, 4);
             assert_eq!(lock.lock_as(3 * ONE).count(), 5);
-            // Whoever had it used it, has lost it, has it not.
+            // The thread that had it used it, has lost it, has it not.
             (0..2).for_each(|_| drop(lock.lock_as(3 * ONE)));
             assert!(is(lock.owner.load(Ordering::Relaxed), 3 * ONE));
         });

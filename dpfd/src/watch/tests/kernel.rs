@@ -25,8 +25,13 @@ pub(super) struct File {
     pub(super) bells: u64,
     pub(super) watched: u32,
     pub(super) uncounted: bool,
-    /// The peer has closed.
+    /// What the program sends goes through TCP, which has room.
+    pub(super) sends_by_tcp: bool,
+    /// The peer has closed, or was killed, which nobody said but the kernel.
     pub(super) ended: bool,
+    pub(super) killed: bool,
+    /// It was killed with bytes unread, of which the kernel does not know.
+    pub(super) unread: bool,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -166,12 +171,12 @@ impl World for Kernel {
     }
     fn uncounted(&mut self, conn: u32) {
         self.conn(conn).uncounted = true;
-        self.cool(conn);
+        self.make_cold(conn);
     }
     fn is_channel(&self, _: u32) -> bool {
         true
     }
-    fn heat(&mut self, conn: u32) -> bool {
+    fn make_hot(&mut self, conn: u32) -> bool {
         let f = self.conn(conn);
         f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
@@ -179,7 +184,7 @@ impl World for Kernel {
         }
         f.hot
     }
-    fn cool(&mut self, conn: u32) {
+    fn make_cold(&mut self, conn: u32) {
         let f = self.conn(conn);
         (f.hot, f.rung) = (false, false);
     }
@@ -196,17 +201,30 @@ impl World for Kernel {
     fn frontier(&self, conn: u32, _: Option<Pos>) -> Pos {
         Pos::new(self.files[conn as usize].put)
     }
-    fn writable(&self, _: u32) -> bool {
+    fn writable(&self, conn: u32) -> bool {
+        !self.files[conn as usize].sends_by_tcp
+    }
+    fn has_room(&self, io: i32) -> bool {
+        assert!(self.numbers.contains_key(&io), "system calls go to a number of the file");
         true
     }
     fn in_ring(&mut self, conn: u32, _: i32) -> bool {
         self.files[conn as usize].is_in_ring()
     }
     fn is_ending(&self, conn: u32) -> bool {
-        self.files[conn as usize].ended
+        let f = &self.files[conn as usize];
+        f.ended && !f.killed
     }
     fn has_error(&self, _: u32) -> bool {
         false
+    }
+    fn died(&mut self, conn: u32, _: i32) -> bool {
+        let f = self.conn(conn);
+        let news = f.killed && core::mem::take(&mut f.unread);
+        if news {
+            self.event(conn as usize);
+        }
+        news
     }
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         assert_eq!(self.numbers.get(&io), Some(&(conn as usize)), "system calls go to a number of the file");
@@ -234,6 +252,9 @@ impl World for Kernel {
     }
     fn has_bytes(&self, io: i32) -> bool {
         self.numbers.get(&io).is_some_and(|&file| self.bits(file) & IN != 0)
+    }
+    fn has_end(&self, io: i32) -> bool {
+        self.numbers.get(&io).is_some_and(|&file| self.files[file].ended)
     }
     fn kick(&mut self, data: u64) {
         self.kick = Some(data);

@@ -52,6 +52,9 @@ impl Sim {
     pub fn arrives(&mut self, file: usize) {
         let asleep = self.kernel.asleep;
         let f = &mut self.kernel.files[file];
+        if f.ended {
+            return;
+        }
         f.put += 1;
         if !Kernel::is_conn(file) {
             self.kernel.event(file);
@@ -70,14 +73,23 @@ impl Sim {
     /// The sender goes to TCP, where the receiver's window is full, and back to its ring.
     pub fn goes_out(&mut self, file: usize) {
         let f = &mut self.kernel.files[file];
-        if Kernel::is_conn(file) && f.is_in_ring() && f.put == f.taken && f.bells == 0 {
+        if Kernel::is_conn(file) && !f.ended && f.is_in_ring() && f.put == f.taken && f.bells == 0 {
             f.in_flight = 1;
         }
     }
 
-    /// The peer closes.
-    pub fn ends(&mut self, file: usize) {
-        self.kernel.files[file].ended = true;
+    /// The program's sends go through TCP from here on, or through the ring.
+    pub fn splices(&mut self, file: usize, by_tcp: bool) {
+        self.kernel.files[file].sends_by_tcp = by_tcp;
+    }
+
+    /// The peer closes, or is killed.
+    pub fn ends(&mut self, file: usize, killed: bool) {
+        let f = &mut self.kernel.files[file];
+        if !Kernel::is_conn(file) || f.ended || f.in_flight > 0 {
+            return;
+        }
+        (f.ended, f.killed, f.unread) = (true, killed, f.put % 2 == 1);
         self.kernel.event(file);
         arrived(&mut self.believed, file);
     }
@@ -102,7 +114,7 @@ impl Sim {
             // No more was asked for.
             return;
         }
-        f.taken = if all { f.put } else { f.taken + 1 };
+        f.taken = if all { f.put } else { f.put.min(f.taken + 1) };
         // Every receive arms anew (W5), and takes the bells when nothing is left.
         if !f.hot {
             f.rung = false;
@@ -224,6 +236,14 @@ impl Sim {
                 *to = epoll_event { events: *events, u64: *data };
             }
             set.filter(got.len(), &mut out, w);
+            if set.asks_again() && !out.is_full() {
+                let rest = out.rest();
+                let got = w.poll(rest.len());
+                for (to, (events, data)) in rest.iter_mut().zip(&got) {
+                    *to = epoll_event { events: *events, u64: *data };
+                }
+                set.filter(got.len(), &mut out, w);
+            }
             if out.is_full() {
                 set.filled(true);
             }
@@ -292,7 +312,7 @@ impl Sim {
         Err("it has news for ever, and reports nothing".into())
     }
 
-    /// Whoever the kernel wakes goes on; then nobody may sleep over what was not told.
+    /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
     pub fn settle(&mut self) -> Result<(), String> {
         for _ in 0..40 {
             let Some(thread) = (0..2).find(|&t| self.asleep[t]) else { return Ok(()) };

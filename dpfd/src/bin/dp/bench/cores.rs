@@ -22,6 +22,11 @@ impl FromStr for Cores {
     }
 }
 
+/// The value of `--cores`. Whether the cores can be had is asked here, before clap looks for what else is missing.
+pub fn cores(text: &str) -> Result<Cores, String> {
+    text.parse::<Cores>()?.allowed()
+}
+
 impl Cores {
     /// The first two this process may use; the only one twice where there is only one.
     pub fn first() -> Result<Cores, String> {
@@ -31,12 +36,16 @@ impl Cores {
     }
 
     /// These, if this process may use them.
-    pub fn allowed(self) -> Result<Cores, String> {
+    fn allowed(self) -> Result<Cores, String> {
         let may = may_use()?;
         match [self.a, self.b].into_iter().find(|core| !may.contains(core)) {
             None => Ok(self),
             Some(core) => {
-                Err(format!("core {core} is not there, or not for this process; it may use {may:?}"))
+                let may: Vec<_> = may.iter().map(usize::to_string).collect();
+                Err(format!(
+                    "core {core} is not there, or this process may not use it; give two of these: {}",
+                    may.join(", ")
+                ))
             }
         }
     }

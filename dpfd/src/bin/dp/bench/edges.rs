@@ -38,7 +38,7 @@ impl Edges {
     pub fn new([to, bell, from, rung]: [OwnedFd; 4], asleep: bool) -> io::Result<Edges> {
         let (to, from) = (Segment::open(to)?, Segment::open(from)?);
         if !asleep {
-            from.word().heat();
+            from.word().make_hot();
         }
         Ok(Edges {
             tail: Tail::default(),

@@ -153,7 +153,7 @@ impl Way {
         matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet)
     }
 
-    /// Who serves its endpoints, if it has some.
+    /// The driver that serves its endpoints, if it has some.
     pub fn driver(self) -> Option<Driver> {
         match self {
             Way::Kernel | Way::KernelPlain | Way::Ethernet => Some(Driver::Kernel),

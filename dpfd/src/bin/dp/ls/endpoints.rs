@@ -129,7 +129,7 @@ impl Endpoint {
             target: account.target.map(text),
             pool_bytes: account.pool.map(|(size, _)| size),
             pool_left: account.pool.map(|(_, left)| left),
-            held: account.lent.filter(|_| account.pooled),
+            held: account.loaned.filter(|_| account.pooled),
             sent_messages: sent.map(|(n, _)| n),
             sent_bytes: sent.map(|(_, bytes)| bytes),
             received_messages: account.received.map(|(n, _)| n),

@@ -1,4 +1,4 @@
-//! Who dozes, who wakes it, and that it misses nothing that no knock tells of.
+//! Which calls doze, what wakes them, and that they miss nothing that no wake-up tells of.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::TimeVal;
 
 use super::Sleep;
-use crate::driver::user::inner::Inner;
+use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 struct Open {
     endpoint: Arc<Endpoint>,
-    inner: Arc<Inner>,
+    inner: Arc<UserEndpoint>,
 }
 
 fn open(dpid: u16) -> Open {
@@ -214,18 +214,18 @@ fn a_receive_timeout_is_over_a_lease_late_at_most() {
     assert!(matches!(to.try_recv(), Err(Error::WouldBlock)));
 }
 
-/// A sender that is not honest knocks without end, which costs it no call to the kernel: not so much as a doze each.
+/// A sender that is not honest wakes it without end, which costs it no call to the kernel: not so much as a doze each.
 #[test]
-fn knocks_for_nothing_are_heard_a_few_times_only() {
+fn wake_ups_for_nothing_are_believed_a_few_times_only() {
     let (from, to) = (open(7268), receiver(7269));
     receive_until_it_dozes(&from, &to);
     let before = to.dozes();
     let stop = Arc::new(AtomicBool::new(false));
     let (other, over) = (to.clone(), stop.clone());
-    let knocks = thread::spawn(move || {
+    let waker = thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
             if let Some(edge) = other.inner.rx().tokens.first_edge() {
-                edge.segment.knock().rouse();
+                edge.segment.event_count().notify();
             }
             thread::sleep(BRISK / 10);
         }
@@ -238,7 +238,7 @@ fn knocks_for_nothing_are_heard_a_few_times_only() {
     assert_eq!(to.recv(), 1);
     let dozes = to.dozes() - before;
     stop.store(true, Ordering::Relaxed);
-    knocks.join().expect("the knocks");
+    waker.join().expect("the waker");
     late.join().expect("the sender");
     assert!(dozes < 30, "{dozes} dozes");
 }
@@ -249,9 +249,9 @@ fn about_to_doze(from: &Open, to: &Open) -> Sleep {
     // The last message may have been there at once.
     to.inner.rx().doze.brief = true;
     assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
-    let bed = to.inner.sleep();
-    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
-    bed
+    let key = to.inner.sleep();
+    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
+    key
 }
 
 /// A signal handler that jumps out of it, or the thread's end.
@@ -261,13 +261,13 @@ fn a_call_that_never_comes_back_leaves_the_descriptor_true() {
         [(7272, false, false), (7274, true, false), (7276, true, true), (7278, false, true)]
     {
         let (from, to) = (open(first), receiver(first + 1));
-        let bed = about_to_doze(&from, &to);
+        let key = about_to_doze(&from, &to);
         to.inner.rx().late |= late;
         if late {
             to.inner.rx().doze.quiet = false;
         }
         if interrupted {
-            to.inner.slept(bed, false);
+            to.inner.slept(key, false);
         }
         for n in 0..3 {
             from.send(&to, n);
@@ -291,9 +291,9 @@ fn who_is_roused_before_it_sleeps_does_not() {
     to.inner.rx().doze.brief = true;
     assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
     to.inner.rouse_if_free();
-    let bed = to.inner.sleep();
-    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
-    bed.sleep(-1).expect("no signal");
+    let key = to.inner.sleep();
+    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
+    key.sleep(-1).expect("no signal");
 }
 
 #[test]
@@ -317,9 +317,9 @@ fn closing_wakes_who_dozes() {
     let _from = sender.join().expect("the sender");
     inner.rx().doze.brief = true;
     assert!(inner.recv_or_sleep(raw).expect("no error").is_none());
-    let bed = inner.sleep();
-    assert!(matches!(bed, Sleep::Edge(..)), "{bed:?}");
-    let sleeper = thread::spawn(move || bed.sleep(-1));
+    let key = inner.sleep();
+    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
+    let sleeper = thread::spawn(move || key.sleep(-1));
     thread::sleep(BRISK);
     drop(fd);
     let end = Instant::now() + SOON;

@@ -18,7 +18,7 @@ fn pooled(link: &mut Link, inbox: &Inbox, edge: Option<Segment>) {
 }
 
 fn owed(link: &mut Link) -> Due {
-    let Way::Pool { bell, .. } = &mut link.way else { panic!("no pool") };
+    let Destination::Pool { bell, .. } = &mut link.destination else { panic!("no pool") };
     bell.owed()
 }
 
@@ -54,7 +54,7 @@ fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
         if link.asks_for_longer() {
             asked.push(mib);
         }
-        if let Way::Pool { edge: Some(edge), .. } = &mut link.way {
+        if let Destination::Pool { edge: Some(edge), .. } = &mut link.destination {
             edge.short = 0;
         }
     }

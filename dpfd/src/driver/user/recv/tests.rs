@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use crate::driver::user::link::{ring, Way};
+use crate::driver::user::link::{ring, Destination};
 use crate::driver::user::testing;
 use crate::edge::arm::Due;
 use crate::error::Error;
@@ -28,8 +28,8 @@ fn a_bell_for_a_message_that_was_taken_does_not_stand_for_the_next() {
     }
     for turn in 0..3 {
         assert!(receiver.rx().settled && !readable(0), "turn {turn}");
-        match &mut sender.tx().links[0].way {
-            Way::Pool { back, bell, .. } => assert!(bell.owed() == Due::Bell && ring(back)),
+        match &mut sender.tx().links[0].destination {
+            Destination::Pool { back, bell, .. } => assert!(bell.owed() == Due::Bell && ring(back)),
             way => panic!("{way:?}"),
         }
         // It is the turn of senders without an edge to be heard.

@@ -1,6 +1,6 @@
 //! Connections to the services of other processes: notes out, notes in.
 //!
-//! Who is at the other end is not believed to be honest, nor to be awake. So notes are heard a few at a time; whoever
+//! The process at the other end is not believed to be honest, nor to be awake. So notes are heard a few at a time; whoever
 //! does not take the answers to his notes is not heard meanwhile; and a process has so many connections and links
 //! and no more. Only answers hold back their askers, never questions: else two services could wait for each other.
 
@@ -35,7 +35,7 @@ pub struct Conn {
     deaf: bool,
 }
 
-/// Who sends.
+/// The sender.
 #[derive(Debug)]
 pub enum Role {
     Out(Outgoing),
@@ -129,7 +129,7 @@ impl Service {
             return;
         }
         let me = nix::unistd::geteuid().as_raw();
-        // Whoever holds the other end of a pair could read what its program writes: the same user only.
+        // A process that holds the other end of a pair could read what its program writes: the same user's only.
         let allowed = uid == me || uid == 0;
         if self.add_conn(fd, Role::In(Incoming::new(pid, allowed))).is_some() {
             *self.of_pid.entry(pid).or_default() += 1;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use super::super::inner::Inner;
+use super::super::endpoint::UserEndpoint;
 use super::super::list;
 use super::super::note::Note;
 use super::super::process::{Command, Process};
@@ -208,7 +208,7 @@ impl Service {
         }
     }
 
-    fn give_edge(&mut self, number: u32, link: u32, inner: &Arc<Inner>) {
+    fn give_edge(&mut self, number: u32, link: u32, inner: &Arc<UserEndpoint>) {
         let Some(inbox) = inner.inbox.get() else { return };
         let Some(peer) = self.peer(number, link) else { return };
         let (from, end, before) = (peer.from, peer.end.clone(), peer.given);

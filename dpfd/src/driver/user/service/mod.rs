@@ -7,17 +7,17 @@
 //! | file | holds |
 //! |---|---|
 //! | this one | the loop, commands, the lease of receivers without bells |
-//! | `pairs` | what our endpoints' programs sent: read, and parked |
-//! | `parked` | delivered, as far as there is room |
+//! | `pairs` | what our endpoints' programs sent: read, and put into backlogs |
+//! | `backlog` | backlogs: delivered, as far as there is room |
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
+mod backlog;
 mod conns;
 mod incoming;
 mod outgoing;
 mod pairs;
-mod parked;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -32,7 +32,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 pub(super) use self::conns::{send_note, Sent};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
-use super::inner::Inner;
+use super::endpoint::UserEndpoint;
 use super::link::Link;
 use super::note::{Note, LEN};
 pub use super::process::{Command, Process};
@@ -81,7 +81,7 @@ struct Service {
     rooms: HashMap<u32, (u32, Addr, Arc<OwnedFd>)>,
     retry: Option<Instant>,
     pause: Duration,
-    /// Endpoints to read again: what they had parked has gone.
+    /// Endpoints to read again: their backlog has gone.
     todo: Vec<u32>,
     /// For want of descriptors or memory, until the next try: the door is shut, connections neither heard nor told
     /// all, pairs not read, edges not given.
@@ -94,7 +94,7 @@ struct Service {
     /// Receivers on lease.
     hot: HashMap<u32, Watched>,
     /// Endpoints with senders that nobody tells anything.
-    naps: HashSet<u32>,
+    wakers: HashSet<u32>,
 }
 
 /// Starts the thread.
@@ -131,7 +131,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         without_edges: HashSet::new(),
         uncollected: HashSet::new(),
         hot: HashMap::new(),
-        naps: HashSet::new(),
+        wakers: HashSet::new(),
     };
     std::thread::Builder::new()
         .name("dp-service".to_string())
@@ -153,7 +153,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn from(now: Instant, inner: &Inner) -> Watched {
+    fn from(now: Instant, inner: &UserEndpoint) -> Watched {
         let seen = inner.visits.load(std::sync::atomic::Ordering::Relaxed);
         Watched { seen, until: now + LEASE }
     }
@@ -213,7 +213,7 @@ impl Service {
                 if !quiet && now < watched.until {
                     return true;
                 }
-                let over = local.inner.cool(watched.seen);
+                let over = local.inner.make_cold(watched.seen);
                 *watched = Watched::from(now, &local.inner);
                 !over
             });
@@ -244,7 +244,7 @@ impl Service {
     }
 
     fn end_naps(&mut self) {
-        for serial in core::mem::take(&mut self.naps) {
+        for serial in core::mem::take(&mut self.wakers) {
             let Some(local) = self.endpoints.get(&serial) else { continue };
             let woken: Vec<Waker> = local.inner.guest_tx().links.iter_mut().flat_map(Link::woken).collect();
             woken.into_iter().for_each(Waker::wake);
@@ -267,8 +267,8 @@ impl Service {
                 }
             }
             Command::Busy(serial, to) => self.busy(serial, to),
-            Command::Nap(serial) => {
-                self.naps.insert(serial);
+            Command::Awaited(serial) => {
+                self.wakers.insert(serial);
                 self.retry_soon();
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
@@ -278,7 +278,7 @@ impl Service {
         }
     }
 
-    fn opened(&mut self, inner: Arc<Inner>) {
+    fn opened(&mut self, inner: Arc<UserEndpoint>) {
         let serial = inner.entry.serial;
         let added = self.epoll.add(&inner.back, event(EpollFlags::EPOLLIN, Kind::Endpoint, serial));
         self.by_dpid.insert(inner.dpid, serial);
@@ -316,7 +316,7 @@ impl Service {
         let links = local.inner.guest_tx().take_all();
         for link in links {
             self.detach(serial, link.to);
-            link.naps.wake_all();
+            link.wakers.wake_all();
         }
         if let Some(told) = local.inner.at_end.get() {
             told(serial);

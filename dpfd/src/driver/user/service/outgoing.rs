@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::super::link::Way;
+use super::super::link::Destination;
 use super::super::note::Note;
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
@@ -31,7 +31,7 @@ impl Service {
         {
             let tx = local.inner.guest_tx();
             let Some(ix) = tx.find(to) else { return };
-            if !matches!(tx.links[ix].way, Way::Unknown) {
+            if !matches!(tx.links[ix].destination, Destination::Unknown) {
                 drop(tx);
                 return self.flush(serial, to);
             }
@@ -136,7 +136,7 @@ impl Service {
                     drop(tx);
                     return self.conn_ended(number); // no service of ours says that
                 };
-                l.way = Way::Plain(Arc::new(back));
+                l.destination = Destination::Plain(Arc::new(back));
                 l.plain_since = process::now();
                 l.denied = false;
                 self.pause = RETRY[0];

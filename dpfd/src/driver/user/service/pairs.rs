@@ -1,7 +1,7 @@
-//! The pairs of our endpoints: read, and what was in them parked with its links.
+//! The pairs of our endpoints: read, and what was in them put into the backlogs of its links.
 //!
 //! What the service reads from a pair it must keep: a message whose destination has no room, or does not exist
-//! yet, is *parked* with its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
+//! yet, waits in the *backlog* of its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
 //! pair is left alone; it fills up, and the writer waits there.
 
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::super::inner::Inner;
-use super::super::link::{Parked, Path};
+use super::super::endpoint::UserEndpoint;
+use super::super::link::{Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
@@ -24,7 +24,7 @@ const TURN: usize = 64;
 /// An endpoint of this process, as the service sees it.
 #[derive(Debug)]
 pub struct Local {
-    pub inner: Arc<Inner>,
+    pub inner: Arc<UserEndpoint>,
     /// Its pair is not read at the moment.
     pub stalled: bool,
     /// Every descriptor was closed; it lingers until what it sent is delivered.
@@ -36,7 +36,7 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(inner: Arc<Inner>) -> Local {
+    pub fn new(inner: Arc<UserEndpoint>) -> Local {
         Local { inner, stalled: false, closed: false, read_out: false, pumping: false }
     }
 }
@@ -72,8 +72,8 @@ impl Service {
                 Ok(Taken::First { to, new: true }) => self.attach(serial, to),
                 Ok(Taken::First { to, .. }) => self.flush(serial, to),
                 // Nobody can name a target any more.
-                Ok(Taken::Orphan) if closed => inner.guest_tx().orphan = None,
-                Ok(Taken::Orphan | Taken::NoRoom) => {
+                Ok(Taken::Untargeted) if closed => inner.guest_tx().untargeted = None,
+                Ok(Taken::Untargeted | Taken::NoRoom) => {
                     self.stall(serial, true);
                     return self.see_hang_up(serial);
                 }
@@ -123,7 +123,7 @@ impl Service {
         self.retire(serial);
         if let Some(local) = self.endpoints.get_mut(&serial) {
             local.closed = true;
-            local.inner.guest_tx().orphan = None;
+            local.inner.guest_tx().untargeted = None;
             // It would be reported for ever.
             let _ = self.epoll.delete(&local.inner.back);
         }
@@ -135,7 +135,7 @@ impl Service {
         // What could not be read while there was no room is read now.
         if more_to_read(local) {
             self.todo.push(serial);
-        } else if local.read_out && !local.inner.guest_tx().has_parked() {
+        } else if local.read_out && !local.inner.guest_tx().has_backlog() {
             self.over(serial);
         }
     }
@@ -148,12 +148,12 @@ fn more_to_read(local: &Local) -> bool {
 
 /// What was taken from a pair.
 enum Taken {
-    /// A message, now the only one that is parked with its link, which may be new.
+    /// A message, now the only one in the backlog of its link, which may be new.
     First { to: Addr, new: bool },
     /// One behind others, which wait for room or for their destination.
     Another,
     /// A plain write for which there is no target; it is kept, and nothing is taken behind it.
-    Orphan,
+    Untargeted,
     /// There is no room for more.
     NoRoom,
     /// Something else than a message.
@@ -164,16 +164,16 @@ enum Taken {
 
 /// Takes a message from the pair and parks it, in one piece: a call that found the pair empty, and the message not
 /// counted, would send past it.
-fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
+fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     let mut tx = inner.guest_tx();
-    if let Some(bytes) = tx.orphan.take() {
+    if let Some(bytes) = tx.untargeted.take() {
         return Ok(take_plain(&mut tx, bytes));
     }
     if !tx.may_park() {
         return Ok(Taken::NoRoom);
     }
     let got = unix::take(inner.back.as_raw_fd(), buf)?;
-    // Whoever holds a copy of this end could have turned the marks off.
+    // A program that holds a copy of this end could have turned the marks off.
     if !got.marked && unix::hung_up(inner.back.as_fd()) {
         return Ok(Taken::End);
     }
@@ -186,10 +186,10 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     };
     let [memory, _] = got.fds;
     let load = match (what, memory) {
-        (Inside::Message, _) => Parked::Bytes(bytes[ENVELOPE..].to_vec()),
-        (Inside::Far, Some(memory)) => Parked::Far(memory),
+        (Inside::Message, _) => Queued::Bytes(bytes[ENVELOPE..].to_vec()),
+        (Inside::OutOfLine, Some(memory)) => Queued::OutOfLine(memory),
         // Lost: its descriptor could not be had.
-        (Inside::Far, None) => {
+        (Inside::OutOfLine, None) => {
             if let Some(ix) = tx.find(to) {
                 tx.unqueued(ix);
             }
@@ -207,15 +207,15 @@ fn take_one(inner: &Inner, buf: &mut Vec<u8>) -> Result<Taken, i32> {
 /// A plain write: to the target of the moment.
 fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     let Some(to) = tx.plain else {
-        tx.orphan = Some(bytes);
-        return Taken::Orphan;
+        tx.untargeted = Some(bytes);
+        return Taken::Untargeted;
     };
     let (ix, new) = tx.link(to);
     tx.queued(ix);
-    park(tx, ix, Parked::Bytes(bytes), new)
+    park(tx, ix, Queued::Bytes(bytes), new)
 }
 
-fn park(tx: &mut Tx, ix: usize, load: Parked, new: bool) -> Taken {
+fn park(tx: &mut Tx, ix: usize, load: Queued, new: bool) -> Taken {
     tx.links[ix].path = Path::Queued;
     match tx.park(ix, load) {
         1 => Taken::First { to: tx.links[ix].to, new },

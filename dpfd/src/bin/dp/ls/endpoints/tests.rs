@@ -12,7 +12,7 @@ fn seen() -> Vec<Seen> {
         dpid: 5000,
         target: Some((0, 5001)),
         received: None,
-        lent: Some(0),
+        loaned: Some(0),
         to: Some(vec![link(5001, State::Edge, 0, (10, 80)), link(5002, State::Absent, 2, (0, 0))]),
         from: Some(vec![]),
         ..EndpointAccount::default()
@@ -23,7 +23,7 @@ fn seen() -> Vec<Seen> {
         pooled: true,
         pool: Some((262_144, 65_536)),
         received: Some((13, 100)),
-        lent: Some(1),
+        loaned: Some(1),
         to: Some(vec![]),
         from: Some(vec![edge(5000, (9, 72)), edge(5003, (4, 28))]),
         ..EndpointAccount::default()

@@ -1,0 +1,287 @@
+//! One endpoint: what the calls and the service share of it.
+//!
+//! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked; `arrivals`
+//! is taken inside of `rx`. The service takes them for moments; a call holds one while it looks for a message or
+//! for room, not while it sleeps. Both are the program's nearly always, and of one of its threads: it takes them without
+//! a locked instruction ([`crate::sys::biased`]).
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::doze::Doze;
+use super::link::Path;
+use super::registry::Entry;
+use super::service::{Command, Process};
+use super::tx::Tx;
+use crate::addr::{Addr, Dpid};
+use crate::edge::inbox::Inbox;
+pub use crate::edge::out_of_line::MAX_MESSAGE;
+use crate::edge::segment::sealed_memory;
+use crate::error::{Error, Result};
+use crate::pool::budget::Budget;
+use crate::pool::in_edge::{InEdge, Longer};
+use crate::pool::tokens::Tokens;
+use crate::sys::biased::{Biased, Guard};
+use crate::sys::{process, unix};
+
+/// How long a receive looks before it sleeps, ns, unless told otherwise.
+pub const DEFAULT_SPIN: u32 = 50_000;
+
+/// Receiving.
+#[derive(Debug, Default)]
+pub struct Rx {
+    /// The messages.
+    pub tokens: Tokens,
+    /// The descriptor is readable: seen or made so, and not emptied since.
+    pub belled: bool,
+    /// Since the inbox was armed for the last time nothing was seen or taken, and no bell.
+    pub settled: bool,
+    /// The descriptor was emptied, and no bell was there: one for what came by then may still come.
+    pub late: bool,
+    /// Messages from edges until senders without one have their turn, and how many it was the last time.
+    pub others: (u32, u32),
+    /// The sender of the message read last.
+    pub peer: Addr,
+    /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
+    pub hot: bool,
+    /// How long to look before sleeping, ns: what paid lately.
+    pub spin: u32,
+    /// Looking does not pay at all: whoever sends needs this CPU. As of the last wait.
+    pub in_vain: bool,
+    /// Sleeping for a moment.
+    pub doze: Doze,
+}
+
+/// What the service puts there for the receiver.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    /// New edges.
+    pub edges: Vec<InEdge>,
+    /// Longer ones, for the senders of those with these keys.
+    pub longer: Vec<(u64, Longer)>,
+    /// What of the pool no edge has.
+    pub budget: Option<Budget>,
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct UserEndpoint {
+    /// Its number.
+    pub dpid: Dpid,
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// The driver's end of the pair.
+    pub back: OwnedFd,
+    /// The process that opened it, as forks are counted.
+    pub generation: u32,
+    /// What this process shares among its endpoints.
+    pub process: Arc<Process>,
+    /// What only the library knows to say on its pair.
+    pub key: u64,
+    tx: Biased<Tx>,
+    rx: Biased<Rx>,
+    /// New edges wait in `arrivals`.
+    pub news: AtomicBool,
+    arrivals: Mutex<Arrivals>,
+    /// There since the endpoint has a pool.
+    pub inbox: OnceLock<Inbox>,
+    /// Says who sends where no edge does: a sealed file, made when needed.
+    tag: OnceLock<OwnedFd>,
+    /// Some sender has no edge, and writes to the descriptor.
+    pub edgeless: AtomicBool,
+    /// Calls of `dp_read`: whether the program is still at it.
+    pub visits: AtomicU32,
+    /// Somebody writes plainly on it: a direct message must not overtake.
+    pub mixed: AtomicBool,
+    /// The pair has hung up, or the endpoint was closed.
+    pub retired: AtomicBool,
+    /// Longest look before sleeping, ns.
+    pub max_spin: AtomicU32,
+    /// Times the program was woken in the kernel, and times a direct way was full.
+    pub sleeps: AtomicU64,
+    /// As above.
+    pub full: AtomicU64,
+    /// Told when everything is over, with the serial number: whoever keeps the endpoint by number lets go of it.
+    pub at_end: OnceLock<fn(u32)>,
+}
+
+impl UserEndpoint {
+    /// An endpoint whose driver's end is `back`.
+    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+        UserEndpoint {
+            dpid,
+            entry,
+            back,
+            generation: process::generation(),
+            process,
+            key,
+            tx: Biased::default(),
+            rx: Biased::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            news: AtomicBool::new(false),
+            arrivals: Mutex::default(),
+            inbox: OnceLock::new(),
+            tag: OnceLock::new(),
+            edgeless: AtomicBool::new(false),
+            visits: AtomicU32::new(0),
+            mixed: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            max_spin: AtomicU32::new(DEFAULT_SPIN),
+            sleeps: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+            at_end: OnceLock::new(),
+        }
+    }
+
+    /// The sender's side.
+    #[inline(always)]
+    pub fn tx(&self) -> Guard<'_, Tx> {
+        self.tx.lock()
+    }
+    /// The sender's side, for the service.
+    pub fn guest_tx(&self) -> Guard<'_, Tx> {
+        self.tx.lock_as_guest()
+    }
+    /// The sender's side, if nobody has it.
+    pub fn try_tx(&self) -> Option<Guard<'_, Tx>> {
+        self.tx.try_lock()
+    }
+    /// The receiver's side.
+    #[inline(always)]
+    pub fn rx(&self) -> Guard<'_, Rx> {
+        self.rx.lock()
+    }
+    /// The receiver's side, if nobody has it.
+    pub fn try_rx(&self) -> Option<Guard<'_, Rx>> {
+        self.rx.try_lock()
+    }
+    /// What the service brings.
+    pub fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        // A panic under the lock cannot leave a half-made state that matters: all values are plain.
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its address, as other nodes would write it.
+    pub fn addr(&self) -> Addr {
+        Addr::local(self.dpid)
+    }
+
+    /// The file that says "from this endpoint".
+    ///
+    /// # Errors
+    ///
+    /// EMFILE and others of memfd_create(2).
+    pub fn tag(&self) -> Result<&OwnedFd> {
+        if let Some(tag) = self.tag.get() {
+            return Ok(tag);
+        }
+        let made = Tag { from: self.addr() }.make()?;
+        Ok(self.tag.get_or_init(|| made))
+    }
+
+    /// Pool mode, one way (U2). `size` None: the usual size, if there is no pool yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadPool`], [`Error::HasPool`]; EMFILE, ENOMEM.
+    pub fn start_pool(&self, size: Option<usize>) -> Result<usize> {
+        // A thread that reads plainly (`read_now`) is done, and sees the inbox the next time.
+        let _rx = self.rx();
+        let mut arrivals = self.arrivals();
+        if let Some(budget) = &arrivals.budget {
+            return match size {
+                Some(n) if n != budget.made() => Err(Error::HasPool(budget.made())),
+                _ => Ok(budget.made()),
+            };
+        }
+        let budget = match size {
+            Some(bytes) => Budget::new(bytes).ok_or(Error::BadPool(bytes))?,
+            None => Budget::usual(),
+        };
+        let inbox = Inbox::create().map_err(Error::io("memfd_create"))?;
+        arrivals.budget = Some(budget);
+        let _ = self.inbox.set(inbox);
+        drop(arrivals);
+        self.process.command(Command::Pool(self.entry.serial));
+        Ok(budget.made())
+    }
+
+    /// Takes what the service brought.
+    #[cold]
+    pub fn adopt(&self, rx: &mut Rx) {
+        self.news.store(false, Ordering::Relaxed);
+        let mut arrivals = self.arrivals();
+        for edge in arrivals.edges.drain(..) {
+            rx.tokens.add(edge);
+        }
+        for (key, longer) in arrivals.longer.drain(..) {
+            rx.tokens.add_longer(key, longer);
+        }
+    }
+
+    /// Puts a bell on the program's own descriptor, if it has a pool: who reads plainly would take it for a message.
+    pub fn ring_self(&self) {
+        if self.inbox.get().is_some() {
+            super::link::ring(&self.back);
+        }
+    }
+
+    /// Takes the endpoint out of the registry, once. True for the one who did.
+    pub fn retire(&self) -> bool {
+        let first = !self.retired.swap(true, Ordering::AcqRel);
+        if first {
+            self.process.registry.remove(self.dpid, &self.entry);
+        }
+        first
+    }
+
+    /// Whether it is out of the registry.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Whether every descriptor of the program's was closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_retired() || unix::hung_up(self.back.as_fd())
+    }
+
+    /// Messages of this endpoint that are not with their receivers yet.
+    pub fn unsent(&self) -> bool {
+        let tx = self.guest_tx();
+        let queued = crate::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
+        queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
+    }
+}
+
+/// What a tag says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// The sender.
+    pub from: Addr,
+}
+
+const TAG: usize = 8;
+
+impl Tag {
+    fn make(self) -> Result<OwnedFd> {
+        use std::os::unix::fs::FileExt;
+        let fd = sealed_memory(c"dp-tag", TAG).map_err(Error::io("memfd_create"))?;
+        let file = std::fs::File::from(fd);
+        let mut text = *b"DPtg\0\0\0\0";
+        text[4..6].copy_from_slice(&self.from.nid.to_ne_bytes());
+        text[6..].copy_from_slice(&self.from.dpid.to_ne_bytes());
+        file.write_all_at(&text, 0).map_err(Error::io("write"))?;
+        Ok(file.into())
+    }
+
+    /// What a descriptor that came with a message says.
+    pub fn read(fd: OwnedFd) -> Option<Tag> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; TAG];
+        // Only a memfd is read: anything else could block.
+        crate::edge::segment::sealed_len(fd.as_fd()).ok()?;
+        std::fs::File::from(fd).read_exact_at(&mut text, 0).ok()?;
+        let word = |at: usize| u16::from_ne_bytes([text[at], text[at + 1]]);
+        (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) } })
+    }
+}

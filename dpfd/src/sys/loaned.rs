@@ -1,0 +1,93 @@
+//! A message where it lies, loaned to the program until it is released; and what is told of one that was copied.
+
+use crate::addr::Addr;
+
+/// A message that was read, of either driver. A few words that say where it is; they keep nothing: the pool keeps the
+/// memory, mapped and unchanged by itself, until the message is released.
+#[derive(Debug, Clone, Copy)]
+pub struct Got {
+    /// Which of all messages loaned by this pool.
+    pub number: u64,
+    at: *const u8,
+    told: Copied,
+}
+
+// SAFETY: an address and some numbers; what lies there is read by whoever upholds the contract of `copy_to`, and from
+// any thread alike.
+unsafe impl Send for Got {}
+// SAFETY: as above.
+unsafe impl Sync for Got {}
+
+impl Got {
+    /// The message `number`, of `len` bytes, 16 MiB at most, in one piece at `at`.
+    #[inline(always)]
+    pub fn new(number: u64, at: *const u8, len: usize, from: Addr) -> Got {
+        Got { number, at, told: Copied::new(len, from) }
+    }
+
+    /// Bytes.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.told.size()
+    }
+
+    /// Its sender; 0 where nobody can tell.
+    #[inline(always)]
+    pub fn from(&self) -> Addr {
+        self.told.from()
+    }
+
+    /// Its first byte, valid until it is released.
+    #[inline(always)]
+    pub fn address(&self) -> *const u8 {
+        self.at
+    }
+
+    /// What is told of it once it was copied.
+    #[inline(always)]
+    pub fn copied(&self) -> Copied {
+        self.told
+    }
+
+    /// Copies it, as far as `to` has room; how much that was. What another process may write meanwhile is copied as it
+    /// is at that moment.
+    ///
+    /// # Safety
+    ///
+    /// It came from a pool that still is there, and was not released.
+    #[inline(always)]
+    pub unsafe fn copy_to(&self, to: &mut [u8]) -> usize {
+        let n = self.size().min(to.len());
+        // SAFETY: by the contract the pool keeps `len` bytes there; it lends no memory of the program's own.
+        unsafe { crate::edge::segment::copy(self.at, to.as_mut_ptr(), n) };
+        n
+    }
+}
+
+/// A message that was copied: one word, so that it stays in a register on its way to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    len: u32,
+    /// One word: two that are stored one by one and loaded together cost more than all the rest.
+    from: u32,
+}
+
+impl Copied {
+    /// Of `len` bytes, 16 MiB at most, however many were copied.
+    #[inline(always)]
+    pub fn new(len: usize, from: Addr) -> Copied {
+        Copied { len: len as u32, from: u32::from(from.nid) << 16 | u32::from(from.dpid) }
+    }
+
+    /// Bytes of the whole message.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Its sender; 0 where nobody can tell.
+    #[inline(always)]
+    pub fn from(&self) -> Addr {
+        Addr { nid: (self.from >> 16) as u16, dpid: self.from as u16 }
+    }
+}
