@@ -168,7 +168,8 @@ fn bandwidth_is_ten_megabytes_less_an_acknowledgement() {
     assert_eq!(exchange(10_000, 1000, [1e8, 2e8]), 5e7);
     assert_eq!(exchange(10_000, 1000, [2e8, 1e8]), 5e7);
     assert_eq!(middle(&[5.0, 1.0, 9.0, 2.0, 8.0]), (5.0, 3.0));
-    assert_eq!(middle(&[4.0]), (4.0, 0.0));
+    assert_eq!(middle(&[4.0, 8.0]), (8.0, 2.0));
+    assert!(middle(&[4.0]).0 == 4.0 && middle(&[4.0]).1.is_nan(), "one turn has no spread");
     assert!(middle(&[]).0.is_nan());
 }
 
