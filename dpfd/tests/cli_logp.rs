@@ -106,7 +106,7 @@ fn every_way_carries_requests_and_is_drawn() {
             for text in
                 ["unix-seqpacket, 8 bytes", "M: requests in a burst", "bytes of a request", "MB/s", "o_r"]
                     .into_iter()
-                    .chain(["95 % intervals", "Points within 5 %: edge ", ", Linux ", ", dp "])
+                    .chain(["95 % intervals", "Within 5 %: ", ", Linux ", ", dp "])
             {
                 assert!(picture.contains(text), "{text}");
             }

@@ -98,7 +98,8 @@ impl Plan {
         }
         // The longest message lies between two lengths of buffers, not behind the last one.
         if spreads.last().is_some_and(|&last| last < longest) {
-            spreads.push(longest / 2 * 3);
+            // Just behind it: between memories the gap jumps, and does not grow evenly.
+            spreads.push(longest + (longest / NEAR).max(packet));
         }
         Plan { sizes, slow, room, packet, spreads, messages }
     }

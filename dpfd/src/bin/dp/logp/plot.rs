@@ -25,14 +25,14 @@ const FOOT: u32 = 44;
 /// Draws into a file that ends in .png or, otherwise, is SVG.
 pub fn draw(report: &Report, path: &Path) -> Result<()> {
     let rows = report.ways.len().div_ceil(COLUMNS) as u32 + 1;
-    let settled = |way: &Way| format!("{} {} of {}", way.way, way.points - way.wide.len(), way.points);
-    let settled: Vec<_> = report.ways.iter().map(settled).collect();
+    let points: usize = report.ways.iter().map(|way| way.points).sum();
+    let wide: usize = report.ways.iter().map(|way| way.wide.len()).sum();
     let foot = [
         format!(
-            "{:.0} s. Bars, and shades around levels: 95 % intervals; ? where there is none. Points within {:.0} %: {}",
+            "{:.0} s. Bars, and shades around levels: 95 % intervals; ? where there is none. Within {:.0} %: {} of {points} points",
             report.seconds,
             100.0 * report.within,
-            settled.join(", ")
+            points - wide
         ),
         report.origin.line(),
     ];
