@@ -140,6 +140,13 @@ fn each_piece_that_is_predicted_has_three_lengths_at_least() {
                     // Five bytes have no room for three.
                     let three = count(&plan.messages) == 0 || count(&plan.sizes) >= 3 || far == MOST - 5;
                     assert!(three, "{from} to {}: {plan:?}", border.upto);
+                    // Of long packets no message lies far before the first of them.
+                    let first = |of: &[usize]| of.iter().copied().find(|m| (from..=border.upto).contains(m));
+                    let begin = first(&plan.messages).zip(first(&plan.sizes));
+                    assert!(
+                        from < 1 << 16 || begin.is_none_or(|(m, size)| size <= m.max(from) / 4 * 5 + 5),
+                        "{plan:?}"
+                    );
                     from = border.upto.saturating_add(1);
                 }
                 let spreads = &plan.spreads;
