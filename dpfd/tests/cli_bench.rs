@@ -14,9 +14,12 @@ fn bench(line: &str) -> Value {
 
 fn documented(report: &Value) {
     let page = include_str!("../../man/dp-bench.1");
-    for field in report.as_object().unwrap().keys() {
-        assert!(page.contains(field), "dp-bench(1) does not tell of {field}");
+    let fields = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let rows = report["results"].as_array().into_iter().flatten().flat_map(fields);
+    for field in fields(report).into_iter().chain(fields(&report["origin"])).chain(rows) {
+        assert!(page.contains(&field), "dp-bench(1) does not tell of {field}");
     }
+    assert!(report["origin"]["date"].as_str().unwrap().ends_with('Z'), "{}", report["origin"]);
 }
 
 fn result<'a>(report: &'a Value, way: &str, size: usize) -> &'a Value {
@@ -47,6 +50,17 @@ fn endpoints_are_measured_beside_the_kernels_ways() {
     documented(&rate);
     for way in ["endpoint", "plain"] {
         assert!(result(&rate, way, 8)["messages_per_s"].as_f64().unwrap() > 0.0, "{way}");
+    }
+}
+
+/// One turn says nothing of others, so it has no spread.
+#[test]
+fn several_turns_have_a_spread() {
+    for (what, field) in [("lat", "p50_half_ns"), ("rate", "half_messages_per_s")] {
+        let of = |rounds| bench(&format!("{what} --seconds 0.04 --rounds {rounds} --ways pipe"));
+        let (one, three) = (of(1), of(3));
+        assert!(result(&one, "pipe", 8)[field].is_null(), "{one}");
+        assert!(result(&three, "pipe", 8)[field].as_f64().unwrap() >= 0.0, "{three}");
     }
 }
 

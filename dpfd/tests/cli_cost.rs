@@ -57,8 +57,9 @@ fn two_ways_have_all_the_manual_tells_of() {
     let out = cost("--quick --seconds 1 --longest 4194304 --packet 32768 --ways endpoint,unix-stream --json");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
-    has(&report, "version cores p caches packet seconds copies ways");
+    has(&report, "version origin cores p caches packet seconds copies ways");
     assert_eq!((&report["version"], &report["p"], &report["packet"]), (&2.into(), &2.into(), &32_768.into()));
+    has(&report["origin"], "host cpu kernel date dp");
     assert_eq!(names(&report["copies"], "name"), ["M_ctc", "M_ctm", "M_mtm"]);
     assert_eq!(names(&report["ways"], "way"), ["endpoint", "unix-stream"]);
     for way in list(&report["ways"]) {
@@ -144,7 +145,10 @@ fn tables_and_pictures_have_their_titles() {
         assert!(picture.starts_with(begin), "{file}");
         if file.ends_with("svg") {
             let picture = String::from_utf8(picture).unwrap();
-            for text in ["tcp: one-way time", "message, bytes", "one-way time", "cost of a packet", "U_r"] {
+            for text in ["tcp: one-way time", "message, bytes", "one-way time", "cost of a packet", "U_r"]
+                .into_iter()
+                .chain(["round", "? where there is none", ", Linux ", ", dp "])
+            {
                 assert!(picture.contains(text), "{text}");
             }
         }

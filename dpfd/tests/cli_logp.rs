@@ -47,8 +47,11 @@ fn two_ways_have_all_the_manual_tells_of() {
     let out = logp("--quick --seconds 2 --ways endpoint,pipe --sizes 8,4096,65536 --json");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
-    has(&report, "version cores p size window batch within seconds ways");
+    has(&report, "version origin cores p size window batch within seconds ways");
     assert_eq!((&report["version"], &report["size"]), (&1.into(), &8.into()));
+    has(&report["origin"], "host cpu kernel date dp");
+    assert!(report["origin"]["kernel"].as_str().unwrap().starts_with("Linux "), "{}", report["origin"]);
+    assert_eq!(report["origin"]["dp"], env!("CARGO_PKG_VERSION"));
     let ways = report["ways"].as_array().unwrap();
     assert_eq!(ways.iter().map(|w| w["way"].as_str().unwrap()).collect::<Vec<_>>(), ["endpoint", "pipe"]);
     for way in ways {
@@ -73,7 +76,7 @@ fn two_ways_have_all_the_manual_tells_of() {
         bulk.iter().for_each(|b| has(b, "size window o_s g t bytes_per_s stream_bytes_per_s"));
         let senders = way["k_to_1"].as_array().unwrap();
         assert_eq!(senders.iter().map(|k| k["senders"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
-        senders.iter().for_each(|k| has(k, "senders g times shared_cores"));
+        senders.iter().for_each(|k| has(k, "senders g g_half times times_half shared_cores"));
         assert!(senders[0]["times"] == 1.0 && senders[1]["times"].as_f64().unwrap() > 0.0);
         way["wide"].as_array().unwrap().iter().for_each(|w| has(w, "size m d percent"));
     }
@@ -102,6 +105,8 @@ fn every_way_carries_requests_and_is_drawn() {
             let picture = String::from_utf8(picture).unwrap();
             for text in
                 ["unix-seqpacket, 8 bytes", "M: requests in a burst", "bytes of a request", "MB/s", "o_r"]
+                    .into_iter()
+                    .chain(["95 % intervals", "Within 5 %: ", ", Linux ", ", dp "])
             {
                 assert!(picture.contains(text), "{text}");
             }

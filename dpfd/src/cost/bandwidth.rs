@@ -23,12 +23,14 @@ pub fn exchange(packets: usize, m: usize, ns: [f64; 2]) -> f64 {
     rate(packets * m, ns[0].max(ns[1]))
 }
 
-/// The middle one of several turns, and half of the distance between their quartiles. NaN of nothing.
+/// The middle one of several turns, and half of the distance between their quartiles. NaN of nothing, as the half is of a
+/// single turn, which says nothing of others.
 pub fn middle(turns: &[f64]) -> (f64, f64) {
     let mut of = turns.to_vec();
     of.sort_by(f64::total_cmp);
     let at = |part: f64| of.get((part * (of.len().max(1) - 1) as f64).round() as usize).copied();
-    let half = (at(0.75).unwrap_or(f64::NAN) - at(0.25).unwrap_or(f64::NAN)) / 2.0;
+    let quartiles = at(0.75).zip(at(0.25)).filter(|_| of.len() > 1);
+    let half = quartiles.map_or(f64::NAN, |(high, low)| (high - low) / 2.0);
     (median(&of), half)
 }
 

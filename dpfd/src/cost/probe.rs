@@ -72,6 +72,8 @@ const LONGEST_PACKET: usize = 1 << 20;
 /// Lengths that are measured in a piece of which something is predicted: a line goes through any two, and how far a third is
 /// from it says how good it is.
 const ENOUGH: usize = 3;
+/// The begin of a piece of long packets.
+const LONG: usize = 64 << 10;
 /// How near to the ends of a piece lengths are put, in parts of the room there.
 const NEAR: usize = 16;
 
@@ -98,7 +100,8 @@ impl Plan {
         }
         // The longest message lies between two lengths of buffers, not behind the last one.
         if spreads.last().is_some_and(|&last| last < longest) {
-            spreads.push(longest / 2 * 3);
+            // Just behind it: between memories the gap jumps, and does not grow evenly.
+            spreads.push(longest + (longest / NEAR).max(packet));
         }
         Plan { sizes, slow, room, packet, spreads, messages }
     }
@@ -127,7 +130,7 @@ impl Plan {
             let inside: Vec<usize> =
                 self.sizes.iter().copied().filter(|m| (low..=high).contains(m)).collect();
             if inside.len() >= ENOUGH {
-                return;
+                return self.cover_begin(low, inside[0]);
             }
             let below = inside.first().unwrap_or(&high) - low;
             let above = high - inside.last().unwrap_or(&low);
@@ -137,6 +140,16 @@ impl Plan {
             let places = places.into_iter().map(|(m, room)| (m + usize::from(m.is_power_of_two()), room));
             let new = |(m, _): &(usize, usize)| (low..=high).contains(m) && !inside.contains(m);
             let Some((size, _)) = places.filter(new).max_by_key(|&(_, room)| room) else { return };
+            self.sizes.push(size);
+            self.sizes.sort_unstable();
+        }
+    }
+
+    /// One more size near the begin of a piece of long packets, if the first is far from it: a line that is continued from
+    /// twice the length on goes below 0 where few rounds were measured.
+    fn cover_begin(&mut self, low: usize, first: usize) {
+        let size = low + low / NEAR;
+        if low >= LONG && first > low + low / 4 && !size.is_power_of_two() {
             self.sizes.push(size);
             self.sizes.sort_unstable();
         }

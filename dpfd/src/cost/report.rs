@@ -6,6 +6,7 @@ use super::bandwidth;
 use super::fit::{compare, latencies, points, Border, Compared, Model, Pieces, Room};
 use super::model::{Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
+use crate::logp::origin::Origin;
 use crate::logp::stats::{median, Estimate};
 
 /// What `dp cost --json` prints. Fields may be added; none changes its meaning while `version` stays. Times are
@@ -14,6 +15,8 @@ use crate::logp::stats::{median, Estimate};
 pub struct Report {
     /// 2.
     pub version: u32,
+    /// Where, when and by what.
+    pub origin: Origin,
     /// Cores of the process that sends first and of the other one.
     pub cores: [usize; 2],
     /// p: processes that take part.
@@ -157,7 +160,7 @@ pub struct Message {
     pub measured: f64,
     /// How far the prediction is off, percent of what was measured; above 0: too long.
     pub error: f64,
-    /// Half of the distance between the quartiles of all rounds' errors.
+    /// Half of the distance between the quartiles of all rounds' errors; null of one round.
     pub half: f64,
 }
 
@@ -194,7 +197,7 @@ pub struct Bandwidth {
 pub struct Rate {
     /// 10^6 bytes in a second.
     pub mb_per_s: f64,
-    /// Half of the distance between the quartiles.
+    /// Half of the distance between the quartiles; null of one turn.
     pub half: f64,
 }
 

@@ -20,6 +20,7 @@ impl Report {
         for way in &self.ways {
             text += &way.text(self.packet);
         }
+        text += &format!("\n{}\n", self.origin.line());
         text
     }
 }
@@ -90,7 +91,7 @@ impl Way {
             &self.bandwidth
         {
             let cell = |rate: Option<Rate>| match rate {
-                Some(rate) => format!("{:>16}", format!("{:.0} \u{b1} {:.0}", rate.mb_per_s, rate.half)),
+                Some(rate) => format!("{:>16}", format!("{:.0} \u{b1} {}", rate.mb_per_s, known(rate.half))),
                 None => format!("{:>16}", "-"),
             };
             let cells =
@@ -111,7 +112,7 @@ fn row(m: &Message) -> String {
         time(m.predicted),
         time(m.measured),
         if m.error.is_finite() { format!("{:+.1} %", m.error) } else { "-".to_string() },
-        percent(m.half),
+        if m.half.is_finite() { format!("{:.1} %", m.half) } else { "?".to_string() },
     )
 }
 
@@ -149,6 +150,15 @@ fn percent(part: f64) -> String {
         format!("{part:.1} %")
     } else {
         "-".to_string()
+    }
+}
+
+/// Of a single turn nobody knows how far others are from it.
+fn known(half: f64) -> String {
+    if half.is_finite() {
+        format!("{half:.0}")
+    } else {
+        "?".to_string()
     }
 }
 

@@ -23,6 +23,7 @@
 //! | [`model`] | the parameters, and what follows from them |
 //! | [`stats`] | trimmed means, intervals, lines |
 //! | [`probe`] | which bursts, how often; whatever is measured is a [`probe::System`] |
+//! | [`origin`] | where, when and by what it was measured |
 //! | [`fit`] | from measured points to parameters |
 //! | [`report`] | the table and the JSON |
 //!
@@ -31,9 +32,10 @@
 
 pub mod fit;
 pub mod model;
+pub mod origin;
 pub mod probe;
 pub mod report;
 pub mod stats;
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -3,14 +3,18 @@
 use serde::Serialize;
 
 use super::fit::{Fit, Value};
+use super::origin::Origin;
 use super::probe::{Point, Survey, What, BATCH, WITHIN};
 use super::stats::median;
+use crate::cost::bandwidth::middle;
 
 /// What `dp logp --json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// 1.
     pub version: u32,
+    /// Where, when and by what.
+    pub origin: Origin,
     /// Cores of the requesting and of the replying process.
     pub cores: [usize; 2],
     /// P: processors that can take part.
@@ -121,8 +125,12 @@ pub struct Contended {
     pub senders: u32,
     /// The gap each of them sees.
     pub g: f64,
-    /// That over the gap of one.
+    /// Half of the distance between the quartiles of all turns' gaps; null of one turn.
+    pub g_half: f64,
+    /// The gap over that of one.
     pub times: f64,
+    /// Half of the distance between its quartiles; null of one turn.
+    pub times_half: f64,
     /// Whether some of them had to share a core.
     pub shared_cores: bool,
 }
@@ -188,8 +196,15 @@ impl Contended {
         let one = |count: (&u32, &Vec<f64>)| {
             let (&senders, gaps) = count;
             let times: Vec<f64> = gaps.iter().zip(&rounds[0]).map(|(gap, of_one)| gap / of_one).collect();
-            let (g, times) = (tenth(median(gaps)), (median(&times) * 100.0).round() / 100.0);
-            Contended { senders, g, times, shared_cores: shares(senders) }
+            let hundredth = |x: f64| (x * 100.0).round() / 100.0;
+            Contended {
+                senders,
+                g: tenth(median(gaps)),
+                g_half: tenth(middle(gaps).1),
+                times: hundredth(median(&times)),
+                times_half: hundredth(middle(&times).1),
+                shared_cores: shares(senders),
+            }
         };
         counts.iter().zip(rounds).map(one).collect()
     }
@@ -267,9 +282,10 @@ fn notes(fit: &Fit, window: u32, wide: usize, points: usize) -> Vec<String> {
 
 impl Report {
     /// An empty one.
-    pub fn new(cores: [usize; 2], p: u32, size: usize, window: u32) -> Report {
+    pub fn new(origin: Origin, cores: [usize; 2], p: u32, size: usize, window: u32) -> Report {
         Report {
             version: 1,
+            origin,
             cores,
             p,
             size,
@@ -308,7 +324,7 @@ impl Report {
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        text
+        text + &format!("\n{}\n", self.origin.line())
     }
 
     fn bulk_text(&self) -> String {
@@ -318,14 +334,14 @@ impl Report {
             text += &format!("\n{} by size{half}\n", way.way);
             text += &row(
                 "BYTES",
-                &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>13}")),
+                &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>15}")),
             );
             for b in &way.bulk {
-                let cells =
-                    [b.o_s.ns, b.g.ns, b.t.ns, b.bytes_per_s / 1e6].map(|cell| format!("{cell:>13.0}"));
+                let cells = [b.o_s, b.g, b.t].map(with_interval);
+                let rate = format!("{:>15.0}", b.bytes_per_s / 1e6);
                 let stream =
                     b.stream_bytes_per_s.map_or("?".to_string(), |rate| format!("{:.0}", rate / 1e6));
-                text += &row(&b.size.to_string(), &[cells.concat(), format!("{stream:>13}")]);
+                text += &row(&b.size.to_string(), &[cells.concat(), rate, format!("{stream:>15}")]);
             }
         }
         text
@@ -336,13 +352,19 @@ impl Report {
             return String::new();
         };
         let mut text =
-            String::from("\ngap seen by each of K senders to one receiver, ns, and over that of one\n");
+            String::from("\ngap seen by each of K senders to one receiver, ns, \u{b1} half of what lies between quartiles, and over \
+                          that of one\n");
         text += &row(
             "",
-            &first.k_to_1.iter().map(|k| format!("{:>15}", format!("K = {}", k.senders))).collect::<Vec<_>>(),
+            &first.k_to_1.iter().map(|k| format!("{:>24}", format!("K = {}", k.senders))).collect::<Vec<_>>(),
         );
         for way in &self.ways {
-            let cell = |k: &Contended| format!("{:>15}", format!("{:.0} {:.2}x", k.g, k.times));
+            let half = |k: &Contended| match k.g_half.is_finite() {
+                true => format!("{:.0}", k.g_half),
+                false => "?".to_string(),
+            };
+            let cell =
+                |k: &Contended| format!("{:>24}", format!("{:.0} \u{b1} {} {:.2}x", k.g, half(k), k.times));
             text += &row(&way.way, &way.k_to_1.iter().map(cell).collect::<Vec<_>>());
         }
         if first.k_to_1.iter().any(|k| k.shared_cores) {

@@ -2,5 +2,8 @@
 
 mod arithmetic;
 mod link;
+mod origin;
 mod printed;
 mod recovered;
+
+pub use origin::here;

@@ -170,6 +170,7 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
         (given, _) => given.iter().map(|&n| n as usize).collect(),
     };
     let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+    let origin = crate::origin::here();
     let mut peer = Peer::start(cores)?;
     cores::stay(cores.a)?;
     let mut results = Vec::new();
@@ -195,7 +196,7 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
         )
         .into());
     }
-    let report = report::Report::new(args, cores, results);
+    let report = report::Report::new(args, origin, cores, results);
     Ok(if args.json { report.json() } else { report.text() })
 }
 

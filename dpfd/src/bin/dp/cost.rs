@@ -175,6 +175,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     if let Some(path) = &args.plot {
         writable(path)?;
     }
+    let origin = crate::origin::here();
     let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
     let others: Vec<usize> =
         cores::may_use()?.into_iter().filter(|&c| c != cores.a && c != cores.b).collect();
@@ -194,6 +195,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
 
     let mut report = Report {
         version: 2,
+        origin,
         cores: [cores.a, cores.b],
         p: 2,
         caches,

@@ -201,7 +201,7 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     if let Some(path) = &args.plot {
         writable(path)?;
     }
-    let start = Instant::now();
+    let (start, origin) = (Instant::now(), crate::origin::here());
     let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
     let others: Vec<usize> = cores::may_use()?.into_iter().filter(|&core| core != cores.b).collect();
     let helper = peer::start(cores.b)?;
@@ -211,7 +211,8 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     drop(helper);
     let contended = contend(args, &series, cores, &others, nodes, time)?;
 
-    let mut report = Report::new([cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
+    let mut report =
+        Report::new(origin, [cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
     for (one, contended) in series.iter().zip(contended) {
         let name = one.way.name();
         let found =

@@ -7,6 +7,7 @@ mod framing;
 mod helper;
 mod logp;
 mod ls;
+mod origin;
 mod program;
 mod recv;
 mod run;

@@ -83,8 +83,8 @@ fn run(args: Args) -> Failure {
 /// Puts the shim and the rules into the program's environment, unless the program could not start with it.
 fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
     // The shim takes something else for these, and says nothing.
-    let numbers = environment::OF_SHIM.into_iter().chain([&environment::NID]);
-    numbers.map(|number| number.check()).collect::<Result<(), _>>().map_err(|e| Failure::new(USAGE, e))?;
+    let mut numbers = environment::OF_SHIM.into_iter().chain([&environment::NID]);
+    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))?;
     let rules = args.rules().map_err(|error| Failure::new(USAGE, error))?;
     match rules {
         Some(rules) => {

@@ -140,6 +140,13 @@ fn each_piece_that_is_predicted_has_three_lengths_at_least() {
                     // Five bytes have no room for three.
                     let three = count(&plan.messages) == 0 || count(&plan.sizes) >= 3 || far == MOST - 5;
                     assert!(three, "{from} to {}: {plan:?}", border.upto);
+                    // Of long packets no message lies far before the first of them.
+                    let first = |of: &[usize]| of.iter().copied().find(|m| (from..=border.upto).contains(m));
+                    let begin = first(&plan.messages).zip(first(&plan.sizes));
+                    assert!(
+                        from < 1 << 16 || begin.is_none_or(|(m, size)| size <= m.max(from) / 4 * 5 + 5),
+                        "{plan:?}"
+                    );
                     from = border.upto.saturating_add(1);
                 }
                 let spreads = &plan.spreads;
@@ -168,7 +175,8 @@ fn bandwidth_is_ten_megabytes_less_an_acknowledgement() {
     assert_eq!(exchange(10_000, 1000, [1e8, 2e8]), 5e7);
     assert_eq!(exchange(10_000, 1000, [2e8, 1e8]), 5e7);
     assert_eq!(middle(&[5.0, 1.0, 9.0, 2.0, 8.0]), (5.0, 3.0));
-    assert_eq!(middle(&[4.0]), (4.0, 0.0));
+    assert_eq!(middle(&[4.0, 8.0]), (8.0, 2.0));
+    assert!(middle(&[4.0]).0 == 4.0 && middle(&[4.0]).1.is_nan(), "one turn has no spread");
     assert!(middle(&[]).0.is_nan());
 }
 

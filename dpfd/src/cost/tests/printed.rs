@@ -4,6 +4,7 @@ use super::pipeline::{linear, Pipeline};
 use crate::cost::fit::{Border, Model};
 use crate::cost::probe::{Plan, Survey};
 use crate::cost::report::{Bandwidth, Errors, Parameter, Rate, Report, Way};
+use crate::logp::tests::here;
 
 fn report(system: Pipeline) -> Report {
     report_with(system, &[Border { name: "L1", upto: 4096 }, Border { name: "far", upto: usize::MAX }])
@@ -19,6 +20,7 @@ fn report_with(mut system: Pipeline, borders: &[Border]) -> Report {
     let copies = vec![Parameter { name: "M_ctc".to_string(), ..way.parameters[0].clone() }];
     Report {
         version: 2,
+        origin: here(),
         cores: [2, 3],
         p: 2,
         caches: [32 << 10, 512 << 10, 32 << 20],
@@ -55,6 +57,7 @@ fn the_table_has_pieces_the_condition_and_messages() {
     has("16384 16 network 101.00 µs 101.00 µs +0.0 % 0.0 %");
     has("1500 80 ± 1 - 47 ± 2 58 ± 3");
     assert!(text.contains("median error 0.0 %; of one packet 0.0 % (L1 0.0 %, far 0.0 %), of several 0.0 %"));
+    assert!(text.ends_with("here, A Processor, Linux 6.12.1, 1970-01-01T00:00:00Z, dp 0.1.0\n"), "{text}");
     assert!(report.ways[0].notes.is_empty(), "{:?}", report.ways[0].notes);
 }
 
@@ -63,6 +66,7 @@ fn json_has_what_the_table_has() {
     let json: serde_json::Value = serde_json::from_str(&report(network()).json()).unwrap();
     let way = &json["ways"][0];
     assert_eq!((&json["version"], &json["p"], &way["driver"]), (&2.into(), &2.into(), &"user".into()));
+    assert_eq!(json["origin"]["cpu"], "A Processor");
     assert_eq!(way["parameters"][0]["name"], "O_s");
     assert_eq!(way["parameters"][0]["pieces"][1]["to"], serde_json::Value::Null);
     assert_eq!(way["condition"]["bound"], "network");
@@ -83,7 +87,7 @@ fn what_is_unknown_is_told_and_null() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let has = |line: &str| assert!(lines.contains(&line.split(' ').collect()), "{line}\n{text}");
     has("O_s far 60001 to up unknown ? ? - -");
-    has("65536 1 far unknown 11.00 µs - -");
+    has("65536 1 far unknown 11.00 µs - ?");
     assert!(text.contains("so they are not predicted: 65536 (far)"), "{text}");
     // The others are.
     assert!(text.contains("median error 0.0 %; of one packet 0.0 % (L1 0.0 %, far -)"), "{text}");
@@ -130,4 +134,5 @@ fn errors_are_medians_without_sign() {
 #[test]
 fn rates_are_megabytes() {
     assert_eq!(Rate::of(&[79.52e6, 60e6, 80e6, 10e6, 90e6]), Rate { mb_per_s: 79.5, half: 10.0 });
+    assert!(Rate::of(&[79.52e6]).half.is_nan());
 }

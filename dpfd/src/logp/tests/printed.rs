@@ -1,5 +1,6 @@
 //! What is printed about links whose parameters are known.
 
+use super::here;
 use super::link::{Cost, Link};
 use crate::logp::fit::fit;
 use crate::logp::probe::{Plan, Survey};
@@ -27,23 +28,27 @@ fn several_senders_are_compared_round_by_round() {
         panic!("two numbers of senders")
     };
     assert_eq!((one.senders, one.g, one.times, one.shared_cores), (1, 20.0, 1.0, false));
+    assert_eq!((three.g_half, three.times_half), (1.5, 0.0));
+    assert!(Contended::all(&[1], &[vec![10.0]], |_| false)[0].g_half.is_nan(), "of one turn");
     assert_eq!((three.senders, three.g, three.times, three.shared_cores), (3, 59.0, 3.1, true));
 }
 
 #[test]
 fn the_table_has_parameters_sizes_and_senders() {
-    let mut report = Report::new([0, 1], 2, 8, 16);
+    let mut report = Report::new(here(), [0, 1], 2, 8, 16);
     report.ways.push(way(Link::new(Cost(100.0, 0.0), 50.0, 500.0, Cost(300.0, 0.0)), 16));
     let text = report.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(lines.contains(&"wire 100 ± 0 50 ± 1 500 ± 1 300 ± 1 650 ± 0".split(' ').collect()), "{text}");
-    assert!(lines.contains(&"4096 100 300 1300 3151 13653".split(' ').collect()), "{text}");
-    assert!(lines.contains(&"wire 300 1.00x 630 2.10x".split(' ').collect()), "{text}");
+    assert!(lines.contains(&"4096 100 ± 0 300 ± 1 1300 ± 0 3151 13653".split(' ').collect()), "{text}");
+    assert!(lines.contains(&"wire 300 ± ? 1.00x 630 ± ? 2.10x".split(' ').collect()), "{text}");
     assert!(text.contains("some took turns on one") && !text.contains("wider than"), "{text}");
     assert!(report.ways[0].notes.is_empty());
+    assert!(text.ends_with("\nhere, A Processor, Linux 6.12.1, 1970-01-01T00:00:00Z, dp 0.1.0\n"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(json["ways"][0]["signature"][0]["points"][5]["m"], 256);
     assert_eq!(json["ways"][0]["idle"], 150.0);
+    assert_eq!((&json["origin"]["host"], &json["origin"]["dp"]), (&"here".into(), &"0.1.0".into()));
 }
 
 #[test]

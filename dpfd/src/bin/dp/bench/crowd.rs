@@ -11,6 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use dpfd::driver::Driver;
+use dpfd::logp::origin::Origin;
 use dpfd::Endpoint;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
@@ -18,8 +19,10 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use serde::Serialize;
 
 use super::cores::{self, Cores};
+use super::lat::median;
 use super::link::{again, ring_for, Fds, Link, Way};
 use super::peer::Peer;
+use super::report::{half, with_half};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the one that is used.
@@ -35,6 +38,7 @@ const PER_ENDPOINT: u64 = 2;
 #[derive(Serialize)]
 struct Report {
     version: u32,
+    origin: Origin,
     what: What,
     cores: [usize; 2],
     endpoints: u32,
@@ -48,6 +52,8 @@ struct Outcome {
     way: Way,
     /// One way of the one that is used.
     p50_ns: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_half_ns: Option<f64>,
     p99_ns: f64,
     /// By so much the second process grew for each of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,13 +74,14 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
             format!("{}: its number cannot be measured; that of these can: {names}", way.name()).into()
         );
     }
-    let mut results = Vec::new();
+    let (origin, mut results) = (crate::origin::here(), Vec::new());
     for way in ways {
         results.push(one(args, cores, *way).map_err(|e| format!("{}: {e}", way.name()))?);
     }
     progress("");
     let report = Report {
         version: 1,
+        origin,
         what: args.what,
         cores: [cores.a, cores.b],
         endpoints: args.endpoints,
@@ -109,11 +116,12 @@ fn one(args: &Args, cores: Cores, way: Way) -> Result<Outcome> {
         series.turn(&mut peer, What::Lat, Duration::from_secs_f64(args.seconds / f64::from(args.rounds)))?;
     }
     drop(ours);
-    let (p50_ns, p99_ns) = series.latency();
+    let (mut p50, p99_ns) = series.latency();
     let each = |bytes: u64| (here >= SHOWS).then(|| (bytes as f64 / here as f64).round());
     Ok(Outcome {
         way,
-        p50_ns,
+        p50_ns: median(&mut p50),
+        p50_half_ns: half(&p50, 10.0),
         p99_ns,
         resident_bytes_each: each(grown),
         kernel_bytes_each: each(after.saturating_sub(before)),
@@ -134,7 +142,7 @@ impl Report {
         let [a, b] = self.cores;
         let mut text = format!(
             "nanoseconds one way of one beside {} others, cores {a} and {b}; bytes for each of the others\n\n\
-             {:<16}{:>12}{:>12}{:>12}{:>12}\n",
+             {:<16}{:>22}{:>12}{:>12}{:>12}\n",
             self.endpoints - 1,
             "",
             "P50",
@@ -145,15 +153,16 @@ impl Report {
         let bytes = |bytes: Option<f64>| bytes.map_or("-".into(), |bytes| format!("{bytes:.0}"));
         for one in &self.results {
             text += &format!(
-                "{:<16}{:>12.0}{:>12.0}{:>12}{:>12}\n",
+                "{:<16}{:>22}{:>12.0}{:>12}{:>12}\n",
                 one.way.name(),
-                one.p50_ns,
+                with_half(one.p50_ns, one.p50_half_ns),
                 one.p99_ns,
                 bytes(one.resident_bytes_each),
                 bytes(one.kernel_bytes_each)
             );
         }
-        text
+        let origin = self.origin.line();
+        text + &format!("\n\u{b1}: half of what lies between the quartiles of the turns\n{origin}\n")
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use dpfd::logp::origin::Origin;
 use serde::Serialize;
 
 use super::cores::{self, Cores};
@@ -10,6 +11,7 @@ use super::endpoints;
 use super::lat::median;
 use super::link::{ring_for, Way};
 use super::peer::{Peer, Turn};
+use super::report::{half, with_half};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the endpoint that is used.
@@ -21,6 +23,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 #[derive(Serialize)]
 struct Report {
     version: u32,
+    origin: Origin,
     what: What,
     cores: [usize; 2],
     endpoints: u32,
@@ -32,15 +35,22 @@ struct Report {
     bytes_per_pool_endpoint: u64,
     /// One way between two endpoints, alone, and beside the idle ones in both processes.
     p50_alone_ns: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_alone_half_ns: Option<f64>,
     p50_beside_ns: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_beside_half_ns: Option<f64>,
     /// Median over the rounds.
     slower_percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slower_half_percent: Option<f64>,
     /// A process that has them and waits: processor time and context switches in `seconds`.
     idle_cpu_us: f64,
     idle_context_switches: u64,
 }
 
 pub fn run(args: &Args, cores: Cores) -> Result<String> {
+    let origin = crate::origin::here();
     let count = args.endpoints as usize;
     let seconds = Duration::from_secs_f64(args.seconds);
     // The process that measures is the parent of all others: its own core, and the folder, come first.
@@ -78,10 +88,11 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         .map(|(turn, _)| if let Turn::Lat(turn) = turn { turn.p50 } else { f64::NAN })
         .collect();
     let each = |i: usize| p50.chunks(2).map(|both| both[i]).collect::<Vec<_>>();
-    let slower = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0);
+    let mut slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
     let tenth = |x: f64| (x * 10.0).round() / 10.0;
     let report = Report {
         version: 1,
+        origin,
         what: args.what,
         cores: [cores.a, cores.b],
         endpoints: args.endpoints,
@@ -90,8 +101,11 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         bytes_per_endpoint,
         bytes_per_pool_endpoint,
         p50_alone_ns: tenth(median(&mut each(0))),
+        p50_alone_half_ns: half(&each(0), 10.0),
         p50_beside_ns: tenth(median(&mut each(1))),
-        slower_percent: tenth(median(&mut slower.collect::<Vec<_>>())),
+        p50_beside_half_ns: half(&each(1), 10.0),
+        slower_percent: tenth(median(&mut slower)),
+        slower_half_percent: half(&slower, 10.0),
         idle_cpu_us: tenth((used.cpu_ns - before.cpu_ns) as f64 / 1e3),
         idle_context_switches: used.switches - before.switches,
     };
@@ -134,19 +148,22 @@ impl Report {
             "{} endpoints that nobody uses, cores {a} and {b}, {} s\n\n\
              resident memory of each       {:>10} bytes\n\
              the same with a pool          {:>10} bytes\n\
-             one way between two, alone    {:>10.0} ns\n\
-             the same beside the idle ones {:>10.0} ns  ({:+.1} %)\n\
+             one way between two, alone    {:>10} ns\n\
+             the same beside the idle ones {:>10} ns  ({:+.1} \u{b1} {} %)\n\
              processor time, all idle      {:>10.0} us\n\
-             context switches, all idle    {:>10}\n",
+             context switches, all idle    {:>10}\n\n\
+             \u{b1}: half of what lies between the quartiles of the turns\n{}\n",
             self.endpoints,
             self.seconds,
             self.bytes_per_endpoint,
             self.bytes_per_pool_endpoint,
-            self.p50_alone_ns,
-            self.p50_beside_ns,
+            with_half(self.p50_alone_ns, self.p50_alone_half_ns),
+            with_half(self.p50_beside_ns, self.p50_beside_half_ns),
             self.slower_percent,
+            self.slower_half_percent.map_or("?".to_string(), |half| format!("{half:.1}")),
             self.idle_cpu_us,
             self.idle_context_switches,
+            self.origin.line(),
         )
     }
 }

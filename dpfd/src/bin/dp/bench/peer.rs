@@ -223,17 +223,17 @@ pub struct Series {
 }
 
 impl Series {
-    /// Of all turns so far: the median of medians, and what 99 of 100 messages do not exceed.
-    pub fn latency(&self) -> (f64, f64) {
+    /// Of all turns so far: their medians, and what 99 of 100 messages do not exceed.
+    pub fn latency(&self) -> (Vec<f64>, f64) {
         let turns = || {
             self.turns.iter().filter_map(|(turn, _)| match turn {
                 Turn::Lat(turn) => Some(turn),
                 Turn::Flood { .. } => None,
             })
         };
-        let mut p50: Vec<f64> = turns().map(|turn| turn.p50).collect();
+        let p50 = turns().map(|turn| turn.p50).collect();
         let mut singles: Vec<f32> = turns().flat_map(|turn| turn.singles.iter().copied()).collect();
-        (lat::median(&mut p50), lat::percentile(&mut singles, 990))
+        (p50, lat::percentile(&mut singles, 990))
     }
 
     /// One more turn.

@@ -1,5 +1,7 @@
 //! What is printed: a table for people, JSON for programs.
 
+use dpfd::cost::bandwidth::middle;
+use dpfd::logp::origin::Origin;
 use serde::Serialize;
 
 use super::cores::Cores;
@@ -12,6 +14,7 @@ use super::{Args, What};
 #[derive(Serialize)]
 pub struct Report {
     version: u32,
+    origin: Origin,
     what: What,
     cores: [usize; 2],
     seconds: f64,
@@ -68,17 +71,26 @@ struct Outcome {
 enum Numbers {
     Lat {
         p50_ns: f64,
+        /// Half of the distance between the quartiles of the turns' medians, as all halves here; none of one turn.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        p50_half_ns: Option<f64>,
         p99_ns: f64,
         p999_ns: f64,
         /// Median over the turns of the difference to the floor of the same turn.
         #[serde(skip_serializing_if = "Option::is_none")]
         over_floor_ns: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        over_floor_half_ns: Option<f64>,
         /// Of messages that wait, where the receiver had not waited for those before.
         #[serde(skip_serializing_if = "Option::is_none")]
         unawaited_p50_ns: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unawaited_half_ns: Option<f64>,
     },
     Flood {
         messages_per_s: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        half_messages_per_s: Option<f64>,
         bytes_per_s: f64,
         /// Over all turns, as the CPU time.
         messages: u64,
@@ -114,8 +126,13 @@ fn p50(turn: &(Turn, [f64; 2])) -> Option<f64> {
     }
 }
 
+/// Half of the distance between the quartiles of turns; `None` of a single one, which says nothing of others.
+pub fn half(turns: &[f64], unit: f64) -> Option<f64> {
+    Some(middle(turns).1).filter(|half| half.is_finite()).map(|half| round(half, unit))
+}
+
 /// To as many places as mean something.
-fn round(x: f64, unit: f64) -> f64 {
+pub fn round(x: f64, unit: f64) -> f64 {
     (x * unit).round() / unit
 }
 
@@ -130,12 +147,14 @@ impl Numbers {
             let (mut rates, messages): (Vec<f64>, Vec<u64>) = series.turns.iter().map(flood).unzip();
             let messages_per_s = median(&mut rates).round();
             let bytes_per_s = messages_per_s * size as f64;
-            return Numbers::Flood { messages_per_s, bytes_per_s, messages: messages.iter().sum() };
+            let (half_messages_per_s, messages) = (half(&rates, 1.0), messages.iter().sum());
+            return Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, messages };
         }
-        let over = floor.filter(|_| series.way != Way::Floor).map(|floor| {
-            let mut over: Vec<f64> = medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect();
-            round(median(&mut over), 10.0)
-        });
+        let mut over: Vec<f64> = match floor.filter(|_| series.way != Way::Floor) {
+            Some(floor) => medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect(),
+            None => Vec::new(),
+        };
+        let some = |of: &mut [f64]| Some(median(of)).filter(|ns| ns.is_finite()).map(|ns| round(ns, 10.0));
         let mut singles: Vec<f32> = Vec::new();
         let mut unawaited: Vec<f64> = Vec::new();
         for (turn, _) in &series.turns {
@@ -146,21 +165,23 @@ impl Numbers {
         }
         Numbers::Lat {
             p50_ns: round(median(&mut medians), 10.0),
+            p50_half_ns: half(&medians, 10.0),
             p99_ns: round(percentile(&mut singles, 990), 10.0),
             p999_ns: round(percentile(&mut singles, 999), 10.0),
-            over_floor_ns: over,
-            unawaited_p50_ns: Some(median(&mut unawaited))
-                .filter(|ns| ns.is_finite())
-                .map(|ns| round(ns, 10.0)),
+            over_floor_ns: some(&mut over),
+            over_floor_half_ns: half(&over, 10.0),
+            unawaited_p50_ns: some(&mut unawaited),
+            unawaited_half_ns: half(&unawaited, 10.0),
         }
     }
 }
 
 impl Report {
-    pub fn new(args: &Args, cores: Cores, sizes: Vec<Size>) -> Report {
+    pub fn new(args: &Args, origin: Origin, cores: Cores, sizes: Vec<Size>) -> Report {
         let short = sizes.first().map(|first| short(args.what, &first.outcomes)).unwrap_or_default();
         Report {
             version: 1,
+            origin,
             what: args.what,
             cores: [cores.a, cores.b],
             seconds: args.seconds,
@@ -198,14 +219,17 @@ impl Report {
             }
             text += &row(one.way.name(), self.cells(one));
         }
-        text
+        text + &format!(
+            "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
+            self.origin.line()
+        )
     }
 
     fn cells(&self, one: &Outcome) -> [String; 4] {
         let cpu = format!("{:.2}", one.cpu_s[0] + one.cpu_s[1]);
         match one.numbers {
-            Numbers::Lat { p50_ns, p99_ns, over_floor_ns, unawaited_p50_ns, .. } => [
-                format!("{p50_ns:.0}"),
+            Numbers::Lat { p50_ns, p50_half_ns, p99_ns, over_floor_ns, unawaited_p50_ns, .. } => [
+                with_half(p50_ns, p50_half_ns),
                 format!("{p99_ns:.0}"),
                 match (over_floor_ns, unawaited_p50_ns) {
                     (Some(ns), _) => format!("{ns:+.0}"),
@@ -214,7 +238,7 @@ impl Report {
                 },
                 cpu,
             ],
-            Numbers::Flood { messages_per_s, bytes_per_s, .. } => {
+            Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, .. } => {
                 let edge = self.results.iter().find(|e| e.size == one.size && e.way.is_edge());
                 let times = match edge.map(|e| e.numbers) {
                     Some(Numbers::Flood { messages_per_s: edge, .. }) if !one.way.is_edge() => {
@@ -222,7 +246,12 @@ impl Report {
                     }
                     _ => "-".into(),
                 };
-                [format!("{messages_per_s:.0}"), format!("{:.1}", bytes_per_s / 1e6), times, cpu]
+                [
+                    with_half(messages_per_s, half_messages_per_s),
+                    format!("{:.1}", bytes_per_s / 1e6),
+                    times,
+                    cpu,
+                ]
             }
         }
     }
@@ -230,7 +259,13 @@ impl Report {
 
 fn row(first: &str, cells: [String; 4]) -> String {
     let [a, b, c, d] = cells;
-    format!("{first:<16}{a:>12}{b:>12}{c:>12}{d:>8}\n")
+    format!("{first:<16}{a:>22}{b:>12}{c:>12}{d:>8}\n")
+}
+
+/// What a single turn's others would be, nobody knows.
+pub fn with_half(middle: f64, half: Option<f64>) -> String {
+    let half = half.map_or("?".to_string(), |half| format!("{half:.0}"));
+    format!("{middle:.0} \u{b1} {half}")
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {

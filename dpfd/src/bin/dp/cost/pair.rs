@@ -148,9 +148,10 @@ impl System for Pair<'_> {
     }
 
     fn gaps(&mut self, load: Load) -> Result<[f64; 2]> {
-        // All of the program's buffers once, behind what fills the queue.
+        // All of the program's buffers twice, behind what fills the queue: messages that are predicted come from and go to
+        // buffers that were used before, so the second time is the one that counts, which is the faster half.
         let (window, windows) = (window(load.packet), WINDOWS[usize::from(load.packet >= LONG)]);
-        let packets = (windows * window).max(window + load.packets());
+        let packets = (windows * window).max(window + 2 * load.packets());
         self.ready(Task::Take { load, packets, later: false, steady: true })?;
         let g_s = self.sent(load, packets, Timing::Steady)?;
         Ok([g_s, self.ns()?])

@@ -11,7 +11,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::bench::Result;
-use crate::logp::plot::{bytes, decades, marks, save, ticks, time, Panel, Paper, LOOKS, NAMES};
+use crate::logp::plot::{bars, bytes, decades, marks, save, ticks, time, Bar, Panel, Paper, LOOKS, NAMES};
 
 /// Pixels of each panel; twice as many in a PNG.
 const PANEL: (u32, u32) = (620, 460);
@@ -21,7 +21,15 @@ const PARAMETERS: [usize; 6] = [0, 1, 2, 3, 5, 4];
 /// Draws into a file that ends in .png or, otherwise, is SVG.
 pub fn draw(report: &Report, path: &Path) -> Result<()> {
     let size = (2 * PANEL.0, report.ways.len() as u32 * PANEL.1);
-    save(path, size, |paper, scale| match paper {
+    let foot = [
+        format!(
+            "{:.0} s. Bars: of times half the distance between the quartiles of the rounds' errors, of parameters 95 % \
+             intervals; ? where there is none",
+            report.seconds
+        ),
+        report.origin.line(),
+    ];
+    save(path, size, &foot, |paper, scale| match paper {
         Paper::Pixels(area) => all(report, scale, &area),
         Paper::Svg(area) => all(report, scale, &area),
     })
@@ -31,7 +39,6 @@ fn all<B: DrawingBackend>(report: &Report, scale: u32, area: &DrawingArea<B, Shi
 where
     B::ErrorType: 'static,
 {
-    area.fill(&WHITE)?;
     let panels = area.split_evenly((report.ways.len(), 2));
     for (way, pair) in report.ways.iter().zip(panels.chunks(2)) {
         Panel { area: &pair[0], scale }.messages(report, way)?;
@@ -52,8 +59,10 @@ where
         let times = way.messages.iter().flat_map(|m| [m.predicted, m.measured]);
         let sizes: Vec<f64> = way.messages.iter().map(|m| m.size as f64).collect();
         let (plot, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
-        let title = format!("{}: one-way time, lines predicted, marks measured", way.way);
-        let mut chart = self.axes(&plot, &title, ("message, bytes", "one-way time"), &sizes, times)?;
+        let rounds = if way.rounds == 1 { "1 round".to_string() } else { format!("{} rounds", way.rounds) };
+        let title = format!("{}: one-way time, lines predicted, marks measured, {rounds}", way.way);
+        let range = decades(times);
+        let mut chart = self.axes(&plot, &title, ("message, bytes", "one-way time"), &sizes, range)?;
         let mut labels = Vec::new();
         let of = |whole: bool| way.messages.iter().filter(move |m| (m.k == 1) == whole);
         let names_of = ["one packet".to_string(), format!("packets of {}", bytes(report.packet as f64))];
@@ -71,6 +80,8 @@ where
             } else {
                 chart.draw_series(DashedLineSeries::new(predicted, 6 * k, 4 * k, style))?;
             }
+            let sure: Vec<Bar> = of(whole).map(spread).collect();
+            bars(&mut chart, &sure, range, look.0, k as i32)?;
             marks(&mut chart, &at(|m| m.measured), look, k as i32)?;
         }
         self.names(&names, labels)
@@ -87,7 +98,8 @@ where
             way.parameters.iter().flat_map(|p| p.points.iter().map(|at| at.size as f64)).collect();
         let (plot, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
         let title = format!("{}: parameters, lines fitted, marks measured", way.way);
-        let mut chart = self.axes(&plot, &title, ("m: packet, bytes", "cost of a packet"), &sizes, times)?;
+        let range = decades(times);
+        let mut chart = self.axes(&plot, &title, ("m: packet, bytes", "cost of a packet"), &sizes, range)?;
         let mut labels = Vec::new();
         for (parameter, look) in way.parameters.iter().zip(PARAMETERS.map(|i| LOOKS[i])) {
             let points = points(parameter);
@@ -101,6 +113,9 @@ where
                 );
                 chart.draw_series(LineSeries::new(line, look.0.stroke_width(k)))?;
             }
+            let sure: Vec<Bar> =
+                parameter.points.iter().map(|p| Bar::of(p.size as f64, p.ns, p.half)).collect();
+            bars(&mut chart, &sure, range, look.0, k as i32)?;
             marks(&mut chart, &points, look, k as i32)?;
         }
         self.names(&names, labels)
@@ -113,10 +128,9 @@ where
         title: &str,
         (x, y): (&str, &str),
         sizes: &[f64],
-        times: impl Iterator<Item = f64>,
+        (low, high): (f64, f64),
     ) -> Result<Chart<'b, B>> {
         let k = self.scale;
-        let (low, high) = decades(times);
         let most = sizes.iter().copied().fold(2.0, f64::max) * 1.25;
         let mut chart = ChartBuilder::on(area)
             .caption(title, self.text(14))
@@ -143,6 +157,15 @@ where
             .draw()?;
         Ok(chart)
     }
+}
+
+/// What would have been measured had the error been at either end of its spread.
+fn spread(m: &Message) -> Bar {
+    let times = 1.0 + m.error / 100.0;
+    let of = |other: f64| if other > 0.0 { m.measured * times / other } else { f64::INFINITY };
+    let half = m.half / 100.0;
+    let ends = (times.is_finite() && half.is_finite()).then(|| (of(times + half), of(times - half)));
+    Bar { x: m.size as f64, y: m.measured, ends }
 }
 
 /// The line of a piece between its points, as it looks on log scales.

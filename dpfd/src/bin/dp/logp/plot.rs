@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use dpfd::logp::report::{Bulk, Report, Way};
+use dpfd::logp::report::{Bulk, Ns, Report, Way};
 use plotters::coord::{CoordTranslate, Shift};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -19,11 +19,24 @@ const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (440, 330);
 /// The names of curves stand at their right.
 pub const NAMES: u32 = 105;
+/// Pixels below all panels: how sure it is, and where and when it was measured.
+const FOOT: u32 = 44;
 
 /// Draws into a file that ends in .png or, otherwise, is SVG.
 pub fn draw(report: &Report, path: &Path) -> Result<()> {
     let rows = report.ways.len().div_ceil(COLUMNS) as u32 + 1;
-    save(path, (PANEL.0 * COLUMNS as u32, PANEL.1 * rows), |paper, scale| match paper {
+    let points: usize = report.ways.iter().map(|way| way.points).sum();
+    let wide: usize = report.ways.iter().map(|way| way.wide.len()).sum();
+    let foot = [
+        format!(
+            "{:.0} s. Bars, and shades around levels: 95 % intervals; ? where there is none. Within {:.0} %: {} of {points} points",
+            report.seconds,
+            100.0 * report.within,
+            points - wide
+        ),
+        report.origin.line(),
+    ];
+    save(path, (PANEL.0 * COLUMNS as u32, PANEL.1 * rows), &foot, |paper, scale| match paper {
         Paper::Pixels(area) => all(report, scale, area),
         Paper::Svg(area) => all(report, scale, area),
     })
@@ -35,25 +48,50 @@ pub enum Paper<'a> {
     Svg(DrawingArea<SVGBackend<'a>, Shift>),
 }
 
-/// A picture of so many pixels into a file that ends in .png, then with twice as many, or is SVG; it is drawn on the paper
-/// with the scale that says how many pixels one is.
+/// A picture of so many pixels, and two lines below it, into a file that ends in .png, then with twice as many, or is SVG; it
+/// is drawn on the paper with the scale that says how many pixels one is.
 pub fn save(
     path: &Path,
     (width, height): (u32, u32),
+    foot: &[String; 2],
     draw: impl FnOnce(Paper<'_>, u32) -> Result<()>,
 ) -> Result<()> {
+    let (panels, height) = (height, height + FOOT);
     if path.extension().is_some_and(|e| e == "png") {
         let (mut pixels, size) = (Vec::new(), (2 * width, 2 * height));
-        draw(Paper::Pixels(Canvas::new(&mut pixels, size).into_drawing_area()), 2)?;
+        let area = Canvas::new(&mut pixels, size).into_drawing_area();
+        draw(Paper::Pixels(above(&area, 2, panels, foot)?), 2)?;
         let mut file = Vec::new();
         encode(&pixels, size, &mut file)?;
         fs::write(path, file)?;
     } else {
         let mut text = String::new();
-        draw(Paper::Svg(SVGBackend::with_string(&mut text, (width, height)).into_drawing_area()), 1)?;
+        let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
+        draw(Paper::Svg(above(&area, 1, panels, foot)?), 1)?;
+        drop(area);
         fs::write(path, text)?;
     }
     Ok(())
+}
+
+/// The part for panels, so many pixels high; the lines below it are drawn.
+fn above<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    scale: u32,
+    panels: u32,
+    lines: &[String; 2],
+) -> Result<DrawingArea<B, Shift>>
+where
+    B::ErrorType: 'static,
+{
+    area.fill(&WHITE)?;
+    let (upper, lower) = area.split_vertically(scale * panels);
+    let panel = Panel { area: &lower, scale };
+    for (i, line) in (0..).zip(lines) {
+        let at = (10 * scale as i32, (4 + 18 * i) * scale as i32);
+        lower.draw(&Text::new(line.clone(), at, panel.at(11, HPos::Left, VPos::Top)))?;
+    }
+    Ok(upper)
 }
 
 /// A part of the picture, and how many pixels one is.
@@ -66,7 +104,6 @@ fn all<B: DrawingBackend>(report: &Report, scale: u32, area: DrawingArea<B, Shif
 where
     B::ErrorType: 'static,
 {
-    area.fill(&WHITE)?;
     let rows = report.ways.len().div_ceil(COLUMNS);
     let (signatures, below) = area.split_vertically(scale * PANEL.1 * rows as u32);
     for (way, area) in report.ways.iter().zip(signatures.split_evenly((rows, COLUMNS))) {
@@ -74,7 +111,7 @@ where
     }
     let below = below.split_evenly((1, COLUMNS));
     let titles = ["request by request: size / T", "one behind the other: size / g"];
-    let rates: [fn(&Bulk) -> f64; 2] = [|b| b.bytes_per_s, |b| b.stream_bytes_per_s.unwrap_or(f64::NAN)];
+    let rates: [Rate; 2] = [|b| (b.bytes_per_s, b.t), |b| (b.stream_bytes_per_s.unwrap_or(f64::NAN), b.g)];
     for ((area, title), rate) in below.iter().zip(titles).zip(rates) {
         Panel { area, scale }.bandwidth(report, title, rate)?;
     }
@@ -165,7 +202,15 @@ where
             }
             let style = look.0.stroke_width(k);
             chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
+            let sure: Vec<Bar> = curve.points.iter().map(|p| Bar::of(f64::from(p.m), p.ns, p.half)).collect();
+            bars(&mut chart, &sure, (low, high), look.0, k as i32)?;
             marks(&mut chart, &points, look, k as i32)?;
+        }
+        for level in [way.o_s, way.g].into_iter().filter(|level| level.half.is_finite()) {
+            let (from, to) = (level.ns - level.half, level.ns + level.half);
+            let corners = [from, to].map(|ns| ns.clamp(low, high));
+            let band = [(1.0, corners[0]), (f64::from(most) * 1.1, corners[1])];
+            chart.draw_series([Rectangle::new(band, BLACK.mix(0.12).filled())])?;
         }
         let levels = [("o_s", way.o_s.ns), ("g", way.g.ns)].map(|(name, ns)| {
             let y = chart.backend_coord(&(1.0, ns.clamp(low, high))).1;
@@ -180,8 +225,8 @@ where
     }
 
     /// Bytes in a second against size, one curve for each way.
-    fn bandwidth(&self, report: &Report, title: &str, rate: fn(&Bulk) -> f64) -> Result<()> {
-        let k = self.scale;
+    fn bandwidth(&self, report: &Report, title: &str, of: Rate) -> Result<()> {
+        let (k, rate) = (self.scale, |b: &Bulk| of(b).0);
         let rates = report.ways.iter().flat_map(|way| way.bulk.iter().map(|b| rate(b) / 1e6));
         let (low, high) = decades(rates);
         let sizes: Vec<usize> = report.ways.iter().flat_map(|way| way.bulk.iter().map(|b| b.size)).collect();
@@ -224,6 +269,15 @@ where
                 labels.push((chart.backend_coord(&last).1, way.way.clone()));
             }
             chart.draw_series(LineSeries::new(points.iter().copied(), look.0.stroke_width(k)))?;
+            let sure = way.bulk.iter().filter(|b| rate(b).is_finite()).map(|b| {
+                let (rate, time) = of(b);
+                let (rate, part) = (rate / 1e6, time.half / time.ns.abs());
+                // A time that may be 0 is a rate without bounds.
+                let high = if part < 1.0 { rate / (1.0 - part) } else { f64::INFINITY };
+                let ends = part.is_finite().then_some((rate / (1.0 + part), high));
+                Bar { x: b.size as f64, y: rate, ends }
+            });
+            bars(&mut chart, &sure.collect::<Vec<_>>(), (low, high), look.0, k as i32)?;
             marks(&mut chart, &points, look, k as i32)?;
         }
         self.names(&names, labels)
@@ -277,7 +331,13 @@ where
             let name = self.at(11, HPos::Right, VPos::Center);
             self.area.draw(&Text::new(way.way.clone(), (left - 6 * k, middle), name))?;
             let total = self.at(11, HPos::Left, VPos::Center);
-            self.area.draw(&Text::new(time(way.rtt.ns / 2.0), (right + 6 * k, middle), total))?;
+            self.area.draw(&Text::new(time(way.rtt.ns / 2.0), (right + 6 * k, middle - 6 * k), total))?;
+            let sure = match way.rtt.half / way.rtt.ns {
+                part if part.is_finite() => format!("\u{b1} {} %", number((100.0 * part).ceil())),
+                _ => "\u{b1} ?".to_string(),
+            };
+            let sure_at = (right + 6 * k, middle + 7 * k);
+            self.area.draw(&Text::new(sure, sure_at, self.at(9, HPos::Left, VPos::Center)))?;
         }
         for (share, x) in [("0 %", left), ("50 %", (left + right) / 2), ("100 %", right)] {
             self.area.draw(&PathElement::new(
@@ -306,6 +366,53 @@ where
 
 /// Of o_s, L and o_r.
 const SHADES: [RGBColor; 3] = [RGBColor(50, 60, 90), RGBColor(235, 235, 235), RGBColor(150, 160, 190)];
+
+/// A rate, and the time that it comes from.
+type Rate = fn(&Bulk) -> (f64, Ns);
+
+/// How sure a point is: the ends of its interval; `None` where it has none.
+pub struct Bar {
+    pub x: f64,
+    pub y: f64,
+    pub ends: Option<(f64, f64)>,
+}
+
+impl Bar {
+    /// Of a value and half the width of its interval.
+    pub fn of(x: f64, y: f64, half: f64) -> Bar {
+        Bar { x, y, ends: half.is_finite().then_some((y - half, y + half)) }
+    }
+}
+
+/// Intervals of points, as far as they are within the axis; a question mark beside a point without one.
+pub fn bars<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
+    chart: &mut ChartContext<'_, B, C>,
+    points: &[Bar],
+    (low, high): (f64, f64),
+    color: RGBColor,
+    k: i32,
+) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    let line = color.mix(0.7).stroke_width(k as u32);
+    let inside = points.iter().filter(|bar| (low..=high).contains(&bar.y));
+    for &Bar { x, y, ends } in inside {
+        let Some((from, to)) = ends else {
+            let letter = ("sans-serif", f64::from(11 * k)).into_font().color(&color);
+            let mark = EmptyElement::at((x, y)) + Text::new("?", (3 * k, -13 * k), letter);
+            chart.draw_series([mark])?;
+            continue;
+        };
+        let (from, to) = (from.clamp(low, high), to.clamp(low, high));
+        chart.draw_series([PathElement::new([(x, from), (x, to)], line)])?;
+        for end in [from, to].into_iter().filter(|end| *end > low && *end < high) {
+            let cap = PathElement::new([(-3 * k, 0), (3 * k, 0)], line);
+            chart.draw_series([EmptyElement::at((x, end)) + cap])?;
+        }
+    }
+    Ok(())
+}
 
 /// Marks at the points of a curve.
 pub fn marks<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
