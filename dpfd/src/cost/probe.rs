@@ -106,7 +106,7 @@ impl Plan {
         Plan { sizes, slow, room, packet, spreads, messages }
     }
 
-    /// With further sizes, so that each piece in which a message lies has [`ENOUGH`] of them, and for gaps that of packets of
+    /// With further sizes, so that each piece in which a message lies has enough of them, and for gaps that of packets of
     /// b bytes, too. `most`: the longest packet there can be, bytes. A piece that has no room for them stays without.
     pub fn covering(mut self, borders: &[Border], most: usize) -> Plan {
         for (lengths, most) in [(self.messages.clone(), most), (vec![self.packet], LONGEST_PACKET.min(most))]

@@ -452,7 +452,7 @@ pub fn read_file(path: &core::ffi::CStr, buf: &mut [u8]) -> Res {
 /// The longest line that [`read_lines`] tells in full.
 const LINE: usize = 256;
 
-/// Tells `f` each line of a file, without its end. Longer ones than [`LINE`] are cut, since the caller's stack may be a small
+/// Tells `f` each line of a file, without its end. Longer ones than 256 bytes are cut, since the caller's stack may be a small
 /// one.
 ///
 /// # Errors

@@ -33,7 +33,7 @@ impl Endpoint {
         }
     }
 
-    fn wake(&self) {
+    fn notify(&self) {
         self.count.count();
         self.wake();
     }
@@ -58,7 +58,7 @@ impl Endpoint {
         match self.arm.owes(rung) {
             Due::Nothing => {}
             Due::Bell => self.kernel.ring(0),
-            Due::Futex => self.wake(),
+            Due::Futex => self.notify(),
         }
     }
 
@@ -176,13 +176,13 @@ fn between_bells() {
 
 /// The service ends the lease of a call that dozes, at any moment: it goes on with bells.
 #[test]
-fn loom_roused_receiver_hears_bells() {
+fn loom_woken_receiver_hears_bells() {
     explore(Some(3), || {
         let e = Arc::new(Endpoint::new());
         let sender = Endpoint::sender(&e, 1, true);
         let service = {
             let e = e.clone();
-            thread::spawn(move || e.wake())
+            thread::spawn(move || e.notify())
         };
         let mut got = e.edge.take();
         if !got {
