@@ -80,11 +80,12 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     let client = c.side.load(Ordering::Relaxed) == Side::Client as u32;
     // A proof under way is looked at in every call: it is over soon.
     let search = Search::at(turn).or_else(|| proof::is_shown(c).then_some(Search::Mapped));
-    if stage == Stage::Candidate
-        && !search.is_some_and(|search| {
-            !client || search == Search::Everywhere && client_side::is_due(family, c, turn)
-        })
-    {
+    let tries = match search {
+        // A client has nothing to search: it makes its offer.
+        Some(search) if client => search == Search::Everywhere && client_side::is_due(family, c, turn),
+        search => search.is_some(),
+    };
+    if stage == Stage::Candidate && !tries {
         return stage;
     }
     // One thread at a time, and by the stage as it is now: one that comes late would take a channel that

@@ -17,9 +17,8 @@ use dpfd::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
-pub use given::{first_turn, has_another, maps};
+pub use given::{first_turn, has_another, has_nobody, maps};
 pub use retired::walking;
-pub use round::is_nobody;
 use round::{begin_anew, go_round};
 
 /// Why there is no offer.

@@ -11,7 +11,7 @@ use crate::client::Answer;
 use crate::ops::option::note_inq;
 use crate::{client, proof, state};
 
-/// Client: whether it is time for the first offer, which comes later where channels to the server do not pay.
+/// Whether it is time for the first offer, which comes later where channels to the server do not pay.
 pub(super) fn is_due(family: Family, c: &Conn, turn: u32) -> bool {
     if !state::LEARNS.load(Ordering::Relaxed) {
         return true;
@@ -24,6 +24,11 @@ pub(super) fn is_due(family: Family, c: &Conn, turn: u32) -> bool {
     turn >= first
 }
 
+/// Turns since the first offer was due, that one included.
+fn turns_since_due(c: &Conn, turn: u32) -> u32 {
+    turn.saturating_sub(c.first.load(Ordering::Relaxed).saturating_sub(1))
+}
+
 fn no_door() -> Reason {
     if state::unix_is_forbidden() {
         Reason::NoUnix
@@ -32,13 +37,13 @@ fn no_door() -> Reason {
     }
 }
 
-/// Client: is it time for an offer? Under the receiver's lock.
+/// Makes the offer, if it can be made. Under the receiver's lock.
 pub(super) fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if !exclusive(family, c) {
         return give_up(fd, c, Reason::Shared);
     }
-    // Before the socket is asked six questions. An address without a port is not known yet.
-    if c.peer().port != 0 && client::is_nobody(c.peer()) {
+    // Before the socket is asked six questions.
+    if client::has_nobody(family, c) {
         return give_up(fd, c, no_door());
     }
     if unsuited(fd) {
@@ -56,9 +61,10 @@ pub(super) fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     }
 }
 
-/// Client: was the offer taken? Under the receiver's lock.
+/// Was the offer taken? Under the receiver's lock.
 pub(super) fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
     let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
+    let turn = turns_since_due(c, turn);
     if s.is(generation, State::Accepted) {
         if proof::is_shown(c) {
             return confirm(family, fd, c, s, generation);
@@ -95,7 +101,7 @@ pub(super) fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
 /// Answers that prove to be wrong before a connection is left alone.
 const WRONG: u32 = 8;
 
-/// Client: nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
+/// Nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
 fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
     c.set_stage(Stage::Candidate);
     if answer == Answer::Wrong && c.wrong.fetch_add(1, Ordering::Relaxed) >= WRONG {
@@ -105,7 +111,7 @@ fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
     post(family, fd, c, turn);
 }
 
-/// Client: the server took the offer; from here on receives count first, and either side may switch. Under the
+/// The server took the offer; from here on receives count first, and either side may switch. Under the
 /// receiver's lock: no receive of ours may be in the kernel while the position is read.
 fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
     if !same_socket(fd, c, s, Side::Client) {

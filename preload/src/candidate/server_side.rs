@@ -12,7 +12,7 @@ use crate::channel::{attach, exclusive};
 use crate::ops::option::note_inq;
 use crate::{door, proof};
 
-/// Server: is there an offer? Under the receiver's lock.
+/// Is there an offer? Under the receiver's lock.
 pub(super) fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, search: Search) {
     if !exclusive(family, c) {
         return;
@@ -30,7 +30,7 @@ pub(super) fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, searc
     });
 }
 
-/// Server: has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
+/// Has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
 fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
     let wrong = || {
         c.wrong.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
     proof::put_back(fd, c);
 }
 
-/// Server: takes the offer.
+/// Takes the offer.
 fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
     let Some(s) = arena.slot(n) else { return give_up(fd, c, Reason::Memory) };
     if unsuited(fd) {

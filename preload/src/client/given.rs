@@ -10,6 +10,7 @@ use dpfd::family::{Conn, Family, Id, ARENAS};
 use dpfd::sys::{raw, tcp};
 
 use super::retired;
+use super::round::is_nobody;
 use crate::{diag, fdtable};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
@@ -141,6 +142,11 @@ pub(super) fn found(family: Family, i: usize, server: tcp::Addr, round: u64) {
 pub(super) fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize> {
     let tried = c.tried.load(Ordering::Relaxed);
     present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
+}
+
+/// Whether nobody had a door at the server's address a moment ago, and no arena of ours is known there either.
+pub fn has_nobody(family: Family, c: &Conn) -> bool {
+    is_nobody(c.peer()) && find(family, c, c.peer()).is_none()
 }
 
 /// At which turn `c` is to have its first offer: later where channels to this server do not pay.

@@ -21,7 +21,7 @@ const REMEMBER: u64 = 1_000_000_000;
 static MAKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether nobody had a door at the address a moment ago.
-pub fn is_nobody(server: tcp::Addr) -> bool {
+pub(super) fn is_nobody(server: tcp::Addr) -> bool {
     let (key, now) = (hash(server), state::now());
     NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed))
 }
