@@ -1,18 +1,21 @@
 //! Arenas of clients that said hello. A stranger's costs a descriptor, of which each user has few; it is mapped when one
 //! connection has proven to end in its client (PROTOCOLS I3), and then counts for its user's share.
 
+mod view;
+
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
 use dpfd::edge::arena::{Arena, Geometry};
 use dpfd::edge::possession;
-use dpfd::edge::slot::{Side, Slot, State};
+use dpfd::edge::slot::{Side, State};
 use dpfd::edge::unmapped::{key, Key, Unmapped};
 use dpfd::family::{Conn, Id, Reason};
 use dpfd::limbo::Walkers;
 use dpfd::share;
 use dpfd::sys::{raw, tcp};
 
+use self::view::{slot, View};
 use crate::candidate::Search;
 use crate::{fdtable, link, proof, state};
 
@@ -76,57 +79,6 @@ pub struct Offer {
     slot: u32,
     generation: u32,
     nonce: u64,
-}
-
-/// A guest as it can be looked at.
-enum View {
-    /// Of this user.
-    Mapped(Arena, u32),
-    Unmapped(Unmapped<'static>),
-}
-
-/// Slot `n` of an arena of user `uid`, which has proven itself before: mapped now if need be.
-fn slot(arena: &Arena, uid: u32, n: u32) -> Option<&'static Slot> {
-    let there = match arena.more_for(n) {
-        0 => true,
-        more => has_share(uid, 0, more) && arena.bring(n),
-    };
-    arena.slot(n).filter(|_| there)
-}
-
-impl View {
-    fn geometry(&self) -> Geometry {
-        match self {
-            View::Mapped(arena, _) => arena.geometry(),
-            View::Unmapped(memory) => memory.geometry(),
-        }
-    }
-
-    /// What `look` makes of slot `n`.
-    fn slot<R>(&self, n: u32, look: impl FnOnce(&Slot) -> Option<R>) -> Option<R> {
-        match self {
-            View::Mapped(arena, uid) => look(slot(arena, *uid, n)?),
-            View::Unmapped(memory) => look(&memory.slot(n).ok()?),
-        }
-    }
-
-    fn find<R>(&self, hash: usize, mut look: impl FnMut(u32) -> Option<R>) -> Option<R> {
-        match self {
-            View::Mapped(arena, _) => arena.candidates(hash).find_map(&mut look),
-            View::Unmapped(memory) => memory.candidates(hash).find_map(&mut look),
-        }
-    }
-
-    fn challenge(&self, n: u32, challenge: u64) -> bool {
-        match self {
-            View::Mapped(arena, uid) => slot(arena, *uid, n).is_some_and(|s| {
-                // Release: our socket shows its number before the client is told to look.
-                s.challenge.store(challenge, Ordering::Release);
-                true
-            }),
-            View::Unmapped(memory) => memory.challenge(n, challenge).is_ok(),
-        }
-    }
 }
 
 impl Guest {

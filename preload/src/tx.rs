@@ -6,8 +6,10 @@
 //! are no bells for space, and writability never has to be faked.
 
 pub mod behind;
+mod bell;
 pub mod gone;
 pub mod over;
+mod room;
 
 use core::sync::atomic::{fence, Ordering};
 
@@ -19,12 +21,14 @@ use dpfd::edge::{ring, stream, Error};
 use dpfd::family::{Conn, Family, Held, Reason, Stage};
 use dpfd::sys::{raw, tcp};
 
+pub use self::bell::announce;
+use self::bell::{published, ring_bell, wake_set};
 use self::gone::Gone;
+use self::room::{room, Limit};
 use crate::channel::{self, End};
 use crate::inside::Inside;
-use crate::rx::spin_until;
 use crate::walk::Walk;
-use crate::{fdtable, link, signals, state};
+use crate::{fdtable, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -52,13 +56,6 @@ impl Call {
 
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
 const NEARLY_READ: u64 = 1 << 20;
-/// How long a sender looks for room in one call while the receiver goes on taking, ns.
-const ROOM_WAIT: u64 = 500_000;
-/// How long it looks while nothing is taken, ns.
-const ROOM_STALL: u32 = 40_000;
-/// How often a blocking sender naps after that, before it hands back, and for how long, ns.
-const NAPS: u32 = 16;
-const NAP: u32 = 50_000;
 
 /// What is left to do after the locked part.
 enum Then {
@@ -111,61 +108,6 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
     done
 }
 
-/// After a token: the wake word, a bell if one is owed. A receiver that left for plain TCP is followed.
-#[inline(always)]
-fn published(c: &Conn, fd: i32, tx: &End) {
-    if tx.word.after_publish_fast() {
-        return;
-    }
-    match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
-        Owed::Nothing => {}
-        Owed::Bell => ring_bell(c, fd, tx),
-        Owed::Event(number) => wake_set(c, fd, tx, number),
-        Owed::Left if tx.word.is_raw() => crate::leave::follow_behind(fd, c, tx),
-        // Closed: the kernel says so to the next call.
-        Owed::Left => {}
-    }
-}
-
-/// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
-#[cold]
-fn wake_set(c: &Conn, fd: i32, tx: &End, number: u32) {
-    if !link::wake(c, number) {
-        return announce(c, fd, tx);
-    }
-    here(tx);
-    c.bells.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The receiver is told on which CPU this side runs.
-fn here(tx: &End) {
-    let mine = state::cpu();
-    if tx.tx.cpu.load(Ordering::Relaxed) != mine {
-        tx.tx.cpu.store(mine, Ordering::Relaxed);
-    }
-}
-
-#[cold]
-fn ring_bell(c: &Conn, fd: i32, tx: &End) {
-    let bell = b'!';
-    here(tx);
-    // SAFETY: one byte.
-    match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
-        Ok(_) => {
-            tx.tx.bell_sent();
-            c.tx_kernel.fetch_add(1, Ordering::Relaxed);
-            c.bells.fetch_add(1, Ordering::Relaxed);
-        }
-        Err(e) => {
-            tx.word.undo_bell();
-            keep(c, e);
-            if e != libc::EAGAIN {
-                gone::suspect(c);
-            }
-        }
-    }
-}
-
 /// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
 /// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
 #[cold]
@@ -174,13 +116,6 @@ pub fn keep(c: &Conn, e: i32) {
         [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
     if !of_the_call.contains(&e) {
         c.error.store(e as u32, Ordering::Relaxed);
-    }
-}
-
-/// A bell without a token, so that the peer looks. Under the lock, in a ring epoch.
-pub fn announce(c: &Conn, fd: i32, tx: &End) {
-    if tx.word.count_bell() {
-        ring_bell(c, fd, tx);
     }
 }
 
@@ -464,71 +399,6 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
     }
     hand_back(fd, c, tx);
     Ok(Then::Kernel(sent))
-}
-
-/// What ends a blocking send whose receiver is slow, but goes on taking: TCP's send, too, is ended where it waits for room.
-#[derive(Default)]
-struct Limit {
-    /// How long it has waited, ns.
-    waited: u64,
-    /// How long it may, asked for when that matters; see [`behind::limit`].
-    longest: Option<u64>,
-}
-
-impl Limit {
-    #[cold]
-    fn counted(&mut self, wait: impl FnOnce() -> bool) -> bool {
-        let before = state::now();
-        let room = wait();
-        self.waited += state::now() - before;
-        room
-    }
-
-    /// The error of a send of which nothing has gone out. With a part gone any handler ends it, and the part is its result.
-    #[cold]
-    fn is_over(&mut self, fd: i32, sent: usize) -> Option<i32> {
-        if signals::came() && (sent > 0 || signals::interrupted()) {
-            return Some(libc::EINTR);
-        }
-        let soon = self.waited < 2 * ROOM_WAIT;
-        let over = !soon
-            && self.waited
-                >= *self
-                    .longest
-                    .get_or_insert_with(|| behind::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
-        over.then_some(libc::EAGAIN)
-    }
-}
-
-/// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.
-#[cold]
-fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
-    let now = state::now();
-    if *began == 0 {
-        *began = now;
-        let mine = state::cpu();
-        if tx.tx.cpu.load(Ordering::Relaxed) != mine {
-            tx.tx.cpu.store(mine, Ordering::Relaxed);
-        }
-    } else if !blocking && now - *began > ROOM_WAIT {
-        return false;
-    }
-    // What it takes from TCP before it comes to the ring counts as well.
-    let taken = || (tx.rx.cursor.load(Ordering::Relaxed), tx.rx.consumed.load(Ordering::Relaxed));
-    let before = taken();
-    let theirs = tx.rx.cpu.load(Ordering::Relaxed);
-    let elsewhere = theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
-    if elsewhere && spin_until(ROOM_STALL, || taken() != before) {
-        return true;
-    }
-    if !blocking {
-        return false;
-    }
-    // The lock is held: nobody else could send either. Long enough for a receiver that was preempted.
-    (0..NAPS).any(|_| {
-        raw::nap(NAP);
-        taken() != before
-    })
 }
 
 /// E7: the ring ends here; data is data again on TCP. Under the lock.

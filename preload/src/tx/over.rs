@@ -11,7 +11,8 @@ use dpfd::family::Conn;
 use dpfd::share;
 use dpfd::sys::raw;
 
-use super::{hand_back, to_ring, NAP, NAPS};
+use super::room::{NAP, NAPS};
+use super::{hand_back, to_ring};
 use crate::channel::{self, End};
 use crate::rx::spin_until;
 use crate::state;

@@ -1,0 +1,81 @@
+//! A ring that is full: looking for room for a while, and for how long a blocking send may.
+
+use core::sync::atomic::Ordering;
+
+use dpfd::sys::raw;
+
+use super::behind;
+use super::bell::here;
+use crate::channel::End;
+use crate::rx::spin_until;
+use crate::{signals, state};
+
+/// How long a sender looks for room in one call while the receiver goes on taking, ns.
+const ROOM_WAIT: u64 = 500_000;
+/// How long it looks while nothing is taken, ns.
+const ROOM_STALL: u32 = 40_000;
+/// How often a blocking sender naps after that, before it hands back, and for how long, ns.
+pub(super) const NAPS: u32 = 16;
+pub(super) const NAP: u32 = 50_000;
+
+/// What ends a blocking send whose receiver is slow, but goes on taking: TCP's send, too, is ended where it waits for room.
+#[derive(Default)]
+pub(super) struct Limit {
+    /// How long it has waited, ns.
+    waited: u64,
+    /// How long it may, asked for when that matters; see [`behind::limit`].
+    longest: Option<u64>,
+}
+
+impl Limit {
+    #[cold]
+    pub(super) fn counted(&mut self, wait: impl FnOnce() -> bool) -> bool {
+        let before = state::now();
+        let room = wait();
+        self.waited += state::now() - before;
+        room
+    }
+
+    /// The error of a send of which nothing has gone out. With a part gone any handler ends it, and the part is its result.
+    #[cold]
+    pub(super) fn is_over(&mut self, fd: i32, sent: usize) -> Option<i32> {
+        if signals::came() && (sent > 0 || signals::interrupted()) {
+            return Some(libc::EINTR);
+        }
+        let soon = self.waited < 2 * ROOM_WAIT;
+        let over = !soon
+            && self.waited
+                >= *self
+                    .longest
+                    .get_or_insert_with(|| behind::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
+        over.then_some(libc::EAGAIN)
+    }
+}
+
+/// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.
+#[cold]
+pub(super) fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
+    let now = state::now();
+    if *began == 0 {
+        *began = now;
+        here(tx);
+    } else if !blocking && now - *began > ROOM_WAIT {
+        return false;
+    }
+    // What it takes from TCP before it comes to the ring counts as well.
+    let taken = || (tx.rx.cursor.load(Ordering::Relaxed), tx.rx.consumed.load(Ordering::Relaxed));
+    let before = taken();
+    let theirs = tx.rx.cpu.load(Ordering::Relaxed);
+    let elsewhere = theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
+    if elsewhere && spin_until(ROOM_STALL, || taken() != before) {
+        return true;
+    }
+    if !blocking {
+        return false;
+    }
+    // The lock is held: nobody else could send either. Long enough for a receiver that was preempted.
+    (0..NAPS).any(|_| {
+        raw::nap(NAP);
+        taken() != before
+    })
+}
