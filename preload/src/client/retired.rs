@@ -17,8 +17,9 @@ use crate::{epoll, state};
 static WALKERS: Walkers = Walkers::new();
 /// Addresses of leaked [`Arena`]s.
 static LIMBO: Limbo<64> = Limbo::new();
-/// ns.
-const REST: u64 = 100_000_000;
+/// ns: longer than a thread that can run waits for a processor. A client that meets more new servers in that time than there
+/// is room for in limbo has some of its connections on TCP.
+const REST: u64 = 1_000_000_000;
 /// Where there is no room, one that could not be unmapped for so long, ns, stays mapped for good: a thread was ended, or left
 /// by longjmp, inside.
 const STUCK: u64 = 10_000_000_000;
