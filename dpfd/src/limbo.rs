@@ -167,7 +167,7 @@ mod loom_tests {
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    /// What is looked up, and what is taken away; loom objects where one thread changes it while another is at it.
+    /// A thing that one thread looks up and another takes away; loom objects where the one changes it while the other reads it.
     struct Ground {
         walkers: Walkers,
         place: AtomicU32,

@@ -80,7 +80,7 @@ fn two_ways_have_all_the_manual_tells_of() {
             list(&parameter["points"]).iter().for_each(|point| has(point, "size ns half"));
         }
         let pieces = names(&way["parameters"][0]["pieces"], "piece");
-        assert!(pieces.contains(&"L1") && pieces.contains(&"far") == endpoint, "{pieces:?}");
+        assert!(pieces.contains(&"L1") && pieces.contains(&"out-of-line") == endpoint, "{pieces:?}");
 
         has(&way["b_l"], "bytes beside error packets");
         assert!(list(&way["b_l"]["packets"]).iter().all(|pair| pair[1].as_f64().unwrap() >= 1.0));

@@ -6,7 +6,9 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
+use dpfd::config::environment;
 use dpfd::edge::arena::Geometry;
+use dpfd::edge::ring::LINE;
 use dpfd::family::{Family, Reason, SLOTS};
 use dpfd::rules::Rules;
 use dpfd::sys::{raw, sparse, together};
@@ -21,15 +23,15 @@ static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
 /// CPUs this process may run on, at start.
 pub static CPUS: AtomicU32 = AtomicU32::new(1);
 /// Calls on a connection before it is offered (`DP_AFTER`).
-pub static AFTER: AtomicU32 = AtomicU32::new(3);
+pub static AFTER: AtomicU32 = AtomicU32::new(environment::AFTER.default as u32);
 /// Whether nobody has set `DP_AFTER`, so that offers may come later where channels do not pay.
 pub static LEARNS: AtomicBool = AtomicBool::new(true);
 /// Lines per ring (`DP_RING` / 64).
-pub static RING_LINES: AtomicU32 = AtomicU32::new(2048);
+pub static RING_LINES: AtomicU32 = AtomicU32::new((environment::RING.default as usize / LINE) as u32);
 /// Lines of a ring that a stream goes over to (`DP_RING_LONG` / 64); not more than those: there is none.
-pub static SPARE_LINES: AtomicU32 = AtomicU32::new(65_536);
+pub static SPARE_LINES: AtomicU32 = AtomicU32::new((environment::RING_LONG.default as usize / LINE) as u32);
 /// Longest time a wait looks in user space before it sleeps, ns (`DP_SPIN`).
-pub static SPIN: AtomicU32 = AtomicU32::new(50_000);
+pub static SPIN: AtomicU32 = AtomicU32::new(environment::SPIN.default as u32);
 /// Seed of forced switches (`DP_CHAOS`), 0 off.
 pub static CHAOS: AtomicU32 = AtomicU32::new(0);
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());

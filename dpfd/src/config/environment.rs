@@ -76,11 +76,11 @@ pub struct Wrong {
     pub number: &'static Number,
     /// Its value.
     pub value: OsString,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a value.
+/// Why a value is not taken as it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The default holds in its place.

@@ -32,7 +32,7 @@ impl Worth {
         let debt = self.0.load(Ordering::Relaxed);
         let saved = u32::try_from(lines / PAYS).unwrap_or(u32::MAX);
         let now = if saved == 0 { debt + 1 } else { debt.saturating_sub(saved) };
-        // What is owed has an end, so that connections that have become longer are found out soon.
+        // The debt has a limit, so that connections that have become longer are found out soon.
         let now = now.min(STEP * TURNS.len() as u32 - 1);
         if now != debt {
             self.0.store(now, Ordering::Relaxed);

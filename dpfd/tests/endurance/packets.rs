@@ -103,7 +103,7 @@ fn far_messages_that_are_none() {
     // Unsealed, half sealed, empty, too long, all as it should be.
     all.extend([text(0), text(SIZES), text(libc::F_SEAL_WRITE), memory(0, ALL), memory((16 << 20) + 1, ALL)]);
     all.extend([memory(1 << 40, ALL), memory(16 << 20, ALL), text(ALL)]);
-    beside("far", move |random, way| {
+    beside("out of line", move |random, way| {
         // Memory that is cut short right behind its packet.
         let shrinks = text(0);
         let memory = match random.below(4) {
@@ -124,7 +124,7 @@ fn far_messages_that_are_none() {
 
 /// What a forger sends under another's name takes no place of what that one sends.
 #[test]
-fn a_forger_cannot_take_the_place_of_a_far_message() {
+fn a_forger_cannot_take_the_place_of_an_out_of_line_message() {
     let name = tag(Addr::local(RECEIVER + 1));
     let mut file = File::from(memory(0, 0));
     file.write_all(&[9; 250_000]).expect("memory");

@@ -46,7 +46,7 @@ impl<'a> Call<'a> {
         self.result.contains("BAD")
     }
 
-    /// What is appended to an answer that is not compared, so that foreign bytes are seen all the same.
+    /// A suffix of an answer that is not compared: foreign bytes are seen in it all the same.
     pub fn bad(&self) -> &'static str {
         if self.is_bad() {
             " BAD"

@@ -1,4 +1,4 @@
-//! What is known of both directions while a script goes on: bytes under way, ends, and who was told of what.
+//! The state of both directions while a script goes on: bytes under way, ends, and what each side was told.
 
 use std::collections::{HashMap, HashSet};
 

@@ -251,7 +251,7 @@ fn borders(way: Way, caches: [usize; 3]) -> Vec<Border> {
         borders.retain(|border| border.upto < upto);
         borders.push(queue);
         // The programs' buffers, and the message's memory, which is new each time while the last one is still warm.
-        borders.push(Border { name: "far", upto: (caches[2] / 8).max(2 * upto) });
+        borders.push(Border { name: "out-of-line", upto: (caches[2] / 8).max(2 * upto) });
     }
     borders.push(Border { name: "memory", upto: usize::MAX });
     borders
