@@ -12,9 +12,9 @@
 //!
 //! A sender that does not know the number rings a bell instead, so nothing depends on a link.
 //!
-//! A process that can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block.
-//! So an event is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of our
-//! own user, or the superuser, in our own pid namespace. For all others there are bells.
+//! A process that can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block. So
+//! an event is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of
+//! our own user, or the superuser, in our own pid namespace. For all others there are bells.
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 

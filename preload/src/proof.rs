@@ -17,13 +17,14 @@
 //! squatter's door and a server that the squatter said hello to would prove themselves to each other, while he has both
 //! memories. The digests of the two differ, since the doors do, and 61 bits cannot be hit upon.
 //!
-//! Rates that large limit nothing, and a program that asks is told its own ([`hides`]). What cannot be put back: a socket that
-//! ever had a rate paces itself (SK_PACING_NEEDED), from then on by what its congestion control reckons. Between short
-//! messages that is nothing. A bulk stream over TCP on loopback, with reno, then sets thousands of timers where it set a
-//! few (3200 instead of 5 for 500 MB, in writes of 64 KiB), and takes 1.5 to 2.1 times as long (medians of 31 to 41 pairs;
-//! in writes of 16 KiB and less, no longer); with bbr, which paces anyway, it takes as long as before. It concerns connections that have proven themselves and carry much over TCP all the same. The
-//! kernel has no call that takes it back: "no limit" leaves the mark, another congestion control does too. No other setting
-//! that needs no right is told by sock_diag in as many bits.
+//! Rates that large limit nothing, and a program that asks is told its own ([`hides`]). What cannot be put back: a socket
+//! that ever had a rate paces itself (SK_PACING_NEEDED), from then on by what its congestion control reckons. Between short
+//! messages that is nothing. A bulk stream over TCP on loopback, with reno, then sets thousands of timers where it set a few
+//! (3200 instead of 5 for 500 MB, in writes of 64 KiB), and takes 1.5 to 2.1 times as long (medians of 31 to 41 pairs; in
+//! writes of 16 KiB and less, no longer); with bbr, which paces anyway, it takes as long as before. It concerns connections
+//! that have proven themselves and carry much over TCP all the same. The kernel has no call that takes it back: "no limit"
+//! leaves the mark, another congestion control does too. No other setting that needs no right is told by sock_diag in as
+//! many bits.
 
 use core::sync::atomic::Ordering;
 

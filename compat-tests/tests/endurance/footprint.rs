@@ -100,8 +100,8 @@ fn arenas_are_unmapped_while_other_threads_are_busy() {
     assert!(last < first + 500, "{first} mappings at first, {last} after {} servers", 4 * servers);
 }
 
-/// In the long run 50 000 of them. Five processes that one has forked serve five clients, each from an address of its own: there are more connections than
-/// ports.
+/// In the long run 50 000 of them. Five processes that one has forked serve five clients, each from an address of its own:
+/// there are more connections than ports.
 #[test]
 fn all_connections_of_five_processes_of_a_family_are_channels() {
     let _turn = product::alone();

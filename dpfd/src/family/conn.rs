@@ -68,8 +68,8 @@ pub struct Conn {
     pub flags: AtomicU32,
     /// Registrations in epoll sets.
     pub watched: AtomicU32,
-    /// Bit i: a member whose number is i modulo 64 waits for it in a way that cannot be counted, as in a set that it shares with another process:
-    /// whoever waits elsewhere leaves it to the kernel (W18).
+    /// Bit i: a member whose number is i modulo 64 waits for it in a way that cannot be counted, as in a set that it shares
+    /// with another process: whoever waits elsewhere leaves it to the kernel (W18).
     pub armed_by: AtomicU64,
     /// Address of the slot's offer in this family's mapping.
     pub offer: AtomicU64,

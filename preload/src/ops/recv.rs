@@ -52,7 +52,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
     match super::stage(family, fd, c) {
         Stage::Unused | Stage::Plain => return Outcome::Kernel,
         Stage::Candidate | Stage::Offered => {
-            // Counted, then asked again: whoever moves the stage counts after it (channel.rs).
+            // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs).
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             let stage = c.stage();
             if matches!(stage, Stage::Candidate | Stage::Offered) {

@@ -185,8 +185,8 @@ pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
     died
 }
 
-/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was sent. The kernel would have
-/// answered with a reset then, and not with a FIN.
+/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was
+/// sent. The kernel would have answered with a reset then, and not with a FIN.
 #[cold]
 pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     if !has_unread(c) {

@@ -172,8 +172,8 @@ pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
     soon && to_ring(fd, c, tx)
 }
 
-/// The receiver is asked for a longer ring, before a hand-back, or on TCP. It is this process's only: one that shares the connection
-/// would not find the ring where we do. Under the lock.
+/// The receiver is asked for a longer ring, before a hand-back, or on TCP. It is this process's only: one that shares the
+/// connection would not find the ring where we do. Under the lock.
 #[cold]
 pub(super) fn ask(c: &Conn, tx: &End) {
     if c.claimed.load(Ordering::Relaxed) != 0 {

@@ -52,8 +52,8 @@ impl KernelEndpoint {
         }
     }
 
-    /// [`KernelEndpoint::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls again, or
-    /// waits until the descriptor is readable; nothing is held meanwhile.
+    /// [`KernelEndpoint::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls
+    /// again, or waits until the descriptor is readable; nothing is held meanwhile.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Dozing: where the next message is expected in a moment, `dp_read` sleeps on a word of its edge, not on the descriptor.
 //!
 //! A bell takes four calls to the kernel, two of which carry a packet: the sender rings, the receiver's recv returns, it
-//! takes the bell off the descriptor, and the next one. A futex takes two ([`crate::edge::event_count`]). But it
-//! does not wake a program that polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown, the end
-//! of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
+//! takes the bell off the descriptor, and the next one. A futex takes two ([`crate::edge::event_count`]). But it does not
+//! wake a program that polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown,
+//! the end of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
 //!
 //! - one call dozes at a time, and any other that comes by, or brings news, wakes it first (`wake_dozer`);
 //! - it dozes only if its last sleep was brief, and all senders have one edge between them;
@@ -125,8 +125,8 @@ impl UserEndpoint {
         rx.tokens.only_edge().is_some() && rx.doze.listeners == 0 && !self.edgeless.load(Ordering::Relaxed)
     }
 
-    /// Nothing is on the descriptor: asks the edge's sender for a wake-up of the futex. False: a message came meanwhile, so that the call must
-    /// look again. Only where it may.
+    /// Nothing is on the descriptor: asks the edge's sender for a wake-up of the futex. False: a message came meanwhile, so
+    /// that the call must look again. Only where it may.
     pub(super) fn doze(&self, rx: &mut Rx) -> bool {
         let (Some(edge), Some(inbox)) = (rx.tokens.only_edge(), self.inbox.get()) else { return false };
         let count = edge.segment.event_count();

@@ -81,9 +81,10 @@ impl UserEndpoint {
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps there, says
-    /// so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a cancellation point. If
-    /// it is told instead that nothing came, no bell was on the descriptor, and the next message's will be seen to come.
+    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps
+    /// there, says so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a
+    /// cancellation point. If it is told instead that nothing came, no bell was on the descriptor, and the next message's
+    /// will be seen to come.
     ///
     /// # Errors
     ///
