@@ -156,6 +156,7 @@ fn patient(c: &Conn, turn: u32) -> bool {
 
 fn give_up(fd: i32, c: &Conn, why: Reason) {
     proof::put_back(fd, c);
+    proof::sends_at_once(fd, c);
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     c.set_stage(Stage::Plain);

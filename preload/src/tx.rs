@@ -28,7 +28,7 @@ use self::room::{room, Limit};
 use crate::channel::{self, End};
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, signals, state};
+use crate::{fdtable, proof, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -405,6 +405,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
 pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
     c.back.fetch_add(1, Ordering::Relaxed);
+    proof::sends_at_once(fd, c);
     // A receiver that left before it could see that counts on us to take back what it has not read.
     fence(Ordering::SeqCst);
     if tx.word.is_raw() {

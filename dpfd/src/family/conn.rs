@@ -168,7 +168,8 @@ pub struct Conn {
     pub expected: AtomicU64,
     /// What our socket shows as its proof of possession (PROTOCOLS I2); 0: nothing of ours.
     pub showing: AtomicU64,
-    /// The pacing rate that our socket had before.
+    /// The pacing rate that the program believes it has, while our socket shows a number, and where it has shown one and
+    /// had no limit before; else 0.
     pub pacing: AtomicU64,
     /// The link to the process at the other end, in the process that made the channel; 0: none.
     pub link: AtomicU64,
@@ -259,6 +260,7 @@ impl Conn {
             &self.mapping,
             &self.tried,
             &self.showing,
+            &self.pacing,
             &self.link,
         ] {
             a.store(0, Ordering::Relaxed);
