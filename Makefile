@@ -44,7 +44,7 @@ help:
 	@echo 'make clean       removes $(target)'
 
 build:
-	$(CARGO) build --release -p dpfd -p dp-preload -p dp-capi
+	$(CARGO) build --release -p dp-cli -p dp-preload -p dp-capi
 	@$(MAKE) --no-print-directory libdp
 
 # A cdylib has neither versions of its symbols nor a SONAME: the static library is linked once more, whole.

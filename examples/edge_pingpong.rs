@@ -12,9 +12,9 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use dpfd::edge::message::{self, Head};
-use dpfd::edge::ring::Tail;
-use dpfd::edge::segment::Segment;
+use dp_edge::message::{self, Head};
+use dp_edge::ring::Tail;
+use dp_edge::segment::Segment;
 
 /// Set for the second process.
 const PEER: &str = "EDGE_PINGPONG_PEER";
@@ -29,19 +29,19 @@ struct Ends {
 
 impl Ends {
     fn new(to: Segment, from: Segment) -> Ends {
-        // "I look by myself": without this every message would owe a bell (dpfd::edge::bell).
+        // "I look by myself": without this every message would owe a bell (dp_edge::bell).
         from.word().make_hot();
         Ends { to, tail: Tail::default(), from, head: Head::default() }
     }
 
-    fn send(&mut self, message: &[u8]) -> Result<(), dpfd::edge::Error> {
+    fn send(&mut self, message: &[u8]) -> Result<(), dp_edge::Error> {
         message::send_bytes(&self.to.lines(), &mut self.tail, &self.to.rx().cursor, message)
     }
 
-    fn receive(&mut self, into: &mut [u8]) -> Result<usize, dpfd::edge::Error> {
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, dp_edge::Error> {
         loop {
             match self.head.recv_bytes(&self.from.lines(), &self.from.rx().cursor, into) {
-                Err(dpfd::edge::Error::Empty) => std::hint::spin_loop(),
+                Err(dp_edge::Error::Empty) => std::hint::spin_loop(),
                 done => return done,
             }
         }

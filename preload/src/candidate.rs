@@ -9,9 +9,9 @@ mod server_side;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::slot::{Side, Slot};
-use dpfd::family::{Conn, Family, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_edge::slot::{Side, Slot};
+use dp_edge::sys::{raw, tcp};
 
 use crate::channel::{positions, receiving, sending, slot_live};
 use crate::ops::option::TIMES;

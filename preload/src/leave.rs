@@ -15,9 +15,9 @@ pub mod back;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Held, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_edge::switch::in_ring;
+use dp_edge::sys::{raw, tcp};
 
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};

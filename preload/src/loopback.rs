@@ -1,6 +1,6 @@
 //! What the kernel says of the device `lo`, which carries each connection that could be a channel.
 
-use dpfd::sys::{raw, tcp};
+use dp_edge::sys::{raw, tcp};
 
 /// `lo` has this number in every network namespace (LOOPBACK_IFINDEX).
 const LOOPBACK: i32 = 1;

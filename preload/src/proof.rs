@@ -27,8 +27,8 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::family::Conn;
-use dpfd::sys::{process, tcp};
+use dp_channel::family::Conn;
+use dp_edge::sys::{process, tcp};
 
 use crate::{diag, loopback};
 

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Held, Reason, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_edge::sys::raw;
 use libc::socklen_t;
 
 use crate::diag::PACING_AT;

@@ -8,12 +8,13 @@ use std::sync::MutexGuard;
 use super::endpoint::{many_cpus, KernelEndpoint, Rx};
 use super::loaned::Pool;
 use crate::error::{Error, Result};
-use crate::look;
 use crate::pool::budget::DEFAULT_POOL;
 use crate::pool::SHORT;
+use crate::sys::device;
 use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
-use crate::sys::{device, process, raw};
+use dp_edge::look;
+use dp_edge::sys::{process, raw};
 
 impl KernelEndpoint {
     /// `dp_read`: the next message, loaned until it is released.
