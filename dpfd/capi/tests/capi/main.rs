@@ -2,5 +2,6 @@
 
 mod calls;
 mod examples;
+mod install;
 mod kit;
 mod library;
