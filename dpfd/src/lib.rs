@@ -54,3 +54,8 @@ pub use endpoint::AsyncEndpoint;
 pub use endpoint::{Endpoint, Message, Stat};
 #[cfg(not(loom))]
 pub use error::{Error, Result};
+
+/// The example of README.md runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

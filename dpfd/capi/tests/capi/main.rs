@@ -5,3 +5,4 @@ mod examples;
 mod install;
 mod kit;
 mod library;
+mod readme;
