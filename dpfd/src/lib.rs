@@ -16,3 +16,8 @@ pub use addr::{Addr, Dpid, Nid};
 pub use endpoint::AsyncEndpoint;
 pub use endpoint::{Endpoint, Message, Stat};
 pub use error::{Error, Result};
+
+/// The example of README.md runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,6 +1,7 @@
 //! `dp`: one file a verb.
 
 mod bench;
+mod completions;
 mod cost;
 mod device;
 mod environment;
@@ -51,6 +52,8 @@ enum Verb {
     Logp(logp::Args),
     /// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
     Cost(cost::Args),
+    /// Print what a shell needs to complete the command line of dp.
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::main(args),
         Verb::Logp(args) => logp::main(args),
         Verb::Cost(args) => cost::main(args),
+        Verb::Completions(args) => completions::main(&args, &Cli::command()),
     }
 }
 

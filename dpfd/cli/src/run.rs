@@ -44,7 +44,7 @@ pub struct Args {
     not: Vec<Place>,
 
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM ARGS")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM ARGS", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -22,8 +22,8 @@ pub enum ShimError {
     Separator(PathBuf),
 }
 
-/// The shim's absolute path: `DP_SHIM`; beside this command; `../lib/dp` from this command; the folder
-/// `DP_LIBDIR` of the build.
+/// The shim's absolute path: `DP_SHIM`; beside this command; `dp` in one of the usual folders of libraries, from this
+/// command; the folder `DP_LIBDIR` of the build.
 pub fn find() -> Result<PathBuf, ShimError> {
     if let Some(path) = env::var_os("DP_SHIM").filter(|path| !path.is_empty()).map(PathBuf::from) {
         return match path.canonicalize() {
@@ -44,7 +44,8 @@ fn folders(exe: Option<&Path>) -> Vec<PathBuf> {
     if let Some(beside) = exe.and_then(Path::parent) {
         folders.push(beside.to_owned());
         if let Some(prefix) = beside.parent() {
-            folders.push(prefix.join("lib/dp"));
+            let of_debian = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+            folders.extend(["lib", "lib64", &of_debian].map(|lib| prefix.join(lib).join("dp")));
         }
     }
     folders.extend(option_env!("DP_LIBDIR").map(PathBuf::from));
