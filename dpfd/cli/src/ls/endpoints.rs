@@ -51,7 +51,8 @@ pub struct Endpoint {
 pub struct Edge {
     pub from: String,
     pub to: String,
-    pub state: State,
+    /// "absent", "denied", "plain", "edge", "crowded".
+    pub state: &'static str,
     /// Messages that are not with the receiver yet.
     pub waiting: Option<u64>,
     pub messages: Option<u64>,
@@ -179,7 +180,7 @@ fn edges(seen: &[Seen]) -> Vec<Edge> {
             told.insert((local(account.dpid), link.to));
             edges.push(((local(account.dpid), link.to), {
                 let (messages, bytes) = link.sent;
-                (link.state, Some(link.waiting), Some(messages), Some(bytes))
+                (link.state.word(), Some(link.waiting), Some(messages), Some(bytes))
             }));
         }
     }
@@ -188,7 +189,7 @@ fn edges(seen: &[Seen]) -> Vec<Edge> {
             let ends = (edge.from, local(account.dpid));
             if !told.contains(&ends) && !known.contains(&edge.from) {
                 let (messages, bytes) = edge.received;
-                edges.push((ends, (State::Edge, None, Some(messages), Some(bytes))));
+                edges.push((ends, (State::Edge.word(), None, Some(messages), Some(bytes))));
             }
         }
     }

@@ -114,7 +114,7 @@ fn edge(of: &Edge) -> [String; 6] {
     [
         of.from.clone(),
         of.to.clone(),
-        of.state.word().to_string(),
+        of.state.to_string(),
         or_dash(of.waiting),
         or_dash(of.messages),
         or_dash(of.bytes),

@@ -1,7 +1,7 @@
 //! What the endpoints of a node are doing, for `dp ls`: only their processes know, so they are asked.
 //!
 //! The asker connects to a process's door and says [`Note::List`]; the service answers [`Note::Listed`] with a
-//! sealed memfd that holds an [`Account`] as JSON. Only the same user and root are answered. Who does not answer
+//! sealed memfd that holds an [`Account`] as text. Only the same user and root are answered. Who does not answer
 //! in time is listed with what the registry alone says.
 //!
 //! What comes back is another process's word: its memory is checked before it is read, and what it says is not
@@ -13,8 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
+pub use super::account::{Account, EdgeAccount, EndpointAccount, LinkAccount, State};
 use super::endpoint::UserEndpoint;
 use super::link::Destination;
 use super::note::{Note, LEN};
@@ -31,87 +30,6 @@ const LONGEST: usize = 64 << 20;
 const AT_ONCE: usize = 256;
 /// How long the service tries to see an endpoint whose program is just using it.
 const PATIENCE: Duration = Duration::from_micros(500);
-
-/// What a process says of its endpoints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
-    /// Those that are open.
-    pub endpoints: Vec<EndpointAccount>,
-}
-
-/// What it says of one. Messages and bytes come in pairs; `None` is what could not be seen at the moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndpointAccount {
-    /// Its number, and which of the process's endpoints it is.
-    pub dpid: Dpid,
-    /// As above.
-    pub serial: u32,
-    /// Whether it is in pool mode.
-    pub pooled: bool,
-    /// Bytes of its pool, and those that no edge has.
-    pub pool: Option<(usize, usize)>,
-    /// Where it sends by default.
-    pub target: Option<(Nid, Dpid)>,
-    /// Read in pool mode.
-    pub received: Option<(u64, u64)>,
-    /// Messages loaned out and not released.
-    pub loaned: Option<usize>,
-    /// Every destination it ever had.
-    pub to: Option<Vec<LinkAccount>>,
-    /// Every edge into it.
-    pub from: Option<Vec<EdgeAccount>>,
-}
-
-/// A way to a destination.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkAccount {
-    /// The destination.
-    pub to: (Nid, Dpid),
-    /// How messages go there.
-    pub state: State,
-    /// Messages that are not there yet.
-    pub waiting: u64,
-    /// Those that are.
-    pub sent: (u64, u64),
-}
-
-/// An edge, seen by its receiver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EdgeAccount {
-    /// The sender.
-    pub from: (Nid, Dpid),
-    /// Read from it.
-    pub received: (u64, u64),
-}
-
-/// How messages go to a destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It is not open, or not found yet.
-    Absent,
-    /// It belongs to a user who does not let this one send.
-    Denied,
-    /// Onto its descriptor, as it reads plainly.
-    Plain,
-    /// Into its pool.
-    Edge,
-    /// Onto its descriptor, as its pool has no edge left.
-    Crowded,
-}
-
-impl State {
-    /// As it is listed.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Absent => "absent",
-            State::Denied => "denied",
-            State::Plain => "plain",
-            State::Edge => "edge",
-            State::Crowded => "crowded",
-        }
-    }
-}
 
 /// An endpoint of the registry.
 #[derive(Debug, Clone)]
@@ -145,9 +63,9 @@ pub enum Said {
 pub fn account(process: &Process) -> std::io::Result<OwnedFd> {
     let open = process.endpoints().into_iter().filter(|inner| !inner.is_closed());
     let account = Account { endpoints: open.map(|inner| EndpointAccount::of(&inner)).collect() };
-    let text = serde_json::to_vec(&account)?;
+    let text = account.to_string();
     let file = File::from(sealed_memory(c"dp-account", text.len())?);
-    file.write_all_at(&text, 0)?;
+    file.write_all_at(text.as_bytes(), 0)?;
     Ok(file.into())
 }
 
@@ -291,7 +209,7 @@ fn read(fd: OwnedFd) -> Option<Account> {
     let len = sealed_len(fd.as_fd()).ok().filter(|len| *len <= LONGEST)?;
     let mut text = vec![0; len];
     File::from(fd).read_exact_at(&mut text, 0).ok()?;
-    serde_json::from_slice(&text).ok()
+    Account::read(std::str::from_utf8(&text).ok()?)
 }
 
 #[cfg(test)]

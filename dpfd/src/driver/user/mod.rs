@@ -27,9 +27,10 @@
 //! | [`sending`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
 //! | [`service`] | the thread |
-//! | [`list`] | what `dp ls` is told |
+//! | [`list`], [`account`] | what `dp ls` is told, and how that is written down |
 //! | `stat` | counters and limits |
 
+pub mod account;
 pub mod copied;
 pub mod doze;
 mod drain;

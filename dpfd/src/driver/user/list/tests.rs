@@ -11,14 +11,15 @@ fn only_sealed_memory_with_an_account_is_read() {
     let account = Account {
         endpoints: vec![EndpointAccount {
             dpid: 7,
+            from: Some(Vec::new()),
             to: Some(vec![LinkAccount { to: (2, 3), state: State::Edge, waiting: 1, sent: (4, 5) }]),
             ..EndpointAccount::default()
         }],
     };
-    let text = serde_json::to_vec(&account).unwrap();
+    let text = account.to_string().into_bytes();
     assert_eq!(read(written(&text)), Some(account));
     assert_eq!(read(written(&text[..text.len() - 1])), None);
-    assert_eq!(read(written(b"[1e999]")), None);
+    assert_eq!(read(written(b"[1e999]\n")), None);
     assert_eq!(read(written(b"")), None);
     let (pipe, _writer) = nix::unistd::pipe().unwrap();
     assert_eq!(read(pipe), None, "a read would block");
