@@ -11,7 +11,7 @@
 pub mod cores;
 pub mod counters;
 pub mod crowd;
-pub mod edge;
+pub mod endpoint;
 pub mod idle;
 pub mod iperf;
 pub mod kit;

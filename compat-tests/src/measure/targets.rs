@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use super::cores::Cores;
 use super::crowd::{self, Crowd};
-use super::edge;
+use super::endpoint;
 use super::idle;
 use super::iperf;
 use super::kit::{Kit, Tool, Way};
@@ -30,10 +30,10 @@ pub enum Name {
     OneCore,
     /// iperf3, one stream, two cores.
     Iperf3,
-    /// A small message over one edge, from core to core.
-    EdgeLat,
-    /// Small messages over one edge in a second.
-    EdgeRate,
+    /// A small message from endpoint to endpoint, on two cores.
+    EndpointLat,
+    /// Small messages in a second, the same way.
+    EndpointRate,
     /// CPU time and context switches of redis-server and redis-cli doing nothing.
     Idle,
     /// Connections with one request each.
@@ -71,16 +71,16 @@ const LEFT_ALONE_PAIRS: usize = 40;
 const IDLE_PARTS: usize = 6;
 
 impl Name {
-    /// Whether unmodified programs are measured, and not an edge.
+    /// Whether unmodified programs are measured, and not endpoints.
     pub fn of_programs(self) -> bool {
-        !matches!(self, Name::EdgeLat | Name::EdgeRate)
+        !matches!(self, Name::EndpointLat | Name::EndpointRate)
     }
 
     /// The programs of others that it needs.
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EdgeLat | Name::EdgeRate | Name::Crowd | Name::Fork | Name::Short => &[],
+            Name::EndpointLat | Name::EndpointRate | Name::Crowd | Name::Fork | Name::Short => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -126,10 +126,10 @@ impl Name {
                 })?;
                 row.with(&turns, Way::Tcp, Way::Dp)
             }
-            Name::EdgeLat | Name::EdgeRate => {
+            Name::EndpointLat | Name::EndpointRate => {
                 progress.show(&what);
-                let what = if self == Name::EdgeLat { edge::What::Lat } else { edge::What::Rate };
-                edge::measure(kit, row, what, plan.time)?
+                let what = if self == Name::EndpointLat { endpoint::What::Lat } else { endpoint::What::Rate };
+                endpoint::measure(kit, row, what, plan.time)?
             }
             Name::Idle => {
                 progress.show(&format!("{what}: {} s", plan.idle.as_secs()));
@@ -148,10 +148,15 @@ impl Name {
             Name::Redis1 => row("redis-1", "redis GET, 1 client", "req/s", least(12.0)),
             Name::OneCore => row("one-core", "redis GET, 50 clients, one core", "req/s", least(1.0)),
             Name::Iperf3 => row("iperf3", "iperf3, one stream", "Gbit/s", least(2.5)),
-            Name::EdgeLat => {
-                row("edge-lat", "8 B over an edge, one way, p50", "ns", Target::BaselinePlus(60.0))
+            Name::EndpointLat => row(
+                "endpoint-lat",
+                "8 B, endpoint to endpoint, one way, p50",
+                "ns",
+                Target::BaselinePlus(60.0),
+            ),
+            Name::EndpointRate => {
+                row("endpoint-rate", "8 B messages, endpoint to endpoint", "msg/s", least(15.0))
             }
-            Name::EdgeRate => row("edge-rate", "8 B messages over an edge", "msg/s", least(15.0)),
             Name::Idle => {
                 let most = Target::NotAbove(1.0);
                 let cpu = Row::new("idle", "idle redis pair, CPU time", "ms/s", most);

@@ -8,8 +8,7 @@
 //! |---|---|---|
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
 //! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
-//! | [`message`] | whole messages over tokens; in-place receive | R5, R7 |
-//! | [`pace`] | how often a receiver that spins looks | |
+//! | [`message`] | whole messages over tokens, the sender's side | R5, R7 |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
 //! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
@@ -39,7 +38,6 @@ pub mod message;
 pub mod mode;
 #[cfg(not(loom))]
 pub mod out_of_line;
-pub mod pace;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! `dp bench`: edges and endpoints between two processes on two cores, with the kernel's ways beside them.
+//! `dp bench`: endpoints and channels between two processes on two cores, with the kernel's ways beside them.
 //!
 //! All ways are measured in turns within one run: on a shared or virtual machine the cores' distance and
 //! speed move from second to second, so only numbers of the same turn can be compared.
@@ -9,8 +9,8 @@
 //! | [`peer`] | the second process, and what it is told |
 //! | [`link`] | ways of sending: sockets, pipes |
 //! | [`queues`], [`futex`] | more of the kernel's |
-//! | [`edges`] | the way of sending this is about |
-//! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
+//! | [`endpoints`] | endpoints by the library's calls, and plain reads and writes on them |
+//! | [`channel`] | a TCP connection under the shim |
 //! | [`nodes`] | the other node, for what goes over Ethernet |
 //! | [`idle`] | what endpoints cost that nobody uses |
 //! | [`crowd`] | one that is used beside many that are not |
@@ -20,9 +20,9 @@
 //! | [`waiting`] | messages that are there already |
 //! | [`report`] | the table and the JSON |
 
+pub mod channel;
 pub mod cores;
 mod crowd;
-pub mod edges;
 pub mod endpoints;
 mod flood;
 mod floor;
@@ -50,7 +50,7 @@ use peer::Peer;
 /// What goes wrong here is the machine's or a way's; where, is told in words.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
+/// Measure endpoints and a channel between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
 pub struct Args {
     /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
@@ -62,8 +62,8 @@ pub struct Args {
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     size: Vec<u32>,
-    /// Length of an edge's ring and half of an endpoint's pool, a power of two [default: room for two messages, 4 MiB at
-    /// least].
+    /// Length of the ring between two endpoints, which is half of a pool, a power of two [default: room for two messages,
+    /// 4 MiB at least].
     #[arg(long, value_name = "BYTES", value_parser = ring)]
     ring: Option<usize>,
     /// Ways of sending, measured side by side [default: those of each kind that are used most].
@@ -101,7 +101,7 @@ pub enum What {
     Crowd,
 }
 
-/// An edge takes more; a benchmark of it would measure memory.
+/// An endpoint takes more; a benchmark of it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// Room for two of the longest messages.
 const LONGEST_RING: usize = 64 << 20;
@@ -132,8 +132,9 @@ pub fn main(args: Args) -> ExitCode {
         return peer::serve();
     }
     let cores = crate::asked(args.cores.map_or_else(Cores::first, Ok));
-    let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
+    let ways = if args.ways.is_empty() { Way::usual() } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
+    crate::asked(if sends { channel::with_shim(&ways) } else { Ok(()) });
     let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));
     crate::asked(if sends { Ok(()) } else { without_lengths(&args) });
     let _folder = endpoints::Folder::new();

@@ -31,7 +31,7 @@ use dpfd::edge::ring::{max_payload, LINE};
 
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
-use crate::bench::link::{ring_for, Way};
+use crate::bench::link::Way;
 use crate::bench::{progress, Result};
 use crate::helper::Helper;
 use crate::logp::pair::compute;
@@ -272,7 +272,7 @@ fn open(ways: &[Way], plan_of: impl Fn(Way) -> Plan, quick: bool, helper: &Helpe
     for (index, &way) in ways.iter().enumerate() {
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(1, ring_for(1), None)?;
+            let [ours, theirs] = way.make(1, None)?;
             helper.tell(&Job::Open { way, pair, pool: POOL }, &theirs)?;
             let end = End::new(way, ours, pair, true, POOL)?;
             helper.answer::<Answer>()?;

@@ -24,6 +24,7 @@ use dpfd::logp::fit::fit;
 use dpfd::logp::probe::{Plan, Survey};
 use dpfd::logp::report::{self, Report};
 
+use crate::bench::channel;
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
 use crate::bench::link::{ring_for, Way};
@@ -38,8 +39,8 @@ use peer::Job;
 /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Ways of sending, measured side by side.
-    #[arg(long, value_name = "WAY", value_delimiter = ',', default_values_t = DEFAULT_WAYS, value_parser = way)]
+    /// Ways of sending, measured side by side [default: endpoint,channel,unix-stream,tcp,pipe; without a shim no channel].
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
     ways: Vec<Way>,
     /// Lengths of messages; the smallest has the signature [default: 8,64,512,4096,32768,262144,1048576].
     #[arg(long, alias = "size", value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
@@ -73,12 +74,12 @@ pub struct Args {
     peer: bool,
 }
 
-const DEFAULT_WAYS: [Way; 5] = [Way::Edge, Way::Endpoint, Way::UnixStream, Way::Tcp, Way::Pipe];
+const USUAL: [Way; 5] = [Way::Endpoint, Way::Channel, Way::UnixStream, Way::Tcp, Way::Pipe];
 /// What can be measured: ways whose replies cannot stop requests.
 const WAYS: [Way; 10] = [
-    Way::Edge,
     Way::Endpoint,
     Way::Plain,
+    Way::Channel,
     Way::Kernel,
     Way::KernelPlain,
     Way::Ethernet,
@@ -87,7 +88,7 @@ const WAYS: [Way; 10] = [
     Way::Tcp,
     Way::Pipe,
 ];
-/// An edge takes more; measuring it would measure memory.
+/// An endpoint takes more; measuring it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// The longest small message: a window of replies fits into every pipe, or requester and replier would wait for each
 /// other.
@@ -125,13 +126,17 @@ pub fn picture(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-pub fn main(args: Args) -> ExitCode {
+pub fn main(mut args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
+    }
+    if args.ways.is_empty() {
+        args.ways = channel::where_possible(&USUAL);
     }
     let cores = crate::asked(two_cores(&args));
     let plan = crate::asked(plan(&args));
     let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &args.ways));
+    crate::asked(channel::with_shim(&args.ways));
     let _folder = Folder::new();
     match run(&args, plan, cores, nodes) {
         Ok(text) => {
@@ -208,6 +213,9 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     cores::stay(cores.a)?;
     let mut series = open(&args.ways, &plan, &helper, nodes.as_ref())?;
     helper.explained(survey(&mut series, &helper, start, time * (1.0 - CROWD)))?;
+    for one in &series {
+        one.end.check().map_err(|e| format!("{}: {e}", one.way.name()))?;
+    }
     drop(helper);
     let contended = contend(args, &series, cores, &others, nodes, time)?;
 
@@ -249,7 +257,7 @@ fn open(ways: &[Way], plan: &Plan, helper: &Helper, nodes: Option<&Nodes>) -> Re
         let size = plan.sizes.last().copied().unwrap_or(1);
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(size, ring_for(size), nodes)?;
+            let [ours, theirs] = way.make(size, nodes)?;
             helper.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
             Ok(End::new(way, ours, ring_for(size), pair, true)?)
         };

@@ -22,7 +22,7 @@ use super::cores::{self, Cores};
 use super::lat::median;
 use super::link::{again, ring_for, Fds, Link, Way};
 use super::peer::Peer;
-use super::report::{half, with_half};
+use super::report::{half, with_half, VERSION};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the one that is used.
@@ -80,7 +80,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     }
     progress("");
     let report = Report {
-        version: 1,
+        version: VERSION,
         origin,
         what: args.what,
         cores: [cores.a, cores.b],
@@ -278,7 +278,7 @@ pub struct Watched {
 impl Watched {
     pub fn new(link: Fds, crowd: Crowd) -> Result<Watched> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(link.from(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        epoll.add(link.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         for fd in crowd.fds() {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
         }

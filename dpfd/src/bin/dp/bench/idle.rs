@@ -11,7 +11,7 @@ use super::endpoints;
 use super::lat::median;
 use super::link::{ring_for, Way};
 use super::peer::{Peer, Turn};
-use super::report::{half, with_half};
+use super::report::{half, with_half, VERSION};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the endpoint that is used.
@@ -91,7 +91,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
     let tenth = |x: f64| (x * 10.0).round() / 10.0;
     let report = Report {
-        version: 1,
+        version: VERSION,
         origin,
         what: args.what,
         cores: [cores.a, cores.b],

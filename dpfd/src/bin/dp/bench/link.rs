@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
 use super::nodes::{self, Nodes};
-use super::{peer, queues, waiting, What};
+use super::{channel, peer, queues, waiting, What};
 
 /// A way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,10 +25,6 @@ use super::{peer, queues, waiting, What};
 pub enum Way {
     /// One word each way: not a way of sending, but what every way between two cores stands on.
     Floor,
-    /// Two edges whose receivers look by themselves.
-    Edge,
-    /// Two edges whose receivers sleep until the bell: for two processes on one core.
-    EdgeAsleep,
     /// Two endpoints, by the library's calls; their receivers look by themselves, and copy.
     Endpoint,
     /// The same, read in place: every word of a message is looked at where it lies.
@@ -39,6 +35,8 @@ pub enum Way {
     EndpointDefault,
     /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
     Plain,
+    /// A TCP connection with the shim in both processes.
+    Channel,
     /// Two endpoints of the kernel driver, by the library's calls; their receivers look by themselves, and copy.
     Kernel,
     /// The same, by write(2) and read(2) on their descriptors; their receivers sleep.
@@ -71,15 +69,14 @@ const LONGEST_DGRAM: usize = 128 * 1024;
 
 impl Way {
     /// All that there are.
-    pub const ALL: [Way; 20] = [
+    pub const ALL: [Way; 19] = [
         Way::Floor,
-        Way::Edge,
-        Way::EdgeAsleep,
         Way::Endpoint,
         Way::EndpointInPlace,
         Way::EndpointAsleep,
         Way::EndpointDefault,
         Way::Plain,
+        Way::Channel,
         Way::Kernel,
         Way::KernelPlain,
         Way::Ethernet,
@@ -94,20 +91,19 @@ impl Way {
         Way::Futex,
     ];
 
-    /// What is measured between these cores unless ways are named.
-    pub fn usual(cores: Cores) -> Vec<Way> {
-        let edge = if cores.shared() { Way::EdgeAsleep } else { Way::Edge };
-        vec![
+    /// What is measured unless ways are named: a channel where there is a shim.
+    pub fn usual() -> Vec<Way> {
+        channel::where_possible(&[
             Way::Floor,
-            edge,
             Way::Endpoint,
             Way::Plain,
+            Way::Channel,
             Way::UnixDgram,
             Way::UnixSeqpacket,
             Way::UnixStream,
             Way::Tcp,
             Way::Pipe,
-        ]
+        ])
     }
 
     /// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
@@ -116,7 +112,6 @@ impl Way {
             return false;
         }
         match self {
-            Way::Edge | Way::EdgeAsleep => room_for_two(size) <= ring,
             Way::Floor => what == What::Lat && !cores.shared(),
             Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
             // More at a time than fits is lost there, and counted.
@@ -130,9 +125,7 @@ impl Way {
         match self {
             // With a pool as long as theirs is at first.
             Way::EndpointDefault => size <= SURELY_KEPT,
-            way if way.is_edge() || way.is_endpoint() => {
-                (waiting::COUNT as usize + 1) * (size + HEADER) <= ring
-            }
+            way if way.is_endpoint() => (waiting::COUNT as usize + 1) * (size + HEADER) <= ring,
             _ => size <= SURELY_KEPT,
         }
     }
@@ -162,20 +155,15 @@ impl Way {
         }
     }
 
-    pub fn is_edge(self) -> bool {
-        matches!(self, Way::Edge | Way::EdgeAsleep)
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Way::Floor => "floor",
-            Way::Edge => "edge",
-            Way::EdgeAsleep => "edge-asleep",
             Way::Endpoint => "endpoint",
             Way::EndpointInPlace => "endpoint-in-place",
             Way::EndpointAsleep => "endpoint-asleep",
             Way::EndpointDefault => "endpoint-default",
             Way::Plain => "plain",
+            Way::Channel => "channel",
             Way::Kernel => "kernel",
             Way::KernelPlain => "kernel-plain",
             Way::Ethernet => "ethernet",
@@ -191,18 +179,12 @@ impl Way {
         }
     }
 
-    /// Makes both ends, as descriptors for `End::new`: those to send to first. Of an edge with rings of so many bytes.
-    pub fn make(self, size: usize, ring: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
+    /// Makes both ends, as descriptors for `End::new`: those to send to first.
+    pub fn make(self, size: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
             Way::Floor | Way::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
-            }
-            Way::Edge | Way::EdgeAsleep => {
-                let segment = || Segment::create(ring).map(|(_, fd)| fd);
-                let [ab, ba, bell_ab, bell_ba] = [segment()?, segment()?, bell()?, bell()?];
-                let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];
-                Ok([a, vec![ba, bell_ba, ab, bell_ab]])
             }
             Way::UnixDgram => {
                 let (a, b) = UnixDatagram::pair()?;
@@ -215,6 +197,7 @@ impl Way {
             | Way::EndpointAsleep
             | Way::EndpointDefault
             | Way::Plain
+            | Way::Channel
             | Way::Kernel
             | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
             Way::UnixSeqpacket => {
@@ -241,14 +224,14 @@ impl Way {
             }
             Way::Mqueue => queues::make(size),
             Way::Eventfd => {
-                let (ab, ba) = (bell()?, bell()?);
+                let (ab, ba) = (counter()?, counter()?);
                 Ok([vec![ab.try_clone()?, ba.try_clone()?], vec![ba, ab]])
             }
         }
     }
 }
 
-fn bell() -> io::Result<OwnedFd> {
+fn counter() -> io::Result<OwnedFd> {
     EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned()
 }
 
@@ -257,16 +240,12 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
     Ok([vec![a.try_clone()?, a], vec![b.try_clone()?, b]])
 }
 
-/// Bytes of an edge's ring for messages of `size`, unless another is asked for: room for two, so that both sides work at once, and more than a core's own
-/// caches hold. Lines of a smaller ring are still in the other core's cache when they are written again, and in the
+/// Bytes of the ring between two endpoints for messages of `size`, unless another is asked for: room for two, so that both
+/// sides work at once, and more than a core's own caches hold. Lines of a smaller ring are still in the other core's cache when they are written again, and in the
 /// writer's when they are read, and each has to be asked for there: 8 to 12 GB/s, where lines that have gone on to the cache
 /// that both cores share make 30 to 40.
 pub fn ring_for(size: usize) -> usize {
-    room_for_two(size).next_power_of_two().max(RING)
-}
-
-fn room_for_two(size: usize) -> usize {
-    2 * (size + HEADER)
+    (2 * (size + HEADER)).next_power_of_two().max(RING)
 }
 
 impl fmt::Display for Way {
@@ -327,9 +306,11 @@ impl Fds {
     pub fn new([to, from]: [OwnedFd; 2]) -> Fds {
         Fds { to, from }
     }
+}
 
-    /// What to wait on for the next message.
-    pub fn from(&self) -> BorrowedFd<'_> {
+/// What to wait on for the next message.
+impl AsFd for Fds {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.from.as_fd()
     }
 }

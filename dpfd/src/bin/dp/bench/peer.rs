@@ -9,9 +9,9 @@ use dpfd::Endpoint;
 use nix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 
+use super::channel::Channel;
 use super::cores::{self, Cores};
 use super::crowd::{Crowd, Door, Watched};
-use super::edges::Edges;
 use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
 use super::futex::Futex;
@@ -81,7 +81,7 @@ impl Peer {
     /// Makes a way of sending between the two.
     pub fn open(&mut self, way: Way, size: usize, ring: usize, nodes: Option<&Nodes>) -> Result<Series> {
         let make = || {
-            let [ours, theirs] = way.make(size, ring, nodes)?;
+            let [ours, theirs] = way.make(size, nodes)?;
             self.helper.tell(&Job::Open { way, ring, pair: self.pairs }, &theirs)?;
             let end = End::new(way, ours, ring, self.pairs, true)?;
             // Some ways lose what is sent to nobody.
@@ -147,8 +147,8 @@ pub fn alive() -> io::Result<()> {
 /// One end of a way.
 pub enum End {
     Floor(Floor),
-    Edges(Box<Edges>),
     Endpoint(OneEnd),
+    Channel(Channel),
     Fds(Fds),
     Other(Box<dyn Link>),
 }
@@ -160,9 +160,6 @@ impl End {
         }
         Ok(match way {
             Way::Floor => End::Floor(Floor::new(these(fds)?, first)?),
-            Way::Edge | Way::EdgeAsleep => {
-                End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
-            }
             Way::Endpoint
             | Way::EndpointInPlace
             | Way::EndpointAsleep
@@ -170,6 +167,7 @@ impl End {
             | Way::Kernel
             | Way::Ethernet => End::Endpoint(OneEnd::new(way, &fds, pair, ring, first)?),
             Way::Plain | Way::KernelPlain => End::Fds(endpoints::plain(way, pair, first)?),
+            Way::Channel => End::Channel(Channel::new(pair, first)?),
             Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
             Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
             Way::Futex => End::Other(Box::new(Futex::new(these(fds)?, first)?)),
@@ -177,6 +175,16 @@ impl End {
                 End::Fds(Fds::new(these(fds)?))
             }
         })
+    }
+}
+
+impl End {
+    /// An error if this is not what was to be measured.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            End::Channel(channel) => channel.is_one(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -188,11 +196,8 @@ macro_rules! each {
     };
     ($end:expr, $link:ident => $do:expr, $floor:ident => $other:expr) => {
         match $end {
-            $crate::bench::peer::End::Edges($link) => {
-                let $link = &mut **$link;
-                $do
-            }
             $crate::bench::peer::End::Endpoint($link) => $do,
+            $crate::bench::peer::End::Channel($link) => $do,
             $crate::bench::peer::End::Fds($link) => $do,
             $crate::bench::peer::End::Other($link) => $do,
             $crate::bench::peer::End::Floor($floor) => $other,
@@ -238,7 +243,7 @@ impl Series {
 
     /// One more turn.
     pub fn turn(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<()> {
-        let done = self.run(peer, what, time);
+        let done = self.run(peer, what, time).and_then(|done| self.end.check().map(|()| done));
         let done = peer.helper.explained(done).map_err(|e| format!("{}: {e}", self.way.name()))?;
         self.turns.push(done);
         Ok(())

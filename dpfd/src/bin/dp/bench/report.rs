@@ -10,6 +10,9 @@ use super::link::Way;
 use super::peer::{Series, Turn};
 use super::{Args, What};
 
+/// The layout of what `--json` prints.
+pub const VERSION: u32 = 2;
+
 /// What `--json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Serialize)]
 pub struct Report {
@@ -21,7 +24,7 @@ pub struct Report {
     rounds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     ring: Option<usize>,
-    /// The edge with the first length, in short.
+    /// Endpoints with the first length, in short.
     #[serde(flatten)]
     short: Short,
     results: Vec<Outcome>,
@@ -47,10 +50,6 @@ struct Short {
     unix_dgram_messages_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     times_unix_dgram: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint_p50_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint_over_floor_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plain_times_unix_seqpacket: Option<f64>,
 }
@@ -180,7 +179,7 @@ impl Report {
     pub fn new(args: &Args, origin: Origin, cores: Cores, sizes: Vec<Size>) -> Report {
         let short = sizes.first().map(|first| short(args.what, &first.outcomes)).unwrap_or_default();
         Report {
-            version: 1,
+            version: VERSION,
             origin,
             what: args.what,
             cores: [cores.a, cores.b],
@@ -213,7 +212,7 @@ impl Report {
                 let titles = match self.what {
                     What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
                     What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
-                    _ => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
+                    _ => ["MESSAGES/s", "MB/s", "ENDPOINT IS", "CPU s"],
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
             }
@@ -239,10 +238,10 @@ impl Report {
                 cpu,
             ],
             Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, .. } => {
-                let edge = self.results.iter().find(|e| e.size == one.size && e.way.is_edge());
-                let times = match edge.map(|e| e.numbers) {
-                    Some(Numbers::Flood { messages_per_s: edge, .. }) if !one.way.is_edge() => {
-                        format!("{:.1}x", edge / messages_per_s)
+                let endpoint = self.results.iter().find(|e| e.size == one.size && e.way == Way::Endpoint);
+                let times = match endpoint.map(|e| e.numbers) {
+                    Some(Numbers::Flood { messages_per_s: ours, .. }) if one.way != Way::Endpoint => {
+                        format!("{:.1}x", ours / messages_per_s)
                     }
                     _ => "-".into(),
                 };
@@ -276,18 +275,15 @@ fn short(what: What, outcomes: &[Outcome]) -> Short {
         Numbers::Lat { .. } => None,
     };
     let lat = |o: &Outcome| match o.numbers {
-        Numbers::Lat { p50_ns, over_floor_ns, .. } => Some((p50_ns, over_floor_ns)),
+        Numbers::Lat { p50_ns, .. } => Some(p50_ns),
         Numbers::Flood { .. } => None,
     };
-    if let Some((p50_ns, over_floor_ns)) = find(|way| way == Way::Endpoint).and_then(lat) {
-        (short.endpoint_p50_ns, short.endpoint_over_floor_ns) = (Some(p50_ns), over_floor_ns);
-    }
     let seqpacket = find(|way| way == Way::UnixSeqpacket).and_then(lat);
-    if let Some(((plain, _), (unix, _))) = find(|way| way == Way::Plain).and_then(lat).zip(seqpacket) {
+    if let Some((plain, unix)) = find(|way| way == Way::Plain).and_then(lat).zip(seqpacket) {
         short.plain_times_unix_seqpacket = Some(round(plain / unix, 100.0));
     }
     let dgram = find(|way| way == Way::UnixDgram).and_then(rate);
-    match find(Way::is_edge).map(|o| o.numbers) {
+    match find(|way| way == Way::Endpoint).map(|o| o.numbers) {
         Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. }) => {
             short.p50_ns = Some(p50_ns);
             short.p99_ns = Some(p99_ns);

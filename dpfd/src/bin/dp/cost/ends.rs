@@ -1,7 +1,7 @@
 //! One end of a way of sending: packets out of one buffer of the program, into another.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use dpfd::cost::probe::Load;
 use dpfd::driver::Driver;
@@ -65,7 +65,7 @@ impl End {
             }
             // Sockets: what is written to is the same open file.
             End::Fds(fds) => {
-                let fd = fds.from();
+                let fd = fds.as_fd();
                 let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
                 fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
                 while bytes < most {

@@ -1,16 +1,16 @@
 //! K senders and one receiver: the gap that each of them sees.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use dpfd::logp::probe::Load;
 use dpfd::Dpid;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use super::peer::{self, Answer, Job};
-use crate::bench::edges::Edges;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
-use crate::bench::link::{again, ring_for, Fds, Link, Way};
+use crate::bench::link::{again, Link, Way};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::Result;
@@ -90,7 +90,7 @@ impl Crowd {
     /// The way between one sender, of so many, and the receiver.
     fn open(&mut self, way: Way, size: usize, i: usize, senders: usize) -> Result<()> {
         let sender = &self.senders[i];
-        let [ours, theirs] = way.make(size, ring_for(size), self.nodes.as_ref())?;
+        let [ours, theirs] = way.make(size, self.nodes.as_ref())?;
         if way.is_endpoint() {
             if i == 0 {
                 self.receiver.tell(&Job::Hub { way, number: HUB, senders }, &theirs)?;
@@ -120,42 +120,24 @@ pub fn reply_at_hub(hub: &mut OneEnd, senders: usize, size: usize, reply: usize)
 
 /// One end for each sender, all of the same kind.
 pub fn reply_to_all(ends: &mut [End], size: usize, reply: usize) -> Result<()> {
-    let (mut edges, mut fds) = (Vec::new(), Vec::new());
+    let (mut channels, mut fds) = (Vec::new(), Vec::new());
     for end in ends {
         match end {
-            End::Edges(end) => edges.push(&mut **end),
+            End::Channel(end) => channels.push(end),
             End::Fds(end) => fds.push(end),
             _ => return Err("a way that is not for several senders".into()),
         }
     }
-    by_looking(edges, size, reply)?;
+    by_polling(channels, size, reply)?;
     Ok(by_polling(fds, size, reply)?)
 }
 
-/// Looks at one edge after the other.
-fn by_looking(mut edges: Vec<&mut Edges>, size: usize, reply: usize) -> io::Result<()> {
-    let (mut request, reply) = (vec![0; size], vec![0; reply]);
-    while !edges.is_empty() {
-        let mut ended = Vec::new();
-        for (i, edge) in edges.iter_mut().enumerate() {
-            match edge.look(&mut request)? {
-                None => {}
-                Some(n) if request[n - 1] == STOP => ended.push(i),
-                Some(_) => edge.send(&reply)?,
-            }
-        }
-        for i in ended.into_iter().rev() {
-            edges.swap_remove(i);
-        }
-    }
-    Ok(())
-}
-
 /// Sleeps until a descriptor has something, and takes one request from each that does.
-fn by_polling(mut fds: Vec<&mut Fds>, size: usize, reply: usize) -> io::Result<()> {
+fn by_polling<L: Link + AsFd>(mut fds: Vec<&mut L>, size: usize, reply: usize) -> io::Result<()> {
     let (mut request, reply) = (vec![0; size], vec![0; reply]);
     while !fds.is_empty() {
-        let mut asked: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(fd.from(), PollFlags::POLLIN)).collect();
+        let mut asked: Vec<PollFd> =
+            fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
         again(|| poll(&mut asked, PollTimeout::NONE))?;
         let ready: Vec<bool> = asked.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         let mut ended = Vec::new();
