@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use cores::Cores;
 use dpfd::edge::segment::MIN_RING;
-use link::Way;
+use link::Transport;
 use nodes::Nodes;
 use peer::Peer;
 
@@ -67,8 +67,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = ring)]
     ring: Option<usize>,
     /// Ways of sending, measured side by side [default: those of each kind that are used most].
-    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
-    ways: Vec<Way>,
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = transport)]
+    ways: Vec<Transport>,
     /// How long each way of sending is measured, for each length.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
@@ -106,11 +106,10 @@ const MAX_SIZE: i64 = 16 << 20;
 /// Room for two of the longest messages.
 const LONGEST_RING: usize = 64 << 20;
 
-fn way(text: &str) -> std::result::Result<Way, String> {
-    Way::ALL
-        .into_iter()
-        .find(|way| way.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", Way::ALL.map(Way::name).join(", ")))
+fn transport(text: &str) -> std::result::Result<Transport, String> {
+    Transport::ALL.into_iter().find(|transport| transport.name() == text).ok_or_else(|| {
+        format!("not a way of sending; these are: {}", Transport::ALL.map(Transport::name).join(", "))
+    })
 }
 
 fn ring(text: &str) -> std::result::Result<usize, String> {
@@ -132,16 +131,16 @@ pub fn main(args: Args) -> ExitCode {
         return peer::serve();
     }
     let cores = crate::asked(args.cores.map_or_else(Cores::first, Ok));
-    let ways = if args.ways.is_empty() { Way::usual() } else { args.ways.clone() };
+    let transports = if args.ways.is_empty() { Transport::usual() } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
-    crate::asked(if sends { channel::with_shim(&ways) } else { Ok(()) });
-    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));
+    crate::asked(if sends { channel::with_shim(&transports) } else { Ok(()) });
+    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &transports } else { &[] }));
     crate::asked(if sends { Ok(()) } else { without_lengths(&args) });
     let _folder = endpoints::Folder::new();
     let text = match args.what {
         What::Idle => idle::run(&args, cores),
         What::Crowd => crowd::run(&args, cores),
-        _ => run(&args, cores, &ways, nodes.as_ref()),
+        _ => run(&args, cores, &transports, nodes.as_ref()),
     };
     match text {
         Ok(text) => {
@@ -164,7 +163,7 @@ fn without_lengths(args: &Args) -> std::result::Result<(), String> {
     }
 }
 
-fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Result<String> {
+fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -> Result<String> {
     let sizes: Vec<usize> = match (&args.size[..], args.what) {
         ([], What::Bw) => vec![65_536, 1_048_576],
         ([], _) => vec![8],
@@ -177,8 +176,10 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     let mut results = Vec::new();
     for size in sizes {
         let ring = args.ring.unwrap_or_else(|| link::ring_for(size));
-        let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size, ring));
-        let mut series = ways.map(|&way| peer.open(way, size, ring, nodes)).collect::<Result<Vec<_>>>()?;
+        let transports = wanted.iter().filter(|transport| transport.fits(args.what, cores, size, ring));
+        let mut series = transports
+            .map(|&transport| peer.open(transport, size, ring, nodes))
+            .collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {
@@ -190,10 +191,10 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     }
     progress("");
     if results.iter().all(report::Size::is_empty) {
-        let ways: Vec<_> = wanted.iter().map(|way| way.name()).collect();
+        let transports: Vec<_> = wanted.iter().map(|transport| transport.name()).collect();
         return Err(format!(
             "{}: not for this, for messages of this length, or on these cores",
-            ways.join(", ")
+            transports.join(", ")
         )
         .into());
     }

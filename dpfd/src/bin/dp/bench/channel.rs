@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use dpfd::sys::tcp;
 use nix::unistd::{read, write};
 
-use super::link::{again, Link, Way};
+use super::link::{again, Link, Transport};
 use super::{peer, Result};
 use crate::shim;
 
@@ -27,18 +27,18 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// These, without a channel where there is no shim.
-pub fn where_possible(ways: &[Way]) -> Vec<Way> {
+pub fn where_possible(transports: &[Transport]) -> Vec<Transport> {
     let shim = shim::find().is_ok();
-    ways.iter().copied().filter(|&way| way != Way::Channel || shim).collect()
+    transports.iter().copied().filter(|&transport| transport != Transport::Channel || shim).collect()
 }
 
 /// Makes sure that the shim is in this program, if a channel is among what is measured: begins again with it where it is not.
-pub fn with_shim(ways: &[Way]) -> std::result::Result<(), String> {
-    if !ways.contains(&Way::Channel) {
+pub fn with_shim(transports: &[Transport]) -> std::result::Result<(), String> {
+    if !transports.contains(&Transport::Channel) {
         return Ok(());
     }
     let preload = shim::find().and_then(|shim| shim::preload(&shim, env::var_os("LD_PRELOAD")));
-    let preload = preload.map_err(|e| format!("{}: {e}", Way::Channel))?;
+    let preload = preload.map_err(|e| format!("{}: {e}", Transport::Channel))?;
     let rules = format!("channel any {ADDRESS}");
     if env::var_os("LD_PRELOAD").as_ref() == Some(&preload) && env::var("DP_RULES").as_ref() == Ok(&rules) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One way of sending between the two processes, and one end of it.
+//! A transport between the two processes, and one end of it.
 
 use std::fmt;
 use std::io;
@@ -19,17 +19,17 @@ use super::cores::Cores;
 use super::nodes::{self, Nodes};
 use super::{channel, peer, queues, waiting, What};
 
-/// A way of sending.
+/// What carries messages or bytes from one process to the other; the option that names it is `--ways`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Transport {
     /// One word each way: not a way of sending, but what every way between two cores stands on.
     Floor,
     /// Two endpoints, by the library's calls; their receivers look by themselves, and copy.
     Endpoint,
     /// The same, read in place: every word of a message is looked at where it lies.
     EndpointInPlace,
-    /// The same as [`Way::Endpoint`], but the receivers sleep.
+    /// The same as [`Transport::Endpoint`], but the receivers sleep.
     EndpointAsleep,
     /// Endpoints whose pools nobody gave a size.
     EndpointDefault,
@@ -41,7 +41,7 @@ pub enum Way {
     Kernel,
     /// The same, by write(2) and read(2) on their descriptors; their receivers sleep.
     KernelPlain,
-    /// As [`Way::Kernel`], on two nodes: network namespaces with Ethernet between them.
+    /// As [`Transport::Kernel`], on two nodes: network namespaces with Ethernet between them.
     Ethernet,
     UnixDgram,
     UnixSeqpacket,
@@ -67,42 +67,42 @@ const SURELY_KEPT: usize = 4096;
 /// The kernel takes longer datagrams only with larger buffers than it gives.
 const LONGEST_DGRAM: usize = 128 * 1024;
 
-impl Way {
+impl Transport {
     /// All that there are.
-    pub const ALL: [Way; 19] = [
-        Way::Floor,
-        Way::Endpoint,
-        Way::EndpointInPlace,
-        Way::EndpointAsleep,
-        Way::EndpointDefault,
-        Way::Plain,
-        Way::Channel,
-        Way::Kernel,
-        Way::KernelPlain,
-        Way::Ethernet,
-        Way::UnixDgram,
-        Way::UnixSeqpacket,
-        Way::UnixStream,
-        Way::Tcp,
-        Way::TcpSpin,
-        Way::Pipe,
-        Way::Mqueue,
-        Way::Eventfd,
-        Way::Futex,
+    pub const ALL: [Transport; 19] = [
+        Transport::Floor,
+        Transport::Endpoint,
+        Transport::EndpointInPlace,
+        Transport::EndpointAsleep,
+        Transport::EndpointDefault,
+        Transport::Plain,
+        Transport::Channel,
+        Transport::Kernel,
+        Transport::KernelPlain,
+        Transport::Ethernet,
+        Transport::UnixDgram,
+        Transport::UnixSeqpacket,
+        Transport::UnixStream,
+        Transport::Tcp,
+        Transport::TcpSpin,
+        Transport::Pipe,
+        Transport::Mqueue,
+        Transport::Eventfd,
+        Transport::Futex,
     ];
 
     /// What is measured unless ways are named: a channel where there is a shim.
-    pub fn usual() -> Vec<Way> {
+    pub fn usual() -> Vec<Transport> {
         channel::where_possible(&[
-            Way::Floor,
-            Way::Endpoint,
-            Way::Plain,
-            Way::Channel,
-            Way::UnixDgram,
-            Way::UnixSeqpacket,
-            Way::UnixStream,
-            Way::Tcp,
-            Way::Pipe,
+            Transport::Floor,
+            Transport::Endpoint,
+            Transport::Plain,
+            Transport::Channel,
+            Transport::UnixDgram,
+            Transport::UnixSeqpacket,
+            Transport::UnixStream,
+            Transport::Tcp,
+            Transport::Pipe,
         ])
     }
 
@@ -112,10 +112,10 @@ impl Way {
             return false;
         }
         match self {
-            Way::Floor => what == What::Lat && !cores.shared(),
-            Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
+            Transport::Floor => what == What::Lat && !cores.shared(),
+            Transport::Eventfd | Transport::Futex => what == What::Lat && size == 8,
             // More at a time than fits is lost there, and counted.
-            Way::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
+            Transport::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
             _ => self.carries(size),
         }
     }
@@ -124,8 +124,8 @@ impl Way {
     fn keeps(self, size: usize, ring: usize) -> bool {
         match self {
             // With a pool as long as theirs is at first.
-            Way::EndpointDefault => size <= SURELY_KEPT,
-            way if way.is_endpoint() => (waiting::COUNT as usize + 1) * (size + HEADER) <= ring,
+            Transport::EndpointDefault => size <= SURELY_KEPT,
+            transport if transport.is_endpoint() => (waiting::COUNT as usize + 1) * (size + HEADER) <= ring,
             _ => size <= SURELY_KEPT,
         }
     }
@@ -133,83 +133,83 @@ impl Way {
     /// Whether a message can be so long.
     pub fn carries(self, size: usize) -> bool {
         match self {
-            Way::UnixDgram | Way::UnixSeqpacket | Way::Plain => size <= LONGEST_DGRAM,
-            Way::Mqueue => size <= queues::longest(),
-            Way::Ethernet => size <= REMOTE_MAX as usize,
+            Transport::UnixDgram | Transport::UnixSeqpacket | Transport::Plain => size <= LONGEST_DGRAM,
+            Transport::Mqueue => size <= queues::longest(),
+            Transport::Ethernet => size <= REMOTE_MAX as usize,
             _ => true,
         }
     }
 
     /// Two endpoints, by the library's calls.
     pub fn is_endpoint(self) -> bool {
-        use Way::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
+        use Transport::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
         matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet)
     }
 
     /// The driver that serves its endpoints, if it has some.
     pub fn driver(self) -> Option<Driver> {
         match self {
-            Way::Kernel | Way::KernelPlain | Way::Ethernet => Some(Driver::Kernel),
-            Way::Plain => Some(Driver::User),
-            way => way.is_endpoint().then_some(Driver::User),
+            Transport::Kernel | Transport::KernelPlain | Transport::Ethernet => Some(Driver::Kernel),
+            Transport::Plain => Some(Driver::User),
+            transport => transport.is_endpoint().then_some(Driver::User),
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Way::Floor => "floor",
-            Way::Endpoint => "endpoint",
-            Way::EndpointInPlace => "endpoint-in-place",
-            Way::EndpointAsleep => "endpoint-asleep",
-            Way::EndpointDefault => "endpoint-default",
-            Way::Plain => "plain",
-            Way::Channel => "channel",
-            Way::Kernel => "kernel",
-            Way::KernelPlain => "kernel-plain",
-            Way::Ethernet => "ethernet",
-            Way::UnixDgram => "unix-dgram",
-            Way::UnixSeqpacket => "unix-seqpacket",
-            Way::UnixStream => "unix-stream",
-            Way::Tcp => "tcp",
-            Way::TcpSpin => "tcp-spin",
-            Way::Pipe => "pipe",
-            Way::Mqueue => "mqueue",
-            Way::Eventfd => "eventfd",
-            Way::Futex => "futex",
+            Transport::Floor => "floor",
+            Transport::Endpoint => "endpoint",
+            Transport::EndpointInPlace => "endpoint-in-place",
+            Transport::EndpointAsleep => "endpoint-asleep",
+            Transport::EndpointDefault => "endpoint-default",
+            Transport::Plain => "plain",
+            Transport::Channel => "channel",
+            Transport::Kernel => "kernel",
+            Transport::KernelPlain => "kernel-plain",
+            Transport::Ethernet => "ethernet",
+            Transport::UnixDgram => "unix-dgram",
+            Transport::UnixSeqpacket => "unix-seqpacket",
+            Transport::UnixStream => "unix-stream",
+            Transport::Tcp => "tcp",
+            Transport::TcpSpin => "tcp-spin",
+            Transport::Pipe => "pipe",
+            Transport::Mqueue => "mqueue",
+            Transport::Eventfd => "eventfd",
+            Transport::Futex => "futex",
         }
     }
 
     /// Makes both ends, as descriptors for `End::new`: those to send to first.
     pub fn make(self, size: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
-            Way::Floor | Way::Futex => {
+            Transport::Floor | Transport::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
             }
-            Way::UnixDgram => {
+            Transport::UnixDgram => {
                 let (a, b) = UnixDatagram::pair()?;
                 both(a.into(), b.into())
             }
             // Each process opens its own, here or there.
-            Way::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
-            Way::Endpoint
-            | Way::EndpointInPlace
-            | Way::EndpointAsleep
-            | Way::EndpointDefault
-            | Way::Plain
-            | Way::Channel
-            | Way::Kernel
-            | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
-            Way::UnixSeqpacket => {
+            Transport::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
+            Transport::Endpoint
+            | Transport::EndpointInPlace
+            | Transport::EndpointAsleep
+            | Transport::EndpointDefault
+            | Transport::Plain
+            | Transport::Channel
+            | Transport::Kernel
+            | Transport::KernelPlain => Ok([Vec::new(), Vec::new()]),
+            Transport::UnixSeqpacket => {
                 let kind = SockType::SeqPacket;
                 let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
                 both(a, b)
             }
-            Way::UnixStream => {
+            Transport::UnixStream => {
                 let (a, b) = UnixStream::pair()?;
                 both(a.into(), b.into())
             }
-            Way::Tcp | Way::TcpSpin => {
+            Transport::Tcp | Transport::TcpSpin => {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 let a = TcpStream::connect(listener.local_addr()?)?;
                 let (b, _) = listener.accept()?;
@@ -217,13 +217,13 @@ impl Way {
                 b.set_nodelay(true)?;
                 both(a.into(), b.into())
             }
-            Way::Pipe => {
+            Transport::Pipe => {
                 let (b_from, a_to) = pipe2(OFlag::O_CLOEXEC)?;
                 let (a_from, b_to) = pipe2(OFlag::O_CLOEXEC)?;
                 Ok([vec![a_to, a_from], vec![b_to, b_from]])
             }
-            Way::Mqueue => queues::make(size),
-            Way::Eventfd => {
+            Transport::Mqueue => queues::make(size),
+            Transport::Eventfd => {
                 let (ab, ba) = (counter()?, counter()?);
                 Ok([vec![ab.try_clone()?, ba.try_clone()?], vec![ba, ab]])
             }
@@ -248,13 +248,13 @@ pub fn ring_for(size: usize) -> usize {
     (2 * (size + HEADER)).next_power_of_two().max(RING)
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// One end of a way that carries messages or bytes.
+/// One end of a transport that carries messages or bytes.
 pub trait Link {
     /// Sends all of `message`, waiting for room.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;

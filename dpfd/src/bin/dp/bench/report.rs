@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::cores::Cores;
 use super::lat::{median, percentile};
-use super::link::Way;
+use super::link::Transport;
 use super::peer::{Series, Turn};
 use super::{Args, What};
 
@@ -58,7 +58,8 @@ struct Short {
 #[derive(Serialize)]
 struct Outcome {
     size: usize,
-    way: Way,
+    #[serde(rename = "way")]
+    transport: Transport,
     #[serde(flatten)]
     numbers: Numbers,
     /// CPU time of the process that sends first, and of the other one, over all turns.
@@ -108,11 +109,13 @@ impl Size {
     }
 
     pub fn new(size: usize, series: Vec<Series>) -> Size {
-        let floor: Option<Vec<f64>> =
-            series.iter().find(|s| s.way == Way::Floor).map(|s| s.turns.iter().filter_map(p50).collect());
+        let floor: Option<Vec<f64>> = series
+            .iter()
+            .find(|s| s.transport == Transport::Floor)
+            .map(|s| s.turns.iter().filter_map(p50).collect());
         let outcome = |s: Series| {
             let cpu_s = [0, 1].map(|i| round(s.turns.iter().map(|(_, cpu)| cpu[i]).sum(), 1e3));
-            Outcome { size, way: s.way, numbers: Numbers::of(&s, size, floor.as_deref()), cpu_s }
+            Outcome { size, transport: s.transport, numbers: Numbers::of(&s, size, floor.as_deref()), cpu_s }
         };
         Size { outcomes: series.into_iter().map(outcome).collect() }
     }
@@ -149,7 +152,7 @@ impl Numbers {
             let (half_messages_per_s, messages) = (half(&rates, 1.0), messages.iter().sum());
             return Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, messages };
         }
-        let mut over: Vec<f64> = match floor.filter(|_| series.way != Way::Floor) {
+        let mut over: Vec<f64> = match floor.filter(|_| series.transport != Transport::Floor) {
             Some(floor) => medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect(),
             None => Vec::new(),
         };
@@ -216,7 +219,7 @@ impl Report {
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
             }
-            text += &row(one.way.name(), self.cells(one));
+            text += &row(one.transport.name(), self.cells(one));
         }
         text + &format!(
             "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
@@ -238,9 +241,12 @@ impl Report {
                 cpu,
             ],
             Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, .. } => {
-                let endpoint = self.results.iter().find(|e| e.size == one.size && e.way == Way::Endpoint);
+                let endpoint =
+                    self.results.iter().find(|e| e.size == one.size && e.transport == Transport::Endpoint);
                 let times = match endpoint.map(|e| e.numbers) {
-                    Some(Numbers::Flood { messages_per_s: ours, .. }) if one.way != Way::Endpoint => {
+                    Some(Numbers::Flood { messages_per_s: ours, .. })
+                        if one.transport != Transport::Endpoint =>
+                    {
                         format!("{:.1}x", ours / messages_per_s)
                     }
                     _ => "-".into(),
@@ -268,7 +274,7 @@ pub fn with_half(middle: f64, half: Option<f64>) -> String {
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {
-    let find = |is: fn(Way) -> bool| outcomes.iter().find(|o| is(o.way));
+    let find = |is: fn(Transport) -> bool| outcomes.iter().find(|o| is(o.transport));
     let mut short = Short { size: outcomes.first().map_or(0, |o| o.size), ..Short::default() };
     let rate = |o: &Outcome| match o.numbers {
         Numbers::Flood { messages_per_s, .. } => Some(messages_per_s),
@@ -278,17 +284,20 @@ fn short(what: What, outcomes: &[Outcome]) -> Short {
         Numbers::Lat { p50_ns, .. } => Some(p50_ns),
         Numbers::Flood { .. } => None,
     };
-    let seqpacket = find(|way| way == Way::UnixSeqpacket).and_then(lat);
-    if let Some((plain, unix)) = find(|way| way == Way::Plain).and_then(lat).zip(seqpacket) {
+    let seqpacket = find(|transport| transport == Transport::UnixSeqpacket).and_then(lat);
+    if let Some((plain, unix)) = find(|transport| transport == Transport::Plain).and_then(lat).zip(seqpacket)
+    {
         short.plain_times_unix_seqpacket = Some(round(plain / unix, 100.0));
     }
-    let dgram = find(|way| way == Way::UnixDgram).and_then(rate);
-    match find(|way| way == Way::Endpoint).map(|o| o.numbers) {
+    let dgram = find(|transport| transport == Transport::UnixDgram).and_then(rate);
+    match find(|transport| transport == Transport::Endpoint).map(|o| o.numbers) {
         Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. }) => {
             short.p50_ns = Some(p50_ns);
             short.p99_ns = Some(p99_ns);
             short.over_floor_ns = over_floor_ns;
-            if let Some(Numbers::Lat { p50_ns, .. }) = find(|way| way == Way::Floor).map(|o| o.numbers) {
+            if let Some(Numbers::Lat { p50_ns, .. }) =
+                find(|transport| transport == Transport::Floor).map(|o| o.numbers)
+            {
                 short.floor_ns = Some(p50_ns);
             }
         }

@@ -9,7 +9,7 @@ use dpfd::{Addr, Dpid, Endpoint, Error};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::unistd::write;
 
-use crate::bench::link::{Fds, Link, Way};
+use crate::bench::link::{Fds, Link, Transport};
 use crate::bench::{endpoints, Result};
 
 /// The first number; each pair takes two.
@@ -38,8 +38,8 @@ pub(crate) use each;
 
 impl End {
     /// From its descriptors, or the number of the pair of endpoints to open.
-    pub fn new(way: Way, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
-        if let Some(driver) = way.driver() {
+    pub fn new(transport: Transport, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
+        if let Some(driver) = transport.driver() {
             return Ok(End::Endpoint(Port::new(driver, pair, first, pool)?));
         }
         let fds = fds.try_into().map_err(|_| "another number of descriptors than that way has")?;

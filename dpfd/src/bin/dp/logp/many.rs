@@ -10,7 +10,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use super::peer::{self, Answer, Job};
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
-use crate::bench::link::{again, Link, Way};
+use crate::bench::link::{again, Link, Transport};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::Result;
@@ -46,10 +46,16 @@ impl Crowd {
     }
 
     /// For each number of senders, and each round, the gap seen by each of them, in ns.
-    pub fn gaps(&mut self, way: Way, load: Load, counts: &[u32], seconds: f64) -> Result<Vec<Vec<f64>>> {
+    pub fn gaps(
+        &mut self,
+        transport: Transport,
+        load: Load,
+        counts: &[u32],
+        seconds: f64,
+    ) -> Result<Vec<Vec<f64>>> {
         let most = self.senders.len();
         for i in 0..most {
-            self.open(way, load.size, i, most)?;
+            self.open(transport, load.size, i, most)?;
         }
         let mut gaps = vec![Vec::new(); counts.len()];
         for _ in 0..ROUNDS {
@@ -88,19 +94,19 @@ impl Crowd {
     }
 
     /// The way between one sender, of so many, and the receiver.
-    fn open(&mut self, way: Way, size: usize, i: usize, senders: usize) -> Result<()> {
+    fn open(&mut self, transport: Transport, size: usize, i: usize, senders: usize) -> Result<()> {
         let sender = &self.senders[i];
-        let [ours, theirs] = way.make(size, self.nodes.as_ref())?;
-        if way.is_endpoint() {
+        let [ours, theirs] = transport.make(size, self.nodes.as_ref())?;
+        if transport.is_endpoint() {
             if i == 0 {
-                self.receiver.tell(&Job::Hub { way, number: HUB, senders }, &theirs)?;
+                self.receiver.tell(&Job::Hub { transport, number: HUB, senders }, &theirs)?;
             }
-            return sender.tell(&Job::Spoke { way, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
+            return sender.tell(&Job::Spoke { transport, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
         }
         let pair = self.pairs;
         self.pairs += 1;
-        self.receiver.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
-        sender.tell(&Job::Open { way, size, pair, first: true }, &ours)
+        self.receiver.tell(&Job::Open { transport, size, pair, first: false }, &theirs)?;
+        sender.tell(&Job::Open { transport, size, pair, first: true }, &ours)
     }
 }
 
