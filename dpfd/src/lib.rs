@@ -29,7 +29,6 @@ pub mod leaving;
 pub mod limbo;
 #[cfg(not(loom))]
 pub mod logp;
-pub mod look;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
@@ -38,6 +37,7 @@ pub mod rules;
 pub mod sandbox;
 #[cfg(not(loom))]
 pub mod share;
+pub mod spin;
 pub mod sync;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;

@@ -26,8 +26,8 @@ const POOL_OF_MANY: usize = 1 << 20;
 const LONGEST_POOL_OF_MANY: usize = 256 << 20;
 /// Of an endpoint of the kernel driver: a user's may have 64 MiB together.
 const LONGEST_POOL: usize = 8 << 20;
-/// How long a receiver looks before it sleeps, ns: it is to look all the time.
-const LOOK: u32 = 100_000_000;
+/// How long a receiver spins before it sleeps, ns: it is to spin all the time.
+const SPIN: u32 = 100_000_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
 const SILENCE: u32 = 30;
 /// How long endpoints may take to be gone after they were closed.
@@ -142,7 +142,7 @@ impl OneEnd {
         if let Some(bytes) = pool {
             patiently(|| endpoint.pool(bytes))?;
         }
-        endpoint.set_spin(LOOK);
+        endpoint.set_spin(SPIN);
         look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })
     }

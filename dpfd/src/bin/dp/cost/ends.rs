@@ -14,8 +14,8 @@ use crate::bench::{endpoints, Result};
 
 /// The first number; each pair takes two.
 const FIRST: Dpid = 3000;
-/// How long a receiver looks before it sleeps, ns: it is to look all the time.
-pub const LOOK: u32 = 100_000_000;
+/// How long a receiver spins before it sleeps, ns: it is to spin all the time.
+pub const SPIN: u32 = 100_000_000;
 /// Bytes that a queue is flooded with, at most, and packets.
 const FLOOD: [usize; 2] = [1 << 28, 1 << 20];
 
@@ -90,7 +90,7 @@ impl Port {
         let [mine, theirs] = endpoints::numbers(FIRST, pair, first);
         let endpoint = Endpoint::open_on(driver, mine)?;
         endpoint.pool(pool)?;
-        endpoint.set_spin(LOOK);
+        endpoint.set_spin(SPIN);
         endpoint.target(Addr::local(theirs))?;
         endpoints::look_up_now_and_then(&endpoint)?;
         Ok(Port(endpoint))
