@@ -91,7 +91,7 @@ fn dp_bench_is_asked_for_one_way_and_length() {
     assert_eq!(ours::parse(json, "tcp", &lat), None);
     assert_eq!(ours::parse(json, "pipe", &job(What::Latency, 9)), None);
     assert_eq!(ours::parse(json, "pipe", &job(What::Flood, 8)), None);
-    assert_eq!(ours::parse(&json.replace("\"version\": 1", "\"version\": 2"), "pipe", &lat), None);
+    assert_eq!(ours::parse(&json.replace("\"version\": 2", "\"version\": 1"), "pipe", &lat), None);
     let waiting = job(What::Waiting, 8);
     assert_eq!(ours::parse(json, "pipe", &waiting), None);
     let told = json.replace("\"cpu_s\"", "\"unawaited_p50_ns\": 700.0, \"cpu_s\"");

@@ -15,7 +15,7 @@ fn a_crowd_is_read_by_its_way() {
     assert_eq!((plain.p50_ns, plain.kernel_bytes_each), (9000.0, Some(8529.0)));
     assert_eq!(parse(CROWD, "tcp").unwrap().resident_bytes_each, None);
     assert_eq!(parse(CROWD, "unix-stream"), None);
-    assert_eq!(parse(&CROWD.replace("\"version\": 1", "\"version\": 2"), "tcp"), None);
+    assert_eq!(parse(&CROWD.replace("\"version\": 2", "\"version\": 1"), "tcp"), None);
     assert_eq!(parse(&CROWD.replace("p50_ns", "p51_ns"), "tcp"), None);
 }
 
