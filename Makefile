@@ -1,27 +1,41 @@
 # Directed Point. `make help` lists what can be made.
 
-PREFIX ?= /usr/local
-DESTDIR ?=
 CARGO ?= cargo
 INSTALL ?= install
+# `make install STRIP=` leaves symbols and line numbers in.
+STRIP = strip
+LDCONFIG = ldconfig
 
-bindir = $(DESTDIR)$(PREFIX)/bin
-libdir = $(DESTDIR)$(PREFIX)/lib
-includedir = $(DESTDIR)$(PREFIX)/include
-# dp looks for the shim in ../lib/dp from where it is itself.
-shimdir = $(DESTDIR)$(PREFIX)/lib/dp
-mandir = $(DESTDIR)$(PREFIX)/share/man
+# Folders, by the names of the GNU coding standards; all but DESTDIR can be asked for by what is installed. PREFIX is prefix.
+PREFIX ?= /usr/local
+DESTDIR ?=
+prefix = $(PREFIX)
+exec_prefix = $(prefix)
+bindir = $(exec_prefix)/bin
+libdir = $(exec_prefix)/lib
+includedir = $(prefix)/include
+datarootdir = $(prefix)/share
+datadir = $(datarootdir)
+mandir = $(datarootdir)/man
+docdir = $(datarootdir)/doc/directed-point
+pkgconfigdir = $(libdir)/pkgconfig
+bashcompdir = $(datadir)/bash-completion/completions
+zshcompdir = $(datadir)/zsh/site-functions
+fishcompdir = $(datadir)/fish/vendor_completions.d
+# The shim. dp looks for it in these folders beside its own, and in the one that it was built for.
+shimdir = $(libdir)/dp
+other_shimdir = $(filter-out $(addprefix $(dir $(bindir)),lib/dp lib64/dp lib/$(shell uname -m)-linux-gnu/dp),$(shimdir))
+# Not for the usual ones: a change of prefix would build dp anew.
+ifneq ($(other_shimdir),)
+export DP_LIBDIR = $(other_shimdir)
+endif
 
 target = $(or $(CARGO_TARGET_DIR),target)
 version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # What Rust's own library needs; the compiler adds its unwinder itself, shared or (-static) not.
 c_libs = -lpthread -lm -ldl
-man1 = $(notdir $(wildcard man/*.1))
-man3 = $(notdir $(wildcard man/*.3))
-man4 = $(notdir $(wildcard man/*.4))
-man5 = $(notdir $(wildcard man/*.5))
-man7 = $(notdir $(wildcard man/*.7))
-man8 = $(notdir $(wildcard man/*.8))
+sections = 1 3 4 5 7 8
+licences = LICENSE-APACHE LICENSE-MIT
 
 .PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
 	figures-kernel-smc profile-kernel bench install uninstall clean
@@ -39,12 +53,13 @@ help:
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
 	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
-	@echo 'make install     to PREFIX=$(PREFIX), below DESTDIR=$(DESTDIR)'
+	@echo 'make install     to prefix=$(prefix) (also bindir, libdir, mandir, ...), below DESTDIR=$(DESTDIR);'
+	@echo '                 STRIP= keeps symbols'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make clean       removes $(target)'
 
 build:
-	$(CARGO) build --release -p dpfd -p dp-preload -p dp-capi
+	$(CARGO) build --release -p dp-cli -p dp-preload -p dp-capi
 	@$(MAKE) --no-print-directory libdp
 
 # A cdylib has neither versions of its symbols nor a SONAME: the static library is linked once more, whole.
@@ -88,33 +103,52 @@ profile-kernel:
 bench:
 	@CARGO='$(CARGO)' ./.ci/bench $(ARGS)
 
+# install_whole MODE,FILE,TO: a program that has the former file mapped keeps it.
+define install_whole
+	$(INSTALL) -m $(1) $(2) $(DESTDIR)$(3).new
+	$(if $(STRIP),$(STRIP) $(4) $(DESTDIR)$(3).new)
+	mv -f $(DESTDIR)$(3).new $(DESTDIR)$(3)
+endef
+
+# The loader knows libraries in its usual folders after ldconfig only; in a package that is the package manager's part.
+define tell_loader
+	@if [ -n '$(DESTDIR)' ] || [ "$$(id -u)" -ne 0 ]; then :; \
+	elif PATH=$$PATH:/usr/sbin:/sbin $(LDCONFIG) -N -X -v 2>/dev/null | grep -q '^$(libdir):'; then \
+		PATH=$$PATH:/usr/sbin:/sbin $(LDCONFIG); \
+	fi
+endef
+
 # Does not build: `make build`, then `sudo make install`.
 install:
 	@for f in dp libdp_preload.so libdp.so libdp.a; do test -f $(target)/release/$$f || \
 		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
-	$(INSTALL) -d $(bindir) $(shimdir) $(libdir)/pkgconfig $(includedir) $(addprefix $(mandir)/man,1 3 4 5 7 8)
-	$(INSTALL) -m 755 $(target)/release/dp $(bindir)/dp
-	$(INSTALL) -m 755 $(target)/release/libdp_preload.so $(shimdir)/libdp_preload.so
-	$(INSTALL) -m 755 $(target)/release/libdp.so $(libdir)/libdp.so.1
-	ln -sf libdp.so.1 $(libdir)/libdp.so
-	$(INSTALL) -m 644 $(target)/release/libdp.a $(libdir)/libdp.a
-	$(INSTALL) -m 644 dpfd/capi/include/dp.h $(includedir)/dp.h
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in \
-		>$(libdir)/pkgconfig/dp.pc
-	$(INSTALL) -m 644 $(addprefix man/,$(man1)) $(mandir)/man1
-	$(INSTALL) -m 644 $(addprefix man/,$(man3)) $(mandir)/man3
-	$(INSTALL) -m 644 $(addprefix man/,$(man4)) $(mandir)/man4
-	$(INSTALL) -m 644 $(addprefix man/,$(man5)) $(mandir)/man5
-	$(INSTALL) -m 644 $(addprefix man/,$(man7)) $(mandir)/man7
-	$(INSTALL) -m 644 $(addprefix man/,$(man8)) $(mandir)/man8
+	@test -z '$(other_shimdir)' || grep -qaF '$(other_shimdir)' $(target)/release/dp || \
+		{ echo "install: this dp would not find the shim in $(shimdir); run make build libdir=$(libdir) first" >&2; exit 1; }
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(libdir) $(shimdir) $(includedir) $(pkgconfigdir) $(docdir) \
+		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(addprefix $(mandir)/man,$(sections)))
+	$(call install_whole,755,$(target)/release/dp,$(bindir)/dp)
+	$(call install_whole,755,$(target)/release/libdp_preload.so,$(shimdir)/libdp_preload.so,--strip-unneeded)
+	$(call install_whole,755,$(target)/release/libdp.so,$(libdir)/libdp.so.1,--strip-unneeded)
+	ln -sf libdp.so.1 $(DESTDIR)$(libdir)/libdp.so
+	$(call install_whole,644,$(target)/release/libdp.a,$(libdir)/libdp.a,--strip-debug)
+	$(INSTALL) -m 644 dpfd/capi/include/dp.h $(DESTDIR)$(includedir)/dp.h
+	sed -e 's|@PREFIX@|$(prefix)|' -e 's|@LIBDIR@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
+		-e 's|@INCLUDEDIR@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' \
+		-e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in >$(DESTDIR)$(pkgconfigdir)/dp.pc
+	$(foreach n,$(sections),$(INSTALL) -m 644 $(wildcard man/*.$(n)) $(DESTDIR)$(mandir)/man$(n) &&) :
+	$(INSTALL) -m 644 $(licences) $(DESTDIR)$(docdir)
+	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
+	$(target)/release/dp completions zsh >$(DESTDIR)$(zshcompdir)/_dp
+	$(target)/release/dp completions fish >$(DESTDIR)$(fishcompdir)/dp.fish
+	$(tell_loader)
 
 uninstall:
-	rm -f $(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a)
-	rm -f $(includedir)/dp.h $(libdir)/pkgconfig/dp.pc
-	rm -f $(addprefix $(mandir)/man1/,$(man1)) $(addprefix $(mandir)/man3/,$(man3))
-	rm -f $(addprefix $(mandir)/man4/,$(man4)) $(addprefix $(mandir)/man5/,$(man5)) $(addprefix $(mandir)/man7/,$(man7))
-	rm -f $(addprefix $(mandir)/man8/,$(man8))
-	-rmdir $(shimdir) 2>/dev/null
+	rm -f $(addprefix $(DESTDIR),$(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a) \
+		$(includedir)/dp.h $(pkgconfigdir)/dp.pc $(addprefix $(docdir)/,$(licences)) \
+		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish \
+		$(foreach n,$(sections),$(addprefix $(mandir)/man$(n)/,$(notdir $(wildcard man/*.$(n))))))
+	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) 2>/dev/null
+	$(tell_loader)
 
 clean:
 	$(CARGO) clean

@@ -3,6 +3,7 @@
  *   none   nobody has set it
  *   own    both sides set it, before their first bytes
  *   late   both sides set it anew again and again
+ *   back   nobody sets it before the connection has gone back to TCP
  */
 #include "common.h"
 
@@ -58,6 +59,18 @@ static void talk(int fd) {
         }
     }
     look(fd);
+    if (mode_is("back")) {
+        /* The kernel alone can wait for two bytes. */
+        int two = 2;
+        MUST(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &two, sizeof two));
+        look(fd);
+        set(fd, OWN);
+        look(fd);
+        set(fd, 0);
+        look(fd);
+        set(fd, ~0ull);
+        look(fd);
+    }
     say("the same in %d rounds", ROUNDS);
 }
 

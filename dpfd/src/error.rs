@@ -180,7 +180,7 @@ fn way_out(errno: i32) -> String {
     match errno {
         libc::EMFILE => format!(
             "; this process may have {} descriptors: close some, or raise the limit (ulimit -n, RLIMIT_NOFILE)",
-            crate::sys::process::descriptor_limit()
+            dp_edge::sys::process::descriptor_limit()
         ),
         libc::ENFILE => "; the limit is the machine's: sysctl fs.file-max".into(),
         libc::ENOMEM => "; memory, address space (ulimit -v, RLIMIT_AS) or mappings (sysctl vm.max_map_count) are \

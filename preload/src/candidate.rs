@@ -9,9 +9,9 @@ mod server_side;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::slot::{Side, Slot};
-use dpfd::family::{Conn, Family, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_edge::slot::{Side, Slot};
+use dp_edge::sys::{raw, tcp};
 
 use crate::channel::{positions, receiving, sending, slot_live};
 use crate::ops::option::TIMES;
@@ -156,6 +156,7 @@ fn patient(c: &Conn, turn: u32) -> bool {
 
 fn give_up(fd: i32, c: &Conn, why: Reason) {
     proof::put_back(fd, c);
+    proof::sends_at_once(fd, c);
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     c.set_stage(Stage::Plain);

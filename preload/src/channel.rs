@@ -3,15 +3,15 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::{self, Arena};
-use dpfd::edge::bell::{Group, Word};
-use dpfd::edge::ring::{Cursor, Lines, LINE};
-use dpfd::edge::segment::Mapped;
-use dpfd::edge::slot::{Side, Slot, State};
-use dpfd::edge::spare::Spares;
-use dpfd::edge::switch::{RxLine, TxLine, OWN, SHORT};
-use dpfd::family::{Conn, Family, ARENAS};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, ARENAS};
+use dp_edge::arena::{self, Arena};
+use dp_edge::bell::{Group, Word};
+use dp_edge::ring::{Cursor, Lines, LINE};
+use dp_edge::segment::Mapped;
+use dp_edge::slot::{Side, Slot, State};
+use dp_edge::spare::Spares;
+use dp_edge::switch::{RxLine, TxLine, OWN, SHORT};
+use dp_edge::sys::raw;
 
 use crate::state;
 
@@ -120,10 +120,7 @@ pub fn ring_of(c: &Conn, rx: &End) -> Mapped {
 pub fn peer_groups(c: &Conn) -> &'static [Group] {
     // SAFETY: as in end(): the address of GROUPS groups in a row.
     unsafe {
-        core::slice::from_raw_parts(
-            c.groups.load(Ordering::Relaxed) as *const Group,
-            dpfd::edge::arena::GROUPS,
-        )
+        core::slice::from_raw_parts(c.groups.load(Ordering::Relaxed) as *const Group, dp_edge::arena::GROUPS)
     }
 }
 
@@ -159,7 +156,7 @@ pub fn attach(c: &Conn, arena: &Arena, n: u32, side: Side, generation: u32) -> b
     c.groups.store(arena.groups(other).as_ptr() as u64, Ordering::Relaxed);
     // The ring is empty: tail and cursor are the same place.
     let start = Cursor::unpack(tx.rx.cursor.load(Ordering::Relaxed)).pos;
-    c.set_tail(dpfd::edge::ring::Tail { pos: start, seen: start });
+    c.set_tail(dp_edge::ring::Tail { pos: start, seen: start });
     c.offer.store(std::ptr::from_ref(slot) as u64, Ordering::Release);
     true
 }

@@ -6,14 +6,14 @@ mod round;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::Arena;
-use dpfd::edge::possession;
-use dpfd::edge::ring::{Cursor, Lines};
-use dpfd::edge::slot::{Side, Slot};
-use dpfd::edge::stream;
-use dpfd::edge::switch::{in_ring, OWN, SHORT};
-use dpfd::family::{Conn, Family, OwnArena, Reason, Stage, ARENAS};
-use dpfd::sys::tcp;
+use dp_channel::family::{Conn, Family, OwnArena, Reason, Stage, ARENAS};
+use dp_edge::arena::Arena;
+use dp_edge::possession;
+use dp_edge::ring::{Cursor, Lines};
+use dp_edge::slot::{Side, Slot};
+use dp_edge::stream;
+use dp_edge::switch::{in_ring, OWN, SHORT};
+use dp_edge::sys::tcp;
 
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use dpfd::sys::{raw, tcp, tcp::Addr};
+use dp_edge::sys::{raw, tcp, tcp::Addr};
 
 use crate::{fdtable, state};
 

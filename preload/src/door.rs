@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use dpfd::edge::slot::Side;
-use dpfd::family::{Conn, Id, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Id, Reason, Stage};
+use dp_edge::slot::Side;
+use dp_edge::sys::{raw, tcp};
 
 use crate::candidate::Search;
 use crate::guests::{self, Offer, Wrong};

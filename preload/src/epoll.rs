@@ -1,6 +1,6 @@
 //! The program's epoll sets: where they are, and what is done with them (PROTOCOLS W3, W6, W18).
 //!
-//! What a wait may decide without the kernel is `dpfd::watch`'s to say; here are the sets' memory and locks, the calls to
+//! What a wait may decide without the kernel is `dp_channel::watch`'s to say; here are the sets' memory and locks, the calls to
 //! the kernel and to channels ([`world`]), and waiting ([`wait`]).
 //!
 //! Every set that the program makes is known, also before it has a connection in it: a value that a connection shares
@@ -18,8 +18,8 @@ mod world;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dpfd::sys::raw;
-use dpfd::watch::{Set, Target, IN};
+use dp_channel::watch::{Set, Target, IN};
+use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::{rx, state};

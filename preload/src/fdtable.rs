@@ -15,8 +15,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
-use dpfd::family::{Conn, Family};
-use dpfd::sys::{raw, together};
+use dp_channel::family::{Conn, Family};
+use dp_edge::sys::{raw, together};
 
 use crate::{inside, state};
 
@@ -39,7 +39,7 @@ pub enum Entry {
 
 const KIND: u32 = 28;
 /// Bits of an index.
-const WIDTH: u32 = dpfd::family::CONNS.ilog2();
+const WIDTH: u32 = dp_channel::family::CONNS.ilog2();
 const INDEX: u32 = (1 << WIDTH) - 1;
 const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
 const CONN: u32 = 1;
@@ -62,7 +62,7 @@ static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
     // One mapping for all, and what is used of it lies together: a fork copies mappings, and tables of pages.
-    let (beside, refs) = (together::PAGES * together::PAGE, dpfd::family::CONNS * 4);
+    let (beside, refs) = (together::PAGES * together::PAGE, dp_channel::family::CONNS * 4);
     let Some(first) = state::reserve::<u8>(beside + refs + LIMIT * 4) else { return false };
     // SAFETY: the first pages of what was reserved just now.
     unsafe { together::begin(first) };
@@ -320,7 +320,7 @@ pub fn refs(i: u32) -> &'static AtomicU16 {
 fn both(i: u32) -> &'static [AtomicU16; 2] {
     // SAFETY: masked to the table's size; only called with an index that came out of the table, or goes into it, so
     // the table is there.
-    unsafe { &*REFS.load(Ordering::Relaxed).add(i as usize & (dpfd::family::CONNS - 1)) }
+    unsafe { &*REFS.load(Ordering::Relaxed).add(i as usize & (dp_channel::family::CONNS - 1)) }
 }
 
 fn life(i: u32) -> u32 {

@@ -6,14 +6,14 @@ mod view;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
-use dpfd::edge::arena::{Arena, Geometry};
-use dpfd::edge::possession;
-use dpfd::edge::slot::{Side, State};
-use dpfd::edge::unmapped::{key, Key, Unmapped};
-use dpfd::family::{Conn, Id, Reason};
-use dpfd::limbo::Walkers;
-use dpfd::share;
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Id, Reason};
+use dp_channel::limbo::Walkers;
+use dp_channel::share;
+use dp_edge::arena::{Arena, Geometry};
+use dp_edge::possession;
+use dp_edge::slot::{Side, State};
+use dp_edge::sys::{raw, tcp};
+use dp_edge::unmapped::{key, Key, Unmapped};
 
 use self::view::{slot, View};
 use crate::candidate::Search;

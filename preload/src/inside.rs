@@ -16,7 +16,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::{life, state};

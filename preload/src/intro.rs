@@ -8,9 +8,9 @@
 use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
 
-use dpfd::edge::unmapped;
-use dpfd::family::{self, Id};
-use dpfd::sys::{raw, tcp::Addr};
+use dp_channel::family::{self, Id};
+use dp_edge::sys::{raw, tcp::Addr};
+use dp_edge::unmapped;
 
 /// Doors of different processes on one address (SO_REUSEPORT).
 pub const COPIES: u8 = 4;

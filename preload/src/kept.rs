@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 
 use crate::state;
 

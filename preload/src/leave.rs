@@ -15,15 +15,15 @@ pub mod back;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Held, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_edge::switch::in_ring;
+use dp_edge::sys::{raw, tcp};
 
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
 use crate::ops::option;
 use crate::tx::gone;
-use crate::{candidate, epoll, life, relay, rx, state, tx};
+use crate::{candidate, epoll, life, proof, relay, rx, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +256,9 @@ fn bells_left(c: &Conn, inward: &End) -> bool {
 /// Sender: what the receiver has not taken goes onto TCP, unless it stays where it is, and so does everything after it.
 /// Under the sender's lock. After a FIN nothing can.
 pub fn clear(fd: i32, c: &Conn, out: &End) {
+    if !c.has(Conn::SHUT_WR) {
+        proof::sends_at_once(fd, c);
+    }
     if !c.has(Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
         if back::stays(fd, c, out) {
             tx::hand_back(fd, c, out);

@@ -20,6 +20,7 @@ mod kept;
 mod leave;
 mod life;
 mod link;
+mod loopback;
 mod note;
 mod ops;
 mod proof;

@@ -21,8 +21,8 @@
 use core::mem::{size_of, zeroed};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use dpfd::family::Conn;
-use dpfd::sys::{process, raw};
+use dp_channel::family::Conn;
+use dp_edge::sys::{process, raw};
 
 use crate::{fdtable, proof, state};
 

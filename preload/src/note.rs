@@ -1,6 +1,6 @@
 //! Which version this library is, in its file: `dp ls` reads it of programs that have no family yet.
 
-use dpfd::family::{NOTE, SHIM};
+use dp_channel::family::{NOTE, SHIM};
 
 /// An ELF note: lengths of name and text, the type, the name, the text.
 #[repr(C, align(4))]

@@ -17,31 +17,36 @@
 //! squatter's door and a server that the squatter said hello to would prove themselves to each other, while he has both
 //! memories. The digests of the two differ, since the doors do, and 61 bits cannot be hit upon.
 //!
-//! Rates that large limit nothing, and a program that asks is told its own ([`hides`]). What cannot be put back: a socket
-//! that ever had a rate paces itself (SK_PACING_NEEDED), from then on by what its congestion control reckons. Between short
-//! messages that is nothing. A bulk stream over TCP on loopback, with reno, then sets thousands of timers where it set a few
-//! (3200 instead of 5 for 500 MB, in writes of 64 KiB), and takes 1.5 to 2.1 times as long (medians of 31 to 41 pairs; in
-//! writes of 16 KiB and less, no longer); with bbr, which paces anyway, it takes as long as before. It concerns connections
-//! that have proven themselves and carry much over TCP all the same. The kernel has no call that takes it back: "no limit"
-//! leaves the mark, another congestion control does too. No other setting that needs no right is told by sock_diag in as
-//! many bits.
+//! Rates that large limit nothing, and a program that asks is told its own ([`hides`]). One thing cannot be put back: a socket
+//! that ever had a rate paces itself from then on (SK_PACING_NEEDED), by what its congestion control reckons. Between short
+//! messages that is nothing. A bulk stream over TCP would set thousands of timers where it set a few, and took 1.8 times as
+//! long with both ends on one CPU (`programs_bench --only handed-back`). A rate of 0 is the kernel's word for a rate that is
+//! not known, and a socket that has it sends at once. So what goes back to TCP gets that ([`sends_at_once`]), and the program
+//! is told that there is no limit, as there is none. The discipline `fq` alone takes 0 for a byte a second or less: where
+//! `lo` has another discipline than none, the socket goes on pacing itself.
 
 use core::sync::atomic::Ordering;
 
-use dpfd::family::Conn;
-use dpfd::sys::{process, tcp};
+use dp_channel::family::Conn;
+use dp_edge::sys::{process, tcp};
 
-use crate::diag;
+use crate::{diag, loopback};
 
 /// A number that nobody can guess, never 0.
 pub fn random() -> Option<u64> {
     process::random().ok().map(|n| n | 1)
 }
 
+/// The rate of a socket without a limit.
+const NO_LIMIT: u64 = u64::MAX;
+
+/// The rate of a socket that sends at once although it once had a rate.
+const AT_ONCE: u64 = 0;
+
 /// Has our socket show `number`.
 pub fn show(fd: i32, c: &Conn, number: u64) -> bool {
     put_back(fd, c);
-    let Some(before) = tcp::pacing(fd) else { return false };
+    let Some(before) = hides(fd, c).or_else(|| tcp::pacing(fd)) else { return false };
     if !tcp::set_pacing(fd, number) {
         return false;
     }
@@ -60,18 +65,50 @@ pub fn is_shown(c: &Conn) -> bool {
 pub fn put_back(fd: i32, c: &Conn) {
     let shown = c.showing.load(Ordering::Acquire);
     if shown != 0 {
-        if tcp::pacing(fd) == Some(shown) {
-            tcp::set_pacing(fd, c.pacing.load(Ordering::Relaxed));
+        let own = c.pacing.load(Ordering::Relaxed);
+        let is_ours = tcp::pacing(fd) == Some(shown);
+        if is_ours {
+            tcp::set_pacing(fd, own);
+        }
+        if !(is_ours && own == NO_LIMIT) {
+            c.pacing.store(0, Ordering::Relaxed);
         }
         c.showing.store(0, Ordering::Release);
     }
 }
 
-/// The program's own rate, where our socket shows a number instead.
+/// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. Costs
+/// nothing after the first time.
+pub fn sends_at_once(fd: i32, c: &Conn) {
+    if c.pacing.load(Ordering::Relaxed) != NO_LIMIT || is_shown(c) {
+        return;
+    }
+    match tcp::pacing(fd) {
+        Some(AT_ONCE) => {}
+        Some(NO_LIMIT) if loopback::queues_nothing(tcp::netns(fd)) => {
+            tcp::set_pacing(fd, AT_ONCE);
+        }
+        _ => c.pacing.store(0, Ordering::Relaxed),
+    }
+}
+
+/// The program has set a rate of its own.
+pub fn is_set_by_program(c: &Conn) {
+    if !is_shown(c) {
+        c.pacing.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The program's own rate, where our socket has another one.
 pub fn hides(fd: i32, c: &Conn) -> Option<u64> {
-    let shown = c.showing.load(Ordering::Acquire);
+    let own = c.pacing.load(Ordering::Relaxed);
+    let ours = match c.showing.load(Ordering::Acquire) {
+        0 if own == NO_LIMIT => AT_ONCE,
+        0 => return None,
+        shown => shown,
+    };
     // The program may have set another one meanwhile.
-    (shown != 0 && tcp::pacing(fd) == Some(shown)).then(|| c.pacing.load(Ordering::Relaxed))
+    (tcp::pacing(fd) == Some(ours)).then_some(own)
 }
 
 /// Whether the socket at the other end of the connection that `c` was when its addresses were asked for shows `number`, by

@@ -19,8 +19,8 @@ mod run;
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use dpfd::family::{Conn, Family, CONNS};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, CONNS};
+use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::{life, state};

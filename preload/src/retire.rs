@@ -11,7 +11,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::family::Reason;
+use dp_channel::family::Reason;
 
 use crate::fdtable::{self, Entry};
 use crate::ops::{errno, fail};

@@ -13,12 +13,12 @@ mod step;
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::Cursor;
-use dpfd::edge::segment::Mapped;
-use dpfd::edge::stream;
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Reason, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_edge::ring::Cursor;
+use dp_edge::segment::Mapped;
+use dp_edge::stream;
+use dp_edge::switch::in_ring;
+use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
 use crate::fdtable;
@@ -390,6 +390,6 @@ fn verdict(c: &Conn, e: i32) -> Step {
 
 /// The peer wrote what no honest peer writes: the connection is reset (ECONNRESET), nothing else.
 fn broken(fd: i32, c: &Conn) -> Step {
-    crate::tx::reset(fd, c, dpfd::family::Reason::Corrupt);
+    crate::tx::reset(fd, c, dp_channel::family::Reason::Corrupt);
     Step::Err(libc::ECONNRESET)
 }

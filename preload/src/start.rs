@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::config::environment;
+use dp_channel::config::environment;
 
 use crate::{fdtable, inside, life, state};
 
@@ -22,14 +22,14 @@ fn start() {
 }
 
 fn prepare() {
-    if dpfd::config::disabled() {
+    if dp_channel::config::disabled() {
         return;
     }
     crate::hooks::warm();
     state::prepare_clock();
     inside::prepare();
     // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
-    let Ok(found) = dpfd::config::load() else { return };
+    let Ok(found) = dp_channel::config::load() else { return };
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
     let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
@@ -44,7 +44,7 @@ fn prepare() {
     {
         if let Some(n) = number.told() {
             let bytes = (n as usize).max(4096).next_power_of_two();
-            lines.store((bytes / dpfd::edge::ring::LINE) as u32, Ordering::Relaxed);
+            lines.store((bytes / dp_edge::ring::LINE) as u32, Ordering::Relaxed);
         }
     }
     if let Some(n) = environment::SPIN.told() {
@@ -57,7 +57,7 @@ fn prepare() {
     if let Some(n) = environment::CHAOS.told() {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
     }
-    state::CPUS.store(dpfd::sys::process::cpus() as u32, Ordering::Relaxed);
+    state::CPUS.store(dp_edge::sys::process::cpus() as u32, Ordering::Relaxed);
     if !state::prepare_self() || !fdtable::prepare() {
         return;
     }

@@ -6,12 +6,12 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
-use dpfd::config::environment;
-use dpfd::edge::arena::Geometry;
-use dpfd::edge::ring::LINE;
-use dpfd::family::{Family, Reason, SLOTS};
-use dpfd::rules::Rules;
-use dpfd::sys::{raw, sparse, together};
+use dp_channel::config::environment;
+use dp_channel::family::{Family, Reason, SLOTS};
+use dp_channel::rules::Rules;
+use dp_edge::arena::Geometry;
+use dp_edge::ring::LINE;
+use dp_edge::sys::{raw, sparse, together};
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
@@ -334,7 +334,7 @@ fn me_slow(page: &Self_) -> u64 {
     let tid = raw::gettid();
     TID.set((tid, page.pid.load(Ordering::Relaxed)));
     match member {
-        0 => dpfd::family::stranger(tid),
+        0 => dp_channel::family::stranger(tid),
         _ => (u64::from(member) << 32) | u64::from(tid),
     }
 }

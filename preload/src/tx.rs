@@ -13,13 +13,13 @@ mod room;
 
 use core::sync::atomic::{fence, Ordering};
 
-use dpfd::edge::arena::SHORT as SHORT_LINES;
-use dpfd::edge::bell::Owed;
-use dpfd::edge::ring::Lines;
-use dpfd::edge::switch::{in_ring, OWN, SHORT};
-use dpfd::edge::{ring, stream, Error};
-use dpfd::family::{Conn, Family, Held, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_edge::arena::SHORT as SHORT_LINES;
+use dp_edge::bell::Owed;
+use dp_edge::ring::Lines;
+use dp_edge::switch::{in_ring, OWN, SHORT};
+use dp_edge::sys::{raw, tcp};
+use dp_edge::{ring, stream, Error};
 
 pub use self::bell::announce;
 use self::bell::{published, ring_bell, wake_set};
@@ -28,7 +28,7 @@ use self::room::{room, Limit};
 use crate::channel::{self, End};
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, signals, state};
+use crate::{fdtable, proof, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -85,7 +85,7 @@ pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
     {
         let mut tail = c.tail();
         let want = w.left();
-        let whole = dpfd::edge::ring::lines_for(want);
+        let whole = dp_edge::ring::lines_for(want);
         let ring = tx.ring();
         if want > 0
             && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
@@ -294,7 +294,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, call: Call, blocking: bool) -> Result
     }
     // The quick way has asked already, but for what is too long for it, or for the room that there is.
     let too_long = || {
-        let lines = dpfd::edge::ring::lines_for(w.left());
+        let lines = dp_edge::ring::lines_for(w.left());
         w.left() > stream::MAX_TOKEN || c.tail().reserve(tx.ring().count(), lines, &tx.rx.cursor).is_err()
     };
     let asks = ring && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && w.left() > 0 && too_long();
@@ -405,6 +405,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
 pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
     c.back.fetch_add(1, Ordering::Relaxed);
+    proof::sends_at_once(fd, c);
     // A receiver that left before it could see that counts on us to take back what it has not read.
     fence(Ordering::SeqCst);
     if tx.word.is_raw() {
@@ -425,7 +426,7 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
         return false;
     }
-    let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
+    let client = c.side.load(Ordering::Relaxed) == dp_edge::slot::Side::Client as u32;
     let Some(p) = tcp::written(fd, client) else { return false };
     if p.saturating_sub(taken) > nearly {
         return false;
@@ -456,7 +457,7 @@ fn mend(fd: i32, c: &Conn) {
         let mut tail = c.tail();
         stream::recover(&tx.ring(), &mut tail);
         c.set_tail(tail);
-        let client = c.side.load(Ordering::Relaxed) == dpfd::edge::slot::Side::Client as u32;
+        let client = c.side.load(Ordering::Relaxed) == dp_edge::slot::Side::Client as u32;
         if let Some(p) = tcp::written(fd, client) {
             c.tx_kernel.store(p, Ordering::Relaxed);
         }

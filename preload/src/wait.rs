@@ -5,10 +5,10 @@ mod event;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::stream;
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Stage};
+use dp_edge::stream;
+use dp_edge::switch::in_ring;
+use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};

@@ -46,6 +46,8 @@ pub enum Name {
     Fork,
     /// CPU time of a server whose connections exchange 8 messages each.
     Short,
+    /// A stream over TCP of a server that left its channel, both processes on one core.
+    HandedBack,
 }
 
 /// How long and how often.
@@ -80,7 +82,12 @@ impl Name {
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EndpointLat | Name::EndpointRate | Name::Crowd | Name::Fork | Name::Short => &[],
+            Name::EndpointLat
+            | Name::EndpointRate
+            | Name::Crowd
+            | Name::Fork
+            | Name::Short
+            | Name::HandedBack => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -92,7 +99,7 @@ impl Name {
     /// [`Error::Interrupted`].
     pub fn measure(self, kit: &Kit, plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
         let rows = self.rows();
-        let needs_two = !matches!(self, Name::OneCore | Name::Idle | Name::Fork);
+        let needs_two = !matches!(self, Name::OneCore | Name::Idle | Name::Fork | Name::HandedBack);
         let measured = match needs_two && !kit.cores.two() {
             true => Err(Error::OneCore(kit.cores.server)),
             false => self.fill(rows.clone(), kit, plan, progress),
@@ -119,11 +126,15 @@ impl Name {
             Name::Iperf3 => iperf_row(kit, plan, row, show)?,
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
             Name::Crowd => crowd_row(kit, plan, row, show)?,
-            Name::Fork | Name::Short => {
-                let program = if self == Name::Fork { told::FORK } else { told::SHORT };
+            Name::Fork | Name::Short | Name::HandedBack => {
+                let (program, cores) = match self {
+                    Name::Fork => (told::FORK, cores),
+                    Name::Short => (told::SHORT, cores),
+                    _ => (told::HANDED_BACK, cores.shared()),
+                };
                 let turns = Turns::take(&PAIR, plan.rounds, |setup, round| {
                     show(round, setup);
-                    told::measure(kit, setup, program, plan.time)
+                    told::measure(kit, setup, program, cores, plan.time)
                 })?;
                 row.with(&turns, Setup::Tcp, Setup::Dp)
             }
@@ -174,6 +185,10 @@ impl Name {
             Name::Short => {
                 let what = "connections of 8 messages, CPU time of their server";
                 row("short", what, "us", Target::NotAbove(1.1))
+            }
+            Name::HandedBack => {
+                let what = "a MiB over TCP after a channel, one core";
+                row("handed-back", what, "us", Target::NotAbove(1.03))
             }
             Name::Crowd => {
                 let what = format!("64 B echo over epoll beside {} idle channels", crowd::IDLE);

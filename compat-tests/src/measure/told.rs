@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use super::cores::Cores;
 use super::kit::{Kit, Setup};
 use super::turns::Sample;
 use super::Error;
@@ -29,6 +30,10 @@ pub const FORK: Program =
 pub const SHORT: Program =
     Program { name: "churn", word: "cpu", one: Duration::from_micros(150), most: 1_000_000 };
 
+/// What a MiB takes that goes over TCP after the server has left its channel, in microseconds.
+pub const HANDED_BACK: Program =
+    Program { name: "handed_back", word: "took", one: Duration::from_micros(200), most: 100_000 };
+
 /// A run that takes longer than it should by this much is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,7 +41,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// The program fails, takes far too long or says something unknown.
-pub fn measure(kit: &Kit, setup: Setup, program: Program, time: Duration) -> Result<Sample, Error> {
+pub fn measure(
+    kit: &Kit,
+    setup: Setup,
+    program: Program,
+    cores: Cores,
+    time: Duration,
+) -> Result<Sample, Error> {
     let path = programs::c(program.name);
     let port = kit.scratch.file(&format!("{}-{}", program.name, setup.key()));
     // The client would take an earlier run's.
@@ -49,8 +60,8 @@ pub fn measure(kit: &Kit, setup: Setup, program: Program, time: Duration) -> Res
         command
     };
     let what = |role: &str| format!("the {role} of {} ({})", program.name, setup.name());
-    let server = kit.start(command("server"), &what("server"), kit.cores.server)?;
-    let client = kit.start(command("client"), &what("client"), kit.cores.client)?;
+    let server = kit.start(command("server"), &what("server"), cores.server)?;
+    let client = kit.start(command("client"), &what("client"), cores.client)?;
     let finished = server.finish(time + PATIENCE)?;
     let client = client.finish(PATIENCE)?.cost;
     let said = finished.out.split_whitespace().skip_while(|word| *word != program.word).nth(1);

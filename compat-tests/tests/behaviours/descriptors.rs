@@ -17,5 +17,6 @@ same_everywhere! {
     a_pacing_rate_that_nobody_sets => Pair::c("pacing").arg("none");
     a_pacing_rate_of_the_programs_own => Pair::c("pacing").arg("own");
     a_pacing_rate_set_again_and_again => Pair::c("pacing").arg("late");
+    a_pacing_rate_after_the_channel => Pair::c("pacing").arg("back");
     names_and_options_over_ipv6 => Pair::c("names_options").over_ipv6();
 }

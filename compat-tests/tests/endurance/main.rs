@@ -12,6 +12,7 @@ mod hostile;
 mod hygiene;
 mod listing;
 mod missed;
+mod paced;
 mod product;
 mod settings;
 mod unwinding;

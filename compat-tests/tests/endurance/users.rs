@@ -58,7 +58,7 @@ impl Open {
 }
 
 /// Whether other users can be played; says so if not.
-fn root() -> bool {
+pub fn root() -> bool {
     if fs::metadata("/proc/self").is_ok_and(|data| data.uid() == ROOT) {
         return true;
     }

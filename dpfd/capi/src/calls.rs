@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use std::slice;
 use std::time::Duration;
 
+use dp_edge::sys::raw;
 use dpfd::driver;
 use dpfd::driver::user::endpoint::MAX_MESSAGE;
-use dpfd::sys::raw;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
 

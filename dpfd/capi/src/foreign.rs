@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use dp_edge::sys::{raw, unix};
 use dpfd::driver::user::endpoint::{Tag, MAX_MESSAGE};
+use dpfd::sys::device;
 use dpfd::sys::loaned::Copied;
-use dpfd::sys::{device, raw, unix};
 use dpfd::{Addr, Error};
 
 use crate::fault::{Fault, Res};

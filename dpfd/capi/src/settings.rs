@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_long, c_void};
 use std::mem::size_of;
 use std::ptr;
 
+use dp_edge::sys::raw;
 use dpfd::endpoint::Stat;
-use dpfd::sys::raw;
 use dpfd::Error;
 
 use crate::fault::{Fault, Res};

@@ -30,8 +30,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use dp_edge::sys::{process, raw};
 use dpfd::driver::Served;
-use dpfd::sys::{process, raw};
 use dpfd::Error;
 
 use crate::fault::{Fault, Res};

@@ -33,7 +33,7 @@ pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::{self, Driver, Served};
 use crate::error::{Error, Result};
-use crate::sys::process;
+use dp_edge::sys::process;
 
 /// An open endpoint; closed when dropped, and with it its pool.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::edge::out_of_line::{self, OutOfLine};
+use dp_edge::out_of_line::{self, OutOfLine};
 
 /// A message in the sender's memory.
 #[derive(Debug)]

@@ -12,11 +12,11 @@ use super::loaned::{Kept, Loan, Queue, NO_EDGE};
 use super::out_of_line::{Memory, Own};
 use super::SHORT;
 use crate::addr::Addr;
-use crate::edge::message::far_number;
-use crate::edge::out_of_line::OutOfLine;
-use crate::edge::ring::{Kind, Pos};
-use crate::edge::Error;
 use crate::sys::loaned::{Copied, Got};
+use dp_edge::message::far_number;
+use dp_edge::out_of_line::OutOfLine;
+use dp_edge::ring::{Kind, Pos};
+use dp_edge::Error;
 
 /// Messages taken from one edge in a row while others wait.
 const STREAK: u32 = 32;
@@ -329,7 +329,7 @@ impl Tokens {
 
     /// Whether spinning pays: some sender runs on another CPU.
     pub fn worth_spinning(&self, mine: u32) -> bool {
-        use crate::sync::Ordering::Relaxed;
+        use dp_edge::sync::Ordering::Relaxed;
         let mut any = false;
         for e in self.edges() {
             let told = &e.segment.rx().cpu;

@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use dp_abi as abi;
 
-use super::raw;
+use dp_edge::sys::raw;
 
 /// Opens the device: an endpoint without a number.
 ///

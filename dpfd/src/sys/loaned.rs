@@ -59,7 +59,7 @@ impl Got {
     pub unsafe fn copy_to(&self, to: &mut [u8]) -> usize {
         let n = self.size().min(to.len());
         // SAFETY: by the contract the pool keeps `len` bytes there; it lends no memory of the program's own.
-        unsafe { crate::edge::segment::copy(self.at, to.as_mut_ptr(), n) };
+        unsafe { dp_edge::segment::copy(self.at, to.as_mut_ptr(), n) };
         n
     }
 }

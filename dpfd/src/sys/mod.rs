@@ -1,29 +1,5 @@
-//! Raw system calls, sockets, mappings, the process, the lock of one thread: with [`crate::edge`], the only room for
-//! `unsafe`.
+//! The kernel driver's calls and mappings, and messages where they lie: the only room of this package for `unsafe`.
 
-pub mod barrier;
-pub mod biased;
-#[cfg(not(loom))]
 pub mod device;
-#[cfg(not(loom))]
-pub mod futex;
-#[cfg(not(loom))]
 pub mod loaned;
-#[cfg(not(loom))]
 pub mod mapped;
-#[cfg(not(loom))]
-pub mod pages;
-#[cfg(not(loom))]
-pub mod process;
-#[cfg(not(loom))]
-pub mod raw;
-#[cfg(not(loom))]
-pub mod sparse;
-#[cfg(not(loom))]
-pub mod tcp;
-#[cfg(not(loom))]
-pub mod together;
-#[cfg(not(loom))]
-pub mod unix;
-#[cfg(not(loom))]
-pub mod xattr;

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use dpfd::driver::user::list::{self, Said, State};
+use dpfd::driver::user::registry::Registry;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Endpoint};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -143,17 +145,18 @@ pub fn until(what: &str, mut f: impl FnMut() -> bool) {
 }
 
 /// Whether what `a` sends to `b` goes straight into its pool. With the kernel driver it always does; with the
-/// library's once there is an edge: `dp ls` says so.
+/// library's once there is an edge: its process says so.
 pub fn is_direct(driver: Driver, a: &Endpoint, b: &Endpoint) -> bool {
     if driver == Driver::Kernel {
         return true;
     }
-    let mut ls = std::process::Command::new(env!("CARGO_BIN_EXE_dp"));
-    let out = ls.args(["ls", "--json"]).env("DP_RUNTIME_DIR", folder()).output().expect("dp ls");
-    let all: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
-    let (from, to) = (a.dpid().to_string(), b.dpid().to_string());
-    let edges = all["edges"].as_array().expect("edges");
-    edges.iter().any(|e| e["from"] == from && e["to"] == to && e["state"] == "edge")
+    folder();
+    let registry = Registry::open_existing().expect("the folder").expect("a folder");
+    let (from, to) = (a.dpid(), b.dpid());
+    list::list(&registry, SOON).into_iter().filter(|seen| seen.dpid == from).any(|seen| {
+        let Said::Account(account) = seen.said else { return false };
+        account.to.iter().flatten().any(|link| link.to.1 == to && link.state == State::Edge)
+    })
 }
 
 /// Whether who reads plainly can have only what a packet of a socket carries.

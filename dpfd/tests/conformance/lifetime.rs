@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
 
 use dpfd::driver::Driver;
-use dpfd::Endpoint;
+use dpfd::{Endpoint, Message};
 
 use crate::kit::*;
 
@@ -199,4 +199,12 @@ pub fn nothing_is_left(d: Driver) {
     .ok();
     let left = |n: u16| fs::symlink_metadata(folder().join(n.to_string())).is_ok();
     assert!(!(first..first + 40).any(left), "entries left");
+}
+
+/// A program may catch its own panics around calls.
+#[test]
+fn endpoints_are_as_unwind_safe_as_with_a_mutex() {
+    fn is<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    is::<Endpoint>();
+    is::<Message<'_>>();
 }

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use dp_edge::segment::sealed_memory;
+use dp_edge::sys::unix;
 use dpfd::driver::user::note::OutOfLinePacket;
-use dpfd::edge::segment::sealed_memory;
-use dpfd::sys::unix;
 use dpfd::Addr;
 
 use crate::crowd::{Crowd, How, RECEIVER};

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use dp_edge::sys::unix;
 use dpfd::driver::user::note::{Note, LEN};
 use dpfd::driver::user::registry::Registry;
-use dpfd::sys::unix;
 use dpfd::{Addr, Dpid};
 use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 

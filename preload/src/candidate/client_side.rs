@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::slot::{Side, Slot, State};
-use dpfd::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_edge::slot::{Side, Slot, State};
 
 use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, unsuited, MOVES_ON};
 use crate::channel::{exclusive, slot};

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::Arena;
-use dpfd::edge::slot::Side;
-use dpfd::family::{Conn, Family, Reason, Stage};
-use dpfd::sys::tcp;
+use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_edge::arena::Arena;
+use dp_edge::slot::Side;
+use dp_edge::sys::tcp;
 
 use super::{base_position, give_up, patient, same_socket, unsuited, Search, MOVES_ON};
 use crate::channel::{attach, exclusive};

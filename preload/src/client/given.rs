@@ -4,10 +4,10 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
-use dpfd::edge::arena::Arena;
-use dpfd::edge::slot::Slot;
-use dpfd::family::{Conn, Family, Id, ARENAS};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Id, ARENAS};
+use dp_edge::arena::Arena;
+use dp_edge::slot::Slot;
+use dp_edge::sys::{raw, tcp};
 
 use super::retired;
 use super::round::is_nobody;

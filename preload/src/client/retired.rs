@@ -8,9 +8,9 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::Arena;
-use dpfd::family::Family;
-use dpfd::limbo::{Limbo, Walkers};
+use dp_channel::family::Family;
+use dp_channel::limbo::{Limbo, Walkers};
+use dp_edge::arena::Arena;
 
 use crate::{epoll, state};
 

@@ -3,10 +3,10 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, IntoRawFd};
 
-use dpfd::edge::arena::{Arena, Geometry};
-use dpfd::edge::unmapped;
-use dpfd::family::{Family, Reason, ARENAS};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Family, Reason, ARENAS};
+use dp_edge::arena::{Arena, Geometry};
+use dp_edge::sys::{raw, tcp};
+use dp_edge::unmapped;
 
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{retired, No};

@@ -5,8 +5,8 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use dpfd::edge::bell::BY_BELL;
-use dpfd::sys::raw;
+use dp_edge::bell::BY_BELL;
+use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use crate::{fdtable, state};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 
 use crate::state;
 

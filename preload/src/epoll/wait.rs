@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::bell;
-use dpfd::family::Family;
-use dpfd::spin;
-use dpfd::sys::raw;
-use dpfd::watch::{Out, Set};
+use dp_channel::family::Family;
+use dp_channel::watch::{Out, Set};
+use dp_edge::bell;
+use dp_edge::spin;
+use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::world::Ground;

@@ -1,17 +1,17 @@
-//! What a set's decisions reach: the kernel's set, and the channels (`dpfd::watch::World`).
+//! What a set's decisions reach: the kernel's set, and the channels (`dp_channel::watch::World`).
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use dpfd::edge::arena::GROUPS;
-use dpfd::edge::bell::Group;
-use dpfd::edge::ring::Pos;
-use dpfd::edge::slot::Side;
-use dpfd::edge::stream;
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage, CONNS, MEMBERS};
-use dpfd::sys::raw;
-use dpfd::watch::{Set, Settled, World};
+use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
+use dp_channel::watch::{Set, Settled, World};
+use dp_edge::arena::GROUPS;
+use dp_edge::bell::Group;
+use dp_edge::ring::Pos;
+use dp_edge::slot::Side;
+use dp_edge::stream;
+use dp_edge::switch::in_ring;
+use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::list::Looked;
@@ -186,7 +186,7 @@ impl<'a> Ground<'a> {
         if let Some(i) = unsafe { looked.group(at) } {
             return Some(i);
         }
-        let space = u64::from(dpfd::family::space());
+        let space = u64::from(dp_channel::family::space());
         let me = (space << 32) | u64::from(raw::getpid());
         // A pid says something only in its own namespace; elsewhere the owner counts as alive.
         let dead = |o: u64| o >> 32 == space && raw::probe_process(o as u32) == Err(libc::ESRCH);

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena::{Arena, Geometry};
-use dpfd::edge::slot::Slot;
-use dpfd::edge::unmapped::Unmapped;
+use dp_edge::arena::{Arena, Geometry};
+use dp_edge::slot::Slot;
+use dp_edge::unmapped::Unmapped;
 
 use super::has_share;
 

@@ -11,11 +11,11 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::{Cursor, Lines};
-use dpfd::edge::stream;
-use dpfd::family::{Conn, Reason};
-use dpfd::leaving;
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Reason};
+use dp_channel::leaving;
+use dp_edge::ring::{Cursor, Lines};
+use dp_edge::stream;
+use dp_edge::sys::raw;
 
 use self::room::Room;
 use crate::channel::End;

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use dpfd::family::Family;
+use dp_channel::family::Family;
 
 use super::{let_go, Whose};
 use crate::state;

@@ -9,8 +9,8 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Member, Reason, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Family, Member, Reason, Stage};
+use dp_edge::sys::{raw, tcp};
 
 use super::{dead, let_go, Whose};
 use crate::fdtable::{self, Entry};
@@ -143,7 +143,7 @@ pub fn child_of_fork(prepared: Prepared) {
     let family = state::family();
     // Before there are any of ours.
     let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
-    dpfd::family::forked(prepared.place.map(|(_, pid)| pid));
+    dp_channel::family::forked(prepared.place.map(|(_, pid)| pid));
     // A child that finds its parent dead gives the place away.
     let me = raw::getpid();
     let settled =

@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_long, c_void};
 
-use dpfd::family::Reason;
+use dp_channel::family::Reason;
 use libc::aiocb;
 
 use super::fail;

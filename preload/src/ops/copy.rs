@@ -3,8 +3,8 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use dpfd::family::Stage;
-use dpfd::sys::raw;
+use dp_channel::family::Stage;
+use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took};

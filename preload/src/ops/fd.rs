@@ -2,8 +2,8 @@
 
 use core::ffi::{c_int, c_uint, c_ulong};
 
-use dpfd::family::{Reason, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Reason, Stage};
+use dp_edge::sys::raw;
 
 use super::give_int;
 use crate::fdtable::{self, Entry};

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
-use dpfd::family::Reason;
+use dp_channel::family::Reason;
 use libc::{msghdr, FILE};
 
 use crate::fdtable::{self, Entry};

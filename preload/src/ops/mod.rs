@@ -19,7 +19,7 @@ pub mod wait;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use dpfd::family::{Conn, Family, Stage};
+use dp_channel::family::{Conn, Family, Stage};
 
 use crate::candidate;
 use crate::inside::Inside;

@@ -2,10 +2,10 @@
 
 use core::ffi::c_int;
 
-use dpfd::edge::slot::Side;
-use dpfd::family::{Conn, Reason, Stage};
-use dpfd::rules::{Action, Direction};
-use dpfd::sys::{raw, tcp};
+use dp_channel::family::{Conn, Reason, Stage};
+use dp_channel::rules::{Action, Direction};
+use dp_edge::slot::Side;
+use dp_edge::sys::{raw, tcp};
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Held, Reason, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_edge::sys::raw;
 use libc::socklen_t;
 
 use crate::diag::PACING_AT;
@@ -70,6 +70,11 @@ pub unsafe fn setsockopt(
             note_inq(fd, c);
         }
     }
+    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) {
+        if let Some(c) = conn(fd) {
+            proof::is_set_by_program(c);
+        }
+    }
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
         // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
         // where we have left.
@@ -124,7 +129,8 @@ pub fn plain(fd: c_int, c: &Conn, why: Reason) {
             _ => false,
         };
         if may {
-            crate::proof::put_back(fd, c);
+            proof::put_back(fd, c);
+            proof::sends_at_once(fd, c);
             c.reason.store(why as u32, Ordering::Relaxed);
             state::count(why);
             c.set_stage(Stage::Plain);
@@ -161,7 +167,7 @@ pub unsafe fn getsockopt(
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) | (libc::IPPROTO_TCP, libc::TCP_INFO)
     );
     let hidden = || conn(fd).filter(|_| paces).and_then(|c| proof::hides(fd, c));
-    // Another thread may have it shown, or put back, while the kernel is asked.
+    // Another thread may have a number shown, or put back, while the kernel is asked.
     let before = hidden();
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
@@ -204,7 +210,7 @@ pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
     c.error.swap(0, Ordering::Relaxed) as c_int
 }
 
-/// Puts the program's own pacing rate where the kernel put the number of a proof, in its answer of `len` bytes.
+/// Puts the program's own pacing rate where the kernel put another one, in its answer of `len` bytes.
 ///
 /// # Safety
 ///

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Stage};
+use dp_edge::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};

@@ -3,7 +3,7 @@
 //! Entries lie in memory that we can read before the kernel does, and a program that uses the shared liburing submits
 //! them by that library's functions. So such a ring is *followed*: each entry is looked at before the submission goes
 //! on, and a connection in it goes back to TCP first, for good. A ring that is never told of one costs no channel
-//! anything. What an entry concerns is `dpfd::uring`'s to say.
+//! anything. What an entry concerns is `dp_channel::uring`'s to say.
 //!
 //! All other rings cannot be followed, and end the channels of the process: those of a program that makes the system
 //! calls itself, those that the kernel reads by itself (SQPOLL), and what that module does not know.
@@ -15,8 +15,8 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use dpfd::family::Reason;
-use dpfd::uring::{self, Touch};
+use dp_channel::family::Reason;
+use dp_channel::uring::{self, Touch};
 use libc::{msghdr, sigset_t, size_t};
 
 use crate::fdtable::{self, Entry};

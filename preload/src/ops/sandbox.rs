@@ -15,7 +15,7 @@ fn is_null(at: u64) -> bool {
 ///
 /// As for the call it replaces.
 pub unsafe fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
-    if dpfd::sandbox::by_prctl(option, a, b, is_null) {
+    if dp_channel::sandbox::by_prctl(option, a, b, is_null) {
         retire::retire();
     }
     // SAFETY: the program's arguments.
@@ -24,7 +24,7 @@ pub unsafe fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulon
 
 /// Before seccomp(2), for which libc has no function.
 pub fn seccomp(operation: c_uint, filter: u64) {
-    if dpfd::sandbox::by_seccomp(operation, filter, is_null) {
+    if dp_channel::sandbox::by_seccomp(operation, filter, is_null) {
         retire::retire();
     }
 }

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Conn, Family, Reason, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};

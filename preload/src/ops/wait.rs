@@ -8,7 +8,7 @@ use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
 use crate::walk::nowhere;
 use crate::{epoll, hooks, kept, life, state, wait};
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 
 const MS: i64 = 1_000_000;
 
@@ -238,7 +238,7 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
         };
         return kept::with(with).unwrap_or(Some(Err(libc::ENOMEM)));
     }
-    let mut list = dpfd::sys::pages::Pages::new();
+    let mut list = dp_edge::sys::pages::Pages::new();
     if !list.resize(k, NOBODY) {
         return Some(Err(libc::ENOMEM));
     }

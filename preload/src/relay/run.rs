@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family};
+use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
 use crate::{life, ops, state};

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::allowance::Allowance;
-use dpfd::edge::ring::Cursor;
-use dpfd::edge::stream;
-use dpfd::edge::switch::{in_ring, View};
-use dpfd::family::{Conn, Family, Held, Stage};
-use dpfd::sys::{raw, tcp};
+use dp_channel::allowance::Allowance;
+use dp_channel::family::{Conn, Family, Held, Stage};
+use dp_edge::ring::Cursor;
+use dp_edge::stream;
+use dp_edge::switch::{in_ring, View};
+use dp_edge::sys::{raw, tcp};
 
 use super::{bells_out, hint};
 use crate::channel::{self, End};

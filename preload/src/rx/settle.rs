@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::stream;
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family};
+use dp_edge::stream;
+use dp_edge::switch::in_ring;
+use dp_edge::sys::raw;
 
 use super::epoch::{catch_up, drain, locked, SWITCHES};
 use super::{broken, step};

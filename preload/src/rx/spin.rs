@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dpfd::family::Conn;
-use dpfd::spin;
-use dpfd::sys::raw;
+use dp_channel::family::Conn;
+use dp_edge::spin;
+use dp_edge::sys::raw;
 
 use super::hint;
 use crate::channel::{self, End};

@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::stream;
-use dpfd::edge::switch::{in_ring, View};
-use dpfd::edge::Error;
-use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family};
+use dp_edge::stream;
+use dp_edge::switch::{in_ring, View};
+use dp_edge::sys::raw;
+use dp_edge::Error;
 
 use super::epoch::{catch_up, drain, locked};
 use super::{bells_out, broken, tidy, took, Step};

@@ -3,8 +3,8 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::family::{Conn, Family};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family};
+use dp_edge::sys::raw;
 
 use crate::channel;
 use crate::{hooks, leave, ops, signals, state};

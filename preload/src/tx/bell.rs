@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::bell::Owed;
-use dpfd::family::Conn;
-use dpfd::sys::raw;
+use dp_channel::family::Conn;
+use dp_edge::bell::Owed;
+use dp_edge::sys::raw;
 
 use super::{gone, keep};
 use crate::channel::{self, End};

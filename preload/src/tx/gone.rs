@@ -8,10 +8,10 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::ring::{Cursor, Pos};
-use dpfd::edge::switch::in_ring;
-use dpfd::family::{Conn, Family, Stage};
-use dpfd::sys::raw;
+use dp_channel::family::{Conn, Family, Stage};
+use dp_edge::ring::{Cursor, Pos};
+use dp_edge::switch::in_ring;
+use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
 use crate::rx;

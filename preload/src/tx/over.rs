@@ -3,13 +3,13 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::edge::arena;
-use dpfd::edge::ring::{Cursor, Lines, Tail, LINE};
-use dpfd::edge::spare::{self, Spares, STREAM, WINDOW};
-use dpfd::edge::switch::{OWN, SHORT};
-use dpfd::family::Conn;
-use dpfd::share;
-use dpfd::sys::raw;
+use dp_channel::family::Conn;
+use dp_channel::share;
+use dp_edge::arena;
+use dp_edge::ring::{Cursor, Lines, Tail, LINE};
+use dp_edge::spare::{self, Spares, STREAM, WINDOW};
+use dp_edge::switch::{OWN, SHORT};
+use dp_edge::sys::raw;
 
 use super::room::{NAP, NAPS};
 use super::{hand_back, to_ring};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 
 use super::behind;
 use super::bell::here;

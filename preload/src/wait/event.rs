@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use dpfd::sys::raw;
+use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN};
 
 use crate::epoll::next_number;

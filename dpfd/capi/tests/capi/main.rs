@@ -2,5 +2,7 @@
 
 mod calls;
 mod examples;
+mod install;
 mod kit;
 mod library;
+mod readme;

@@ -11,7 +11,8 @@ use super::loaned::Pool;
 use crate::addr::{Addr, Dpid};
 use crate::endpoint::Stat;
 use crate::error::{Error, Result};
-use crate::sys::{device, process, raw, unix};
+use crate::sys::device;
+use dp_edge::sys::{process, raw, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 const DEFAULT_SPIN: u32 = 50_000;

@@ -10,10 +10,11 @@ use super::loaned::Pool;
 use crate::error::{Error, Result};
 use crate::pool::budget::DEFAULT_POOL;
 use crate::pool::SHORT;
-use crate::spin;
+use crate::sys::device;
 use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
-use crate::sys::{device, process, raw};
+use dp_edge::spin;
+use dp_edge::sys::{process, raw};
 
 impl KernelEndpoint {
     /// `dp_read`: the next message, loaned until it is released.

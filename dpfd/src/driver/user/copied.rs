@@ -8,7 +8,7 @@ use super::endpoint::UserEndpoint;
 use super::recv::{For, InVain};
 use crate::error::{Error, Result};
 use crate::sys::loaned::{Copied, Got};
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 impl UserEndpoint {
     /// The next message as far as `into` has room, if it is short and where it usually is, or comes there in a moment. None:

@@ -9,7 +9,7 @@ use super::note::OutOfLinePacket;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
 use crate::pool::out_of_line::{Memory, Own};
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 /// Messages taken from the descriptor at a time, while senders with an edge wait, and bytes of them.
 const TURN: (usize, usize) = (32, 256 * 1024);

@@ -3,7 +3,7 @@
 //! Locks: `tx` and `rx` are never held together, and neither while anything of the process is locked; `arrivals`
 //! is taken inside of `rx`. The service takes them for moments; a call holds one while it looks for a message or
 //! for room, not while it sleeps. Both are the program's nearly always, and of one of its threads: it takes them without
-//! a locked instruction ([`crate::sys::biased`]).
+//! a locked instruction ([`dp_edge::sys::biased`]).
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,15 +15,15 @@ use super::registry::Entry;
 use super::service::{Command, Process};
 use super::tx::Tx;
 use crate::addr::{Addr, Dpid};
-use crate::edge::inbox::Inbox;
-pub use crate::edge::out_of_line::MAX_MESSAGE;
-use crate::edge::segment::sealed_memory;
 use crate::error::{Error, Result};
 use crate::pool::budget::Budget;
 use crate::pool::in_edge::{InEdge, Longer};
 use crate::pool::tokens::Tokens;
-use crate::sys::biased::{Biased, Guard};
-use crate::sys::{process, unix};
+use dp_edge::inbox::Inbox;
+pub use dp_edge::out_of_line::MAX_MESSAGE;
+use dp_edge::segment::sealed_memory;
+use dp_edge::sys::biased::{Biased, Guard};
+use dp_edge::sys::{process, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 pub const DEFAULT_SPIN: u32 = 50_000;
@@ -248,7 +248,7 @@ impl UserEndpoint {
     /// Messages of this endpoint that are not with their receivers yet.
     pub fn unsent(&self) -> bool {
         let tx = self.guest_tx();
-        let queued = crate::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
+        let queued = dp_edge::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
         queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
     }
 }
@@ -279,7 +279,7 @@ impl Tag {
         use std::os::unix::fs::FileExt;
         let mut text = [0; TAG];
         // Only a memfd is read: anything else could block.
-        crate::edge::segment::sealed_len(fd.as_fd()).ok()?;
+        dp_edge::segment::sealed_len(fd.as_fd()).ok()?;
         std::fs::File::from(fd).read_exact_at(&mut text, 0).ok()?;
         let word = |at: usize| u16::from_ne_bytes([text[at], text[at + 1]]);
         (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) } })

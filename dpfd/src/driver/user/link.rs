@@ -13,15 +13,15 @@ use std::sync::Arc;
 use super::note::OutOfLinePacket;
 use super::sending::Wakers;
 use crate::addr::Addr;
-use crate::edge::arm::Due;
-use crate::edge::inbox::Doorbell;
-use crate::edge::message;
-use crate::edge::ring::{Pos, Tail};
-use crate::edge::segment::Segment;
-use crate::edge::{self};
+use dp_edge::arm::Due;
+use dp_edge::inbox::Doorbell;
+use dp_edge::message;
+use dp_edge::ring::{Pos, Tail};
+use dp_edge::segment::Segment;
+
 use crate::pool::budget::LONGER;
-use crate::sync::Ordering;
-use crate::sys::{process, unix};
+use dp_edge::sync::Ordering;
+use dp_edge::sys::{process, unix};
 
 /// An edge, its sender's side.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ const OFTEN: u32 = 16;
 
 /// Lines in a turn of 256 messages of 8 KiB on average, and how often they go through an edge that is too short for them,
 /// though it may never be full: they come back into a cache that is too small for them.
-const LONG: u64 = (256 * 8192 / edge::ring::LINE) as u64;
+const LONG: u64 = (256 * 8192 / dp_edge::ring::LINE) as u64;
 const LAPS: u64 = 16;
 
 /// Where the messages of a link go now.
@@ -65,7 +65,7 @@ pub enum Path {
 pub enum Queued {
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// Sealed memory ([`crate::edge::out_of_line`]).
+    /// Sealed memory ([`dp_edge::out_of_line`]).
     OutOfLine(OwnedFd),
 }
 
@@ -360,8 +360,8 @@ impl OutEdge {
         let rx = self.segment.rx();
         match message::send_bytes(&self.segment.lines(), &mut self.tail, &rx.cursor, msg) {
             Ok(()) => Delivery::Done,
-            Err(edge::Error::Full) => Delivery::Full,
-            Err(edge::Error::TooLong(limit)) => Delivery::TooLong(limit),
+            Err(dp_edge::Error::Full) => Delivery::Full,
+            Err(dp_edge::Error::TooLong(limit)) => Delivery::TooLong(limit),
             Err(_) => Delivery::Gone,
         }
     }
@@ -387,7 +387,7 @@ impl OutEdge {
     }
 
     fn count(&self) -> u64 {
-        (self.segment.ring_len() / edge::ring::LINE) as u64
+        (self.segment.ring_len() / dp_edge::ring::LINE) as u64
     }
 }
 
@@ -411,7 +411,7 @@ pub fn ring(back: &OwnedFd) -> bool {
 /// The longest packet the kernel takes at once.
 pub fn plain_limit(fd: &OwnedFd) -> usize {
     let size =
-        crate::sys::raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+        dp_edge::sys::raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
     // unix(7) keeps 32 bytes of it for itself.
     (size.max(32) - 32) as usize
 }

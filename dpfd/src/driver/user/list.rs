@@ -22,8 +22,8 @@ use super::process::Process;
 use super::registry::Registry;
 use super::service::{send_note, Sent};
 use crate::addr::{Addr, Dpid, Nid};
-use crate::edge::segment::{sealed_len, sealed_memory};
-use crate::sys::unix;
+use dp_edge::segment::{sealed_len, sealed_memory};
+use dp_edge::sys::unix;
 
 /// Longest account that is read, bytes.
 const LONGEST: usize = 64 << 20;

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::link::{Delivery, Destination, Link};
-use crate::edge::out_of_line;
 use crate::error::{Error, Result};
-use crate::sys::process;
+use dp_edge::out_of_line;
+use dp_edge::sys::process;
 
 /// How long a sender that may wait looks for room while nothing is taken, ns, for a short message and for each byte of
 /// a longer one: its receiver may just be copying one as long, and whoever gives up copies it, too, into memory that the

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::endpoint::UserEndpoint;
 use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
+use crate::addr::OWN_NID;
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
-use crate::config::environment::NID;
 use crate::error::{Error, Result};
-use crate::sys::{barrier, process, unix};
+use dp_edge::sys::{barrier, process, unix};
 
 /// How long a process that exits waits for what it sent to reach its receivers.
 const LINGER: Duration = Duration::from_secs(2);
@@ -79,8 +79,8 @@ fn held<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// `DP_NID`, or 1: a node without a graph is node 1, and so is one whose number cannot be.
 fn own_nid() -> Nid {
-    let told = std::env::var_os(NID.name).and_then(|value| NID.parse(&value).ok().flatten());
-    told.unwrap_or(NID.default) as Nid
+    let told = std::env::var_os(OWN_NID.name).and_then(|value| OWN_NID.parse(&value).ok().flatten());
+    told.unwrap_or(OWN_NID.default) as Nid
 }
 
 /// Before there is a second thread that takes microseconds, later milliseconds: in a thread of its own then, for which

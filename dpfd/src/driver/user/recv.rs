@@ -2,7 +2,7 @@
 //!
 //! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
 //! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`crate::edge::arm`]).
+//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`dp_edge::arm`]).
 //!
 //! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
 //! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after
@@ -15,14 +15,14 @@ use std::time::Duration;
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
-use crate::edge::bell;
-use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::tokens::Look;
-use crate::spin;
-use crate::sys::biased::Guard;
 use crate::sys::loaned::Got;
-use crate::sys::{process, raw, unix};
+use dp_edge::bell;
+use dp_edge::inbox::Inbox;
+use dp_edge::spin;
+use dp_edge::sys::biased::Guard;
+use dp_edge::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
 pub const LEASE: Duration = Duration::from_millis(2);
@@ -185,7 +185,7 @@ impl UserEndpoint {
     pub(super) fn spin_briefly(&self, rx: &Rx) -> bool {
         let pays = rx.spin > 0 && !rx.in_vain;
         let came = |_| {
-            crate::sync::relax();
+            dp_edge::sync::relax();
             self.something(rx)
         };
         pays && (0..FIRST_SPINS).any(came)

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::addr::{Dpid, PRIVILEGED};
 use crate::error::{Error, Result};
-use crate::sys::{process, unix};
+use dp_edge::sys::{process, unix};
 
 /// Numbers that [`Registry::enter_any`] gives: from here on upwards, and those below only when there is none left.
 const FIRST_FREE: Dpid = 32768;

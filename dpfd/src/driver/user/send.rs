@@ -17,8 +17,8 @@ use super::service::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
 use crate::error::{Error, Result};
-use crate::sys::biased::Guard;
-use crate::sys::{process, raw, unix};
+use dp_edge::sys::biased::Guard;
+use dp_edge::sys::{process, raw, unix};
 
 /// Calls in which an endpoint proves that nobody writes plainly on it, before it stops asking.
 const ALONE: u32 = 64;

@@ -2,8 +2,8 @@
 
 use super::tests::{next, text, Edge};
 use super::*;
-use crate::edge::ring::Cursor;
-use crate::sync::Ordering;
+use dp_edge::ring::Cursor;
+use dp_edge::sync::Ordering;
 
 fn given_back(edge: &Edge) -> u64 {
     Cursor::unpack(edge.segment.rx().cursor.load(Ordering::Acquire)).pos.raw()

@@ -2,11 +2,11 @@
 
 use super::tests::{next, text, Edge};
 use super::*;
-use crate::edge::message;
-use crate::edge::out_of_line;
-use crate::edge::ring::{Cursor, Lines, Tail};
-use crate::edge::segment::Segment;
-use crate::sync::Ordering;
+use dp_edge::message;
+use dp_edge::out_of_line;
+use dp_edge::ring::{Cursor, Lines, Tail};
+use dp_edge::segment::Segment;
+use dp_edge::sync::Ordering;
 
 /// Bytes of a longer edge.
 const LONG: usize = 16384;

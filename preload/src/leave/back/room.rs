@@ -1,7 +1,7 @@
 //! Room in a socket's send buffer, and more of it for a moment.
 
-use dpfd::leaving::{free, ORDINARY};
-use dpfd::sys::raw;
+use dp_channel::leaving::{free, ORDINARY};
+use dp_edge::sys::raw;
 
 /// Words of SO_MEMINFO: the send buffer's limit, and what is queued.
 const SNDBUF: usize = 3;

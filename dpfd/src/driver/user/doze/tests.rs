@@ -15,7 +15,7 @@ use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 /// Between two messages: so brief is a sleep that the next one is dozed through.
 const BRISK: Duration = Duration::from_micros(100);

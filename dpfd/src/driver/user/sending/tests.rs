@@ -10,7 +10,7 @@ use super::{Link, Sending, Until};
 use crate::addr::Addr;
 use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 /// Larger than a plain receiver can take: it waits for a pool.
 const LARGE: usize = 1 << 20;

@@ -15,7 +15,7 @@ use super::super::note::{Note, LEN};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::{event, Kind, Service};
-use crate::sys::{process, unix};
+use dp_edge::sys::{process, unix};
 
 /// Notes heard from one connection before others have their turn.
 const TURN: usize = 64;

@@ -39,7 +39,7 @@ pub use super::process::{Command, Process};
 use super::recv::LEASE;
 use crate::addr::{Addr, Dpid};
 use crate::error::{Error, Result};
-use crate::sys::{process, unix};
+use dp_edge::sys::{process, unix};
 
 /// How soon something that could not be done is tried again; after each time in vain twice as late, to this.
 const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(160)];

@@ -16,7 +16,7 @@ use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
 use crate::addr::Addr;
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 /// Messages taken from one endpoint before others have their turn.
 const TURN: usize = 64;

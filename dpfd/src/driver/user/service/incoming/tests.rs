@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 
 use super::*;
-use crate::sys::unix;
+use dp_edge::sys::unix;
 
 #[test]
 fn room_is_told_again_after_the_socket_was_full() {

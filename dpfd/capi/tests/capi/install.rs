@@ -1,0 +1,163 @@
+//! `make install`: what it puts where, that it can be used from there, and that `make uninstall` takes it away.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use compat_tests::tools::needed;
+
+use crate::kit::{package, release, root, run, Place};
+
+fn make(target: &str, variables: &[String]) -> Command {
+    let there = release().join("dp").exists();
+    assert!(there, "{} has no dp: run make build", release().display());
+    let mut make = Command::new(needed("make", "make"));
+    make.args(["-s", "-C"]).arg(root()).arg(target).args(variables).env_remove("MAKEFLAGS");
+    make
+}
+
+/// All but folders.
+fn files(below: &Path) -> Vec<String> {
+    let out = run(Command::new(needed("find", "findutils"))
+        .arg(below)
+        .args(["-not", "-type", "d", "-printf", "%P\\n"]));
+    String::from_utf8(out.stdout).expect("our names").lines().map(String::from).collect()
+}
+
+fn sections(file: PathBuf) -> String {
+    let out: Output = run(Command::new(needed("readelf", "binutils")).arg("-SW").arg(file));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// The shim that an installed `dp` finds.
+fn shim_of(dp: &Path) -> PathBuf {
+    let mut command = Command::new(dp);
+    command
+        .args(["run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD"])
+        .env_remove("DP_SHIM")
+        .env_remove("LD_PRELOAD");
+    PathBuf::from(String::from_utf8(run(&mut command).stdout).expect("a path").trim())
+}
+
+/// Installs below a folder, and compiles with what pkg-config says.
+#[test]
+fn what_is_installed_can_be_compiled_with_and_goes_away() {
+    let place = Place::new();
+    let dest = place.path().join("dest");
+    let variables = ["PREFIX=/opt/dp".to_string(), format!("DESTDIR={}", dest.display())];
+    run(&mut make("install", &variables));
+    let prefix = dest.join("opt/dp");
+    let pc = fs::read_to_string(prefix.join("lib/pkgconfig/dp.pc")).expect("dp.pc");
+    assert!(pc.starts_with("prefix=/opt/dp\nlibdir=${prefix}/lib\n") && !pc.contains('@'), "{pc}");
+    for file in [
+        "share/man/man1/dp-completions.1",
+        "share/man/man3/dp_open.3",
+        "share/doc/directed-point/LICENSE-MIT",
+        "share/doc/directed-point/LICENSE-APACHE",
+        "share/bash-completion/completions/dp",
+        "share/zsh/site-functions/_dp",
+        "share/fish/vendor_completions.d/dp.fish",
+    ] {
+        assert!(fs::metadata(prefix.join(file)).is_ok_and(|file| file.len() > 0), "no {file}");
+    }
+    let pages: Vec<_> = files(&prefix.join("share/man"));
+    assert_eq!(pages.len(), files(&root().join("man")).len(), "{pages:?}");
+
+    for wholly_static in [false, true] {
+        let mut flags = Command::new(needed("pkg-config", "pkg-config"));
+        flags.args(["--cflags", "--libs"]).args(wholly_static.then_some("--static")).arg("dp");
+        flags.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).env("PKG_CONFIG_SYSROOT_DIR", &dest);
+        let flags = String::from_utf8(run(&mut flags).stdout).expect("options");
+        let program = place.path().join("installed");
+        let mut cc = Command::new(needed("cc", "gcc"));
+        cc.arg("-D_DEFAULT_SOURCE").arg("-o").arg(&program).arg(package("tests/c/talk.c"));
+        cc.args(wholly_static.then_some("-static")).args(flags.split_whitespace());
+        run(&mut cc);
+        let mut command = place.command(&program);
+        command.env("LD_LIBRARY_PATH", prefix.join("lib")); // finds libdp.so.1
+        place.passes(command);
+    }
+
+    run(&mut make("uninstall", &variables));
+    assert_eq!(files(&dest), [""; 0]);
+    assert!(!prefix.join("lib/dp").exists() && !prefix.join("share/doc/directed-point").exists());
+}
+
+#[test]
+fn symbols_stay_only_where_that_is_asked_for() {
+    for (more, left) in [(None, false), (Some("STRIP="), true)] {
+        let place = Place::new();
+        let mut variables = vec![format!("DESTDIR={}", place.path().display())];
+        variables.extend(more.map(String::from));
+        run(&mut make("install", &variables));
+        let prefix = place.path().join("usr/local");
+        for file in ["bin/dp", "lib/dp/libdp_preload.so", "lib/libdp.so.1"] {
+            let sections = sections(prefix.join(file));
+            assert_eq!(sections.contains(" .symtab "), left, "{file}: {sections}");
+            assert_eq!(sections.contains(" .debug_line "), left, "{file}: {sections}");
+        }
+        assert!(files(&prefix).iter().all(|name| !name.ends_with(".new")));
+    }
+}
+
+#[test]
+fn folders_have_the_usual_names_and_dp_finds_its_shim_in_them() {
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    for lib in ["lib", "lib64", &multiarch] {
+        let place = Place::new();
+        let mut variables = vec![format!("DESTDIR={}", place.path().display()), "prefix=/usr".to_string()];
+        variables.extend([format!("libdir=/usr/{lib}"), "mandir=/usr/man".into(), "docdir=/usr/doc".into()]);
+        run(&mut make("install", &variables));
+        let usr = place.path().join("usr");
+        let shim = usr.join(lib).join("dp/libdp_preload.so").canonicalize().expect("the shim");
+        assert_eq!(shim_of(&usr.join("bin/dp")), shim);
+        assert!(usr.join("man/man1/dp.1").exists() && usr.join("doc/LICENSE-MIT").exists());
+        let pc = fs::read_to_string(usr.join(lib).join("pkgconfig/dp.pc")).expect("dp.pc");
+        assert!(pc.contains(&format!("\nlibdir=${{prefix}}/{lib}\n")), "{pc}");
+        run(&mut make("uninstall", &variables));
+        assert_eq!(files(place.path()), [""; 0]);
+    }
+}
+
+#[test]
+fn a_folder_where_dp_would_not_look_is_refused() {
+    let place = Place::new();
+    let variables = [format!("DESTDIR={}", place.path().display()), "libdir=/srv/nobody/looks/here".into()];
+    let out = make("install", &variables).output().expect("make");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        !out.status.success() && said.contains("run make build libdir=/srv/nobody/looks/here first"),
+        "{said}"
+    );
+    assert_eq!(files(place.path()), [""; 0]);
+}
+
+/// With an ldconfig that knows this prefix's folder, or does not, and writes down that it was called.
+#[test]
+fn the_loader_is_told_where_it_looks_and_nothing_is_packaged() {
+    let superuser =
+        String::from_utf8(run(Command::new("id").arg("-u")).stdout).expect("a number").trim() == "0";
+    // What the loader knows, whether a package is made, how often it is told.
+    for (known, packaged, told) in [(true, false, 2), (false, false, 0), (true, true, 0)] {
+        let place = Place::new();
+        let (prefix, calls, stub) =
+            (place.path().join("usr"), place.path().join("calls"), place.path().join("stub"));
+        let below = if packaged { place.path().to_owned() } else { PathBuf::new() };
+        let knows = if known { prefix.join("lib") } else { PathBuf::from("/lib") };
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *-v*) echo '{}: (from /etc/ld.so.conf:1)';; *) echo told >>'{}';; esac\n",
+            knows.display(),
+            calls.display()
+        );
+        fs::write(&stub, script).expect("our folder");
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("our file");
+        let mut variables =
+            vec![format!("prefix={}", prefix.display()), format!("LDCONFIG={}", stub.display())];
+        variables.push(format!("DESTDIR={}", below.display()));
+        run(&mut make("install", &variables));
+        run(&mut make("uninstall", &variables));
+        let lines = fs::read_to_string(&calls).unwrap_or_default().lines().count();
+        assert_eq!(lines, if superuser { told } else { 0 }, "known {known}, packaged {packaged}");
+    }
+}

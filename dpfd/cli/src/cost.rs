@@ -1,0 +1,345 @@
+//! `dp cost`: the cost model of Directed Point, measured, and its predictions beside measurements (`dp_measure::cost`).
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`pair`] | a way of sending as a system whose costs are measured |
+//! | [`peer`] | the other process, and what it is told |
+//! | [`ends`] | ends of ways, and the program's buffers |
+//! | [`timing`] | samples, and which of them count |
+//! | [`bandwidth`] | 10 MB in one direction and in both |
+//! | [`copies`], [`caches`] | copying in memory, and what caches hold |
+//! | [`plot`] | the picture |
+
+mod bandwidth;
+mod caches;
+mod copies;
+mod ends;
+mod pair;
+mod peer;
+#[cfg(feature = "plot")]
+mod plot;
+mod timing;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use dp_edge::ring::{max_payload, LINE};
+use dp_measure::cost::fit::{Border, Model};
+use dp_measure::cost::probe::{Plan, Survey};
+use dp_measure::cost::report::{self, Report};
+
+use crate::bench::cores::{self, Cores};
+use crate::bench::endpoints::Folder;
+use crate::bench::link::Transport;
+use crate::bench::{progress, Result};
+use crate::helper::Helper;
+use crate::logp::pair::compute;
+use crate::logp::{bar, picture, seconds, writable};
+use bandwidth::Turns;
+use copies::Copies;
+use ends::{Buffer, End};
+use pair::Pair;
+use peer::{Answer, Job};
+use timing::Clock;
+
+/// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Ways of sending, measured in turns.
+    #[arg(long, value_name = "WAY", value_delimiter = ',', default_values_t = [Transport::Endpoint], value_parser = transport)]
+    ways: Vec<Transport>,
+    /// b: the length of packets that messages are cut into, a power of two.
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    packet: u32,
+    /// The longest message that is predicted, a power of two.
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_SIZE as u32, value_parser = clap::value_parser!(u32).range(65_536..=MAX_SIZE))]
+    longest: u32,
+    /// Cores of the two processes [default: the first two].
+    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
+    cores: Option<Cores>,
+    /// Time for all of it [default: 60; with --quick 6].
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Every other size, and a tenth of the time.
+    #[arg(long)]
+    quick: bool,
+    /// Draw one-way times, predicted and measured, and the parameters into a file that ends in .svg or .png.
+    #[arg(long, value_name = "FILE", value_parser = picture)]
+    plot: Option<PathBuf>,
+    /// Print JSON, as dp-cost(1) describes it.
+    #[arg(long)]
+    json: bool,
+    /// The other process, started by the first; its standard input is the way to it.
+    #[arg(long, hide = true)]
+    peer: bool,
+}
+
+/// What can be measured: ways whose two directions are one descriptor.
+const WAYS: [Transport; 4] = [Transport::Endpoint, Transport::Kernel, Transport::UnixStream, Transport::Tcp];
+/// The longest message of an endpoint.
+const MAX_SIZE: i64 = 16 << 20;
+/// The pool of each endpoint, bytes; its only sender gets half of it.
+const POOL: usize = 2 << 20;
+/// Bytes that a message which fills a pool of the kernel driver leaves for tokens.
+const KERNEL_TOKENS: usize = 80;
+/// A packet with its token in one line of a cache, bytes.
+const ONE_LINE: usize = 56;
+/// Of the time, for the tests of bandwidth.
+const BANDWIDTH: f64 = 0.25;
+/// Packets of the tests of bandwidth: a full Ethernet frame's among them, as in the paper.
+const PACKETS: [usize; 8] = [64, 256, 1024, 1500, 4096, 16_384, 65_536, 262_144];
+const QUICK_PACKETS: [usize; 2] = [1500, 16_384];
+/// The longest of them on the kernel's ways, where both processes may send one before either receives.
+const KERNEL_PACKET: usize = 65_536;
+/// Turns to learn from how long a turn of a computation takes.
+const CALIBRATION: u32 = 20_000;
+
+fn transport(text: &str) -> std::result::Result<Transport, String> {
+    WAYS.into_iter()
+        .find(|transport| transport.name() == text)
+        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Transport::name).join(", ")))
+}
+
+pub fn main(args: Args) -> ExitCode {
+    if args.peer {
+        return peer::serve();
+    }
+    let cores = crate::asked(usable(&args));
+    let _folder = Folder::new();
+    match run(&args, cores) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            progress("");
+            eprintln!("dp cost: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usable(args: &Args) -> std::result::Result<Cores, String> {
+    for (name, n) in [("--packet", args.packet), ("--longest", args.longest)] {
+        if !n.is_power_of_two() {
+            return Err(format!("{name} {n}: messages double in length, so it must be a power of two"));
+        }
+    }
+    if args.packet >= args.longest {
+        return Err(format!(
+            "--packet {}: messages of several packets must fit below --longest {}",
+            args.packet, args.longest
+        ));
+    }
+    let cores = args.cores.map_or_else(Cores::first, Ok)?;
+    if cores.shared() {
+        return Err(format!(
+            "sender and receiver would take turns on core {}, and the model tells apart what two processors do at the \
+             same time. Give two cores with --cores; 'dp bench' measures two processes on one",
+            cores.a
+        ));
+    }
+    Ok(cores)
+}
+
+/// One way and what is known of it so far.
+struct Series {
+    transport: Transport,
+    end: End,
+    survey: Survey,
+    turns: Vec<Turns>,
+}
+
+/// What all ways share.
+struct Bench {
+    helper: Helper,
+    buffer: Buffer,
+    clock: Clock,
+    turn: f64,
+    start: Instant,
+}
+
+impl Bench {
+    fn pair<'a>(&'a mut self, index: usize, transport: Transport, end: &'a mut End) -> Pair<'a> {
+        let Bench { helper, buffer, clock, turn, .. } = self;
+        Pair { transport, end, index, helper, buffer, clock: *clock, turn: *turn }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+}
+
+fn run(args: &Args, cores: Cores) -> Result<String> {
+    if let Some(path) = &args.plot {
+        writable(path)?;
+    }
+    let origin = crate::origin::here();
+    let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
+    let others: Vec<usize> =
+        cores::may_use()?.into_iter().filter(|&c| c != cores.a && c != cores.b).collect();
+    let helper = peer::start(cores.b)?;
+    cores::stay(cores.a)?;
+    let (clock, start) = (Clock::new(), Instant::now());
+    let mut bench = Bench { helper, buffer: Buffer::default(), clock, turn: turn(clock), start };
+    let caches = caches::of(cores.a);
+    let plan = Plan::new(args.packet as usize, args.longest as usize, args.quick);
+    let plan_of = |transport| plan.clone().covering(&borders(transport, caches), MAX_SIZE as usize);
+    let mut series = open(&args.ways, plan_of, args.quick, &bench.helper)?;
+    let mut copies = Copies::new(caches[2], clock);
+    let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
+    let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
+        .and_then(|()| carry(&mut series, &mut bench, second, time));
+    bench.helper.explained(measured)?;
+
+    let mut report = Report {
+        version: 2,
+        origin,
+        cores: [cores.a, cores.b],
+        p: 2,
+        caches,
+        packet: plan.packet,
+        seconds: 0.0,
+        copies: copies.result().ok_or("no memory was copied")?,
+        ways: Vec::new(),
+    };
+    for one in &series {
+        report.ways.push(result(one, caches, second.is_some())?);
+    }
+    report.seconds = (bench.seconds() * 10.0).round() / 10.0;
+    progress("");
+    #[cfg(feature = "plot")]
+    if let Some(path) = &args.plot {
+        plot::draw(&report, path)
+            .map_err(|e| format!("{}: {e}; the picture could not be drawn", path.display()))?;
+    }
+    Ok(if args.json { report.json() } else { report.text() })
+}
+
+fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report::Findings> {
+    let name = one.transport.name();
+    let borders = borders(one.transport, caches);
+    let model = Model::fit(&one.survey, &borders)
+        .ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
+    let driver = one.end.endpoint().ok().map(|endpoint| endpoint.driver().word());
+    let mut findings = report::Findings::new(name, driver, &one.survey, &borders, &model);
+    findings.bandwidth = one.turns.iter().map(Turns::result).collect();
+    if driver.is_some() && !enough_cores {
+        findings
+            .notes
+            .push("two threads: both threads of a process shared its core, there were no others".to_string());
+    }
+    Ok(findings)
+}
+
+/// Where the machinery changes: half of a cache holds the packets of one side beside the queue's.
+fn borders(transport: Transport, caches: [usize; 3]) -> Vec<Border> {
+    let mut borders = vec![
+        Border { name: "line", upto: ONE_LINE },
+        Border { name: "L1", upto: caches[0] / 2 },
+        Border { name: "L2", upto: caches[1] / 2 },
+        Border { name: "L3", upto: caches[2] / 2 },
+    ];
+    // Longer messages have memory of their own, whatever the caches hold.
+    let queue = match transport {
+        Transport::Endpoint => Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) }),
+        Transport::Kernel => Some(Border { name: "pool", upto: POOL - KERNEL_TOKENS }),
+        _ => None,
+    };
+    if let Some(queue) = queue {
+        let upto = queue.upto;
+        borders.retain(|border| border.upto < upto);
+        borders.push(queue);
+        // The programs' buffers, and the message's memory, which is new each time while the last one is still warm.
+        borders.push(Border { name: "out-of-line", upto: (caches[2] / 8).max(2 * upto) });
+    }
+    borders.push(Border { name: "memory", upto: usize::MAX });
+    borders
+}
+
+/// ns of a turn of a computation.
+fn turn(clock: Clock) -> f64 {
+    let once = |_| {
+        let start = Instant::now();
+        compute(CALIBRATION);
+        clock.since(start) / f64::from(CALIBRATION)
+    };
+    (0..9).map(once).fold(f64::INFINITY, f64::min).max(0.1)
+}
+
+fn open(
+    transports: &[Transport],
+    plan_of: impl Fn(Transport) -> Plan,
+    quick: bool,
+    helper: &Helper,
+) -> Result<Vec<Series>> {
+    let mut series = Vec::new();
+    for (index, &transport) in transports.iter().enumerate() {
+        let pair = index as u16;
+        let make = || {
+            let [ours, theirs] = transport.make(1, None)?;
+            helper.tell(&Job::Open { transport, pair, pool: POOL }, &theirs)?;
+            let end = End::new(transport, ours, pair, true, POOL)?;
+            helper.answer::<Answer>()?;
+            Ok(end)
+        };
+        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
+        let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
+        let longest = if transport.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
+        let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
+        series.push(Series { transport, end, survey: Survey::new(plan_of(transport)), turns });
+    }
+    Ok(series)
+}
+
+/// Rounds over all ways until the time is up, the first one whatever it takes.
+fn survey(series: &mut [Series], bench: &mut Bench, copies: &mut Copies, time: f64) -> Result<()> {
+    let start = bench.start;
+    let mut rounds = 0;
+    while rounds == 0 || bench.seconds() < time {
+        copies.round();
+        for (index, one) in series.iter_mut().enumerate() {
+            let (name, all) = (one.transport.name(), one.survey.points().len());
+            let mut pair = bench.pair(index, one.transport, &mut one.end);
+            let enough = |done: usize| {
+                let now = start.elapsed().as_secs_f64();
+                if done % 8 == 0 {
+                    let part = if rounds == 0 { 0.1 * done as f64 / all as f64 } else { now / time };
+                    let what = format!("{name}, round {}, point {} of {all}", rounds + 1, done + 1);
+                    progress(&bar(&what, (1000.0 * part) as usize, 1000));
+                }
+                now > time
+            };
+            one.survey.round(&mut pair, enough).map_err(|e| format!("{name}: {e}"))?;
+        }
+        rounds += 1;
+    }
+    Ok(())
+}
+
+/// The tests of bandwidth, turn by turn until the time is up; one of each whatever it takes.
+fn carry(series: &mut [Series], bench: &mut Bench, second: Option<[usize; 2]>, time: f64) -> Result<()> {
+    let begin = bench.seconds();
+    let mut first = true;
+    while first || bench.seconds() < time {
+        for (index, one) in series.iter_mut().enumerate() {
+            for turns in &mut one.turns {
+                let now = bench.seconds();
+                if !first && now > time {
+                    return Ok(());
+                }
+                let [done, all] = [now - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
+                progress(&bar(
+                    &format!("{}, 10 MB in packets of {}", one.transport.name(), turns.packet),
+                    done,
+                    all,
+                ));
+                let mut pair = bench.pair(index, one.transport, &mut one.end);
+                turns.turn(&mut pair, second).map_err(|e| format!("{}, 10 MB: {e}", one.transport.name()))?;
+            }
+        }
+        first = false;
+    }
+    Ok(())
+}

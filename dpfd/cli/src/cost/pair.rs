@@ -1,0 +1,185 @@
+//! A way of sending as a system whose costs are measured: this process sends first, the other one receives.
+
+use std::io;
+use std::time::Instant;
+
+use dp_measure::cost::probe::{Load, System};
+use dp_measure::logp::stats::median;
+
+use super::ends::{self, each, Buffer, End, Walk};
+use super::peer::{Answer, Job, Task};
+use super::timing::{undisturbed, window, Clock, Timing};
+use crate::bench::lat::STOP;
+use crate::bench::link::{Link, Transport};
+use crate::bench::Result;
+use crate::helper::Helper;
+use crate::logp::pair::compute;
+
+/// Bytes of packets that are sent while nobody receives, where the way takes so many: half of an edge.
+const PORTION: usize = 512 * 1024;
+/// The same on a way of the kernel, whose buffers are smaller, and count more for each packet than it has bytes.
+pub const KERNEL_PORTION: usize = 32 * 1024;
+pub const KERNEL_BESIDE: usize = 256;
+/// Packets of one batch that are sent while nobody receives, at most.
+const BURST: usize = 512;
+/// Bytes that a packet takes beside its own, about.
+const BESIDE: usize = 64;
+/// Windows of packets whose gaps are measured, with the one in front of them: of short packets, which are many in each, and of
+/// long ones.
+const WINDOWS: [usize; 2] = [3, 9];
+/// The shortest long one.
+const LONG: usize = 2048;
+/// How long the round trips of a batch should take together, ns.
+const TRIPS: f64 = 2e6;
+/// Round trips of a batch.
+const TRIPS_RANGE: [f64; 2] = [2.0, 200.0];
+/// Computations of a batch with packets meanwhile, and as many without.
+const COMPUTATIONS: usize = 12;
+/// Packets that arrive during one.
+const ARRIVALS: usize = 256;
+/// How long a computation is, ns, and for each packet that arrives meanwhile: longer than these take.
+const COMPUTATION: [f64; 2] = [20_000.0, 400.0];
+
+/// Both ends of one way: the own one, and where the other process keeps the other.
+pub struct Pair<'a> {
+    pub transport: Transport,
+    pub end: &'a mut End,
+    pub index: usize,
+    pub helper: &'a Helper,
+    pub buffer: &'a mut Buffer,
+    pub clock: Clock,
+    /// ns of a turn of a computation.
+    pub turn: f64,
+}
+
+impl Pair<'_> {
+    /// Packets that are surely taken in while nobody receives.
+    fn portion(&self, packet: usize) -> usize {
+        match self.transport {
+            Transport::Endpoint | Transport::Kernel => PORTION / (packet + BESIDE),
+            _ => KERNEL_PORTION / (packet + KERNEL_BESIDE),
+        }
+    }
+
+    /// Has the other process begin.
+    pub fn ready(&self, task: Task) -> Result<()> {
+        self.helper.tell(&Job::On { end: self.index, task }, &[])?;
+        match self.helper.answer()? {
+            Answer::Ready => Ok(()),
+            _ => Err("an answer out of turn".into()),
+        }
+    }
+
+    /// What came of it.
+    pub fn ns(&self) -> Result<f64> {
+        match self.helper.answer()? {
+            Answer::Ns(ns) => Ok(ns),
+            _ => Err("an answer out of turn".into()),
+        }
+    }
+
+    /// Sends so many packets: ns for each.
+    fn sent(&mut self, load: Load, packets: usize, timing: Timing) -> Result<f64> {
+        let (mut from, clock) = (self.buffer.walk(load), self.clock);
+        let end = &mut *self.end;
+        Ok(each!(end, link => timing.of(clock, load.packet, packets, |n| ends::send(link, &mut from, n)))?)
+    }
+
+    /// One way of a message: half a round trip.
+    fn trips<L: Link>(link: &mut L, load: Load, buffer: &mut Buffer, clock: Clock) -> io::Result<f64> {
+        let (mut message, packets) = (buffer.walk(load), load.packets());
+        *message.mark() = 0;
+        let mut trip = |link: &mut L| {
+            let start = Instant::now();
+            ends::send(link, &mut message, packets)?;
+            ends::take(link, &mut message, packets)?;
+            Ok::<f64, io::Error>(clock.since(start))
+        };
+        let first = trip(link)?.min(trip(link)?);
+        let times = (TRIPS / first.max(1.0)).clamp(TRIPS_RANGE[0], TRIPS_RANGE[1]) as usize;
+        let mut samples = Vec::with_capacity(times);
+        for _ in 0..times {
+            samples.push(trip(link)?);
+        }
+        *message.mark() = STOP;
+        ends::send(link, &mut message, packets)?;
+        Ok(undisturbed(&mut samples) / 2.0)
+    }
+
+    /// Computations in turns with and without packets that arrive meanwhile: how much longer, for each packet.
+    fn computations<L: Link>(
+        link: &mut L,
+        into: &mut Walk<'_>,
+        packets: usize,
+        turns: u32,
+        clock: Clock,
+    ) -> io::Result<f64> {
+        let mut longer = Vec::with_capacity(COMPUTATIONS);
+        for _ in 0..COMPUTATIONS {
+            let mut once = |flag: u8| {
+                link.send(&[flag])?;
+                let start = Instant::now();
+                compute(turns);
+                let ns = clock.since(start);
+                ends::take(link, into, packets * usize::from(flag))?;
+                Ok::<f64, io::Error>(ns)
+            };
+            let without = once(0)?;
+            longer.push((once(1)? - without) / packets as f64);
+        }
+        Ok(median(&longer))
+    }
+}
+
+impl System for Pair<'_> {
+    type Error = Box<dyn std::error::Error>;
+
+    fn overheads(&mut self, load: Load) -> Result<[f64; 2]> {
+        let packets = self.portion(load.packet).min(BURST);
+        // Longer ones are not taken in while nobody receives, or only one.
+        let later = packets > 0 || self.transport.is_endpoint();
+        let packets = packets.max(1);
+        self.ready(Task::Take { load, packets, later, steady: false })?;
+        let o_s = self.sent(load, packets, Timing::Chunks)?;
+        if later {
+            self.helper.tell(&Job::Now, &[])?;
+        }
+        Ok([o_s, self.ns()?])
+    }
+
+    fn gaps(&mut self, load: Load) -> Result<[f64; 2]> {
+        // All of the program's buffers twice, behind what fills the queue: messages that are predicted come from and go to
+        // buffers that were used before, so the second time is the one that counts, which is the faster half.
+        let (window, windows) = (window(load.packet), WINDOWS[usize::from(load.packet >= LONG)]);
+        let packets = (windows * window).max(window + 2 * load.packets());
+        self.ready(Task::Take { load, packets, later: false, steady: true })?;
+        let g_s = self.sent(load, packets, Timing::Steady)?;
+        Ok([g_s, self.ns()?])
+    }
+
+    fn one_way(&mut self, load: Load) -> Result<f64> {
+        self.ready(Task::Echo { load })?;
+        let (end, clock) = (&mut *self.end, self.clock);
+        let ns = each!(end, link => Self::trips(link, load, self.buffer, clock))?;
+        self.ns()?;
+        Ok(ns)
+    }
+
+    fn slowdown(&mut self, packet: usize) -> Result<f64> {
+        let packets = self.portion(packet).clamp(1, ARRIVALS);
+        self.ready(Task::Feed { packet, packets, times: 2 * COMPUTATIONS })?;
+        let ns = COMPUTATION[0] + packets as f64 * (COMPUTATION[1] + packet as f64);
+        let (turns, clock) = ((ns / self.turn) as u32, self.clock);
+        let (end, mut into) = (&mut *self.end, self.buffer.walk(Load::whole(packet)));
+        let slower = each!(end, link => Self::computations(link, &mut into, packets, turns, clock))?;
+        self.ns()?;
+        Ok(slower)
+    }
+
+    fn room(&mut self, packet: usize) -> Result<f64> {
+        let bytes = self.end.flood(packet)?;
+        self.ready(Task::Empty { packet, bytes })?;
+        self.ns()?;
+        Ok(bytes as f64 / packet as f64)
+    }
+}

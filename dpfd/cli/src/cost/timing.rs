@@ -1,0 +1,140 @@
+//! Reading the clock often enough that a disturbance costs one sample, and seldom enough that reading costs nothing.
+
+use std::io;
+use std::time::Instant;
+
+use dp_edge::ring::{lines_for, LINE};
+
+/// The clock, less what reading it takes.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    cost: f64,
+}
+
+impl Clock {
+    pub fn new() -> Clock {
+        let mut costs: Vec<f64> = (0..256)
+            .map(|_| {
+                let start = Instant::now();
+                start.elapsed().as_nanos() as f64
+            })
+            .collect();
+        Clock { cost: undisturbed(&mut costs) }
+    }
+
+    pub fn since(self, start: Instant) -> f64 {
+        self.between(start, Instant::now())
+    }
+
+    pub fn between(self, start: Instant, end: Instant) -> f64 {
+        ((end - start).as_nanos() as f64 - self.cost).max(0.0)
+    }
+}
+
+/// Bytes of a window: more than an edge takes.
+const WINDOW: usize = 5 << 18;
+/// Bytes between two readings, about, and packets at most.
+const BYTES: usize = 8192;
+const PACKETS: usize = 64;
+/// What a packet counts beside its bytes.
+const BESIDE: usize = 128;
+
+/// Packets of a window.
+pub fn window(packet: usize) -> usize {
+    (WINDOW / (lines_for(packet) as usize * LINE)).max(2)
+}
+
+/// How packets are timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// In chunks, each of which is a sample.
+    Chunks,
+    /// In windows longer than what lies between sender and receiver, behind as much that fills it: while one of them is kept
+    /// from its processor, the other's single packets are faster, not slower.
+    Steady,
+}
+
+impl Timing {
+    /// ns for each of so many packets of `packet` bytes, of which there are two at least if steady.
+    #[inline(always)]
+    pub fn of(
+        self,
+        clock: Clock,
+        packet: usize,
+        packets: usize,
+        mut step: impl FnMut(usize) -> io::Result<()>,
+    ) -> io::Result<f64> {
+        let (before, chunk) = match self {
+            Timing::Chunks => (0, (BYTES / (packet + BESIDE)).clamp(1, PACKETS)),
+            Timing::Steady => {
+                let window = window(packet).min(packets / 2);
+                (packets - (packets - window) / window * window, window)
+            }
+        };
+        step(before)?;
+        let packets = packets - before;
+        let chunk = chunk.clamp(1, packets);
+        let mut at = Vec::with_capacity(packets / chunk + 1);
+        at.push(Instant::now());
+        for _ in 0..packets / chunk {
+            step(chunk)?;
+            at.push(Instant::now());
+        }
+        step(packets % chunk)?;
+        let ns = |pair: &[Instant]| clock.between(pair[0], pair[1]) / chunk as f64;
+        Ok(undisturbed(&mut at.windows(2).map(ns).collect::<Vec<_>>()))
+    }
+}
+
+/// The mean of the faster half, without the fastest twentieth: on a machine that others use as well, the slower half may be
+/// theirs. Sorts. Of nothing, NaN.
+pub fn undisturbed(of: &mut [f64]) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let kept = &of[of.len() / 20..of.len().div_ceil(2)];
+    kept.iter().sum::<f64>() / kept.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_samples_may_be_disturbed() {
+        assert_eq!(undisturbed(&mut [1e9, 2.0, 4.0, 1e8]), 3.0);
+        assert_eq!(undisturbed(&mut [1e9, 2.0, 1e8, 4.0, 3.0]), 3.0);
+        let mut many: Vec<f64> = (0..40).map(f64::from).collect();
+        assert_eq!(undisturbed(&mut many), 10.5);
+        assert_eq!(undisturbed(&mut [5.0]), 5.0);
+        assert!(undisturbed(&mut []).is_nan());
+    }
+
+    #[test]
+    fn all_packets_are_sent_however_they_are_timed() {
+        let clock = Clock { cost: 0.0 };
+        for (packet, packets) in [(1, 1000), (1, 3), (4096, 7), (1 << 20, 2), (1 << 20, 6)] {
+            for timing in [Timing::Chunks, Timing::Steady] {
+                let mut sent = 0;
+                let step = |n| {
+                    sent += n;
+                    Ok(())
+                };
+                assert!(timing.of(clock, packet, packets, step).unwrap().is_finite());
+                assert_eq!(sent, packets);
+            }
+        }
+    }
+
+    #[test]
+    fn what_fills_the_queue_does_not_count() {
+        let (mut sent, nap) = (0, std::time::Duration::from_millis(50));
+        let step = |n| {
+            if sent == 0 {
+                std::thread::sleep(nap);
+            }
+            sent += n;
+            Ok(())
+        };
+        let ns = Timing::Steady.of(Clock { cost: 0.0 }, 1, 2, step).unwrap();
+        assert!(ns < nap.as_nanos() as f64, "{ns}");
+    }
+}

@@ -1,0 +1,149 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use dp_channel::family::{Reason, Snapshot, Stage};
+use dp_edge::slot::Side;
+use dp_edge::sys::tcp::Addr;
+
+use super::families::{address, Connection, Program};
+use super::*;
+
+fn addr(ip: &str, port: u16, scope: u32) -> Addr {
+    let ip = match ip.parse().unwrap() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    Addr { ip: ip.octets(), port, scope }
+}
+
+fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
+    Snapshot {
+        pid: 71,
+        fd: 8,
+        stage,
+        side: Some(Side::Server),
+        local: addr("127.0.0.1", 7000, 0),
+        peer: addr("127.0.0.1", 40000, 0),
+        tx_bytes: 12,
+        rx_bytes: 3456,
+        bells: 2,
+        back: 1,
+        rx_ring: true,
+        tx_ring: 131_072,
+        reason,
+        holders: vec![0],
+        uncounted: false,
+    }
+}
+
+fn listing() -> Listing {
+    let server = |pid| Program { program: "redis-server".into(), pid, uid: 1000 };
+    let connections = [(Stage::Live, Reason::None), (Stage::Plain, Reason::NoOffer)]
+        .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), &server(71)));
+    let family = Family {
+        processes: vec![server(71), server(72)],
+        state: State::On,
+        shim: Some("0.1.0".into()),
+        layout: Some(5),
+        channels: 5,
+        tx_bytes: 120,
+        rx_bytes: 34560,
+        doorbells: 20,
+        hand_backs: 1,
+        lost_wakeups: 0,
+        on_tcp: BTreeMap::from([("no-offer", 3), ("rules", 1)]),
+        connections: connections.into(),
+    };
+    Listing { version: 1, families: vec![family], graph: endpoints::Graph::default() }
+}
+
+#[test]
+fn the_table_lists_connections_then_families() {
+    let expected = "\
+PROGRAM       PID  LOCAL           PEER             STATE    TX    RX  REASON
+redis-server   71  127.0.0.1:7000  127.0.0.1:40000  channel  12  3456  -
+redis-server   71  127.0.0.1:7000  127.0.0.1:40000  tcp      12  3456  no-offer
+
+PROGRAM       PID  SHIM   PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
+redis-server   71  0.1.0          2         5  120  34560     1  3 no-offer, 1 rules
+";
+    assert_eq!(table::text(&listing()), expected);
+    let nothing = Listing { version: 1, families: vec![], graph: endpoints::Graph::default() };
+    assert_eq!(table::text(&nothing), "");
+}
+
+#[test]
+fn programs_without_connections_are_lines_of_the_last_table_alone() {
+    let mut listing = listing();
+    let family = &mut listing.families[0];
+    family.connections.clear();
+    family.on_tcp.clear();
+    let line = |listing: &Listing| table::text(listing).lines().nth(1).unwrap().to_string();
+    for (state, shim, expected) in [
+        (State::Idle, Some("0.1.0"), "redis-server   71  0.1.0          2         5  120  34560     1  -"),
+        (State::Idle, None, "redis-server   71  ?             2         5  120  34560     1  -"),
+        (State::Disabled, Some("0.1.0"), "redis-server   71  off           2         5  120  34560     1  -"),
+        (State::Unreadable, Some("0.2.0"), "redis-server   71  0.2.0          2         ?   ?   ?     ?  ?"),
+    ] {
+        let family = &mut listing.families[0];
+        (family.state, family.shim) = (state, shim.map(str::to_string));
+        assert_eq!(line(&listing), expected);
+    }
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let json = serde_json::to_value(listing()).unwrap();
+    let family = serde_json::json!({
+        "processes": [
+            {"program": "redis-server", "pid": 71, "uid": 1000},
+            {"program": "redis-server", "pid": 72, "uid": 1000},
+        ],
+        "state": "on", "shim": "0.1.0", "layout": 5,
+        "channels": 5, "tx_bytes": 120, "rx_bytes": 34560, "doorbells": 20, "hand_backs": 1, "lost_wakeups": 0,
+        "on_tcp": {"no-offer": 3, "rules": 1},
+        "connections": [
+            {
+                "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
+                "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "channel",
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1,
+                "tx_ring_bytes": 131_072, "reason": null,
+            },
+            {
+                "program": "redis-server", "pid": 71, "fd": 8, "role": "server",
+                "local": "127.0.0.1:7000", "peer": "127.0.0.1:40000", "state": "tcp",
+                "tx_bytes": 12, "rx_bytes": 3456, "doorbells": 2, "hand_backs": 1,
+                "tx_ring_bytes": null, "reason": "no-offer",
+            },
+        ],
+    });
+    let expected = serde_json::json!({
+        "version": 1, "families": [family], "registry": null, "endpoints": [], "edges": [],
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn addresses_are_shown_as_people_write_them() {
+    assert_eq!(address(addr("127.0.0.1", 80, 0)).to_string(), "127.0.0.1:80");
+    assert_eq!(address(addr("::1", 80, 0)).to_string(), "[::1]:80");
+    assert_eq!(address(addr("fe80::1", 80, 2)).to_string(), "[fe80::1%2]:80");
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let mut listing = listing();
+    listing.families[0].connections[0].program = "a\u{1b}[2J b\n".into();
+    listing.families[0].processes[0].program = String::new();
+    let text = table::text(&listing);
+    assert!(text.contains("a?[2J?b?") && !text.contains('\u{1b}'));
+    assert_eq!(text.lines().count(), 6);
+}
+
+#[test]
+fn the_manual_explains_every_reason() {
+    let page = include_str!("../../../../man/dp-preload.7");
+    for reason in Reason::ALL.iter().filter(|reason| **reason != Reason::None) {
+        assert!(page.contains(&format!(".It Cm {}\n", reason.word())), "{}", reason.word());
+    }
+}

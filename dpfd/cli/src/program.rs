@@ -1,0 +1,212 @@
+//! What can be told about a program before it runs: whether the loader will take the shim into it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{getegid, geteuid, getuid};
+
+/// Interpreters of interpreters are followed this far, as the kernel does.
+const SCRIPT_DEPTH: usize = 5;
+/// Program headers that are looked at; ordinary programs have about a dozen.
+const MAX_HEADERS: usize = 256;
+/// Bytes of a note segment that are looked at.
+const MAX_NOTES: usize = 4096;
+
+const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
+
+/// Why the shim will not work in a program, and in which file that shows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    file: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Reason {
+    Static,
+    Go,
+    OtherMachine,
+    OtherLoader(PathBuf),
+    SetUser(u32),
+    SetGroup(u32),
+    Capabilities,
+}
+
+impl Obstacle {
+    /// Whether the program might not even start with the shim in its environment.
+    pub fn refuses_shim(&self) -> bool {
+        matches!(self.reason, Reason::OtherLoader(_) | Reason::OtherMachine)
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.file.display())?;
+        match &self.reason {
+            Reason::Static => f.write_str("is statically linked and loads no shim"),
+            Reason::Go => {
+                f.write_str("is a Go program, which calls the kernel past the C library and the shim")
+            }
+            Reason::OtherMachine => f.write_str("is built for another kind of machine than the shim"),
+            Reason::OtherLoader(loader) => {
+                write!(f, "uses the loader {}, and the shim is for glibc's", loader.display())
+            }
+            Reason::SetUser(user) => write!(f, "is setuid (user {user}), so the loader ignores the shim"),
+            Reason::SetGroup(group) => write!(f, "is setgid (group {group}), so the loader ignores the shim"),
+            Reason::Capabilities => f.write_str("has file capabilities, so the loader ignores the shim"),
+        }
+    }
+}
+
+/// The file that execvp(3) will take for this name.
+pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let default = OsString::from("/bin:/usr/bin");
+    std::env::split_paths(path.unwrap_or(&default)).map(|folder| folder.join(name)).find(|file| {
+        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// What keeps the shim out of this program; None also when the file cannot be looked at, because then
+/// executing it says more.
+pub fn obstacle(program: &Path) -> Option<Obstacle> {
+    let mut path = program.to_owned();
+    for _ in 0..SCRIPT_DEPTH {
+        let file = File::open(&path).ok()?;
+        let Some(interpreter) = script_interpreter(&file) else {
+            let reason = raised_rights(&path, &file.metadata().ok()?).or_else(|| unfit(&path, &file))?;
+            return Some(Obstacle { file: path, reason });
+        };
+        path = interpreter;
+    }
+    None
+}
+
+/// The program a script names after `#!`.
+fn script_interpreter(file: &File) -> Option<PathBuf> {
+    let mut head = [0; 256];
+    let len = file.read_at(&mut head, 0).ok()?;
+    let line = head[..len].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
+/// Rights that make the loader distrust the environment.
+fn raised_rights(path: &Path, meta: &Metadata) -> Option<Reason> {
+    let mode = meta.permissions().mode();
+    if mode & 0o4000 != 0 && meta.uid() != geteuid().as_raw() {
+        return Some(Reason::SetUser(meta.uid()));
+    }
+    // Without group execution the bit means mandatory locking instead.
+    if mode & 0o2010 == 0o2010 && meta.gid() != getegid().as_raw() {
+        return Some(Reason::SetGroup(meta.gid()));
+    }
+    let has_capabilities = || dp_edge::sys::xattr::has(path, c"security.capability").unwrap_or(false);
+    (!getuid().is_root() && has_capabilities()).then_some(Reason::Capabilities)
+}
+
+/// What the program's ELF headers say against the shim.
+fn unfit(path: &Path, file: &File) -> Option<Reason> {
+    let elf = Elf::read(file)?;
+    let own = File::open("/proc/self/exe").ok().and_then(|exe| Elf::read(&exe).map(|own| own.machine));
+    if own.is_some_and(|machine| machine != elf.machine) {
+        return Some(Reason::OtherMachine);
+    }
+    if elf.go {
+        return Some(Reason::Go);
+    }
+    match elf.loader {
+        Some(loader) if is_glibc(&loader) => None,
+        Some(loader) => Some(Reason::OtherLoader(loader)),
+        // The loader can be run as a program; it has no loader of its own and takes the shim all the same.
+        None if is_glibc(path) => None,
+        None => Some(Reason::Static),
+    }
+}
+
+fn is_glibc(loader: &Path) -> bool {
+    let is = |prefix: &[u8]| loader.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix));
+    is(b"ld-linux") || is(b"ld64.so") || is(b"ld.so")
+}
+
+/// The few things of interest in an ELF file.
+struct Elf {
+    /// Word size, byte order, instruction set: equal for files that can share a process.
+    machine: [u8; 4],
+    loader: Option<PathBuf>,
+    go: bool,
+}
+
+impl Elf {
+    /// None: no ELF file, a broken one, or one of another word size or byte order whose rest was not read.
+    fn read(file: &File) -> Option<Elf> {
+        let mut head = [0; 64];
+        file.read_exact_at(&mut head, 0).ok()?;
+        if !head.starts_with(b"\x7fELF") {
+            return None;
+        }
+        let mut elf = Elf { machine: [head[4], head[5], head[18], head[19]], loader: None, go: false };
+        let native_order = if cfg!(target_endian = "little") { 1 } else { 2 };
+        if head[4] != 2 || head[5] != native_order {
+            return Some(elf);
+        }
+        let offset = u64::from_ne_bytes(bytes(&head, 32)?);
+        let size = usize::from(u16::from_ne_bytes(bytes(&head, 54)?)).max(56);
+        let count = usize::from(u16::from_ne_bytes(bytes(&head, 56)?)).min(MAX_HEADERS);
+        for i in 0..count {
+            let mut header = [0; 56];
+            file.read_exact_at(&mut header, offset.checked_add((i * size) as u64)?).ok()?;
+            let at = u64::from_ne_bytes(bytes(&header, 8)?);
+            let len = u64::from_ne_bytes(bytes(&header, 32)?).min(MAX_NOTES as u64) as usize;
+            match u32::from_ne_bytes(bytes(&header, 0)?) {
+                PT_INTERP => elf.loader = Some(read_name(file, at, len)?),
+                PT_NOTE => elf.go |= has_go_note(&read_some(file, at, len)?),
+                _ => {}
+            }
+        }
+        Some(elf)
+    }
+}
+
+fn bytes<const N: usize>(from: &[u8], at: usize) -> Option<[u8; N]> {
+    from.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn read_some(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
+    let mut data = vec![0; len];
+    file.read_exact_at(&mut data, at).ok()?;
+    Some(data)
+}
+
+fn read_name(file: &File, at: u64, len: usize) -> Option<PathBuf> {
+    let data = read_some(file, at, len)?;
+    let name = data.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
+/// Whether one of the notes is the build identification that Go's linker leaves.
+fn has_go_note(mut notes: &[u8]) -> bool {
+    let word = |notes: &[u8], at| bytes(notes, at).map(|b| u32::from_ne_bytes(b) as usize);
+    while let (Some(name), Some(data)) = (word(notes, 0), word(notes, 4)) {
+        if name == 4 && notes.get(12..16) == Some(b"Go\0\0") {
+            return true;
+        }
+        let len =
+            [name, data].iter().try_fold(12usize, |sum, n| sum.checked_add(n.checked_next_multiple_of(4)?));
+        match len.and_then(|len| notes.get(len..)) {
+            Some(rest) => notes = rest,
+            None => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! `dp run`: a program with the shim in it. No process stays behind: dp becomes the program.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use dp_channel::config::{self, environment};
+use dp_channel::rules::{Action, Direction, Place, Rule, RuleError, Rules};
+
+use crate::{program, shim};
+
+/// Something in the command line or in the rules cannot be used.
+const USAGE: u8 = 2;
+/// dp itself is not complete: no shim.
+const FAILED: u8 = 125;
+/// The program is there and cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// The program is not there.
+const NOT_FOUND: u8 = 127;
+
+const AFTER_HELP: &str = "\
+An address is IPv4, IPv6 in brackets, localhost or *, with /PREFIX and :PORT or :FIRST-LAST as needed: \
+127.0.0.1:6379, [::1]:6379, 10.0.0.0/8, localhost:8000-8099, *:80.
+Without options the rules of dp-preload.conf(5) hold; without those, all loopback TCP, both directions. \
+With --connect or --listen only what they name; with --not alone, all loopback TCP but that.";
+
+/// Run a program with its TCP connections on DP channels.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Channels for connections the program makes to these addresses.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    connect: Vec<Place>,
+
+    /// Channels for connections the program accepts on these addresses of its own.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    listen: Vec<Place>,
+
+    /// No channels for these addresses, in either direction, whatever else is given.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    not: Vec<Place>,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM ARGS", value_hint = clap::ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+pub fn main(args: Args) -> ExitCode {
+    let Failure { code, message } = run(args);
+    eprintln!("dp run: {message}");
+    ExitCode::from(code)
+}
+
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: u8, message: impl ToString) -> Failure {
+        Failure { code, message: message.to_string() }
+    }
+}
+
+/// Returns only when the program was not started.
+fn run(args: Args) -> Failure {
+    let (name, rest) = args.command.split_first().expect("clap demands a program");
+    let mut command = Command::new(name);
+    command.args(rest);
+    crate::warn_of_slips("run");
+    if !config::disabled() {
+        if let Err(failure) = prepare(&mut command, &args) {
+            return failure;
+        }
+    }
+    let error = command.exec();
+    cannot_execute(Path::new(name), &error)
+}
+
+/// Puts the shim and the rules into the program's environment, unless the program could not start with it.
+fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
+    // The shim takes something else for these, and says nothing.
+    let mut numbers = environment::OF_SHIM.into_iter().chain([&dpfd::addr::OWN_NID]);
+    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))?;
+    let rules = args.rules().map_err(|error| Failure::new(USAGE, error))?;
+    match rules {
+        Some(rules) => {
+            command.env("DP_RULES", rules.to_string());
+        }
+        // The shim will look for itself; what it will find must be sound.
+        None => drop(config::load().map_err(|error| Failure::new(USAGE, error))?),
+    }
+    let shim = shim::find().map_err(|error| Failure::new(FAILED, error))?;
+    let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
+
+    let found = program::find(command.get_program(), env::var_os("PATH").as_deref());
+    let obstacle = found.as_deref().and_then(program::obstacle);
+    if let Some(obstacle) = &obstacle {
+        eprintln!("dp run: warning: {obstacle}; its connections stay on TCP");
+    }
+    if !obstacle.is_some_and(|obstacle| obstacle.refuses_shim()) {
+        command.env("LD_PRELOAD", preload);
+    }
+    Ok(())
+}
+
+impl Args {
+    /// The rules the options make; None without options.
+    fn rules(&self) -> Result<Option<Rules>, RuleError> {
+        let rule = |action, direction| move |place: &Place| Rule::new(action, direction, *place);
+        // First match wins: exceptions go first.
+        let rules: Vec<Rule> = (self.not.iter().map(rule(Action::Tcp, None)))
+            .chain(self.connect.iter().map(rule(Action::Channel, Some(Direction::Connect))))
+            .chain(self.listen.iter().map(rule(Action::Channel, Some(Direction::Listen))))
+            .collect();
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        Rules::new(&rules).map(Some)
+    }
+}
+
+/// The words and the code for a program that did not start; the codes are those of env(1).
+fn cannot_execute(name: &Path, error: &io::Error) -> Failure {
+    let shown = name.display();
+    if error.kind() != io::ErrorKind::NotFound {
+        let way_out = "check its permissions, and that it was built for this machine";
+        return Failure::new(NOT_EXECUTABLE, format!("{shown}: {error}; {way_out}"));
+    }
+    let message = if name.components().count() == 1 && !shown.to_string().contains('/') {
+        format!("{shown}: not found in PATH; check the spelling, or give its path")
+    } else if name.exists() {
+        format!("{shown}: its interpreter is missing; see `file {shown}` or its first line for the name")
+    } else {
+        format!("{shown}: no such file; check the path")
+    };
+    Failure::new(NOT_FOUND, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The scripts of `dp completions`, asked by the shells that they are for.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn dp(shell: &str) -> String {
+    let out = Command::new(env!("CARGO_BIN_EXE_dp")).args(["completions", shell]).output().unwrap();
+    assert!(out.status.success() && out.stderr.is_empty());
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// What a shell prints that reads the script first and then does this; None where there is no such shell.
+fn asked(shell: &str, then: &str) -> Option<String> {
+    let folder = Folder::new(shell);
+    let script = folder.0.join("script");
+    fs::write(&script, dp(shell)).unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", shell, "-c", then]).env("SCRIPT", &script).env("HOME", &folder.0);
+    let out = command.output().expect("timeout, of Debian's coreutils");
+    if out.status.code() == Some(127) {
+        skip(&format!("completions of {shell}: no {shell} here"));
+        return None;
+    }
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}: {said}{}", out.status, String::from_utf8_lossy(&out.stderr));
+    Some(said)
+}
+
+fn skip(reason: &str) {
+    if let Some(list) = std::env::var_os("DP_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
+        writeln!(file, "SKIP: {reason}").expect("the list of skips");
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dp-completions-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn bash_completes_verbs_options_values_and_programs() {
+    const ASK: &str = r#"
+        source "$SCRIPT"
+        ask() {
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+            local way=$(complete -p dp | sed 's/.*-F \([^ ]*\).*/\1/')
+            $way dp "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+            echo "$* = ${COMPREPLY[*]}"
+        }
+        ask dp re
+        ask dp bench --s
+        ask dp completions ''
+        ask dp run -- bas
+    "#;
+    let Some(said) = asked("bash", ASK) else { return };
+    assert!(said.starts_with("dp re = recv\ndp bench --s = --size --seconds\n"), "{said}");
+    assert!(said.contains("bash zsh fish") && said.contains(" bash"), "{said}");
+    let programs = said.lines().last().unwrap();
+    assert!(
+        programs.strip_prefix("dp run -- bas = ").is_some_and(|p| p.split(' ').any(|p| p == "bash")),
+        "{said}"
+    );
+}
+
+#[test]
+fn fish_completes_verbs_options_values_and_programs() {
+    const ASK: &str = r#"
+        source $SCRIPT
+        for line in 'dp re' 'dp bench --s' 'dp completions ' 'dp run -- bas'
+            complete -C $line
+        end
+    "#;
+    let Some(said) = asked("fish", ASK) else { return };
+    let words: Vec<&str> = said.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert!(words.starts_with(&["recv", "--seconds", "--size", "bash", "fish", "zsh"]), "{words:?}");
+    assert!(words.contains(&"bash") && words.len() > 6, "{words:?}");
+}
+
+/// An interactive one in a terminal of its own: its widgets cannot be called otherwise. Each answer is waited for.
+#[test]
+fn zsh_completes_verbs_options_and_programs() {
+    const ASK: &str = r#"
+        zmodload zsh/zpty
+        zpty z zsh -f -i
+        zpty -w z "autoload -U compinit; compinit -u -D; source $SCRIPT; unsetopt zle_bracketed_paste; PS1='GO''ON'"
+        zpty -r z said '*GOON*'
+        for line answer ('dp rec' 'dp recv*' 'dp bench --sec' '--seconds*' 'dp run bas' 'bash*')
+        do
+            zpty -n -w z $line$'\t'
+            zpty -r z said "*$answer"
+            zpty -n -w z $'\C-u'
+            print -r -- "$line: yes"
+        done
+    "#;
+    let Some(said) = asked("zsh", ASK) else { return };
+    assert_eq!(said, "dp rec: yes\ndp bench --sec: yes\ndp run bas: yes\n");
+}
+
+#[test]
+fn what_help_hides_is_not_offered() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(!dp(shell).contains("--peer") && !dp(shell).contains("-l peer"), "{shell}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Rings without a mapping, a receiver of messages, and the ends of a copy.
+
+use crate::ring::{self, lines_for, Cursor, Kind, Lines, Pos, HEADER, LINE};
+use crate::space::Space;
+use crate::stream::{Sink, Source};
+use crate::sync::{AtomicU64, Ordering};
+use crate::Error;
+
+/// A cursor at the beginning of a line.
+pub fn at_line(pos: Pos) -> Cursor {
+    Cursor { pos, ..Cursor::default() }
+}
+
+/// A receiver of messages, in the steps of a pool's (`pool/in_edge.rs` of dpfd): it looks at the token, reads what it
+/// carries, and gives its lines back.
+#[derive(Default)]
+pub struct Receiver {
+    /// The next token.
+    pub at: Pos,
+    space: Space,
+}
+
+impl Receiver {
+    pub fn new(at: Pos) -> Receiver {
+        Receiver { at, ..Receiver::default() }
+    }
+
+    /// The next message's length, leaving it where it is.
+    pub fn look<L: Lines + ?Sized>(&self, ring: &L) -> Result<usize, Error> {
+        match ring::look(ring, self.at)? {
+            token if token.kind == Kind::Data => Ok(token.len),
+            _ => Err(Error::Corrupt),
+        }
+    }
+
+    /// Steps over a message of `len` bytes and gives its lines back to the sender.
+    pub fn release(&mut self, len: usize, cursor: &AtomicU64) {
+        self.at = self.at.add(lines_for(len));
+        self.space.give_back(cursor, at_line(self.at));
+    }
+
+    /// Copies the next message as far as `into` has room, and takes it; its length.
+    pub fn recv<L: Lines + ?Sized>(
+        &mut self,
+        ring: &L,
+        cursor: &AtomicU64,
+        into: &mut [u8],
+    ) -> Result<usize, Error> {
+        let len = self.look(ring)?;
+        // SAFETY: a slice; look() checked `len` against the ring.
+        unsafe { ring.get(self.at, HEADER, into.as_mut_ptr(), len.min(into.len())) };
+        self.release(len, cursor);
+        Ok(len)
+    }
+}
+
+/// A ring on the heap. Every word is an atomic, so that Miri and loom see no data race where the real
+/// ring has copies that only the protocol keeps apart.
+///
+/// Under loom a line has only its first two words: the one where a header stands (or payload that could
+/// be taken for one) and the one where a token's payload begins. The rest would multiply the states and
+/// show nothing new. A strict ring also lets loom check that no copy in races with a copy out.
+pub struct Heap {
+    words: Vec<AtomicU64>,
+    count: u64,
+    #[cfg(loom)]
+    guards: Vec<loom::cell::UnsafeCell<()>>,
+}
+
+const WORDS: usize = if cfg!(loom) { 2 } else { LINE / 8 };
+
+impl Heap {
+    /// `count` lines, all zero.
+    pub fn new(count: u64) -> Heap {
+        assert!(count.is_power_of_two() && count >= 4);
+        Heap {
+            words: (0..count as usize * WORDS).map(|_| AtomicU64::new(0)).collect(),
+            count,
+            #[cfg(loom)]
+            guards: Vec::new(),
+        }
+    }
+
+    /// The same, for framings where one copy at a time touches a line.
+    #[cfg(loom)]
+    pub fn strict(count: u64) -> Heap {
+        Heap { guards: (0..count).map(|_| loom::cell::UnsafeCell::new(())).collect(), ..Heap::new(count) }
+    }
+
+    /// Tells loom that a copy in (or out) touches the lines from byte `at` of line `pos` on.
+    #[cfg(loom)]
+    fn touch(&self, pos: Pos, at: usize, len: usize, write: bool) {
+        for line in at / LINE..(at + len).div_ceil(LINE) {
+            let i = (pos.raw() + line as u64) & (self.count - 1);
+            if let Some(guard) = self.guards.get(i as usize) {
+                if write {
+                    guard.with_mut(|_| ());
+                } else {
+                    guard.with(|_| ());
+                }
+            }
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn touch(&self, _pos: Pos, _at: usize, _len: usize, _write: bool) {}
+
+    /// The word at byte `at` (a multiple of 8) after the start of line `pos`, if it is modelled.
+    fn word(&self, pos: Pos, at: usize) -> Option<&AtomicU64> {
+        let line = (pos.raw() + (at / LINE) as u64) & (self.count - 1);
+        let word = at % LINE / 8;
+        (word < WORDS).then(|| &self.words[line as usize * WORDS + word])
+    }
+}
+
+// SAFETY: word() masks positions into the ring; everything else is checked indexing.
+unsafe impl Lines for Heap {
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn header(&self, pos: Pos) -> &AtomicU64 {
+        self.word(pos, 0).unwrap()
+    }
+
+    unsafe fn put(&self, pos: Pos, at: usize, src: *const u8, len: usize) {
+        assert!(at + len <= self.count as usize * LINE);
+        self.touch(pos, at, len, true);
+        // SAFETY: readable for `len` bytes by the caller's contract.
+        let src = unsafe { core::slice::from_raw_parts(src, len) };
+        each_word(at, len, |base, lanes, from| {
+            let Some(word) = self.word(pos, base) else { return };
+            let mut bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            bytes[lanes.clone()].copy_from_slice(&src[from..from + lanes.len()]);
+            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        });
+    }
+
+    unsafe fn get(&self, pos: Pos, at: usize, dst: *mut u8, len: usize) {
+        assert!(at + len <= self.count as usize * LINE);
+        self.touch(pos, at, len, false);
+        each_word(at, len, |base, lanes, from| {
+            let Some(word) = self.word(pos, base) else { return };
+            let bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            // SAFETY: writable for `len` bytes by the caller's contract; from + lanes.len() <= len.
+            unsafe {
+                core::ptr::copy_nonoverlapping(bytes[lanes.clone()].as_ptr(), dst.add(from), lanes.len())
+            };
+        });
+    }
+}
+
+/// Cuts `at..at + len` into words: offset of the word, bytes of it, where they stand in the copy.
+fn each_word(at: usize, len: usize, mut f: impl FnMut(usize, core::ops::Range<usize>, usize)) {
+    let mut done = 0;
+    while done < len {
+        let lane = (at + done) % 8;
+        let n = (8 - lane).min(len - done);
+        f(at + done - lane, lane..lane + n, done);
+        done += n;
+    }
+}
+
+/// What a write sends: slices in a row.
+pub struct Feed<'a> {
+    parts: Vec<&'a [u8]>,
+}
+
+impl<'a> Feed<'a> {
+    pub fn one(bytes: &'a [u8]) -> Feed<'a> {
+        Feed { parts: vec![bytes] }
+    }
+    /// The same bytes in pieces of `n`.
+    #[cfg(not(loom))]
+    pub fn cut(bytes: &'a [u8], n: usize) -> Feed<'a> {
+        Feed { parts: bytes.chunks(n.max(1)).collect() }
+    }
+}
+
+impl Source for Feed<'_> {
+    fn left(&self) -> usize {
+        self.parts.iter().map(|p| p.len()).sum()
+    }
+    fn take(&mut self, mut n: usize, mut f: impl FnMut(*const u8, usize)) {
+        while n > 0 {
+            let part = self.parts[0];
+            let k = n.min(part.len());
+            f(part.as_ptr(), k);
+            n -= k;
+            self.parts[0] = &part[k..];
+            if self.parts[0].is_empty() {
+                self.parts.remove(0);
+            }
+        }
+    }
+}
+
+/// Where a receive puts bytes: buffers in a row.
+pub struct Room {
+    bytes: Vec<u8>,
+    piece: usize,
+    full: usize,
+}
+
+impl Room {
+    /// Room for `len` bytes, filled in pieces of at most `piece`.
+    #[expect(clippy::self_named_constructors, reason = "reads as the English word where it is used")]
+    pub fn room(len: usize, piece: usize) -> Room {
+        Room { bytes: vec![0; len], piece: piece.max(1), full: 0 }
+    }
+    /// What was filled.
+    pub fn got(&self) -> &[u8] {
+        &self.bytes[..self.full]
+    }
+}
+
+impl Sink for Room {
+    fn left(&self) -> usize {
+        self.bytes.len() - self.full
+    }
+    fn fill(&mut self, mut n: usize, mut f: impl FnMut(*mut u8, usize)) {
+        assert!(n <= self.left(), "asked to fill more than there is room for");
+        while n > 0 {
+            let k = n.min(self.piece);
+            f(self.bytes[self.full..].as_mut_ptr(), k);
+            self.full += k;
+            n -= k;
+        }
+    }
+    fn rewind(&mut self) {
+        self.full = 0;
+    }
+}

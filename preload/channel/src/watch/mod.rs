@@ -1,0 +1,454 @@
+//! Waiting on an epoll set: what the shim may decide without the kernel (PROTOCOLS W3, W5, W6, W18).
+//!
+//! The kernel's set stays as it is. A connection in it is *cold* at first: its sender rings a bell for new bytes, the
+//! bell makes the TCP socket readable, and the kernel's readiness is the truth. A wait that was woken by a bell may make
+//! the connection *hot*: from then on the set looks at its ring itself, its sender does not ring, and changes of its
+//! registration are told to the kernel only before the set sleeps.
+//!
+//! ```text
+//!            a bell brought an event, and may_be_hot() holds
+//!      Cold ------------------------------------------------> Hot
+//!        ^                                                     |
+//!        +-----------------------------------------------------+
+//!          one of these came: another wait, a registration of the same connection, of the same value;
+//!          the set is exposed or inherited; one-shot, exclusive; its number was closed;
+//!          the direction is on TCP; nothing came for many sleeps
+//! ```
+//!
+//! Hot is a privilege that needs proof for every way in which the program could wait for the connection; each reason
+//! against it is counted here and ends by itself, so the connection becomes hot again with a later bell.
+//!
+//! This module has no I/O: it calls a [`World`], which is the shim or a model. It takes no lock either; its caller holds
+//! the set's own. Nothing here is read without that lock but what [`World::list`] was given.
+
+mod change;
+mod filter;
+mod hot;
+mod plain;
+mod report;
+mod rows;
+
+pub use report::Out;
+pub use rows::{Look, Row, Rows, Target};
+
+use dp_edge::ring::Pos;
+use plain::Plain;
+
+/// Always reported, wanted or not.
+pub const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+/// Something to read.
+pub const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+/// Room to write.
+pub const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+/// The other end has ended; or both.
+pub const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+/// See [`RDHUP`].
+pub const HUP: u32 = libc::EPOLLHUP as u32;
+/// Edge-triggered.
+pub const ET: u32 = libc::EPOLLET as u32;
+/// Disabled by its first report.
+pub const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
+/// What only the kernel can do: wake one of several sets, report once.
+pub const SPECIAL: u32 = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32;
+
+/// Most hot connections in one set: looking at more costs more than their bells.
+pub const MAX_HOT: usize = 1024;
+
+/// What a look at the kernel's side of a connection found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Something to read, or an end, or an error: what the kernel says holds.
+    Ready,
+    /// Only a bell, which is gone now; a new byte will be a new one.
+    Quiet,
+}
+
+/// The surroundings of the state machine: the kernel's set, and connections.
+pub trait World {
+    /// epoll_ctl(2) on the kernel's set: `events` and `data` of `fd`.
+    fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32>;
+    /// One more, or one less, registration of a connection, in any set of any relative; how many there are now.
+    fn watch(&mut self, conn: u32, more: bool) -> u32;
+    /// Registrations of a connection now.
+    fn watched(&self, conn: u32) -> u32;
+    /// The connection is waited for in a way that cannot be counted: by this process, until it says so no more.
+    fn uncounted(&mut self, conn: u32);
+    /// Whether the connection is a channel, or about to be one.
+    fn is_channel(&self, conn: u32) -> bool;
+    /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.
+    fn make_hot(&mut self, conn: u32) -> bool;
+    /// Its sender rings again from here on (fenced).
+    fn make_cold(&mut self, conn: u32);
+    /// Whether nobody made its sender ring again meanwhile.
+    fn is_hot(&self, conn: u32) -> bool;
+    /// Whether its ring has something, be it behind bytes that are on their way through TCP.
+    fn has_tokens(&self, conn: u32) -> bool;
+    /// Follows the sender; whether the ring has something, and a receive now would bring bytes.
+    fn waiting(&mut self, conn: u32, io: i32) -> bool;
+    /// Behind the last thing in its ring; `from` is where the last look ended.
+    fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos;
+    /// Whether a send would go into the ring, or fail at once.
+    fn writable(&self, conn: u32) -> bool;
+    /// Whether the kernel has room for more of a connection whose sends go through TCP.
+    fn has_room(&self, io: i32) -> bool;
+    /// Follows the sender; whether its bytes still come through the ring, and nothing is on TCP before them.
+    fn in_ring(&mut self, conn: u32, io: i32) -> bool;
+    /// Whether the other end has shut down or closed: then the kernel has more to tell than the ring.
+    fn is_ending(&self, conn: u32) -> bool;
+    /// Whether an error was met that the program was not told of, and the kernel does not have any more.
+    fn has_error(&self, conn: u32) -> bool;
+    /// Whether the other end has died with bytes unread, of which the kernel knew nothing. It has heard of it now, and has an
+    /// event for that.
+    fn died(&mut self, conn: u32, io: i32) -> bool;
+    /// Takes bells out of the kernel, as far as that may be; `arm` asks for a new one with the next byte.
+    fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled;
+    /// The next byte shall be a new bell, whatever lies in the kernel already.
+    fn arm(&mut self, conn: u32);
+    /// Whether the kernel has something of that descriptor: bytes, bells, an end.
+    fn has_bytes(&self, io: i32) -> bool;
+    /// Whether the kernel knows of an end of that descriptor's, whatever lies before it.
+    fn has_end(&self, io: i32) -> bool;
+    /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
+    fn kick(&mut self, data: u64);
+    /// No such event comes any more.
+    fn unkick(&mut self);
+    /// Whether a thread of this process lives.
+    fn thread_lives(&self, tid: u32) -> bool;
+    /// Another set begins, or ceases, to be watched from outside.
+    fn expose(&mut self, set: u32, more: bool);
+    /// Place `at` of the list that is looked at without the lock.
+    fn list(&mut self, at: usize, conn: u32, reads: bool);
+    /// Its length.
+    fn listed(&mut self, n: usize);
+}
+
+/// Threads that are inside a wait, and how deep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Inside {
+    tid: u32,
+    asleep: bool,
+}
+
+/// More than so many at once are only known to be many, until all of the known ones are gone.
+const MANY: usize = 16;
+
+/// The threads that wait on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known
+/// by thread.
+#[derive(Debug)]
+struct Waiters {
+    list: [Inside; MANY],
+    n: usize,
+    more: u32,
+}
+
+impl Waiters {
+    const NOBODY: Inside = Inside { tid: 0, asleep: false };
+
+    const fn new() -> Waiters {
+        Waiters { list: [Self::NOBODY; MANY], n: 0, more: 0 }
+    }
+
+    fn known(&mut self) -> &mut [Inside] {
+        &mut self.list[..self.n]
+    }
+
+    fn count(&self) -> usize {
+        self.n + self.more as usize
+    }
+
+    fn enter(&mut self, tid: u32) {
+        if let Some(left) = self.known().iter_mut().find(|w| w.tid == tid) {
+            // It left its last wait by longjmp.
+            left.asleep = false;
+        } else if self.n < MANY {
+            self.list[self.n] = Inside { tid, asleep: false };
+            self.n += 1;
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn leave(&mut self, tid: u32) {
+        match self.known().iter().position(|w| w.tid == tid) {
+            Some(at) => {
+                self.n -= 1;
+                self.list[at] = self.list[self.n];
+            }
+            None => self.more = self.more.saturating_sub(1),
+        }
+    }
+
+    fn sleeps(&mut self, tid: u32, asleep: bool) {
+        if let Some(w) = self.known().iter_mut().find(|w| w.tid == tid) {
+            w.asleep = asleep;
+        }
+    }
+
+    fn anyone_asleep(&self) -> bool {
+        self.more > 0 || self.list[..self.n].iter().any(|w| w.asleep)
+    }
+
+    fn forget_dead(&mut self, lives: impl Fn(u32) -> bool) {
+        let mut at = 0;
+        while at < self.n {
+            if lives(self.list[at].tid) {
+                at += 1;
+            } else {
+                self.n -= 1;
+                self.list[at] = self.list[self.n];
+            }
+        }
+    }
+}
+
+/// What one epoll set of the program knows, beside the kernel's set.
+#[derive(Debug)]
+pub struct Set {
+    rows: Rows,
+    /// What is registered while there are no rows.
+    plain: Plain,
+    /// Rows that are connections, or sets: without any the kernel's answer is as good.
+    special: usize,
+    /// Rows whose number was closed, while the file stays open.
+    detached: usize,
+    hot: dp_edge::sys::pages::Pages<u32>,
+    waiters: Waiters,
+    /// Times it is watched from outside: in another set, or by poll.
+    exposed: u32,
+    /// It was inherited by a fork: its parent waits on it as well.
+    inherited: bool,
+    /// Inherited, and used nevertheless: everything in it is armed.
+    used_by_both: bool,
+    wait: u32,
+    dirty: u32,
+    peeks: u32,
+    turn: usize,
+    /// Somebody asleep was sent an event with this value, and has not been here since.
+    kicked: Option<u64>,
+    /// Nobody has come back from a sleep since then.
+    unheard: bool,
+    /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
+    /// registration alive in the kernel.
+    forgotten: u64,
+    /// The kernel filled the whole array the last time: what is hot comes first.
+    hot_first: bool,
+    /// The kernel has more to tell than what it was asked for just now.
+    ask_again: bool,
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Set {
+    /// An empty set.
+    pub const fn new() -> Set {
+        Set {
+            rows: Rows::new(),
+            plain: Plain::new(),
+            special: 0,
+            detached: 0,
+            hot: dp_edge::sys::pages::Pages::new(),
+            waiters: Waiters::new(),
+            exposed: 0,
+            inherited: false,
+            used_by_both: false,
+            wait: 0,
+            dirty: 0,
+            peeks: 0,
+            turn: 0,
+            kicked: None,
+            unheard: false,
+            forgotten: 0,
+            hot_first: false,
+            ask_again: false,
+        }
+    }
+
+    /// The interest list.
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Whether waiting is the kernel's business alone now.
+    pub fn is_plain(&self) -> bool {
+        self.special == 0
+    }
+
+    /// Hot connections.
+    pub fn hot(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// Cold ones that have to be looked at before the next sleep.
+    pub fn peeks(&self) -> u32 {
+        self.peeks
+    }
+
+    /// The connections that are hot, with the events wanted and a number that stands for them.
+    pub fn hot_rows(&self) -> impl Iterator<Item = &Row> + '_ {
+        self.hot.all().iter().map(|&r| self.rows.get(r))
+    }
+
+    /// Whether a thread is in a wait.
+    pub fn is_waited_on(&self) -> bool {
+        self.waiters.count() > 0
+    }
+
+    /// Whether a thread sleeps in the kernel's set.
+    pub fn is_slept_in(&self) -> bool {
+        self.waiters.anyone_asleep()
+    }
+
+    /// A thread begins to wait. While there is another one, the kernel decides which of them hears of what.
+    pub fn enter(&mut self, tid: u32, w: &mut impl World) {
+        self.waiters.enter(tid);
+        if self.waiters.count() > 1 {
+            self.waiters.forget_dead(|tid| w.thread_lives(tid));
+            if self.waiters.count() > 1 {
+                self.cool_all(w);
+            }
+        }
+        if self.inherited {
+            self.use_both(w);
+        }
+    }
+
+    /// The thread's wait is over.
+    pub fn leave(&mut self, tid: u32) {
+        self.waiters.leave(tid);
+    }
+
+    /// The thread is about to sleep in the kernel, or is back. Whoever changes the set meanwhile tells the kernel at
+    /// once.
+    pub fn sleeps(&mut self, tid: u32, asleep: bool) {
+        self.unheard &= asleep;
+        self.waiters.sleeps(tid, asleep);
+    }
+
+    /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.
+    pub fn expose(&mut self, more: bool, w: &mut impl World) {
+        if more {
+            self.exposed += 1;
+            self.cool_all(w);
+            // Bells left from when they were hot would look like something to read.
+            for r in 0..self.rows.high() {
+                self.settle_row(r, w);
+            }
+        } else {
+            self.exposed = self.exposed.saturating_sub(1);
+        }
+    }
+
+    /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
+    pub fn hand_over(&mut self, w: &mut impl World) {
+        self.expose(true, w);
+        for r in 0..self.rows.high() {
+            if self.inherited || self.conn_of(r).is_none() {
+                continue;
+            }
+            let row = *self.rows.get(r);
+            if row.detached {
+                // Its number, by which alone the kernel finds it, is gone.
+                continue;
+            }
+            if row.spent {
+                // It was reported here, and the kernel does not know.
+                let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want & (ET | SPECIAL), row.data);
+            } else if row.want & ET != 0 && row.want & SPECIAL == 0 {
+                // What was an edge here need not have been one there. One too many does no harm. (One-shot ones are never
+                // looked at here, and setting interest would undo that they were told.)
+                let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.data);
+            }
+        }
+    }
+
+    /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words.
+    pub fn inherit(&mut self) {
+        self.inherited = true;
+        self.waiters = Waiters::new();
+    }
+
+    /// Whether it was inherited by a fork.
+    pub fn is_inherited(&self) -> bool {
+        self.inherited
+    }
+
+    /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel.
+    fn use_both(&mut self, w: &mut impl World) {
+        if core::mem::replace(&mut self.used_by_both, true) {
+            return;
+        }
+        self.cool_all(w);
+        for r in 0..self.rows.high() {
+            if let Some(conn) = self.conn_of(r) {
+                w.uncounted(conn);
+                self.settle_row(r, w);
+            }
+        }
+    }
+
+    fn settle_row(&mut self, r: u32, w: &mut impl World) {
+        if let Some(conn) = self.conn_of(r) {
+            if w.is_channel(conn) {
+                self.settle_cold(r, conn, w);
+                self.peek_at(r, w);
+            }
+        }
+    }
+
+    /// Takes bells of a cold row out of the kernel, as far as that may be. Where somebody waits for edges, the next byte is
+    /// to be a new bell, whatever lies in the kernel already.
+    fn settle_cold(&mut self, r: u32, conn: u32, w: &mut impl World) -> Settled {
+        let row = self.rows.get(r);
+        let settled = w.settle(conn, row.io, true);
+        if row.want & (ET | SPECIAL) != 0 || w.watched(conn) > 1 {
+            w.arm(conn);
+        }
+        settled
+    }
+
+    fn conn_of(&self, r: u32) -> Option<u32> {
+        self.rows.is_used(r).then(|| self.rows.get(r).conn()).flatten()
+    }
+
+    /// An empty set again. With `keep` it has its first pages already, for programs that make a set for each wait.
+    pub fn renew(&mut self, keep: bool) {
+        let old = core::mem::replace(self, Set { wait: self.wait, ..Set::new() });
+        if keep {
+            let Set { mut rows, mut plain, mut hot, .. } = old;
+            rows.empty();
+            plain.empty();
+            hot.empty();
+            (self.rows, self.plain, self.hot) = (rows, plain, hot);
+        }
+    }
+
+    /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
+    pub fn close(&mut self, keep: bool, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if !self.rows.is_used(r) {
+                continue;
+            }
+            match self.rows.get(r).target {
+                // What the parent said stays said.
+                Target::Conn(_) if self.inherited => self.off_the_list(r, w),
+                Target::Conn(conn) => {
+                    if self.rows.get(r).is_hot() {
+                        w.make_cold(conn);
+                    }
+                    w.watch(conn, false);
+                }
+                Target::Set(inner) => w.expose(inner, false),
+                Target::Other => {}
+            }
+        }
+        w.listed(0);
+        self.renew(keep);
+    }
+}
+
+#[cfg(test)]
+mod tests;
