@@ -8,14 +8,16 @@ pub mod driver;
 pub mod endpoint;
 pub mod error;
 pub mod pool;
+pub mod stat;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod sys;
 
 pub use addr::{Addr, Dpid, Nid};
 #[cfg(feature = "tokio")]
 pub use endpoint::AsyncEndpoint;
-pub use endpoint::{Endpoint, Message, Stat};
+pub use endpoint::{Endpoint, Message};
 pub use error::{Error, Result};
+pub use stat::Stat;
 
 /// The example of README.md runs.
 #[cfg(doctest)]

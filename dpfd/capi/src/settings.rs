@@ -5,8 +5,8 @@ use std::mem::size_of;
 use std::ptr;
 
 use dp_edge::sys::raw;
-use dpfd::endpoint::Stat;
 use dpfd::Error;
+use dpfd::Stat;
 
 use crate::fault::{Fault, Res};
 use crate::foreign::{self, Foreign};

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub use super::user::doze::Sleep;
 use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
-use crate::endpoint::Stat;
 use crate::error::Result;
+use crate::stat::Stat;
 use crate::sys::loaned::{Copied, Got};
 
 /// An endpoint, without its descriptor: that is named in every call.

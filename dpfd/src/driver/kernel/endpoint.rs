@@ -9,8 +9,8 @@ use dp_abi::MESSAGE_MAX;
 
 use super::loaned::Pool;
 use crate::addr::{Addr, Dpid};
-use crate::endpoint::Stat;
 use crate::error::{Error, Result};
+use crate::stat::Stat;
 use crate::sys::device;
 use dp_edge::sys::{process, raw, unix};
 

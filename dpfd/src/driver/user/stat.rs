@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
 use super::link::plain_limit;
 use crate::addr::Addr;
-use crate::endpoint::Stat;
+use crate::stat::Stat;
 
 impl UserEndpoint {
     /// Counters and limits.
