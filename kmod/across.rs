@@ -21,7 +21,7 @@ use crate::{
     abi,
     ether::{Ether, Mac},
     frame::Frame,
-    network::{count, sender, Network, Route},
+    network::{count, sender, NartEntry, Network},
     pool::Pool,
     source::copy_from,
     table::Table,
@@ -47,7 +47,7 @@ pub(crate) struct Away {
     to: abi::Addr,
     /// [`CHANGES`], when it was looked up.
     changes: u64,
-    route: Route,
+    route: NartEntry,
     /// The receiver. If it is closed, nothing can be put there.
     pool: Arc<Pool>,
 }

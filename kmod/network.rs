@@ -44,7 +44,7 @@ pub(crate) struct Network {
     nid: Atomic<u32>,
     /// Network Address Resolution Table, by the nodes' numbers.
     #[pin]
-    nart: SoftLock<KVec<Route>>,
+    nart: SoftLock<KVec<NartEntry>>,
     /// The pools of opened endpoints: what a frame can reach.
     #[pin]
     reach: SoftLock<RBTree<u32, Arc<Pool>>>,
@@ -55,9 +55,9 @@ pub(crate) struct Network {
     pub(crate) counts: Counts,
 }
 
-/// Where a node is.
+/// An entry of the NART: where a node is.
 #[derive(Clone, Copy)]
-pub(crate) struct Route {
+pub(crate) struct NartEntry {
     nid: u32,
     pub(crate) index: c_int,
     pub(crate) mac: Mac,
@@ -158,7 +158,7 @@ impl Network {
                 return Err(EINVAL);
             }
             let port = self.ether.port_named(&Name::new(&route.name)?)?;
-            Some(Route { nid: route.nid, index: port.index, mac: route.mac })
+            Some(NartEntry { nid: route.nid, index: port.index, mac: route.mac })
         };
         let old = {
             // Made without the lock, which only lets it take the old one's place.
@@ -192,7 +192,7 @@ impl Network {
         Ok(())
     }
 
-    pub(crate) fn route(&self, nid: u32) -> Option<Route> {
+    pub(crate) fn route(&self, nid: u32) -> Option<NartEntry> {
         let nart = self.nart.lock();
         let place = nart.binary_search_by_key(&nid, |r| r.nid).ok()?;
         nart.get(place).copied()
@@ -436,7 +436,7 @@ impl Network {
         self.counts.print(out);
     }
 
-    fn route_after(&self, nid: u32) -> Option<Route> {
+    fn route_after(&self, nid: u32) -> Option<NartEntry> {
         let nart = self.nart.lock();
         nart.get(nart.partition_point(|r| r.nid <= nid)).copied()
     }

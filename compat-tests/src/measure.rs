@@ -1,6 +1,6 @@
 //! Unmodified programs over TCP and over DP, measured side by side: what `demo` and `programs_bench` share.
 //!
-//! All ways of one comparison take turns within each round, every other round in the opposite order, so that
+//! All setups of one comparison take turns within each round, every other round in the opposite order, so that
 //! all of them meet the same state of the machine. A ratio is the median of the rounds' own ratios. Servers and
 //! clients are kept on a core each ([`cores`]), everything stays on 127.0.0.1 and in one temporary folder
 //! ([`scratch`]), and each process that is started is ended again ([`process`]), after Ctrl-C too.
@@ -11,7 +11,7 @@
 pub mod cores;
 pub mod counters;
 pub mod crowd;
-pub mod edge;
+pub mod endpoint;
 pub mod idle;
 pub mod iperf;
 pub mod kit;

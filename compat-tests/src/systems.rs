@@ -163,10 +163,9 @@ const fn system(key: &'static str, name: &'static str, family: Family, kind: Kin
 }
 
 /// All of them, as tables list them.
-pub const SYSTEMS: [System; 26] = [
+pub const SYSTEMS: [System; 25] = [
     system("floor", "cache line there and back", Family::Floor, Kind::Ours("floor")),
     system("memcpy", "memcpy on one core", Family::Floor, Kind::Copying),
-    system("dp-edge", "DP edge", Family::Dp, Kind::Ours("edge")),
     system("dp", "DP dp_write/dp_recvfrom, copied", Family::Dp, Kind::Ours("endpoint")),
     system("dp-in-place", "DP dp_write/dp_read, read in place", Family::Dp, Kind::Ours("endpoint-in-place")),
     system(
@@ -177,6 +176,7 @@ pub const SYSTEMS: [System; 26] = [
     ),
     system("dp-asleep", "DP dp_write/dp_recvfrom, asleep", Family::Dp, Kind::Ours("endpoint-asleep")),
     system("dp-plain", "DP plain write/read", Family::Dp, Kind::Ours("plain")),
+    system("dp-channel", "DP channel of a TCP connection", Family::Dp, Kind::Ours("channel")),
     system("ucx-tag", "UCX tag", Family::Library, Kind::Ucx(ucx::Protocol::Tag)),
     system("ucx-am", "UCX active messages", Family::Library, Kind::Ucx(ucx::Protocol::ActiveMessages)),
     system("openmpi", "Open MPI", Family::Library, Kind::Mpi(mpi::Library::OpenMpi)),
@@ -204,7 +204,6 @@ pub const SYSTEMS: [System; 26] = [
     system("mqueue", "POSIX message queue", Family::Kernel, Kind::Ours("mqueue")),
     system("eventfd", "eventfd (wake only)", Family::Kernel, Kind::Ours("eventfd")),
     system("futex", "futex (wake only)", Family::Kernel, Kind::Ours("futex")),
-    system("dp-edge-asleep", "DP edge, asleep", Family::Dp, Kind::Ours("edge-asleep")),
 ];
 
 impl System {
@@ -215,14 +214,12 @@ impl System {
 
     /// Whether it has this at all: what it has not is no gap in a table.
     pub fn has(&self, what: What, size: usize) -> bool {
-        let spins = !matches!(self.key, "dp-asleep" | "dp-edge-asleep");
+        let spins = self.key != "dp-asleep";
         match (self.kind, what) {
             (Kind::Copying, what) => what == What::Flood,
             // Its program sends messages to and fro, and cannot do otherwise.
             (Kind::Libfabric, what) => what == What::Latency,
-            (Kind::Ours("floor" | "eventfd" | "futex" | "edge-asleep"), what) => {
-                what == What::Latency && size == 8
-            }
+            (Kind::Ours("floor" | "eventfd" | "futex"), what) => what == What::Latency && size == 8,
             // The kernel's limits of datagrams and queues.
             (Kind::Ours("unix-seqpacket" | "unix-dgram" | "plain"), _) if size > 128 << 10 => false,
             (Kind::Ours("mqueue"), _) if size > 8192 => false,

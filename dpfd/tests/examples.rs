@@ -82,11 +82,6 @@ fn uring_reads_in_the_best_way_there_is_and_in_older_ones() {
 }
 
 #[test]
-fn edge_pingpong() {
-    assert!(says("edge_pingpong 2000").starts_with("2000 round trips, "));
-}
-
-#[test]
 fn tokio_echo() {
     assert_eq!(says("tokio_echo"), "10 clients, 1000 answers\n");
 }

@@ -32,9 +32,9 @@ pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
 pub use settle::{ended, has_room, is_over, settle, settle_unasked, Settled};
-use spin::look_a_while;
+use spin::spin_a_while;
 pub use spin::{
-    inherited, look_until, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until,
+    inherited, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until, spin_yielding,
 };
 use step::{step, Part};
 
@@ -299,7 +299,7 @@ pub fn receive(
                 Settled::Busy => return Err(libc::EAGAIN),
             }
         }
-        if !looked && look_a_while(c) {
+        if !looked && spin_a_while(c) {
             looked = true;
             continue;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use compat_tests::measure::cores::Cores;
-use compat_tests::measure::kit::{require, Kit, Way};
+use compat_tests::measure::kit::{require, Kit, Setup};
 use compat_tests::measure::redis::{self, Load, Run, Session, Shared};
 use compat_tests::measure::report::{self, Cell, Style, Title};
 use compat_tests::measure::scratch::pause;
@@ -18,7 +18,7 @@ use compat_tests::measure::Error;
 #[derive(Parser)]
 #[command(name = "demo")]
 struct Args {
-    /// Rounds; each runs all ways, every other one in the opposite order.
+    /// Rounds; each runs all setups, every other one in the opposite order.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
@@ -31,7 +31,7 @@ struct Args {
     dp: Option<PathBuf>,
 }
 
-const WAYS: [Way; 3] = [Way::Tcp, Way::Unix, Way::Dp];
+const SETUPS: [Setup; 3] = [Setup::Tcp, Setup::Unix, Setup::Dp];
 const FIFTY: Load = Load { clients: 50, keep: true };
 const ONE: Load = Load { clients: 1, keep: true };
 /// For the run during which the product is asked: what it does beyond is up to the machine.
@@ -72,26 +72,26 @@ fn measure(kit: &Kit, args: &Args) -> Result<Told, Error> {
     let progress = Progress::new();
     let time = Duration::from_secs_f64(args.time);
     progress.show("starting redis-server, with and without DP");
-    let mut session = Session::start(kit, &WAYS, kit.cores, time)?;
+    let mut session = Session::start(kit, &SETUPS, kit.cores, time)?;
     let mut loads = Vec::new();
     for load in [FIFTY, ONE] {
-        session.warm_up(&WAYS, load)?;
-        let turns = Turns::take(&WAYS, args.rounds as usize, |way, round| {
-            let (number, name) = (round + 1, way.name());
+        session.warm_up(&SETUPS, load)?;
+        let turns = Turns::take(&SETUPS, args.rounds as usize, |setup, round| {
+            let (number, name) = (round + 1, setup.name());
             progress.show(&format!("{}: round {number} of {}, {name}", clients(load), args.rounds));
-            session.run(way, load)
+            session.run(setup, load)
         })?;
         loads.push((load, turns));
     }
     progress.show("asking dp ls what became of the bytes");
     // The last run is for the product's counters, not for the table: looking at them takes time from the cores.
-    let benchmark = session.begin(Way::Dp, FIFTY)?;
+    let benchmark = session.begin(Setup::Dp, FIFTY)?;
     pause(time / 2)?;
-    let family = session.server(Way::Dp)?.family(kit)?;
+    let family = session.server(Setup::Dp)?.family(kit)?;
     benchmark.finish(time + PATIENCE)?;
     let open = family.map_or((0, 0), |family| family.open());
     let no_shim = || Error::DpRun("dp ls does not list the redis-server that it started".to_string());
-    let shared = session.shared(Way::Dp)?.ok_or_else(no_shim)?;
+    let shared = session.shared(Setup::Dp)?.ok_or_else(no_shim)?;
     Ok(Told { loads, open, shared })
 }
 
@@ -115,26 +115,26 @@ fn print(kit: &Kit, args: &Args, told: &Told) {
     ];
     let mut rows = Vec::new();
     for (load, turns) in &told.loads {
-        rows.extend(turns.ways().iter().map(|way| cells(*load, turns, *way)));
+        rows.extend(turns.setups().iter().map(|setup| cells(*load, turns, *setup)));
         rows.push(Vec::new());
     }
     print!("{}", report::table(&titles, &rows, report::colours()));
     print_counters(told);
 }
 
-fn cells(load: Load, turns: &Turns<Run>, way: Way) -> Vec<Cell> {
-    let of = |number: fn(&Run) -> f64| turns.each(way, number);
+fn cells(load: Load, turns: &Turns<Run>, setup: Setup) -> Vec<Cell> {
+    let of = |number: fn(&Run) -> f64| turns.each(setup, number);
     let rate = Spread::of(&of(|run| run.rate)).unwrap_or(Spread { median: 0.0, low: 0.0, high: 0.0 });
     let latency = |number| format!("{:.3}", median(&of(number)));
-    let ratio = turns.ratio(way, Way::Tcp, |run| run.rate).map_or(0.0, |ratio| ratio.median);
+    let ratio = turns.ratio(setup, Setup::Tcp, |run| run.rate).map_or(0.0, |ratio| ratio.median);
     let cpu = |number| format!("{:.2}", median(&of(number)));
-    let style = if way == Way::Dp { Some(Style::Strong) } else { None };
+    let style = if setup == Setup::Dp { Some(Style::Strong) } else { None };
     let strong = |text: String| style.map_or(Cell::from(text.clone()), |style| Cell::styled(text, style));
-    let first = if way == turns.ways()[0] { clients(load) } else { String::new() };
+    let first = if setup == turns.setups()[0] { clients(load) } else { String::new() };
     let [server, client] = [cpu(|run| run.server.cpu.as_secs_f64()), cpu(|run| run.client.cpu.as_secs_f64())];
     vec![
         first.into(),
-        strong(way.name().to_string()),
+        strong(setup.name().to_string()),
         strong(report::number(rate.median)),
         report::deviation(&rate).into(),
         latency(|run| run.p50_ms).into(),

@@ -2,12 +2,12 @@
 //! bytes that are under way depends on buffers. What it does promise is compared word by word.
 
 mod call;
+mod directions;
 mod moves;
 mod tells;
-mod ways;
 
 use super::script::{Script, Who};
-use ways::Ways;
+use directions::Directions;
 
 /// With no more than this on its way, every byte has arrived and a receive must get all it asks for.
 const SMALL: i64 = 32_000;
@@ -71,8 +71,8 @@ pub fn as_on_tcp(native: &str, other: &str) -> bool {
 pub fn comparable(script: &Script, results: &[String]) -> Vec<String> {
     let edges = script.0.iter().any(|line| line.word(0).starts_with("epoll_") && line.word(3).contains("ET"));
     let urgent = script.0.iter().any(|line| line.words.iter().any(|word| word == "oob"));
-    let mut ways = Ways::new(edges, urgent);
+    let mut directions = Directions::new(edges, urgent);
     // Whether a signal was early enough is a matter of the machine's load.
     let steady = |result: &str| result.trim_end_matches(" early").to_owned();
-    script.0.iter().zip(results).map(|(line, result)| ways.comparable(line, &steady(result))).collect()
+    script.0.iter().zip(results).map(|(line, result)| directions.comparable(line, &steady(result))).collect()
 }

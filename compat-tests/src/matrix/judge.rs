@@ -8,7 +8,7 @@ use super::legs::Leg;
 use super::run::Run;
 use super::{Figure, Measured, Row};
 use crate::combo::Combo;
-use crate::measure::kit::{Kit, Way};
+use crate::measure::kit::{Kit, Setup};
 use crate::measure::stats::Interval;
 use crate::measure::turns::{Progress, Turns};
 use crate::measure::Error;
@@ -128,19 +128,19 @@ fn take(
     plan: &Plan,
     progress: &Progress,
 ) -> Result<Taken, Error> {
-    const PAIR: [Way; 2] = [Way::Tcp, Way::Dp];
+    const PAIR: [Setup; 2] = [Setup::Tcp, Setup::Dp];
     let Figure { what, unit, reason, .. } = *figure;
     let mut taken =
         Taken { what, unit, tcp: vec![], dp: vec![], ratio: None, legs: vec![], reason, fault: None };
     let mut fault = None;
-    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
-        progress.show(&format!("{name}: {what}: round {}, {}", round + 1, way.name()));
-        let combo = if way == Way::Dp { Combo::shimmed() } else { Combo::native() };
+    let turns = Turns::take(&PAIR, plan.rounds, |setup, round| {
+        progress.show(&format!("{name}: {what}: round {}, {}", round + 1, setup.name()));
+        let combo = if setup == Setup::Dp { Combo::shimmed() } else { Combo::native() };
         let measured = attempt(kit, &combo, plan, |run| (figure.run)(run)).and_then(Measured::sound);
         measured.map_err(|error| match error {
             Fault::Interrupted => Error::Interrupted,
             Fault::Words(words) => {
-                fault = Some(format!("round {}, {}: {words}", round + 1, way.name()));
+                fault = Some(format!("round {}, {}: {words}", round + 1, setup.name()));
                 Error::Wrong(String::new())
             }
         })
@@ -150,9 +150,9 @@ fn take(
         Err(_) => taken.fault = fault,
         Ok(turns) => {
             let value = |measured: &Measured| measured.value;
-            (taken.tcp, taken.dp) = (turns.each(Way::Tcp, value), turns.each(Way::Dp, value));
-            taken.ratio = turns.ratio(Way::Dp, Way::Tcp, value);
-            taken.legs = worst(turns.each(Way::Dp, |measured| measured.legs.clone()));
+            (taken.tcp, taken.dp) = (turns.each(Setup::Tcp, value), turns.each(Setup::Dp, value));
+            taken.ratio = turns.ratio(Setup::Dp, Setup::Tcp, value);
+            taken.legs = worst(turns.each(Setup::Dp, |measured| measured.legs.clone()));
             taken.fault = match taken.legs.iter().find_map(Leg::fault_of_a_load) {
                 None if taken.legs.is_empty() => {
                     Some("the figure tells of no leg whether it was a channel".into())

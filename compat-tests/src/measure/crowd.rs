@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::counters::Family;
-use super::kit::{Kit, Way};
+use super::kit::{Kit, Setup};
 use super::process::Process;
 use super::scratch::await_answer;
 use super::turns::{Pace, Sample};
@@ -23,32 +23,32 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Crowd {
     server: Process,
     client: Process,
-    way: Way,
+    setup: Setup,
     pace: Pace,
     answers: usize,
 }
 
 impl Crowd {
-    /// Starts both, with the idle connections where the way has some.
+    /// Starts both, with the idle connections where the setup has some.
     ///
     /// # Errors
     /// One of them does not get ready.
-    pub fn start(kit: &Kit, way: Way) -> Result<Crowd, Error> {
+    pub fn start(kit: &Kit, setup: Setup) -> Result<Crowd, Error> {
         let program = programs::c("beside");
-        let idle = if way == Way::Beside { IDLE } else { 0 }.to_string();
-        let port = kit.scratch.file(&format!("beside-{}", way.key()));
+        let idle = if setup == Setup::Beside { IDLE } else { 0 }.to_string();
+        let port = kit.scratch.file(&format!("beside-{}", setup.key()));
         let command = |role: &str| -> Command {
-            let mut command = kit.command_at(way, Path::new(&program));
+            let mut command = kit.command_at(setup, Path::new(&program));
             let alarm = (READY + Duration::from_secs(3600)).as_secs().to_string();
             command.arg(role).arg(&port).args(["echo", &idle]).env("COMPAT_ALARM", alarm);
             command
         };
-        let what = |role: &str| format!("the {role} of {}", way.name());
+        let what = |role: &str| format!("the {role} of {}", setup.name());
         let server = kit.start(command("server"), &what("server"), kit.cores.server)?;
         let core = kit.cores.client;
         let client =
             Process::start_reading(&what("client"), command("client"), core, &kit.scratch, Stdio::piped())?;
-        let mut crowd = Crowd { server, client, way, pace: Pace::starting_with(1000), answers: 0 };
+        let mut crowd = Crowd { server, client, setup, pace: Pace::starting_with(1000), answers: 0 };
         crowd.exchanges(1000, READY)?;
         Ok(crowd)
     }
@@ -78,7 +78,7 @@ impl Crowd {
                 .filter(|line| line.ends_with('\n'))
                 .map(str::to_string))
         })?;
-        let what = format!("{times} exchanges with {}", self.way.name());
+        let what = format!("{times} exchanges with {}", self.setup.name());
         let hint = "see what else uses this machine (`top`), or where the program hangs (`dp ls`)";
         let line = answer.ok_or_else(|| Error::Slow { what: what.clone(), limit, hint })?;
         self.answers += 1;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::cores::Cores;
 use super::counters::Family;
-use super::kit::{Kit, Tool, Way};
+use super::kit::{Kit, Setup, Tool};
 use super::process::Process;
 use super::scratch::{await_answer, free_port, listens};
 use super::turns::Sample;
@@ -24,21 +24,21 @@ const PORT_TRIES: usize = 3;
 pub struct Server {
     process: Process,
     port: u16,
-    way: Way,
+    setup: Setup,
     received: u64,
 }
 
 impl Server {
-    /// Starts a server this way and waits until it listens.
+    /// Starts a server in this setup and waits until it listens.
     ///
     /// # Errors
     /// It does not get ready; no port is free.
-    pub fn start(kit: &Kit, way: Way, cores: Cores) -> Result<Server, Error> {
-        let what = format!("the iperf3 server ({})", way.name());
+    pub fn start(kit: &Kit, setup: Setup, cores: Cores) -> Result<Server, Error> {
+        let what = format!("the iperf3 server ({})", setup.name());
         let mut port = 0;
         for _ in 0..PORT_TRIES {
             port = free_port()?;
-            let mut command = kit.command(way, IPERF);
+            let mut command = kit.command(setup, IPERF);
             command.args(["-s", "-B", "127.0.0.1", "-p"]).arg(port.to_string());
             let mut process = kit.start(command, &what, cores.server)?;
             let ready = await_answer(READY, || {
@@ -46,7 +46,7 @@ impl Server {
                 Ok(listens(port).then_some(()))
             });
             match ready {
-                Ok(Some(())) => return Ok(Server { process, port, way, received: 0 }),
+                Ok(Some(())) => return Ok(Server { process, port, setup, received: 0 }),
                 Ok(None) => {
                     let hint = "see what else uses this machine (`top`)";
                     return Err(Error::Slow { what, limit: READY, hint });
@@ -63,11 +63,12 @@ impl Server {
     /// # Errors
     /// iperf3 fails, takes far too long or says something unknown.
     pub fn run(&mut self, kit: &Kit, cores: Cores, seconds: u32) -> Result<Sample, Error> {
-        let mut command = kit.command(self.way, IPERF);
+        let mut command = kit.command(self.setup, IPERF);
         command.args(["-c", "127.0.0.1", "-P", "1", "-J", "-p"]).arg(self.port.to_string());
         command.arg("-t").arg(seconds.to_string());
         let earlier = self.process.cost()?;
-        let client = kit.start(command, &format!("the iperf3 client ({})", self.way.name()), cores.client)?;
+        let client =
+            kit.start(command, &format!("the iperf3 client ({})", self.setup.name()), cores.client)?;
         let finished = client.finish(Duration::from_secs(seconds.into()) + PATIENCE)?;
         let (bits_per_second, bytes) = parse(&finished.out)?;
         self.received += bytes;

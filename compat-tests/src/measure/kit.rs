@@ -1,4 +1,4 @@
-//! What is needed before anything can be measured, and the ways a program is started.
+//! What is needed before anything can be measured, and how a program is started.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use super::process::Process;
 use super::scratch::{catch_interrupts, Scratch};
 use super::Error;
 
-/// How the bytes of a connection travel.
+/// How a program is started, and so how the bytes of its connections travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Setup {
     /// TCP over the loopback, without the shim.
     Tcp,
     /// An AF_UNIX stream socket, without the shim.
@@ -26,40 +26,40 @@ pub enum Way {
     Beside,
 }
 
-impl Way {
+impl Setup {
     /// As it is called in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Tcp => "TCP",
-            Way::Unix => "AF_UNIX",
-            Way::Dp => "DP",
-            Way::LeftAlone => "left alone",
-            Way::Beside => "DP, crowded",
+            Setup::Tcp => "TCP",
+            Setup::Unix => "AF_UNIX",
+            Setup::Dp => "DP",
+            Setup::LeftAlone => "left alone",
+            Setup::Beside => "DP, crowded",
         }
     }
 
     /// As it is called in JSON.
     pub fn key(self) -> &'static str {
         match self {
-            Way::Tcp => "tcp",
-            Way::Unix => "unix",
-            Way::Dp => "dp",
-            Way::LeftAlone => "left_alone",
-            Way::Beside => "beside",
+            Setup::Tcp => "tcp",
+            Setup::Unix => "unix",
+            Setup::Dp => "dp",
+            Setup::LeftAlone => "left_alone",
+            Setup::Beside => "beside",
         }
     }
 
-    /// The rules of a way that has the shim.
+    /// The rules of a setup with the shim.
     fn rules(self) -> Option<&'static str> {
         match self {
-            Way::Tcp | Way::Unix => None,
-            Way::Dp | Way::Beside => Some("channel any localhost"),
-            Way::LeftAlone => Some("tcp any *"),
+            Setup::Tcp | Setup::Unix => None,
+            Setup::Dp | Setup::Beside => Some("channel any localhost"),
+            Setup::LeftAlone => Some("tcp any *"),
         }
     }
 }
 
-impl Serialize for Way {
+impl Serialize for Setup {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.key())
     }
@@ -102,14 +102,14 @@ impl Kit {
         Ok(kit)
     }
 
-    /// A command that starts the program this way, with the developer's settings kept out of it.
-    pub fn command(&self, way: Way, tool: Tool) -> Command {
-        self.command_at(way, Path::new(tool.program))
+    /// A command that starts the program in this setup, with the developer's settings kept out of it.
+    pub fn command(&self, setup: Setup, tool: Tool) -> Command {
+        self.command_at(setup, Path::new(tool.program))
     }
 
     /// The same for a program of ours, by its path.
-    pub fn command_at(&self, way: Way, program: &Path) -> Command {
-        let mut command = match way.rules() {
+    pub fn command_at(&self, setup: Setup, program: &Path) -> Command {
+        let mut command = match setup.rules() {
             None => Command::new(program),
             Some(rules) => {
                 let mut command = self.dp();
@@ -142,7 +142,7 @@ impl Kit {
 
     /// `dp run` knows best what is missing when the shim is.
     fn try_dp(&self) -> Result<(), Error> {
-        let mut command = self.command(Way::Dp, Tool { program: "true", package: "coreutils" });
+        let mut command = self.command(Setup::Dp, Tool { program: "true", package: "coreutils" });
         let tried = command.stdin(Stdio::null()).output().map_err(Error::system(self.dp.display()))?;
         match tried.status.success() {
             true => Ok(()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use self::control::Control;
 use super::cores::Cores;
 use super::counters::Family;
-use super::kit::{Kit, Tool, Way};
+use super::kit::{Kit, Setup, Tool};
 use super::process::{Cost, Process};
 use super::scratch::{await_answer, free_port, listens};
 use super::Error;
@@ -35,7 +35,7 @@ pub struct Server {
     process: Process,
     port: u16,
     socket: PathBuf,
-    way: Way,
+    setup: Setup,
 }
 
 /// Bytes of the measured clients, as redis itself counts them.
@@ -48,21 +48,21 @@ pub struct Traffic {
 }
 
 impl Server {
-    /// Starts a server this way and waits until it serves.
+    /// Starts a server in this setup and waits until it serves.
     ///
     /// # Errors
     /// It does not get ready; no port is free.
-    pub fn start(kit: &Kit, way: Way, cores: Cores) -> Result<Server, Error> {
-        let what = format!("redis-server ({})", way.name());
+    pub fn start(kit: &Kit, setup: Setup, cores: Cores) -> Result<Server, Error> {
+        let what = format!("redis-server ({})", setup.name());
         let mut port = 0;
         for _ in 0..PORT_TRIES {
             port = free_port()?;
             // Paths in AF_UNIX addresses are short: the file is named after the port, in the process's own folder.
             let socket = PathBuf::from(format!("{port}.sock"));
-            let mut process = kit.start(command(kit, way, port, &socket), &what, cores.server)?;
+            let mut process = kit.start(command(kit, setup, port, &socket), &what, cores.server)?;
             let path = kit.scratch.path().join(&socket);
             match await_ready(&mut process, port, &path) {
-                Ok(control) => return Ok(Server { control, process, port, socket, way }),
+                Ok(control) => return Ok(Server { control, process, port, socket, setup }),
                 Err(_) if process.last_words().contains("Address already in use") => {}
                 Err(error) => return Err(error),
             }
@@ -70,9 +70,9 @@ impl Server {
         Err(Error::Port { what, port })
     }
 
-    /// The way it was started.
-    pub fn way(&self) -> Way {
-        self.way
+    /// How it was started.
+    pub fn setup(&self) -> Setup {
+        self.setup
     }
 
     /// Its process number.
@@ -110,8 +110,8 @@ impl Server {
     }
 }
 
-fn command(kit: &Kit, way: Way, port: u16, socket: &Path) -> std::process::Command {
-    let mut command = kit.command(way, SERVER);
+fn command(kit: &Kit, setup: Setup, port: u16, socket: &Path) -> std::process::Command {
+    let mut command = kit.command(setup, SERVER);
     // Without configuration file; snapshots would start in the middle of a measurement.
     command.args(["--bind", "127.0.0.1", "--port"]).arg(port.to_string());
     command.arg("--unixsocket").arg(socket).args(["--save", "", "--appendonly", "no"]);
@@ -183,19 +183,20 @@ impl<'a> Benchmark<'a> {
     pub fn start(
         kit: &Kit,
         server: &'a Server,
-        way: Way,
+        setup: Setup,
         load: Load,
         requests: u64,
         cores: Cores,
     ) -> Result<Benchmark<'a>, Error> {
-        let mut command = kit.command(way, BENCHMARK);
-        match way {
-            Way::Unix => command.arg("-s").arg(&server.socket),
+        let mut command = kit.command(setup, BENCHMARK);
+        match setup {
+            Setup::Unix => command.arg("-s").arg(&server.socket),
             _ => command.args(["-h", "127.0.0.1", "-p"]).arg(server.port.to_string()),
         };
         command.args(["-t", "get", "--csv", "-c"]).arg(load.clients.to_string());
         command.arg("-n").arg(requests.to_string()).arg("-k").arg(u8::from(load.keep).to_string());
-        let what = format!("redis-benchmark ({}, {} clients, {requests} requests)", way.name(), load.clients);
+        let what =
+            format!("redis-benchmark ({}, {} clients, {requests} requests)", setup.name(), load.clients);
         let earlier = server.cost()?;
         let process = kit.start(command, &what, cores.client)?;
         Ok(Benchmark { server, process, requests, earlier })

@@ -7,10 +7,10 @@ use clap::ValueEnum;
 
 use super::cores::Cores;
 use super::crowd::{self, Crowd};
-use super::edge;
+use super::endpoint;
 use super::idle;
 use super::iperf;
-use super::kit::{Kit, Tool, Way};
+use super::kit::{Kit, Setup, Tool};
 use super::redis::{self, Load, Session};
 use super::report::{Row, Target};
 use super::told;
@@ -30,10 +30,10 @@ pub enum Name {
     OneCore,
     /// iperf3, one stream, two cores.
     Iperf3,
-    /// A small message over one edge, from core to core.
-    EdgeLat,
-    /// Small messages over one edge in a second.
-    EdgeRate,
+    /// A small message from endpoint to endpoint, on two cores.
+    EndpointLat,
+    /// Small messages in a second, the same way.
+    EndpointRate,
     /// CPU time and context switches of redis-server and redis-cli doing nothing.
     Idle,
     /// Connections with one request each.
@@ -61,9 +61,9 @@ pub struct Plan {
     pub idle: Duration,
 }
 
-const PAIR: [Way; 2] = [Way::Tcp, Way::Dp];
+const PAIR: [Setup; 2] = [Setup::Tcp, Setup::Dp];
 /// Of programs that have AF_UNIX sockets as well.
-const THREE: [Way; 3] = [Way::Tcp, Way::Unix, Way::Dp];
+const THREE: [Setup; 3] = [Setup::Tcp, Setup::Unix, Setup::Dp];
 const FIFTY: Load = Load { clients: 50, keep: true };
 const ONE: Load = Load { clients: 1, keep: true };
 const RECONNECT: Load = Load { clients: 50, keep: false };
@@ -73,16 +73,21 @@ const LEFT_ALONE_PAIRS: usize = 40;
 const IDLE_PARTS: usize = 6;
 
 impl Name {
-    /// Whether unmodified programs are measured, and not an edge.
+    /// Whether unmodified programs are measured, and not endpoints.
     pub fn of_programs(self) -> bool {
-        !matches!(self, Name::EdgeLat | Name::EdgeRate)
+        !matches!(self, Name::EndpointLat | Name::EndpointRate)
     }
 
     /// The programs of others that it needs.
     pub fn tools(self) -> &'static [Tool] {
         match self {
             Name::Iperf3 => &[iperf::IPERF],
-            Name::EdgeLat | Name::EdgeRate | Name::Crowd | Name::Fork | Name::Short | Name::HandedBack => &[],
+            Name::EndpointLat
+            | Name::EndpointRate
+            | Name::Crowd
+            | Name::Fork
+            | Name::Short
+            | Name::HandedBack => &[],
             Name::Idle => &[redis::SERVER, idle::CLI],
             _ => &[redis::SERVER, redis::BENCHMARK],
         }
@@ -108,7 +113,8 @@ impl Name {
 
     fn fill(self, rows: Vec<Row>, kit: &Kit, plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
         let what = rows[0].what.clone();
-        let show = |round, way: Way| progress.show(&format!("{what}: round {}, {}", round + 1, way.name()));
+        let show =
+            |round, setup: Setup| progress.show(&format!("{what}: round {}, {}", round + 1, setup.name()));
         let mut rows = rows.into_iter();
         let row = rows.next().unwrap_or_else(|| unreachable!("each name has a row"));
         let cores = kit.cores;
@@ -126,16 +132,16 @@ impl Name {
                     Name::Short => (told::SHORT, cores),
                     _ => (told::HANDED_BACK, cores.shared()),
                 };
-                let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
-                    show(round, way);
-                    told::measure(kit, way, program, cores, plan.time)
+                let turns = Turns::take(&PAIR, plan.rounds, |setup, round| {
+                    show(round, setup);
+                    told::measure(kit, setup, program, cores, plan.time)
                 })?;
-                row.with(&turns, Way::Tcp, Way::Dp)
+                row.with(&turns, Setup::Tcp, Setup::Dp)
             }
-            Name::EdgeLat | Name::EdgeRate => {
+            Name::EndpointLat | Name::EndpointRate => {
                 progress.show(&what);
-                let what = if self == Name::EdgeLat { edge::What::Lat } else { edge::What::Rate };
-                edge::measure(kit, row, what, plan.time)?
+                let what = if self == Name::EndpointLat { endpoint::What::Lat } else { endpoint::What::Rate };
+                endpoint::measure(kit, row, what, plan.time)?
             }
             Name::Idle => {
                 progress.show(&format!("{what}: {} s", plan.idle.as_secs()));
@@ -154,10 +160,15 @@ impl Name {
             Name::Redis1 => row("redis-1", "redis GET, 1 client", "req/s", least(12.0)),
             Name::OneCore => row("one-core", "redis GET, 50 clients, one core", "req/s", least(1.0)),
             Name::Iperf3 => row("iperf3", "iperf3, one stream", "Gbit/s", least(2.5)),
-            Name::EdgeLat => {
-                row("edge-lat", "8 B over an edge, one way, p50", "ns", Target::BaselinePlus(60.0))
+            Name::EndpointLat => row(
+                "endpoint-lat",
+                "8 B, endpoint to endpoint, one way, p50",
+                "ns",
+                Target::BaselinePlus(60.0),
+            ),
+            Name::EndpointRate => {
+                row("endpoint-rate", "8 B messages, endpoint to endpoint", "msg/s", least(15.0))
             }
-            Name::EdgeRate => row("edge-rate", "8 B messages over an edge", "msg/s", least(15.0)),
             Name::Idle => {
                 let most = Target::NotAbove(1.0);
                 let cpu = Row::new("idle", "idle redis pair, CPU time", "ms/s", most);
@@ -193,70 +204,70 @@ fn redis_row(
     row: Row,
     load: Load,
     cores: Cores,
-    show: impl Fn(usize, Way),
+    show: impl Fn(usize, Setup),
 ) -> Result<Row, Error> {
     let mut session = Session::start(kit, &THREE, cores, plan.time)?;
     session.warm_up(&THREE, load)?;
-    let turns = Turns::take(&THREE, plan.rounds, |way, round| {
-        show(round, way);
-        session.run(way, load)
+    let turns = Turns::take(&THREE, plan.rounds, |setup, round| {
+        show(round, setup);
+        session.run(setup, load)
     })?;
-    let shared = session.shared(Way::Dp)?;
+    let shared = session.shared(Setup::Dp)?;
     let elsewhere = shared.as_ref().map(|shared| shared.family.elsewhere()).unwrap_or_default();
     let turns = turns.map(|run| Sample::from(*run));
-    let row = row.with(&turns, Way::Tcp, Way::Dp).with_unix(&turns);
+    let row = row.with(&turns, Setup::Tcp, Setup::Dp).with_unix(&turns);
     Ok(row.with_part(shared.map(|shared| shared.part()), &elsewhere))
 }
 
 /// Short connections: how many of them became channels does not matter, only that the shim does not hold them up.
-fn connect_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
+fn connect_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup)) -> Result<Row, Error> {
     let mut session = Session::start(kit, &THREE, kit.cores, plan.time)?;
     session.warm_up(&THREE, RECONNECT)?;
-    let turns = Turns::take(&THREE, plan.rounds, |way, round| {
-        show(round, way);
-        session.run(way, RECONNECT)
+    let turns = Turns::take(&THREE, plan.rounds, |setup, round| {
+        show(round, setup);
+        session.run(setup, RECONNECT)
     })?;
     let turns = turns.map(|run| Sample::from(*run));
-    let mut row = row.with(&turns, Way::Tcp, Way::Dp).with_unix(&turns);
-    row.dp_part = session.shared(Way::Dp)?.map(|shared| shared.part());
+    let mut row = row.with(&turns, Setup::Tcp, Setup::Dp).with_unix(&turns);
+    row.dp_part = session.shared(Setup::Dp)?.map(|shared| shared.part());
     if row.dp_part.is_none() {
         row = row.with_part(None, "");
     }
     Ok(row)
 }
 
-fn iperf_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
-    let start = |way: &Way| iperf::Server::start(kit, *way, kit.cores);
+fn iperf_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup)) -> Result<Row, Error> {
+    let start = |setup: &Setup| iperf::Server::start(kit, *setup, kit.cores);
     let [mut tcp, mut dp] = [start(&PAIR[0])?, start(&PAIR[1])?];
     let seconds = plan.time.as_secs().max(1) as u32;
-    let turns = Turns::take(&PAIR, plan.rounds, |way, round| {
-        show(round, way);
-        let server = if way == Way::Tcp { &mut tcp } else { &mut dp };
+    let turns = Turns::take(&PAIR, plan.rounds, |setup, round| {
+        show(round, setup);
+        let server = if setup == Setup::Tcp { &mut tcp } else { &mut dp };
         let sample = server.run(kit, kit.cores, seconds)?;
         Ok(Sample { value: sample.value / 1e9, ..sample })
     })?;
     let part = dp.part(kit)?;
     let elsewhere = part.as_ref().map(|(_, family)| family.elsewhere()).unwrap_or_default();
-    Ok(row.with(&turns, Way::Tcp, Way::Dp).with_part(part.map(|(part, _)| part), &elsewhere))
+    Ok(row.with(&turns, Setup::Tcp, Setup::Dp).with_part(part.map(|(part, _)| part), &elsewhere))
 }
 
 /// New servers for each pair: where a process happens to have its memory shows in its speed, and must not look
 /// like the shim's doing.
-fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
-    const WAYS: [Way; 2] = [Way::Tcp, Way::LeftAlone];
+fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup)) -> Result<Row, Error> {
+    const SETUPS: [Setup; 2] = [Setup::Tcp, Setup::LeftAlone];
     let time = plan.time / 2;
     let mut made = 0;
-    let turns = Turns::take(&WAYS, plan.rounds.max(LEFT_ALONE_PAIRS), |way, round| {
-        show(round, way);
-        let mut session = Session::start(kit, slice::from_ref(&way), kit.cores, time)?;
-        session.warm_up(slice::from_ref(&way), FIFTY)?;
-        let run = session.run(way, FIFTY)?;
-        made += session.shared(way)?.map_or(0, |shared| shared.family.channels);
+    let turns = Turns::take(&SETUPS, plan.rounds.max(LEFT_ALONE_PAIRS), |setup, round| {
+        show(round, setup);
+        let mut session = Session::start(kit, slice::from_ref(&setup), kit.cores, time)?;
+        session.warm_up(slice::from_ref(&setup), FIFTY)?;
+        let run = session.run(setup, FIFTY)?;
+        made += session.shared(setup)?.map_or(0, |shared| shared.family.channels);
         Ok(run)
     })?;
-    let mut row = row.with(&turns.map(|run| Sample::from(*run)), Way::Tcp, Way::LeftAlone);
+    let mut row = row.with(&turns.map(|run| Sample::from(*run)), Setup::Tcp, Setup::LeftAlone);
     // On a machine with other work this says more than the rate does.
-    if let Some(cpu) = turns.ratio(Way::LeftAlone, Way::Tcp, redis::Run::cpu_of_a_request) {
+    if let Some(cpu) = turns.ratio(Setup::LeftAlone, Setup::Tcp, redis::Run::cpu_of_a_request) {
         let (low, high, pairs) = (cpu.low, cpu.high, turns.rounds());
         row.note(format!(
             "CPU time of a request: {:.3}x TCP's, {low:.3} - {high:.3}; {pairs} pairs",
@@ -270,15 +281,15 @@ fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -
 }
 
 /// Both under the shim: what is compared is the crowd.
-fn crowd_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Way)) -> Result<Row, Error> {
-    const WAYS: [Way; 2] = [Way::Dp, Way::Beside];
-    let [mut alone, mut crowded] = [Crowd::start(kit, WAYS[0])?, Crowd::start(kit, WAYS[1])?];
-    let turns = Turns::take(&WAYS, plan.rounds, |way, round| {
-        show(round, way);
-        let crowd = if way == Way::Dp { &mut alone } else { &mut crowded };
+fn crowd_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup)) -> Result<Row, Error> {
+    const SETUPS: [Setup; 2] = [Setup::Dp, Setup::Beside];
+    let [mut alone, mut crowded] = [Crowd::start(kit, SETUPS[0])?, Crowd::start(kit, SETUPS[1])?];
+    let turns = Turns::take(&SETUPS, plan.rounds, |setup, round| {
+        show(round, setup);
+        let crowd = if setup == Setup::Dp { &mut alone } else { &mut crowded };
         crowd.run(plan.time)
     })?;
-    let mut row = row.with(&turns, Way::Dp, Way::Beside);
+    let mut row = row.with(&turns, Setup::Dp, Setup::Beside);
     match crowded.family(kit)?.map(|family| family.open().0) {
         None => row = row.with_part(None, ""),
         Some(open) if open < crowd::IDLE => row.note(format!("only {open} of them are channels")),
@@ -294,13 +305,13 @@ fn idle_rows(
     switches: impl Iterator<Item = Row>,
 ) -> Result<Vec<Row>, Error> {
     let idle = idle::measure(kit, kit.cores, &PAIR, IDLE_PARTS, plan.idle)?;
-    let mut cpu = cpu.with(&idle.cpu_ms, Way::Tcp, Way::Dp);
+    let mut cpu = cpu.with(&idle.cpu_ms, Setup::Tcp, Setup::Dp);
     match idle.family.map(|family| (family.open().0, family.left_on_tcp())) {
         None => cpu = cpu.with_part(None, ""),
         Some((0, left)) => cpu.note(format!("the idle connection is no channel; on TCP: {left}")),
         Some(_) => {}
     }
-    let switches = switches.map(|row| row.with(&idle.switches, Way::Tcp, Way::Dp));
+    let switches = switches.map(|row| row.with(&idle.switches, Setup::Tcp, Setup::Dp));
     Ok([cpu].into_iter().chain(switches).collect())
 }
 

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cores::Cores;
-use super::kit::{Kit, Way};
+use super::kit::{Kit, Setup};
 use super::turns::Sample;
 use super::Error;
 use crate::programs;
@@ -41,19 +41,25 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// The program fails, takes far too long or says something unknown.
-pub fn measure(kit: &Kit, way: Way, program: Program, cores: Cores, time: Duration) -> Result<Sample, Error> {
+pub fn measure(
+    kit: &Kit,
+    setup: Setup,
+    program: Program,
+    cores: Cores,
+    time: Duration,
+) -> Result<Sample, Error> {
     let path = programs::c(program.name);
-    let port = kit.scratch.file(&format!("{}-{}", program.name, way.key()));
+    let port = kit.scratch.file(&format!("{}-{}", program.name, setup.key()));
     // The client would take an earlier run's.
     let _ = std::fs::remove_file(&port);
     let count = time.as_micros() / program.one.as_micros();
     let count = count.clamp(100, program.most.into()).to_string();
     let command = |role: &str| -> Command {
-        let mut command = kit.command_at(way, &path);
+        let mut command = kit.command_at(setup, &path);
         command.arg(role).arg(&port).args(["", &count]).env("COMPAT_ALARM", "60");
         command
     };
-    let what = |role: &str| format!("the {role} of {} ({})", program.name, way.name());
+    let what = |role: &str| format!("the {role} of {} ({})", program.name, setup.name());
     let server = kit.start(command("server"), &what("server"), cores.server)?;
     let client = kit.start(command("client"), &what("client"), cores.client)?;
     let finished = server.finish(time + PATIENCE)?;

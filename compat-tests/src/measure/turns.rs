@@ -1,14 +1,14 @@
-//! Taking turns: every round runs all ways, so that each meets the same state of the machine.
+//! Taking turns: every round runs all setups, so that each meets the same state of the machine.
 
 use std::io::{stderr, IsTerminal, Write};
 use std::time::Duration;
 
-use super::kit::Way;
+use super::kit::Setup;
 use super::process::Cost;
 use super::stats::{Interval, Spread};
 use super::Error;
 
-/// What one way came to in one round.
+/// What one setup came to in one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// What is compared: requests or bits in a second, milliseconds of CPU time, ...
@@ -19,37 +19,37 @@ pub struct Sample {
     pub client: Cost,
 }
 
-/// The samples of some ways, round by round.
+/// The samples of some setups, round by round.
 #[derive(Clone, Debug)]
 pub struct Turns<S = Sample> {
-    ways: Vec<Way>,
+    setups: Vec<Setup>,
     rounds: Vec<Vec<S>>,
 }
 
 impl<S> Turns<S> {
-    /// Samples that were taken elsewhere: a list a round, with one of each way in it.
-    pub fn of(ways: &[Way], rounds: Vec<Vec<S>>) -> Turns<S> {
-        Turns { ways: ways.to_vec(), rounds }
+    /// Samples that were taken elsewhere: a list a round, with one of each setup in it.
+    pub fn of(setups: &[Setup], rounds: Vec<Vec<S>>) -> Turns<S> {
+        Turns { setups: setups.to_vec(), rounds }
     }
 
-    /// Runs all ways in each round; every other round in the opposite order.
+    /// Runs all setups in each round; every other round in the opposite order.
     ///
     /// # Errors
     /// The first error of a run.
     pub fn take(
-        ways: &[Way],
+        setups: &[Setup],
         rounds: usize,
-        mut run: impl FnMut(Way, usize) -> Result<S, Error>,
+        mut run: impl FnMut(Setup, usize) -> Result<S, Error>,
     ) -> Result<Turns<S>, Error> {
-        let mut turns = Turns { ways: ways.to_vec(), rounds: Vec::new() };
+        let mut turns = Turns { setups: setups.to_vec(), rounds: Vec::new() };
         for round in 0..rounds {
-            let mut order: Vec<usize> = (0..ways.len()).collect();
+            let mut order: Vec<usize> = (0..setups.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
             }
             let mut samples = Vec::new();
             for i in order {
-                samples.push((i, run(ways[i], round)?));
+                samples.push((i, run(setups[i], round)?));
             }
             samples.sort_by_key(|(i, _)| *i);
             turns.rounds.push(samples.into_iter().map(|(_, sample)| sample).collect());
@@ -57,15 +57,15 @@ impl<S> Turns<S> {
         Ok(turns)
     }
 
-    /// One thing of each sample of a way.
-    pub fn each<T>(&self, way: Way, number: impl Fn(&S) -> T) -> Vec<T> {
-        let Some(i) = self.ways.iter().position(|w| *w == way) else { return Vec::new() };
+    /// One thing of each sample of a setup.
+    pub fn each<T>(&self, setup: Setup, number: impl Fn(&S) -> T) -> Vec<T> {
+        let Some(i) = self.setups.iter().position(|w| *w == setup) else { return Vec::new() };
         self.rounds.iter().filter_map(|round| round.get(i)).map(number).collect()
     }
 
-    /// The rounds' own ratios between two ways, and their median.
-    pub fn ratio(&self, way: Way, to: Way, number: impl Fn(&S) -> f64) -> Option<Interval> {
-        let pairs = self.each(way, &number).into_iter().zip(self.each(to, &number));
+    /// The rounds' own ratios between two setups, and their median.
+    pub fn ratio(&self, setup: Setup, to: Setup, number: impl Fn(&S) -> f64) -> Option<Interval> {
+        let pairs = self.each(setup, &number).into_iter().zip(self.each(to, &number));
         let ratios: Vec<f64> = pairs.map(|(a, b)| a / b).filter(|ratio| ratio.is_finite()).collect();
         Interval::of(&ratios)
     }
@@ -73,7 +73,7 @@ impl<S> Turns<S> {
     /// The same rounds, seen differently.
     pub fn map<T>(&self, view: impl Fn(&S) -> T) -> Turns<T> {
         let rounds = self.rounds.iter().map(|round| round.iter().map(&view).collect()).collect();
-        Turns { ways: self.ways.clone(), rounds }
+        Turns { setups: self.setups.clone(), rounds }
     }
 
     /// How many rounds there were.
@@ -81,16 +81,16 @@ impl<S> Turns<S> {
         self.rounds.len()
     }
 
-    /// The ways, in the order given.
-    pub fn ways(&self) -> &[Way] {
-        &self.ways
+    /// The setups, in the order given.
+    pub fn setups(&self) -> &[Setup] {
+        &self.setups
     }
 }
 
 impl Turns {
-    /// The values of a way.
-    pub fn values(&self, way: Way) -> Option<Spread> {
-        Spread::of(&self.each(way, |sample| sample.value))
+    /// The values of a setup.
+    pub fn values(&self, setup: Setup) -> Option<Spread> {
+        Spread::of(&self.each(setup, |sample| sample.value))
     }
 }
 

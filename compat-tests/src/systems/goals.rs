@@ -128,10 +128,8 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
         format!("{} to {}", shown(middle(ours), metric, size), shown(middle(theirs), metric, size))
     };
     let mut goals = Vec::new();
-    for (name, ours) in [("dp_write/dp_recvfrom", "dp"), ("edge", "dp-edge")] {
-        let goal = Goal::at_most(format!("8 B one way, p50, {name}: over the floor"), 40.0, "ns");
-        goals.push(goal.with(over(ours), both(ours, "floor", lat)));
-    }
+    let goal = Goal::at_most("8 B one way, p50, dp_write/dp_recvfrom: over the floor", 40.0, "ns");
+    goals.push(goal.with(over("dp"), both("dp", "floor", lat)));
     let ucx = best(survey, lat, &UCX);
     let others =
         [("the better UCX", ucx), ("Open MPI", Some("openmpi")), ("libfabric shm (mean)", Some("libfabric"))];
@@ -166,7 +164,7 @@ pub fn of(survey: &Survey) -> Vec<Goal> {
         |words: &str, spread: Option<Spread>| spread.map(|s| format!("{words}: {} ns", number(s.median)));
     let beside = [
         told("out of the blue", waiting(Metric::Unawaited, "dp")),
-        told("an edge", waiting(Metric::Middle, "dp-edge")),
+        told("a channel", waiting(Metric::Middle, "dp-channel")),
     ];
     let beside = beside.into_iter().flatten().collect::<Vec<_>>().join("; ");
     goals.push(Goal::at_most("taking a message that waits (U_r), 8 B", 30.0, "ns").with(alone, beside));

@@ -15,7 +15,7 @@ use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
 
 /// The layout known here.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Opening ten thousand of everything takes its time where others work as well.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// How many idle endpoints the promise is about.

@@ -84,19 +84,19 @@ fn our_own_programs_tell_one_line_each() {
 
 #[test]
 fn dp_bench_is_asked_for_one_way_and_length() {
-    let json = r#"{ "version": 1, "what": "lat", "results": [
+    let json = r#"{ "version": 2, "what": "lat", "results": [
         { "size": 8, "way": "pipe", "p50_ns": 9000.0, "p99_ns": 9900.0, "p999_ns": 9990.0, "cpu_s": [0.5, 0.5] }] }"#;
     let lat = job(What::Latency, 8);
     assert_eq!(ours::parse(json, "pipe", &lat).unwrap().p999_ns, Some(9990.0));
     assert_eq!(ours::parse(json, "tcp", &lat), None);
     assert_eq!(ours::parse(json, "pipe", &job(What::Latency, 9)), None);
     assert_eq!(ours::parse(json, "pipe", &job(What::Flood, 8)), None);
-    assert_eq!(ours::parse(&json.replace("\"version\": 1", "\"version\": 2"), "pipe", &lat), None);
+    assert_eq!(ours::parse(&json.replace("\"version\": 2", "\"version\": 1"), "pipe", &lat), None);
     let waiting = job(What::Waiting, 8);
     assert_eq!(ours::parse(json, "pipe", &waiting), None);
     let told = json.replace("\"cpu_s\"", "\"unawaited_p50_ns\": 700.0, \"cpu_s\"");
     assert_eq!(ours::parse(&told, "pipe", &waiting).unwrap().unawaited_ns, Some(700.0));
-    let json = r#"{ "version": 1, "results": [{ "size": 1024, "way": "pipe", "messages_per_s": 2097152.0,
+    let json = r#"{ "version": 2, "results": [{ "size": 1024, "way": "pipe", "messages_per_s": 2097152.0,
         "bytes_per_s": 1.0, "messages": 1048576, "cpu_s": [0.5, 0.25] }] }"#;
     let sample = ours::parse(json, "pipe", &job(What::Flood, 1024)).unwrap();
     assert_eq!((sample.messages_per_s, sample.cpu_s_per_gib), (Some(2_097_152.0), Some(0.75)));

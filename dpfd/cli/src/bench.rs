@@ -1,4 +1,4 @@
-//! `dp bench`: edges and endpoints between two processes on two cores, with the kernel's ways beside them.
+//! `dp bench`: endpoints and channels between two processes on two cores, with the kernel's ways beside them.
 //!
 //! All ways are measured in turns within one run: on a shared or virtual machine the cores' distance and
 //! speed move from second to second, so only numbers of the same turn can be compared.
@@ -9,8 +9,8 @@
 //! | [`peer`] | the second process, and what it is told |
 //! | [`link`] | ways of sending: sockets, pipes |
 //! | [`queues`], [`futex`] | more of the kernel's |
-//! | [`edges`] | the way of sending this is about |
-//! | [`endpoints`] | the same with all that an endpoint needs, and plain reads and writes on it |
+//! | [`endpoints`] | endpoints by the library's calls, and plain reads and writes on them |
+//! | [`channel`] | a TCP connection under the shim |
 //! | [`nodes`] | the other node, for what goes over Ethernet |
 //! | [`idle`] | what endpoints cost that nobody uses |
 //! | [`crowd`] | one that is used beside many that are not |
@@ -20,9 +20,9 @@
 //! | [`waiting`] | messages that are there already |
 //! | [`report`] | the table and the JSON |
 
+pub mod channel;
 pub mod cores;
 mod crowd;
-pub mod edges;
 pub mod endpoints;
 mod flood;
 mod floor;
@@ -43,14 +43,14 @@ use std::time::Duration;
 
 use cores::Cores;
 use dp_edge::segment::MIN_RING;
-use link::Way;
+use link::Transport;
 use nodes::Nodes;
 use peer::Peer;
 
 /// What goes wrong here is the machine's or a way's; where, is told in words.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
+/// Measure endpoints and a channel between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
 pub struct Args {
     /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
@@ -62,13 +62,13 @@ pub struct Args {
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     size: Vec<u32>,
-    /// Length of an edge's ring and half of an endpoint's pool, a power of two [default: room for two messages, 4 MiB at
-    /// least].
+    /// Length of the ring between two endpoints, which is half of a pool, a power of two [default: room for two messages,
+    /// 4 MiB at least].
     #[arg(long, value_name = "BYTES", value_parser = ring)]
     ring: Option<usize>,
     /// Ways of sending, measured side by side [default: those of each kind that are used most].
-    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
-    ways: Vec<Way>,
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = transport)]
+    ways: Vec<Transport>,
     /// How long each way of sending is measured, for each length.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
@@ -101,16 +101,15 @@ pub enum What {
     Crowd,
 }
 
-/// An edge takes more; a benchmark of it would measure memory.
+/// An endpoint takes more; a benchmark of it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// Room for two of the longest messages.
 const LONGEST_RING: usize = 64 << 20;
 
-fn way(text: &str) -> std::result::Result<Way, String> {
-    Way::ALL
-        .into_iter()
-        .find(|way| way.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", Way::ALL.map(Way::name).join(", ")))
+fn transport(text: &str) -> std::result::Result<Transport, String> {
+    Transport::ALL.into_iter().find(|transport| transport.name() == text).ok_or_else(|| {
+        format!("not a way of sending; these are: {}", Transport::ALL.map(Transport::name).join(", "))
+    })
 }
 
 fn ring(text: &str) -> std::result::Result<usize, String> {
@@ -132,15 +131,16 @@ pub fn main(args: Args) -> ExitCode {
         return peer::serve();
     }
     let cores = crate::asked(args.cores.map_or_else(Cores::first, Ok));
-    let ways = if args.ways.is_empty() { Way::usual(cores) } else { args.ways.clone() };
+    let transports = if args.ways.is_empty() { Transport::usual() } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
-    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &ways } else { &[] }));
+    crate::asked(if sends { channel::with_shim(&transports) } else { Ok(()) });
+    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &transports } else { &[] }));
     crate::asked(if sends { Ok(()) } else { without_lengths(&args) });
     let _folder = endpoints::Folder::new();
     let text = match args.what {
         What::Idle => idle::run(&args, cores),
         What::Crowd => crowd::run(&args, cores),
-        _ => run(&args, cores, &ways, nodes.as_ref()),
+        _ => run(&args, cores, &transports, nodes.as_ref()),
     };
     match text {
         Ok(text) => {
@@ -163,7 +163,7 @@ fn without_lengths(args: &Args) -> std::result::Result<(), String> {
     }
 }
 
-fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Result<String> {
+fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -> Result<String> {
     let sizes: Vec<usize> = match (&args.size[..], args.what) {
         ([], What::Bw) => vec![65_536, 1_048_576],
         ([], _) => vec![8],
@@ -176,8 +176,10 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     let mut results = Vec::new();
     for size in sizes {
         let ring = args.ring.unwrap_or_else(|| link::ring_for(size));
-        let ways = wanted.iter().filter(|way| way.fits(args.what, cores, size, ring));
-        let mut series = ways.map(|&way| peer.open(way, size, ring, nodes)).collect::<Result<Vec<_>>>()?;
+        let transports = wanted.iter().filter(|transport| transport.fits(args.what, cores, size, ring));
+        let mut series = transports
+            .map(|&transport| peer.open(transport, size, ring, nodes))
+            .collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {
@@ -189,10 +191,10 @@ fn run(args: &Args, cores: Cores, wanted: &[Way], nodes: Option<&Nodes>) -> Resu
     }
     progress("");
     if results.iter().all(report::Size::is_empty) {
-        let ways: Vec<_> = wanted.iter().map(|way| way.name()).collect();
+        let transports: Vec<_> = wanted.iter().map(|transport| transport.name()).collect();
         return Err(format!(
             "{}: not for this, for messages of this length, or on these cores",
-            ways.join(", ")
+            transports.join(", ")
         )
         .into());
     }

@@ -31,7 +31,7 @@ use dp_measure::cost::report::{self, Report};
 
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
-use crate::bench::link::{ring_for, Way};
+use crate::bench::link::Transport;
 use crate::bench::{progress, Result};
 use crate::helper::Helper;
 use crate::logp::pair::compute;
@@ -47,8 +47,8 @@ use timing::Clock;
 #[derive(clap::Args)]
 pub struct Args {
     /// Ways of sending, measured in turns.
-    #[arg(long, value_name = "WAY", value_delimiter = ',', default_values_t = [Way::Endpoint], value_parser = way)]
-    ways: Vec<Way>,
+    #[arg(long, value_name = "WAY", value_delimiter = ',', default_values_t = [Transport::Endpoint], value_parser = transport)]
+    ways: Vec<Transport>,
     /// b: the length of packets that messages are cut into, a power of two.
     #[arg(long, value_name = "BYTES", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     packet: u32,
@@ -76,7 +76,7 @@ pub struct Args {
 }
 
 /// What can be measured: ways whose two directions are one descriptor.
-const WAYS: [Way; 4] = [Way::Endpoint, Way::Kernel, Way::UnixStream, Way::Tcp];
+const WAYS: [Transport; 4] = [Transport::Endpoint, Transport::Kernel, Transport::UnixStream, Transport::Tcp];
 /// The longest message of an endpoint.
 const MAX_SIZE: i64 = 16 << 20;
 /// The pool of each endpoint, bytes; its only sender gets half of it.
@@ -95,10 +95,10 @@ const KERNEL_PACKET: usize = 65_536;
 /// Turns to learn from how long a turn of a computation takes.
 const CALIBRATION: u32 = 20_000;
 
-fn way(text: &str) -> std::result::Result<Way, String> {
+fn transport(text: &str) -> std::result::Result<Transport, String> {
     WAYS.into_iter()
-        .find(|way| way.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Way::name).join(", ")))
+        .find(|transport| transport.name() == text)
+        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Transport::name).join(", ")))
 }
 
 pub fn main(args: Args) -> ExitCode {
@@ -145,7 +145,7 @@ fn usable(args: &Args) -> std::result::Result<Cores, String> {
 
 /// One way and what is known of it so far.
 struct Series {
-    way: Way,
+    transport: Transport,
     end: End,
     survey: Survey,
     turns: Vec<Turns>,
@@ -161,9 +161,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn pair<'a>(&'a mut self, index: usize, way: Way, end: &'a mut End) -> Pair<'a> {
+    fn pair<'a>(&'a mut self, index: usize, transport: Transport, end: &'a mut End) -> Pair<'a> {
         let Bench { helper, buffer, clock, turn, .. } = self;
-        Pair { way, end, index, helper, buffer, clock: *clock, turn: *turn }
+        Pair { transport, end, index, helper, buffer, clock: *clock, turn: *turn }
     }
 
     fn seconds(&self) -> f64 {
@@ -185,7 +185,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut bench = Bench { helper, buffer: Buffer::default(), clock, turn: turn(clock), start };
     let caches = caches::of(cores.a);
     let plan = Plan::new(args.packet as usize, args.longest as usize, args.quick);
-    let plan_of = |way| plan.clone().covering(&borders(way, caches), MAX_SIZE as usize);
+    let plan_of = |transport| plan.clone().covering(&borders(transport, caches), MAX_SIZE as usize);
     let mut series = open(&args.ways, plan_of, args.quick, &bench.helper)?;
     let mut copies = Copies::new(caches[2], clock);
     let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
@@ -217,23 +217,24 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     Ok(if args.json { report.json() } else { report.text() })
 }
 
-fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report::Way> {
-    let name = one.way.name();
-    let borders = borders(one.way, caches);
+fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report::Findings> {
+    let name = one.transport.name();
+    let borders = borders(one.transport, caches);
     let model = Model::fit(&one.survey, &borders)
         .ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
     let driver = one.end.endpoint().ok().map(|endpoint| endpoint.driver().word());
-    let mut way = report::Way::new(name, driver, &one.survey, &borders, &model);
-    way.bandwidth = one.turns.iter().map(Turns::result).collect();
+    let mut findings = report::Findings::new(name, driver, &one.survey, &borders, &model);
+    findings.bandwidth = one.turns.iter().map(Turns::result).collect();
     if driver.is_some() && !enough_cores {
-        way.notes
+        findings
+            .notes
             .push("two threads: both threads of a process shared its core, there were no others".to_string());
     }
-    Ok(way)
+    Ok(findings)
 }
 
 /// Where the machinery changes: half of a cache holds the packets of one side beside the queue's.
-fn borders(way: Way, caches: [usize; 3]) -> Vec<Border> {
+fn borders(transport: Transport, caches: [usize; 3]) -> Vec<Border> {
     let mut borders = vec![
         Border { name: "line", upto: ONE_LINE },
         Border { name: "L1", upto: caches[0] / 2 },
@@ -241,9 +242,9 @@ fn borders(way: Way, caches: [usize; 3]) -> Vec<Border> {
         Border { name: "L3", upto: caches[2] / 2 },
     ];
     // Longer messages have memory of their own, whatever the caches hold.
-    let queue = match way {
-        Way::Endpoint => Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) }),
-        Way::Kernel => Some(Border { name: "pool", upto: POOL - KERNEL_TOKENS }),
+    let queue = match transport {
+        Transport::Endpoint => Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) }),
+        Transport::Kernel => Some(Border { name: "pool", upto: POOL - KERNEL_TOKENS }),
         _ => None,
     };
     if let Some(queue) = queue {
@@ -267,22 +268,27 @@ fn turn(clock: Clock) -> f64 {
     (0..9).map(once).fold(f64::INFINITY, f64::min).max(0.1)
 }
 
-fn open(ways: &[Way], plan_of: impl Fn(Way) -> Plan, quick: bool, helper: &Helper) -> Result<Vec<Series>> {
+fn open(
+    transports: &[Transport],
+    plan_of: impl Fn(Transport) -> Plan,
+    quick: bool,
+    helper: &Helper,
+) -> Result<Vec<Series>> {
     let mut series = Vec::new();
-    for (index, &way) in ways.iter().enumerate() {
+    for (index, &transport) in transports.iter().enumerate() {
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(1, ring_for(1), None)?;
-            helper.tell(&Job::Open { way, pair, pool: POOL }, &theirs)?;
-            let end = End::new(way, ours, pair, true, POOL)?;
+            let [ours, theirs] = transport.make(1, None)?;
+            helper.tell(&Job::Open { transport, pair, pool: POOL }, &theirs)?;
+            let end = End::new(transport, ours, pair, true, POOL)?;
             helper.answer::<Answer>()?;
             Ok(end)
         };
-        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
+        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
         let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
-        let longest = if way.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
+        let longest = if transport.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
         let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
-        series.push(Series { way, end, survey: Survey::new(plan_of(way)), turns });
+        series.push(Series { transport, end, survey: Survey::new(plan_of(transport)), turns });
     }
     Ok(series)
 }
@@ -294,8 +300,8 @@ fn survey(series: &mut [Series], bench: &mut Bench, copies: &mut Copies, time: f
     while rounds == 0 || bench.seconds() < time {
         copies.round();
         for (index, one) in series.iter_mut().enumerate() {
-            let (name, all) = (one.way.name(), one.survey.points().len());
-            let mut pair = bench.pair(index, one.way, &mut one.end);
+            let (name, all) = (one.transport.name(), one.survey.points().len());
+            let mut pair = bench.pair(index, one.transport, &mut one.end);
             let enough = |done: usize| {
                 let now = start.elapsed().as_secs_f64();
                 if done % 8 == 0 {
@@ -325,12 +331,12 @@ fn carry(series: &mut [Series], bench: &mut Bench, second: Option<[usize; 2]>, t
                 }
                 let [done, all] = [now - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
                 progress(&bar(
-                    &format!("{}, 10 MB in packets of {}", one.way.name(), turns.packet),
+                    &format!("{}, 10 MB in packets of {}", one.transport.name(), turns.packet),
                     done,
                     all,
                 ));
-                let mut pair = bench.pair(index, one.way, &mut one.end);
-                turns.turn(&mut pair, second).map_err(|e| format!("{}, 10 MB: {e}", one.way.name()))?;
+                let mut pair = bench.pair(index, one.transport, &mut one.end);
+                turns.turn(&mut pair, second).map_err(|e| format!("{}, 10 MB: {e}", one.transport.name()))?;
             }
         }
         first = false;

@@ -62,7 +62,7 @@ pub fn main(args: Args) -> ExitCode {
         Verb::Node { nid } => Change::Node(*nid),
         Verb::Attach { name } => Change::Attach(name),
         Verb::Detach { name } => Change::Detach(name),
-        Verb::Nart { nid, name: Some(name), mac: Some(mac), .. } => Change::Route(*nid, name, *mac),
+        Verb::Nart { nid, name: Some(name), mac: Some(mac), .. } => Change::Nart(*nid, name, *mac),
         Verb::Nart { nid, .. } => Change::Forget(*nid),
     };
     match change.make() {
@@ -77,7 +77,7 @@ pub fn main(args: Args) -> ExitCode {
 /// What went wrong, and what to do.
 fn explain(change: Change<'_>, error: &Error) -> String {
     let name = match change {
-        Change::Attach(name) | Change::Detach(name) | Change::Route(_, name, _) => name,
+        Change::Attach(name) | Change::Detach(name) | Change::Nart(_, name, _) => name,
         Change::Node(_) | Change::Forget(_) => "",
     };
     if let Error::NoKernelDriver { errno } = error {
@@ -95,7 +95,7 @@ fn explain(change: Change<'_>, error: &Error) -> String {
         (libc::EPROTOTYPE, _) => format!("{name}: no Ethernet; only Ethernet interfaces carry frames"),
         (libc::EEXIST, _) => format!("{name}: attached already"),
         (libc::ENOENT, Change::Forget(nid)) => format!("node {nid}: no route; `dp device ls` shows those there are"),
-        (libc::EINVAL, Change::Route(nid, _, mac)) => format!(
+        (libc::EINVAL, Change::Nart(nid, _, mac)) => format!(
             "node {nid} at {mac}: that is this node, or an address that no single machine has, or {name:?} is no name of \
              an interface"
         ),
@@ -113,7 +113,7 @@ struct Listing<'a> {
     version: u32,
     nid: Nid,
     interfaces: Vec<Interface<'a>>,
-    routes: Vec<Route<'a>>,
+    routes: Vec<NartLine<'a>>,
     counts: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -124,7 +124,7 @@ struct Interface<'a> {
 }
 
 #[derive(Serialize)]
-struct Route<'a> {
+struct NartLine<'a> {
     nid: Nid,
     interface: Option<&'a str>,
     mac: String,
@@ -133,14 +133,15 @@ struct Route<'a> {
 impl Listing<'_> {
     fn of(network: &Network) -> Listing<'_> {
         let interfaces = network.interfaces.iter().map(|i| Interface { name: &i.name, mtu: i.mtu });
-        let route =
-            |r: &dpfd::driver::kernel::network::Route| (r.nid, network.name_of(r.index), r.mac.to_string());
+        let route = |r: &dpfd::driver::kernel::network::NartEntry| {
+            (r.nid, network.name_of(r.index), r.mac.to_string())
+        };
         let routes = network.routes.iter().map(route);
         Listing {
             version: 1,
             nid: network.nid,
             interfaces: interfaces.collect(),
-            routes: routes.map(|(nid, interface, mac)| Route { nid, interface, mac }).collect(),
+            routes: routes.map(|(nid, interface, mac)| NartLine { nid, interface, mac }).collect(),
             counts: network.counts.iter().map(|(name, n)| (name.replace('-', "_"), (*n).into())).collect(),
         }
     }

@@ -24,9 +24,10 @@ use dp_measure::logp::fit::fit;
 use dp_measure::logp::probe::{Plan, Survey};
 use dp_measure::logp::report::{self, Report};
 
+use crate::bench::channel;
 use crate::bench::cores::{self, Cores};
 use crate::bench::endpoints::Folder;
-use crate::bench::link::{ring_for, Way};
+use crate::bench::link::{ring_for, Transport};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::{progress, Result};
@@ -38,9 +39,9 @@ use peer::Job;
 /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Ways of sending, measured side by side.
-    #[arg(long, value_name = "WAY", value_delimiter = ',', default_values_t = DEFAULT_WAYS, value_parser = way)]
-    ways: Vec<Way>,
+    /// Ways of sending, measured side by side [default: endpoint,channel,unix-stream,tcp,pipe; without a shim no channel].
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = transport)]
+    ways: Vec<Transport>,
     /// Lengths of messages; the smallest has the signature [default: 8,64,512,4096,32768,262144,1048576].
     #[arg(long, alias = "size", value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     sizes: Vec<u32>,
@@ -73,21 +74,22 @@ pub struct Args {
     peer: bool,
 }
 
-const DEFAULT_WAYS: [Way; 5] = [Way::Edge, Way::Endpoint, Way::UnixStream, Way::Tcp, Way::Pipe];
+const USUAL: [Transport; 5] =
+    [Transport::Endpoint, Transport::Channel, Transport::UnixStream, Transport::Tcp, Transport::Pipe];
 /// What can be measured: ways whose replies cannot stop requests.
-const WAYS: [Way; 10] = [
-    Way::Edge,
-    Way::Endpoint,
-    Way::Plain,
-    Way::Kernel,
-    Way::KernelPlain,
-    Way::Ethernet,
-    Way::UnixSeqpacket,
-    Way::UnixStream,
-    Way::Tcp,
-    Way::Pipe,
+const WAYS: [Transport; 10] = [
+    Transport::Endpoint,
+    Transport::Plain,
+    Transport::Channel,
+    Transport::Kernel,
+    Transport::KernelPlain,
+    Transport::Ethernet,
+    Transport::UnixSeqpacket,
+    Transport::UnixStream,
+    Transport::Tcp,
+    Transport::Pipe,
 ];
-/// An edge takes more; measuring it would measure memory.
+/// An endpoint takes more; measuring it would measure memory.
 const MAX_SIZE: i64 = 16 << 20;
 /// The longest small message: a window of replies fits into every pipe, or requester and replier would wait for each
 /// other.
@@ -101,10 +103,10 @@ const LONG_BATCH: f64 = 0.03;
 /// Seconds of each way before it is the next one's turn.
 const TURN: f64 = 0.3;
 
-fn way(text: &str) -> std::result::Result<Way, String> {
+fn transport(text: &str) -> std::result::Result<Transport, String> {
     WAYS.into_iter()
-        .find(|way| way.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Way::name).join(", ")))
+        .find(|transport| transport.name() == text)
+        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Transport::name).join(", ")))
 }
 
 pub fn seconds(text: &str) -> std::result::Result<f64, String> {
@@ -125,13 +127,17 @@ pub fn picture(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-pub fn main(args: Args) -> ExitCode {
+pub fn main(mut args: Args) -> ExitCode {
     if args.peer {
         return peer::serve();
+    }
+    if args.ways.is_empty() {
+        args.ways = channel::where_possible(&USUAL);
     }
     let cores = crate::asked(two_cores(&args));
     let plan = crate::asked(plan(&args));
     let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &args.ways));
+    crate::asked(channel::with_shim(&args.ways));
     let _folder = Folder::new();
     match run(&args, plan, cores, nodes) {
         Ok(text) => {
@@ -184,7 +190,7 @@ fn plan(args: &Args) -> std::result::Result<Plan, String> {
 
 /// One way and what is known of it so far.
 struct Series {
-    way: Way,
+    transport: Transport,
     index: usize,
     end: End,
     survey: Survey,
@@ -208,16 +214,19 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     cores::stay(cores.a)?;
     let mut series = open(&args.ways, &plan, &helper, nodes.as_ref())?;
     helper.explained(survey(&mut series, &helper, start, time * (1.0 - CROWD)))?;
+    for one in &series {
+        one.end.check().map_err(|e| format!("{}: {e}", one.transport.name()))?;
+    }
     drop(helper);
     let contended = contend(args, &series, cores, &others, nodes, time)?;
 
     let mut report =
         Report::new(origin, [cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
     for (one, contended) in series.iter().zip(contended) {
-        let name = one.way.name();
+        let name = one.transport.name();
         let found =
             fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
-        report.ways.push(report::Way::new(name, &one.survey, &found, contended));
+        report.ways.push(report::Findings::new(name, &one.survey, &found, contended));
     }
     report.seconds = (start.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     progress("");
@@ -241,20 +250,25 @@ pub fn writable(path: &PathBuf) -> Result<()> {
     Ok(())
 }
 
-fn open(ways: &[Way], plan: &Plan, helper: &Helper, nodes: Option<&Nodes>) -> Result<Vec<Series>> {
+fn open(
+    transports: &[Transport],
+    plan: &Plan,
+    helper: &Helper,
+    nodes: Option<&Nodes>,
+) -> Result<Vec<Series>> {
     let mut series = Vec::new();
-    for (index, &way) in ways.iter().enumerate() {
+    for (index, &transport) in transports.iter().enumerate() {
         let mut plan = plan.clone();
-        plan.sizes.retain(|&size| way.carries(size));
+        plan.sizes.retain(|&size| transport.carries(size));
         let size = plan.sizes.last().copied().unwrap_or(1);
         let pair = index as u16;
         let make = || {
-            let [ours, theirs] = way.make(size, ring_for(size), nodes)?;
-            helper.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
-            Ok(End::new(way, ours, ring_for(size), pair, true)?)
+            let [ours, theirs] = transport.make(size, nodes)?;
+            helper.tell(&Job::Open { transport, size, pair, first: false }, &theirs)?;
+            Ok(End::new(transport, ours, ring_for(size), pair, true)?)
         };
-        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
-        series.push(Series { way, index, end, survey: Survey::new(plan) });
+        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
+        series.push(Series { transport, index, end, survey: Survey::new(plan) });
     }
     Ok(series)
 }
@@ -283,7 +297,7 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
     let all: usize = series.iter().map(|one| one.survey.expected()).sum();
     let mut before = 0;
     for one in &mut *series {
-        let name = one.way.name();
+        let name = one.transport.name();
         let (mut pair, survey) = one.pair(helper);
         let mut share = Share { done: usize::MAX, until: 0.0 };
         let watch = |done: usize| {
@@ -300,7 +314,7 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
     loop {
         let mut wide = false;
         for one in &mut *series {
-            let name = one.way.name();
+            let name = one.transport.name();
             let (mut pair, survey) = one.pair(helper);
             let turn = start.elapsed().as_secs_f64();
             let [done, all] = [turn - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
@@ -348,11 +362,12 @@ fn contend(
     let mut crowd = Crowd::start(cores.b, others, most, series.len() as u16, nodes)?;
     let mut all = Vec::new();
     for (i, one) in series.iter().enumerate() {
-        let name = one.way.name();
+        let name = one.transport.name();
         progress(&bar(&format!("{name}, several senders"), i, series.len()));
         let load = one.survey.load(one.survey.plan().sizes[0]);
-        let rounds =
-            crowd.gaps(one.way, load, &counts, turn).map_err(|e| format!("{name}, several senders: {e}"))?;
+        let rounds = crowd
+            .gaps(one.transport, load, &counts, turn)
+            .map_err(|e| format!("{name}, several senders: {e}"))?;
         all.push(report::Contended::all(&counts, &rounds, |senders| crowd.shares(senders)));
     }
     Ok(all)

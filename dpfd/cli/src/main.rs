@@ -46,7 +46,7 @@ enum Verb {
     Recv(recv::Args),
     /// Other nodes: number this one, attach interfaces, say where nodes are (the kernel driver).
     Device(device::Args),
-    /// Measure an edge and endpoints between two cores, with TCP, AF_UNIX and a pipe beside them.
+    /// Measure endpoints and a channel between two cores, with TCP, AF_UNIX and a pipe beside them.
     Bench(bench::Args),
     /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
     Logp(logp::Args),

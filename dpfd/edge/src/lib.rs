@@ -7,12 +7,11 @@
 //! | file | holds | rules |
 //! |---|---|---|
 //! | [`sync`], [`sys`] | atomics as loom sees them; system calls, mappings, sockets: the project's room for `unsafe` | |
-//! | [`look`] | how long a receiver spins before it sleeps | |
+//! | [`spin`] | how long a receiver spins before it sleeps | |
 //! | [`setting`] | numbers in the environment | |
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
 //! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
-//! | [`message`] | whole messages over tokens; in-place receive | R5, R7 |
-//! | [`pace`] | how often a receiver that spins looks | |
+//! | [`message`] | whole messages over tokens, the sender's side | R5, R7 |
 //! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
 //! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
@@ -38,12 +37,10 @@ pub mod event_count;
 #[cfg(not(loom))]
 pub mod inbox;
 pub mod longer;
-pub mod look;
 pub mod message;
 pub mod mode;
 #[cfg(not(loom))]
 pub mod out_of_line;
-pub mod pace;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]
@@ -57,6 +54,7 @@ pub mod slot;
 pub mod space;
 #[cfg(not(loom))]
 pub mod spare;
+pub mod spin;
 pub mod stream;
 pub mod switch;
 pub mod sync;

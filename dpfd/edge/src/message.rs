@@ -1,11 +1,11 @@
 //! Whole messages over tokens: what an endpoint's edge carries.
 //!
-//! One message is one token. The receiver either copies it out or reads it in place, in a mapping where
-//! the ring stands twice in a row, and gives lines back in order. One sender and one receiver at a time.
+//! One message is one token. The receiver (`pool/in_edge.rs` of dpfd) either copies it out or reads it in place, in a mapping
+//! where the ring stands twice in a row, and gives lines back in order. One sender and one receiver at a time.
 
-use super::ring::{self, lines_for, Cursor, Kind, Lines, Tail, HEADER};
+use super::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
 use super::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 
 /// Sends `len` bytes from `src` as one message.
 ///
@@ -74,84 +74,4 @@ pub fn send_bytes<L: Lines + ?Sized>(
 ) -> Result<(), Error> {
     // SAFETY: a slice is readable for its length.
     unsafe { send(ring, tail, cursor, message.as_ptr(), message.len()) }
-}
-
-/// The receiver's place in an edge; its own, the shared cursor only tells the sender.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Head {
-    /// The next token to look at.
-    pub at: Cursor,
-}
-
-impl Head {
-    /// The next message's length, leaving it where it is; void tokens are stepped over. Their lines go
-    /// back with the message behind them: an honest sender voids only to put one there.
-    #[inline(always)]
-    pub fn look<L: Lines + ?Sized>(&mut self, ring: &L) -> Result<usize, Error> {
-        let token = ring::look(ring, self.at.pos)?;
-        match token.kind {
-            Kind::Data => Ok(token.len),
-            Kind::Void => self.look_past_voids(ring, token.lines()),
-            Kind::OutOfLine => Err(Error::Corrupt),
-        }
-    }
-
-    #[cold]
-    fn look_past_voids<L: Lines + ?Sized>(&mut self, ring: &L, first: u64) -> Result<usize, Error> {
-        let mut step = first;
-        let mut walked = 0;
-        // A ring of nothing but voids was not written by this protocol.
-        while walked + step < ring.count() {
-            walked += step;
-            self.at.pos = self.at.pos.add(step);
-            let token = ring::look(ring, self.at.pos)?;
-            match token.kind {
-                Kind::Data => return Ok(token.len),
-                Kind::Void => step = token.lines(),
-                Kind::OutOfLine => break,
-            }
-        }
-        Err(Error::Corrupt)
-    }
-
-    /// Steps over a message of `len` bytes and gives its lines back to the sender.
-    #[inline(always)]
-    pub fn release(&mut self, len: usize, cursor: &AtomicU64) {
-        self.at.pos = self.at.pos.add(lines_for(len));
-        // Release: everything read from the token was read before the sender may reuse it.
-        cursor.store(self.at.pack(), Ordering::Release);
-    }
-
-    /// Copies the next message into `dst` and takes it; the message's length, which may be more than
-    /// the `room` that was filled.
-    ///
-    /// # Safety
-    ///
-    /// `dst` is writable for `room` bytes.
-    #[inline(always)]
-    pub unsafe fn recv<L: Lines + ?Sized>(
-        &mut self,
-        ring: &L,
-        cursor: &AtomicU64,
-        dst: *mut u8,
-        room: usize,
-    ) -> Result<usize, Error> {
-        let len = self.look(ring)?;
-        // SAFETY: `dst` by the caller's contract; look() checked `len` against the ring.
-        unsafe { ring.get(self.at.pos, HEADER, dst, len.min(room)) };
-        self.release(len, cursor);
-        Ok(len)
-    }
-
-    /// [`Head::recv`] into a slice.
-    #[inline(always)]
-    pub fn recv_bytes<L: Lines + ?Sized>(
-        &mut self,
-        ring: &L,
-        cursor: &AtomicU64,
-        dst: &mut [u8],
-    ) -> Result<usize, Error> {
-        // SAFETY: a slice is writable for its length.
-        unsafe { self.recv(ring, cursor, dst.as_mut_ptr(), dst.len()) }
-    }
 }

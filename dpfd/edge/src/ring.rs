@@ -43,8 +43,6 @@ const POS_MASK: u64 = (1 << POS_BITS) - 1;
 pub enum Kind {
     /// Payload for the receiver.
     Data = 0,
-    /// Space that a sender reserved and gave up; the receiver steps over it.
-    Void = 1,
     /// A message out of line ([`super::out_of_line`]); the payload is its number, 8 bytes.
     OutOfLine = 2,
 }
@@ -118,7 +116,7 @@ impl Cursor {
 pub struct Token {
     /// Payload bytes.
     pub len: usize,
-    /// Data or void.
+    /// What it carries.
     pub kind: Kind,
 }
 
@@ -317,7 +315,6 @@ pub fn look<L: Lines + ?Sized>(ring: &L, pos: Pos) -> Result<Token, Error> {
     }
     match (word >> KIND_SHIFT) & 3 {
         0 => Ok(Token { len, kind: Kind::Data }),
-        1 => Ok(Token { len, kind: Kind::Void }),
         2 => Ok(Token { len, kind: Kind::OutOfLine }),
         _ => Err(Error::Corrupt),
     }

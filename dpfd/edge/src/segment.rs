@@ -9,7 +9,7 @@
 //!   file     | control, 4 KiB |  ring, 2^n bytes |
 //!   mapping  | control, 4 KiB |  ring            |  ring again     |
 //!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | wake word | group | space | key | event count |
+//!   control  | rx line | tx line | free | free | space | key | event count |
 //! ```
 //!
 //! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
@@ -18,7 +18,6 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::bell::{Group, Word};
 use super::event_count::EventCount;
 use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
@@ -379,15 +378,7 @@ impl Segment {
     pub fn tx(&self) -> &TxLine {
         self.control(1)
     }
-    /// The wake word.
-    pub fn word(&self) -> &Word {
-        self.control(2)
-    }
-    /// The one group of this edge's receiver.
-    pub fn group(&self) -> &Group {
-        self.control(3)
-    }
-    /// Whether the sender waits for room.
+    /// Whether the sender waits for room. (Two lines before it are free.)
     pub fn space(&self) -> &Space {
         self.control(4)
     }

@@ -202,7 +202,7 @@ fn tries<L: Lines>(
         // may go on to arm the wake word, and this is the fence between.
         if cursor.compare_exchange(word, end.pack(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if n == 0 {
-                continue; // only void tokens so far
+                continue; // only empty tokens so far
             }
             return Some(Ok(n));
         }
@@ -229,24 +229,22 @@ fn copy_out<L: Lines + ?Sized>(
             Err(e) => return Err(e),
         };
         let off = usize::from(at.off);
-        if off > token.len || token.len > MAX_TOKEN || token.kind == Kind::OutOfLine {
+        if off > token.len || token.len > MAX_TOKEN || token.kind != Kind::Data {
             // What stands before it is good.
             return if total > 0 { Ok((total, at)) } else { Err(Error::Corrupt) };
         }
-        if token.kind == Kind::Data {
-            let n = (token.len - off).min(dst.left());
-            let mut from = HEADER + off;
-            dst.fill(n, |p, k| {
-                // SAFETY: `p` is writable for `k` bytes by Sink's contract; off + n <= len, which look()
-                // checked against the ring.
-                unsafe { ring.get(at.pos, from, p, k) };
-                from += k;
-            });
-            total += n;
-            if off + n < token.len {
-                at.off = (off + n) as u16;
-                break;
-            }
+        let n = (token.len - off).min(dst.left());
+        let mut from = HEADER + off;
+        dst.fill(n, |p, k| {
+            // SAFETY: `p` is writable for `k` bytes by Sink's contract; off + n <= len, which look()
+            // checked against the ring.
+            unsafe { ring.get(at.pos, from, p, k) };
+            from += k;
+        });
+        total += n;
+        if off + n < token.len {
+            at.off = (off + n) as u16;
+            break;
         }
         walked += token.lines();
         at = Cursor { pos: at.pos.add(token.lines()), ..Cursor::default() };

@@ -175,7 +175,6 @@ impl InEdge {
         match token.kind {
             Kind::Data => Some(token.len),
             Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
-            Kind::Void => None,
         }
     }
 

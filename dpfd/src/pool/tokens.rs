@@ -327,8 +327,8 @@ impl Tokens {
         own.or_else(|| (0..n).find_map(turn))
     }
 
-    /// Whether looking pays: some sender runs on another CPU.
-    pub fn worth_looking(&self, mine: u32) -> bool {
+    /// Whether spinning pays: some sender runs on another CPU.
+    pub fn worth_spinning(&self, mine: u32) -> bool {
         use dp_edge::sync::Ordering::Relaxed;
         let mut any = false;
         for e in self.edges() {

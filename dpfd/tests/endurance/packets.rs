@@ -13,7 +13,7 @@ use dpfd::Addr;
 
 use crate::crowd::{Crowd, How, RECEIVER};
 use crate::kit::*;
-use crate::strangers::{memory, odd_descriptors, seal, Stranger, Way};
+use crate::strangers::{memory, odd_descriptors, seal, Attached, Stranger};
 
 const SIZES: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 const ALL: i32 = SIZES | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
@@ -33,7 +33,7 @@ fn put(back: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize, i3
 
 /// A receiver with honest senders: one with an edge, one that has to go through the descriptor, one that writes
 /// plainly. And a forger.
-fn beside(name: &str, mut f: impl FnMut(&mut Random, &Way)) {
+fn beside(name: &str, mut f: impl FnMut(&mut Random, &Attached)) {
     let _turn = alone();
     let mut random = Random::new();
     println!("{name}: DP_SEED={}", random.seed);

@@ -21,7 +21,7 @@ pub struct Stranger {
 }
 
 /// What a stranger got for asking.
-pub struct Way {
+pub struct Attached {
     pub back: OwnedFd,
     /// The inbox and, if there was one left, an edge.
     pub pool: Option<(OwnedFd, Option<OwnedFd>)>,
@@ -53,7 +53,7 @@ impl Stranger {
     }
 
     /// Attaches as any sender does.
-    pub fn attach(&self, link: u32, from: Addr, to: Dpid) -> Way {
+    pub fn attach(&self, link: u32, from: Addr, to: Dpid) -> Attached {
         assert!(self.say(&Note::Attach { link, from, to }.encode()));
         let answer = |wait| loop {
             // Links that were attached before may hear of room and of edges.
@@ -69,7 +69,7 @@ impl Stranger {
         assert_eq!(note, Note::Attached { link });
         let pool =
             answer(Duration::from_millis(500)).map(|(_, [inbox, edge])| (inbox.expect("an inbox"), edge));
-        Way { back: back.expect("a back"), pool }
+        Attached { back: back.expect("a back"), pool }
     }
 }
 

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use dp_channel::family::Family;
 use dp_channel::watch::{Out, Set};
 use dp_edge::bell;
-use dp_edge::look;
+use dp_edge::spin;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
@@ -283,7 +283,7 @@ impl<'a> Wait<'a> {
         let longest = state::SPIN.load(Ordering::Relaxed);
         let mut budget = self.place.spin.load(Ordering::Relaxed).min(longest);
         if budget == 0 {
-            self.place.spin.store(look::again(longest), Ordering::Relaxed);
+            self.place.spin.store(spin::again(longest), Ordering::Relaxed);
             return false;
         }
         let rest = left(self.timeout, self.start);
@@ -294,8 +294,8 @@ impl<'a> Wait<'a> {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = rx::look_until(budget, || looked.any(family) || signals::came());
-            self.place.spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
+            let hit = rx::spin_yielding(budget, || looked.any(family) || signals::came());
+            self.place.spin.store(spin::learned(budget, hit, longest), Ordering::Relaxed);
             hit
         })
     }

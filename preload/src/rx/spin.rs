@@ -1,16 +1,16 @@
-//! Looking before sleeping: where another processor runs the peer, and as long as it has paid.
+//! Spinning before sleeping: where another processor runs the peer, and as long as it has paid.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dp_channel::family::Conn;
-use dp_edge::look;
+use dp_edge::spin;
 use dp_edge::sys::raw;
 
 use super::hint;
 use crate::channel::{self, End};
 use crate::state;
 
-/// Whether looking before sleeping can pay: another CPU runs the peer.
+/// Whether spinning before sleeping can pay: another CPU runs the peer.
 #[inline]
 pub fn may_spin(c: &Conn, rx: &End) -> bool {
     if state::CPUS.load(Ordering::Relaxed) < 2 || c.armed_by.load(Ordering::Relaxed) != 0 {
@@ -26,7 +26,7 @@ pub fn may_spin(c: &Conn, rx: &End) -> bool {
 }
 
 /// Spins while nothing is there; true when something came. Adapts to how often that helps.
-pub(super) fn look_a_while(c: &Conn) -> bool {
+pub(super) fn spin_a_while(c: &Conn) -> bool {
     let rx = channel::receiving(c);
     // The end of the stream comes through the kernel, and no looking finds it there.
     if rx.tx.is_ending() || !may_spin(c, &rx) {
@@ -43,12 +43,12 @@ pub(super) fn look_a_while(c: &Conn) -> bool {
     spin_and_learn(c, budget, || hint(c, &rx) || rx.tx.is_ending())
 }
 
-/// How long a look may take, by the connection's record; 0: not this time.
+/// How long a spin may take, by the connection's record; 0: not this time.
 pub fn spin_budget(c: &Conn) -> u32 {
     let longest = state::SPIN.load(Ordering::Relaxed);
     let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
     if budget == 0 {
-        c.rx_spin.store(look::again(longest), Ordering::Relaxed);
+        c.rx_spin.store(spin::again(longest), Ordering::Relaxed);
     }
     budget
 }
@@ -56,8 +56,8 @@ pub fn spin_budget(c: &Conn) -> u32 {
 /// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
 pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     let longest = state::SPIN.load(Ordering::Relaxed);
-    let hit = look_until(budget, f);
-    c.rx_spin.store(look::learned(budget, hit, longest), Ordering::Relaxed);
+    let hit = spin_yielding(budget, f);
+    c.rx_spin.store(spin::learned(budget, hit, longest), Ordering::Relaxed);
     hit
 }
 
@@ -87,23 +87,23 @@ pub fn inherited() {
 
 /// A yield that lasts longer gave the processor to somebody, ns.
 const SOMEBODY_RAN: u64 = 8_000;
-/// Until when nobody of this process looks, by `state::now()`; 0: looks are free.
+/// Until when nobody of this process spins, by `state::now()`; 0: spins are free.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// [`look::rested`]: how long the last such rest was, less a little for each look since that took nobody's time.
+/// [`spin::rested`]: how long the last such rest was, less a little for each spin since that took nobody's time.
 static REST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether somebody else wanted the processor lately while we looked.
+/// Whether somebody else wanted the processor lately while we spun.
 #[inline]
 fn others_have_work() -> bool {
     let until = RESTS_UNTIL.load(Ordering::Relaxed);
     until != 0 && state::now() < until
 }
 
-/// A look was over at `now`: `taken` from somebody who was ready to run, or from nobody. Threads may lose each other's
+/// A spin was over at `now`: `taken` from somebody who was ready to run, or from nobody. Threads may lose each other's
 /// stores here: it is a measure, not a count.
 fn learn_whose_time(taken: bool, now: u64) {
     let before = REST.load(Ordering::Relaxed);
-    let rest = look::rested(before, taken);
+    let rest = spin::rested(before, taken);
     if rest != before {
         REST.store(rest, Ordering::Relaxed);
     }
@@ -112,10 +112,10 @@ fn learn_whose_time(taken: bool, now: u64) {
     }
 }
 
-/// Looks until `f` holds or `budget` nanoseconds are over, in time that nobody else needs (W19): from the first
-/// microsecond on whoever is ready to run on this processor goes first, and once somebody did, a look is not worth its
+/// Spins until `f` holds or `budget` nanoseconds are over, in time that nobody else needs (W19): from the first
+/// microsecond on whoever is ready to run on this processor goes first, and once somebody did, a spin is not worth its
 /// price for a while.
-pub fn look_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+pub fn spin_yielding(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     if others_have_work() {
         return f();
     }
@@ -150,7 +150,7 @@ pub fn look_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Looks until `f` holds or `budget` nanoseconds are over.
+/// Spins until `f` holds or `budget` nanoseconds are over, whoever else wants the processor.
 #[inline]
 pub fn spin_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     for _ in 0..64 {

@@ -1,6 +1,6 @@
 //! One operation and what it answered, with what is known of the two directions when it was done.
 
-use super::ways::{key, Ways};
+use super::directions::{key, Directions};
 use crate::fuzz::script::Who;
 
 /// See the module.
@@ -15,8 +15,14 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub fn new(ways: &Ways, who: Who, words: &'a [String], result: &'a str) -> Self {
-        Self { who, words, result, coming: ways.under_way(who.other()), going: ways.under_way(who) }
+    pub fn new(directions: &Directions, who: Who, words: &'a [String], result: &'a str) -> Self {
+        Self {
+            who,
+            words,
+            result,
+            coming: directions.under_way(who.other()),
+            going: directions.under_way(who),
+        }
     }
 
     pub fn what(&self) -> &'a str {

@@ -1,10 +1,10 @@
 //! Operations that move bytes, or end a direction.
 
 use super::call::Call;
-use super::ways::Ways;
+use super::directions::Directions;
 use super::{ANY, FULL, SMALL};
 
-impl Ways {
+impl Directions {
     pub(super) fn send(&mut self, call: &Call) -> String {
         let (me, them) = (call.me(), call.them());
         *self.sends.entry(me).or_default() += 1;

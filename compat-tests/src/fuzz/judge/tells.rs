@@ -1,10 +1,10 @@
 //! Operations that ask: what is ready, how much is there, and which error there was.
 
 use super::call::Call;
-use super::ways::Ways;
+use super::directions::Directions;
 use super::{ANY, SMALL};
 
-impl Ways {
+impl Directions {
     /// poll, select, and all of epoll.
     pub(super) fn readiness(&mut self, call: &Call) -> String {
         let (me, them) = (call.me(), call.them());

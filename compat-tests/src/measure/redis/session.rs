@@ -1,4 +1,4 @@
-//! Servers of several ways side by side, and runs of equal length against them.
+//! Servers of several setups side by side, and runs of equal length against them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Benchmark, Load, Run, Server, Traffic};
 use crate::measure::cores::Cores;
 use crate::measure::counters::Family;
-use crate::measure::kit::{Kit, Way};
+use crate::measure::kit::{Kit, Setup};
 use crate::measure::turns::Pace;
 use crate::measure::Error;
 
@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A connection that was closed keeps its port for a while; more than this in one run could use up all of them.
 const MOST_CONNECTIONS: u64 = 6000;
 
-/// One server a way; AF_UNIX clients go to the one without the shim.
+/// One server a setup; AF_UNIX clients go to the one without the shim.
 pub struct Session<'a> {
     kit: &'a Kit,
     cores: Cores,
     time: Duration,
     servers: Vec<Server>,
-    paces: BTreeMap<(Way, Load), Pace>,
+    paces: BTreeMap<(Setup, Load), Pace>,
 }
 
 /// How much of a server's traffic went through DP.
@@ -42,15 +42,15 @@ impl Shared {
 }
 
 impl<'a> Session<'a> {
-    /// Starts the servers that the ways need. A run shall take about this time.
+    /// Starts the servers that the setups need. A run shall take about this time.
     ///
     /// # Errors
     /// A server does not start.
-    pub fn start(kit: &'a Kit, ways: &[Way], cores: Cores, time: Duration) -> Result<Session<'a>, Error> {
+    pub fn start(kit: &'a Kit, setups: &[Setup], cores: Cores, time: Duration) -> Result<Session<'a>, Error> {
         let mut session = Session { kit, cores, time, servers: Vec::new(), paces: BTreeMap::new() };
-        for way in ways {
-            if session.servers.iter().all(|server| server.way() != home(*way)) {
-                session.servers.push(Server::start(kit, home(*way), cores)?);
+        for setup in setups {
+            if session.servers.iter().all(|server| server.setup() != home(*setup)) {
+                session.servers.push(Server::start(kit, home(*setup), cores)?);
             }
         }
         Ok(session)
@@ -60,18 +60,18 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Those of [`Session::run`].
-    pub fn warm_up(&mut self, ways: &[Way], load: Load) -> Result<(), Error> {
-        ways.iter().try_for_each(|way| self.run(*way, load).map(drop))
+    pub fn warm_up(&mut self, setups: &[Setup], load: Load) -> Result<(), Error> {
+        setups.iter().try_for_each(|setup| self.run(*setup, load).map(drop))
     }
 
     /// One run.
     ///
     /// # Errors
     /// It fails or takes far too long.
-    pub fn run(&mut self, way: Way, load: Load) -> Result<Run, Error> {
-        let benchmark = self.begin(way, load)?;
+    pub fn run(&mut self, setup: Setup, load: Load) -> Result<Run, Error> {
+        let benchmark = self.begin(setup, load)?;
         let run = benchmark.finish(self.time + PATIENCE)?;
-        self.paces.entry((way, load)).or_insert_with(|| first_pace(load)).learn(run.rate);
+        self.paces.entry((setup, load)).or_insert_with(|| first_pace(load)).learn(run.rate);
         Ok(run)
     }
 
@@ -79,40 +79,43 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn begin(&self, way: Way, load: Load) -> Result<Benchmark<'_>, Error> {
-        let pace = self.paces.get(&(way, load)).copied().unwrap_or_else(|| first_pace(load));
+    pub fn begin(&self, setup: Setup, load: Load) -> Result<Benchmark<'_>, Error> {
+        let pace = self.paces.get(&(setup, load)).copied().unwrap_or_else(|| first_pace(load));
         let requests = match load.keep {
             true => pace.requests(self.time),
             false => pace.requests(self.time).min(MOST_CONNECTIONS),
         };
-        Benchmark::start(self.kit, self.server(way)?, way, load, requests, self.cores)
+        Benchmark::start(self.kit, self.server(setup)?, setup, load, requests, self.cores)
     }
 
-    /// The product's counters of a way's server beside the server's own; None without the shim.
+    /// The product's counters of a setup's server beside the server's own; None without the shim.
     ///
     /// # Errors
     /// One of the two does not answer.
-    pub fn shared(&mut self, way: Way) -> Result<Option<Shared>, Error> {
+    pub fn shared(&mut self, setup: Setup) -> Result<Option<Shared>, Error> {
         let kit = self.kit;
-        let server =
-            self.servers.iter_mut().find(|server| server.way() == home(way)).ok_or_else(|| none(way))?;
+        let server = self
+            .servers
+            .iter_mut()
+            .find(|server| server.setup() == home(setup))
+            .ok_or_else(|| none(setup))?;
         let traffic = server.traffic()?;
         Ok(server.family(kit)?.map(|family| Shared { traffic, family }))
     }
 
-    /// The server of a way.
+    /// The server of a setup.
     ///
     /// # Errors
     /// None was started for it.
-    pub fn server(&self, way: Way) -> Result<&Server, Error> {
-        self.servers.iter().find(|server| server.way() == home(way)).ok_or_else(|| none(way))
+    pub fn server(&self, setup: Setup) -> Result<&Server, Error> {
+        self.servers.iter().find(|server| server.setup() == home(setup)).ok_or_else(|| none(setup))
     }
 }
 
-/// The way of the server that clients of this way go to.
-fn home(way: Way) -> Way {
-    match way {
-        Way::Unix => Way::Tcp,
+/// The setup of the server that clients of this one go to.
+fn home(setup: Setup) -> Setup {
+    match setup {
+        Setup::Unix => Setup::Tcp,
         other => other,
     }
 }
@@ -121,6 +124,6 @@ fn first_pace(load: Load) -> Pace {
     Pace::starting_with(if load.clients > 1 && load.keep { 5000 } else { 1000 })
 }
 
-fn none(way: Way) -> Error {
-    Error::words("this program", &format!("no redis-server was started for {}", way.name()))
+fn none(setup: Setup) -> Error {
+    Error::words("this program", &format!("no redis-server was started for {}", setup.name()))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{deviation, number, percent, Cell, Style, Title};
-use crate::measure::kit::Way;
+use crate::measure::kit::Setup;
 use crate::measure::stats::{median, Interval, Spread};
 use crate::measure::turns::Turns;
 
@@ -102,8 +102,8 @@ impl Row {
         }
     }
 
-    /// With what was measured of these two ways.
-    pub fn with(mut self, turns: &Turns, baseline: Way, dp: Way) -> Row {
+    /// With what was measured of these two setups.
+    pub fn with(mut self, turns: &Turns, baseline: Setup, dp: Setup) -> Row {
         self.ratio = turns.ratio(dp, baseline, |sample| sample.value);
         self.baseline = Column::of(turns, baseline);
         self.dp = Column::of(turns, dp);
@@ -112,7 +112,7 @@ impl Row {
 
     /// With AF_UNIX beside them, if it had its turns.
     pub fn with_unix(mut self, turns: &Turns) -> Row {
-        self.unix = Column::of(turns, Way::Unix);
+        self.unix = Column::of(turns, Setup::Unix);
         self
     }
 
@@ -202,14 +202,14 @@ impl Row {
 }
 
 impl Column {
-    fn of(turns: &Turns, way: Way) -> Option<Column> {
+    fn of(turns: &Turns, setup: Setup) -> Option<Column> {
         let seconds = |values: Vec<f64>| Some(median(&values));
         Some(Column {
-            name: way.name().to_string(),
-            value: turns.values(way)?,
-            samples: turns.each(way, |sample| sample.value),
-            server_cpu_s: seconds(turns.each(way, |sample| sample.server.cpu.as_secs_f64())),
-            client_cpu_s: seconds(turns.each(way, |sample| sample.client.cpu.as_secs_f64())),
+            name: setup.name().to_string(),
+            value: turns.values(setup)?,
+            samples: turns.each(setup, |sample| sample.value),
+            server_cpu_s: seconds(turns.each(setup, |sample| sample.server.cpu.as_secs_f64())),
+            client_cpu_s: seconds(turns.each(setup, |sample| sample.client.cpu.as_secs_f64())),
         })
     }
 

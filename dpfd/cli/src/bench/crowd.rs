@@ -20,9 +20,9 @@ use serde::Serialize;
 
 use super::cores::{self, Cores};
 use super::lat::median;
-use super::link::{again, ring_for, Fds, Link, Way};
+use super::link::{again, ring_for, Fds, Link, Transport};
 use super::peer::Peer;
-use super::report::{half, with_half};
+use super::report::{half, with_half, VERSION};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the one that is used.
@@ -49,7 +49,8 @@ struct Report {
 
 #[derive(Serialize)]
 struct Outcome {
-    way: Way,
+    #[serde(rename = "way")]
+    transport: Transport,
     /// One way of the one that is used.
     p50_ns: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,21 +67,24 @@ struct Outcome {
 }
 
 pub fn run(args: &Args, cores: Cores) -> Result<String> {
-    const USUAL: [Way; 4] = [Way::Endpoint, Way::Plain, Way::UnixStream, Way::Tcp];
-    let ways = if args.ways.is_empty() { &USUAL[..] } else { &args.ways[..] };
-    if let Some(way) = ways.iter().find(|way| !USUAL.contains(way)) {
-        let names = USUAL.map(Way::name).join(", ");
-        return Err(
-            format!("{}: its number cannot be measured; that of these can: {names}", way.name()).into()
-        );
+    const USUAL: [Transport; 4] =
+        [Transport::Endpoint, Transport::Plain, Transport::UnixStream, Transport::Tcp];
+    let transports = if args.ways.is_empty() { &USUAL[..] } else { &args.ways[..] };
+    if let Some(transport) = transports.iter().find(|transport| !USUAL.contains(transport)) {
+        let names = USUAL.map(Transport::name).join(", ");
+        return Err(format!(
+            "{}: its number cannot be measured; that of these can: {names}",
+            transport.name()
+        )
+        .into());
     }
     let (origin, mut results) = (crate::origin::here(), Vec::new());
-    for way in ways {
-        results.push(one(args, cores, *way).map_err(|e| format!("{}: {e}", way.name()))?);
+    for transport in transports {
+        results.push(one(args, cores, *transport).map_err(|e| format!("{}: {e}", transport.name()))?);
     }
     progress("");
     let report = Report {
-        version: 1,
+        version: VERSION,
         origin,
         what: args.what,
         cores: [cores.a, cores.b],
@@ -92,13 +96,17 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     Ok(if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() })
 }
 
-fn one(args: &Args, cores: Cores, way: Way) -> Result<Outcome> {
+fn one(args: &Args, cores: Cores, transport: Transport) -> Result<Outcome> {
     let mut peer = Peer::start(cores)?;
     cores::stay(cores.a)?;
-    let mut series = peer.open(way, SIZE, ring_for(SIZE), None)?;
+    let mut series = peer.open(transport, SIZE, ring_for(SIZE), None)?;
     let count = args.endpoints as usize - 1;
-    let here = if matches!(way, Way::Plain | Way::Endpoint) { count.min(endpoints_here()?) } else { count };
-    progress(&format!("{}, {} of them", way.name(), args.endpoints));
+    let here = if matches!(transport, Transport::Plain | Transport::Endpoint) {
+        count.min(endpoints_here()?)
+    } else {
+        count
+    };
+    progress(&format!("{}, {} of them", transport.name(), args.endpoints));
     let before = kernel_memory()?;
     let (ours, grown) = peer.crowd(&series, here)?;
     let after = kernel_memory()?;
@@ -112,14 +120,14 @@ fn one(args: &Args, cores: Cores, way: Way) -> Result<Outcome> {
         rest -= some;
     }
     for round in 0..args.rounds {
-        progress(&format!("{}, {}, turn {}", way.name(), args.endpoints, round + 1));
+        progress(&format!("{}, {}, turn {}", transport.name(), args.endpoints, round + 1));
         series.turn(&mut peer, What::Lat, Duration::from_secs_f64(args.seconds / f64::from(args.rounds)))?;
     }
     drop(ours);
     let (mut p50, p99_ns) = series.latency();
     let each = |bytes: u64| (here >= SHOWS).then(|| (bytes as f64 / here as f64).round());
     Ok(Outcome {
-        way,
+        transport,
         p50_ns: median(&mut p50),
         p50_half_ns: half(&p50, 10.0),
         p99_ns,
@@ -154,7 +162,7 @@ impl Report {
         for one in &self.results {
             text += &format!(
                 "{:<16}{:>22}{:>12.0}{:>12}{:>12}\n",
-                one.way.name(),
+                one.transport.name(),
                 with_half(one.p50_ns, one.p50_half_ns),
                 one.p99_ns,
                 bytes(one.resident_bytes_each),
@@ -188,14 +196,14 @@ fn name(pid: u32) -> io::Result<SocketAddr> {
 
 impl Door {
     /// Opens it, and tells its port.
-    pub fn open(way: Way, first_pid: u32) -> Result<(Door, u16)> {
-        Ok(match way {
-            Way::Tcp => {
+    pub fn open(transport: Transport, first_pid: u32) -> Result<(Door, u16)> {
+        Ok(match transport {
+            Transport::Tcp => {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 let port = listener.local_addr()?.port();
                 (Door::Tcp(listener), port)
             }
-            Way::UnixStream => (Door::Unix(UnixListener::bind_addr(&name(first_pid)?)?), 0),
+            Transport::UnixStream => (Door::Unix(UnixListener::bind_addr(&name(first_pid)?)?), 0),
             _ => (Door::None, 0),
         })
     }
@@ -213,11 +221,11 @@ impl Door {
 
 impl Crowd {
     /// The first process's ends.
-    pub fn connect(way: Way, port: u16, count: usize) -> Result<Crowd> {
+    pub fn connect(transport: Transport, port: u16, count: usize) -> Result<Crowd> {
         room(count as u64)?;
-        Ok(match way {
-            Way::Tcp => Crowd::Tcp(made(count, || Ok(TcpStream::connect(("127.0.0.1", port))?))?),
-            Way::UnixStream => {
+        Ok(match transport {
+            Transport::Tcp => Crowd::Tcp(made(count, || Ok(TcpStream::connect(("127.0.0.1", port))?))?),
+            Transport::UnixStream => {
                 let name = name(std::process::id())?;
                 Crowd::Unix(made(count, || Ok(UnixStream::connect_addr(&name)?))?)
             }
@@ -278,7 +286,7 @@ pub struct Watched {
 impl Watched {
     pub fn new(link: Fds, crowd: Crowd) -> Result<Watched> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(link.from(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        epoll.add(link.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         for fd in crowd.fds() {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
         }

@@ -13,7 +13,7 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::link::{Fds, Link, Way};
+use super::link::{Fds, Link, Transport};
 use super::{nodes, peer, Result};
 use crate::signals;
 
@@ -26,8 +26,8 @@ const POOL_OF_MANY: usize = 1 << 20;
 const LONGEST_POOL_OF_MANY: usize = 256 << 20;
 /// Of an endpoint of the kernel driver: a user's may have 64 MiB together.
 const LONGEST_POOL: usize = 8 << 20;
-/// How long a receiver looks before it sleeps, ns: it is to look all the time.
-const LOOK: u32 = 100_000_000;
+/// How long a receiver spins before it sleeps, ns: it is to spin all the time.
+const SPIN: u32 = 100_000_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
 const SILENCE: u32 = 30;
 /// How long endpoints may take to be gone after they were closed.
@@ -62,17 +62,17 @@ pub fn numbers(begin: Dpid, pair: u16, first: bool) -> [Dpid; 2] {
 }
 
 /// Opens an endpoint, on the driver and the node that are this way's, and tells which node the other end is on.
-fn open(way: Way, fds: &[OwnedFd], mine: Dpid) -> Result<(Endpoint, Nid)> {
+fn open(transport: Transport, fds: &[OwnedFd], mine: Dpid) -> Result<(Endpoint, Nid)> {
     if let [own, other] = fds {
         let theirs = nodes::node(other)?;
         return Ok((nodes::inside(own, || Endpoint::open_on(Driver::Kernel, mine))??, theirs));
     }
-    let driver = way.driver().ok_or("not a way between endpoints")?;
+    let driver = transport.driver().ok_or("not a way between endpoints")?;
     Ok((Endpoint::open_on(driver, mine)?, 0))
 }
 
-fn targeted(way: Way, fds: &[OwnedFd], [mine, theirs]: [Dpid; 2]) -> Result<Endpoint> {
-    let (endpoint, nid) = open(way, fds, mine)?;
+fn targeted(transport: Transport, fds: &[OwnedFd], [mine, theirs]: [Dpid; 2]) -> Result<Endpoint> {
+    let (endpoint, nid) = open(transport, fds, mine)?;
     endpoint.target(Addr { nid, dpid: theirs })?;
     Ok(endpoint)
 }
@@ -95,19 +95,25 @@ pub struct OneEnd {
 
 impl OneEnd {
     /// Of one of two, whose pool has room for a ring of so many bytes.
-    pub fn new(way: Way, fds: &[OwnedFd], pair: u16, ring: usize, first: bool) -> io::Result<OneEnd> {
+    pub fn new(
+        transport: Transport,
+        fds: &[OwnedFd],
+        pair: u16,
+        ring: usize,
+        first: bool,
+    ) -> io::Result<OneEnd> {
         let make = || {
-            let endpoint = targeted(way, fds, numbers(FIRST, pair, first))?;
+            let endpoint = targeted(transport, fds, numbers(FIRST, pair, first))?;
             let pool = match endpoint.driver() {
-                Driver::User if way == Way::EndpointDefault => None,
+                Driver::User if transport == Transport::EndpointDefault => None,
                 // Its only sender gets half.
                 Driver::User => Some(2 * ring),
                 // Memory from the start; what is longer has memory of its own.
                 Driver::Kernel => Some(ring.min(LONGEST_POOL)),
             };
             let mut end = OneEnd::spinning(endpoint, pool)?;
-            end.in_place = way == Way::EndpointInPlace;
-            if way == Way::EndpointAsleep {
+            end.in_place = transport == Transport::EndpointInPlace;
+            if transport == Transport::EndpointAsleep {
                 end.endpoint.set_spin(0);
             }
             Ok(end)
@@ -116,13 +122,13 @@ impl OneEnd {
     }
 
     /// Of several that send to one.
-    pub fn spoke(way: Way, fds: &[OwnedFd], mine: Dpid, hub: Dpid) -> Result<OneEnd> {
-        OneEnd::spinning(targeted(way, fds, [mine, hub])?, Some(POOL_OF_MANY))
+    pub fn spoke(transport: Transport, fds: &[OwnedFd], mine: Dpid, hub: Dpid) -> Result<OneEnd> {
+        OneEnd::spinning(targeted(transport, fds, [mine, hub])?, Some(POOL_OF_MANY))
     }
 
     /// The one that so many send to.
-    pub fn hub(way: Way, fds: &[OwnedFd], number: Dpid, senders: usize) -> Result<OneEnd> {
-        let endpoint = open(way, fds, number)?.0;
+    pub fn hub(transport: Transport, fds: &[OwnedFd], number: Dpid, senders: usize) -> Result<OneEnd> {
+        let endpoint = open(transport, fds, number)?.0;
         let pool = match endpoint.driver() {
             // Half of it is for one sender, half of the rest for the next.
             Driver::User => (POOL_OF_MANY << senders.min(20)).min(LONGEST_POOL_OF_MANY),
@@ -136,7 +142,7 @@ impl OneEnd {
         if let Some(bytes) = pool {
             patiently(|| endpoint.pool(bytes))?;
         }
-        endpoint.set_spin(LOOK);
+        endpoint.set_spin(SPIN);
         look_up_now_and_then(&endpoint)?;
         Ok(OneEnd { endpoint, in_place: false })
     }
@@ -254,9 +260,9 @@ fn look_at(message: &Message<'_>, into: &mut [u8]) -> usize {
 }
 
 /// An endpoint that is read and written as a descriptor.
-pub fn plain(way: Way, pair: u16, first: bool) -> io::Result<Fds> {
+pub fn plain(transport: Transport, pair: u16, first: bool) -> io::Result<Fds> {
     let endpoint =
-        targeted(way, &[], numbers(FIRST, pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
+        targeted(transport, &[], numbers(FIRST, pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
     // No end of file tells that the other process is gone.
     signals::tick(Duration::from_secs(1));
     let copy = || endpoint.as_fd().try_clone_to_owned();

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::cores::{self, Cores};
 use super::endpoints;
 use super::lat::median;
-use super::link::{ring_for, Way};
+use super::link::{ring_for, Transport};
 use super::peer::{Peer, Turn};
-use super::report::{half, with_half};
+use super::report::{half, with_half, VERSION};
 use super::{progress, Args, Result, What};
 
 /// Bytes of a message of the endpoint that is used.
@@ -70,7 +70,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut peer = Peer::start(cores)?;
     let bytes_per_pool_endpoint = memory(&mut peer, count, true)?;
     peer.idle(0, false)?;
-    let mut series = peer.open(Way::Endpoint, SIZE, ring_for(SIZE), None)?;
+    let mut series = peer.open(Transport::Endpoint, SIZE, ring_for(SIZE), None)?;
     let mut mine = Vec::new();
     let turn = seconds / args.rounds;
     for round in 0..args.rounds {
@@ -91,7 +91,7 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let mut slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
     let tenth = |x: f64| (x * 10.0).round() / 10.0;
     let report = Report {
-        version: 1,
+        version: VERSION,
         origin,
         what: args.what,
         cores: [cores.a, cores.b],

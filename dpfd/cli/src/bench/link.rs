@@ -1,4 +1,4 @@
-//! One way of sending between the two processes, and one end of it.
+//! A transport between the two processes, and one end of it.
 
 use std::fmt;
 use std::io;
@@ -17,33 +17,31 @@ use serde::{Deserialize, Serialize};
 
 use super::cores::Cores;
 use super::nodes::{self, Nodes};
-use super::{peer, queues, waiting, What};
+use super::{channel, peer, queues, waiting, What};
 
-/// A way of sending.
+/// What carries messages or bytes from one process to the other; the option that names it is `--ways`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Transport {
     /// One word each way: not a way of sending, but what every way between two cores stands on.
     Floor,
-    /// Two edges whose receivers look by themselves.
-    Edge,
-    /// Two edges whose receivers sleep until the bell: for two processes on one core.
-    EdgeAsleep,
     /// Two endpoints, by the library's calls; their receivers look by themselves, and copy.
     Endpoint,
     /// The same, read in place: every word of a message is looked at where it lies.
     EndpointInPlace,
-    /// The same as [`Way::Endpoint`], but the receivers sleep.
+    /// The same as [`Transport::Endpoint`], but the receivers sleep.
     EndpointAsleep,
     /// Endpoints whose pools nobody gave a size.
     EndpointDefault,
     /// Two endpoints, by write(2) and read(2) on their descriptors; their receivers sleep.
     Plain,
+    /// A TCP connection with the shim in both processes.
+    Channel,
     /// Two endpoints of the kernel driver, by the library's calls; their receivers look by themselves, and copy.
     Kernel,
     /// The same, by write(2) and read(2) on their descriptors; their receivers sleep.
     KernelPlain,
-    /// As [`Way::Kernel`], on two nodes: network namespaces with Ethernet between them.
+    /// As [`Transport::Kernel`], on two nodes: network namespaces with Ethernet between them.
     Ethernet,
     UnixDgram,
     UnixSeqpacket,
@@ -69,45 +67,43 @@ const SURELY_KEPT: usize = 4096;
 /// The kernel takes longer datagrams only with larger buffers than it gives.
 const LONGEST_DGRAM: usize = 128 * 1024;
 
-impl Way {
+impl Transport {
     /// All that there are.
-    pub const ALL: [Way; 20] = [
-        Way::Floor,
-        Way::Edge,
-        Way::EdgeAsleep,
-        Way::Endpoint,
-        Way::EndpointInPlace,
-        Way::EndpointAsleep,
-        Way::EndpointDefault,
-        Way::Plain,
-        Way::Kernel,
-        Way::KernelPlain,
-        Way::Ethernet,
-        Way::UnixDgram,
-        Way::UnixSeqpacket,
-        Way::UnixStream,
-        Way::Tcp,
-        Way::TcpSpin,
-        Way::Pipe,
-        Way::Mqueue,
-        Way::Eventfd,
-        Way::Futex,
+    pub const ALL: [Transport; 19] = [
+        Transport::Floor,
+        Transport::Endpoint,
+        Transport::EndpointInPlace,
+        Transport::EndpointAsleep,
+        Transport::EndpointDefault,
+        Transport::Plain,
+        Transport::Channel,
+        Transport::Kernel,
+        Transport::KernelPlain,
+        Transport::Ethernet,
+        Transport::UnixDgram,
+        Transport::UnixSeqpacket,
+        Transport::UnixStream,
+        Transport::Tcp,
+        Transport::TcpSpin,
+        Transport::Pipe,
+        Transport::Mqueue,
+        Transport::Eventfd,
+        Transport::Futex,
     ];
 
-    /// What is measured between these cores unless ways are named.
-    pub fn usual(cores: Cores) -> Vec<Way> {
-        let edge = if cores.shared() { Way::EdgeAsleep } else { Way::Edge };
-        vec![
-            Way::Floor,
-            edge,
-            Way::Endpoint,
-            Way::Plain,
-            Way::UnixDgram,
-            Way::UnixSeqpacket,
-            Way::UnixStream,
-            Way::Tcp,
-            Way::Pipe,
-        ]
+    /// What is measured unless ways are named: a channel where there is a shim.
+    pub fn usual() -> Vec<Transport> {
+        channel::where_possible(&[
+            Transport::Floor,
+            Transport::Endpoint,
+            Transport::Plain,
+            Transport::Channel,
+            Transport::UnixDgram,
+            Transport::UnixSeqpacket,
+            Transport::UnixStream,
+            Transport::Tcp,
+            Transport::Pipe,
+        ])
     }
 
     /// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
@@ -116,11 +112,10 @@ impl Way {
             return false;
         }
         match self {
-            Way::Edge | Way::EdgeAsleep => room_for_two(size) <= ring,
-            Way::Floor => what == What::Lat && !cores.shared(),
-            Way::Eventfd | Way::Futex => what == What::Lat && size == 8,
+            Transport::Floor => what == What::Lat && !cores.shared(),
+            Transport::Eventfd | Transport::Futex => what == What::Lat && size == 8,
             // More at a time than fits is lost there, and counted.
-            Way::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
+            Transport::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
             _ => self.carries(size),
         }
     }
@@ -129,10 +124,8 @@ impl Way {
     fn keeps(self, size: usize, ring: usize) -> bool {
         match self {
             // With a pool as long as theirs is at first.
-            Way::EndpointDefault => size <= SURELY_KEPT,
-            way if way.is_edge() || way.is_endpoint() => {
-                (waiting::COUNT as usize + 1) * (size + HEADER) <= ring
-            }
+            Transport::EndpointDefault => size <= SURELY_KEPT,
+            transport if transport.is_endpoint() => (waiting::COUNT as usize + 1) * (size + HEADER) <= ring,
             _ => size <= SURELY_KEPT,
         }
     }
@@ -140,93 +133,83 @@ impl Way {
     /// Whether a message can be so long.
     pub fn carries(self, size: usize) -> bool {
         match self {
-            Way::UnixDgram | Way::UnixSeqpacket | Way::Plain => size <= LONGEST_DGRAM,
-            Way::Mqueue => size <= queues::longest(),
-            Way::Ethernet => size <= REMOTE_MAX as usize,
+            Transport::UnixDgram | Transport::UnixSeqpacket | Transport::Plain => size <= LONGEST_DGRAM,
+            Transport::Mqueue => size <= queues::longest(),
+            Transport::Ethernet => size <= REMOTE_MAX as usize,
             _ => true,
         }
     }
 
     /// Two endpoints, by the library's calls.
     pub fn is_endpoint(self) -> bool {
-        use Way::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
+        use Transport::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
         matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet)
     }
 
     /// The driver that serves its endpoints, if it has some.
     pub fn driver(self) -> Option<Driver> {
         match self {
-            Way::Kernel | Way::KernelPlain | Way::Ethernet => Some(Driver::Kernel),
-            Way::Plain => Some(Driver::User),
-            way => way.is_endpoint().then_some(Driver::User),
+            Transport::Kernel | Transport::KernelPlain | Transport::Ethernet => Some(Driver::Kernel),
+            Transport::Plain => Some(Driver::User),
+            transport => transport.is_endpoint().then_some(Driver::User),
         }
-    }
-
-    pub fn is_edge(self) -> bool {
-        matches!(self, Way::Edge | Way::EdgeAsleep)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Way::Floor => "floor",
-            Way::Edge => "edge",
-            Way::EdgeAsleep => "edge-asleep",
-            Way::Endpoint => "endpoint",
-            Way::EndpointInPlace => "endpoint-in-place",
-            Way::EndpointAsleep => "endpoint-asleep",
-            Way::EndpointDefault => "endpoint-default",
-            Way::Plain => "plain",
-            Way::Kernel => "kernel",
-            Way::KernelPlain => "kernel-plain",
-            Way::Ethernet => "ethernet",
-            Way::UnixDgram => "unix-dgram",
-            Way::UnixSeqpacket => "unix-seqpacket",
-            Way::UnixStream => "unix-stream",
-            Way::Tcp => "tcp",
-            Way::TcpSpin => "tcp-spin",
-            Way::Pipe => "pipe",
-            Way::Mqueue => "mqueue",
-            Way::Eventfd => "eventfd",
-            Way::Futex => "futex",
+            Transport::Floor => "floor",
+            Transport::Endpoint => "endpoint",
+            Transport::EndpointInPlace => "endpoint-in-place",
+            Transport::EndpointAsleep => "endpoint-asleep",
+            Transport::EndpointDefault => "endpoint-default",
+            Transport::Plain => "plain",
+            Transport::Channel => "channel",
+            Transport::Kernel => "kernel",
+            Transport::KernelPlain => "kernel-plain",
+            Transport::Ethernet => "ethernet",
+            Transport::UnixDgram => "unix-dgram",
+            Transport::UnixSeqpacket => "unix-seqpacket",
+            Transport::UnixStream => "unix-stream",
+            Transport::Tcp => "tcp",
+            Transport::TcpSpin => "tcp-spin",
+            Transport::Pipe => "pipe",
+            Transport::Mqueue => "mqueue",
+            Transport::Eventfd => "eventfd",
+            Transport::Futex => "futex",
         }
     }
 
-    /// Makes both ends, as descriptors for `End::new`: those to send to first. Of an edge with rings of so many bytes.
-    pub fn make(self, size: usize, ring: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
+    /// Makes both ends, as descriptors for `End::new`: those to send to first.
+    pub fn make(self, size: usize, nodes: Option<&Nodes>) -> io::Result<[Vec<OwnedFd>; 2]> {
         match self {
-            Way::Floor | Way::Futex => {
+            Transport::Floor | Transport::Futex => {
                 let (_, fd) = Segment::create(MIN_RING)?;
                 Ok([vec![fd.try_clone()?], vec![fd]])
             }
-            Way::Edge | Way::EdgeAsleep => {
-                let segment = || Segment::create(ring).map(|(_, fd)| fd);
-                let [ab, ba, bell_ab, bell_ba] = [segment()?, segment()?, bell()?, bell()?];
-                let a = vec![ab.try_clone()?, bell_ab.try_clone()?, ba.try_clone()?, bell_ba.try_clone()?];
-                Ok([a, vec![ba, bell_ba, ab, bell_ab]])
-            }
-            Way::UnixDgram => {
+            Transport::UnixDgram => {
                 let (a, b) = UnixDatagram::pair()?;
                 both(a.into(), b.into())
             }
             // Each process opens its own, here or there.
-            Way::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
-            Way::Endpoint
-            | Way::EndpointInPlace
-            | Way::EndpointAsleep
-            | Way::EndpointDefault
-            | Way::Plain
-            | Way::Kernel
-            | Way::KernelPlain => Ok([Vec::new(), Vec::new()]),
-            Way::UnixSeqpacket => {
+            Transport::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
+            Transport::Endpoint
+            | Transport::EndpointInPlace
+            | Transport::EndpointAsleep
+            | Transport::EndpointDefault
+            | Transport::Plain
+            | Transport::Channel
+            | Transport::Kernel
+            | Transport::KernelPlain => Ok([Vec::new(), Vec::new()]),
+            Transport::UnixSeqpacket => {
                 let kind = SockType::SeqPacket;
                 let (a, b) = socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
                 both(a, b)
             }
-            Way::UnixStream => {
+            Transport::UnixStream => {
                 let (a, b) = UnixStream::pair()?;
                 both(a.into(), b.into())
             }
-            Way::Tcp | Way::TcpSpin => {
+            Transport::Tcp | Transport::TcpSpin => {
                 let listener = TcpListener::bind("127.0.0.1:0")?;
                 let a = TcpStream::connect(listener.local_addr()?)?;
                 let (b, _) = listener.accept()?;
@@ -234,21 +217,21 @@ impl Way {
                 b.set_nodelay(true)?;
                 both(a.into(), b.into())
             }
-            Way::Pipe => {
+            Transport::Pipe => {
                 let (b_from, a_to) = pipe2(OFlag::O_CLOEXEC)?;
                 let (a_from, b_to) = pipe2(OFlag::O_CLOEXEC)?;
                 Ok([vec![a_to, a_from], vec![b_to, b_from]])
             }
-            Way::Mqueue => queues::make(size),
-            Way::Eventfd => {
-                let (ab, ba) = (bell()?, bell()?);
+            Transport::Mqueue => queues::make(size),
+            Transport::Eventfd => {
+                let (ab, ba) = (counter()?, counter()?);
                 Ok([vec![ab.try_clone()?, ba.try_clone()?], vec![ba, ab]])
             }
         }
     }
 }
 
-fn bell() -> io::Result<OwnedFd> {
+fn counter() -> io::Result<OwnedFd> {
     EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?.as_fd().try_clone_to_owned()
 }
 
@@ -257,25 +240,21 @@ fn both(a: OwnedFd, b: OwnedFd) -> io::Result<[Vec<OwnedFd>; 2]> {
     Ok([vec![a.try_clone()?, a], vec![b.try_clone()?, b]])
 }
 
-/// Bytes of an edge's ring for messages of `size`, unless another is asked for: room for two, so that both sides work at once, and more than a core's own
-/// caches hold. Lines of a smaller ring are still in the other core's cache when they are written again, and in the
+/// Bytes of the ring between two endpoints for messages of `size`, unless another is asked for: room for two, so that both
+/// sides work at once, and more than a core's own caches hold. Lines of a smaller ring are still in the other core's cache when they are written again, and in the
 /// writer's when they are read, and each has to be asked for there: 8 to 12 GB/s, where lines that have gone on to the cache
 /// that both cores share make 30 to 40.
 pub fn ring_for(size: usize) -> usize {
-    room_for_two(size).next_power_of_two().max(RING)
+    (2 * (size + HEADER)).next_power_of_two().max(RING)
 }
 
-fn room_for_two(size: usize) -> usize {
-    2 * (size + HEADER)
-}
-
-impl fmt::Display for Way {
+impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// One end of a way that carries messages or bytes.
+/// One end of a transport that carries messages or bytes.
 pub trait Link {
     /// Sends all of `message`, waiting for room.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
@@ -327,9 +306,11 @@ impl Fds {
     pub fn new([to, from]: [OwnedFd; 2]) -> Fds {
         Fds { to, from }
     }
+}
 
-    /// What to wait on for the next message.
-    pub fn from(&self) -> BorrowedFd<'_> {
+/// What to wait on for the next message.
+impl AsFd for Fds {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.from.as_fd()
     }
 }

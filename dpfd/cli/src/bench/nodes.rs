@@ -10,7 +10,7 @@ use dpfd::driver::kernel::network::Network;
 use dpfd::Nid;
 use nix::sched::{setns, CloneFlags};
 
-use super::link::Way;
+use super::link::Transport;
 
 /// Where ip-netns(8) keeps names.
 const NAMES: &str = "/run/netns";
@@ -50,11 +50,11 @@ impl Nodes {
     ///
     /// One of them needs another node, and none is named; or the other way round; or there is no such namespace, or no
     /// driver, or this process may not go there.
-    pub fn of(name: Option<&PathBuf>, ways: &[Way]) -> Result<Option<Nodes>, String> {
-        match (name, ways.contains(&Way::Ethernet)) {
+    pub fn of(name: Option<&PathBuf>, transports: &[Transport]) -> Result<Option<Nodes>, String> {
+        match (name, transports.contains(&Transport::Ethernet)) {
             (Some(name), true) => Nodes::new(name).map(Some),
-            (None, true) => Err(format!("{}: {UNNAMED}", Way::Ethernet)),
-            (Some(_), false) => Err(format!("--netns is for {}: name that with --ways", Way::Ethernet)),
+            (None, true) => Err(format!("{}: {UNNAMED}", Transport::Ethernet)),
+            (Some(_), false) => Err(format!("--netns is for {}: name that with --ways", Transport::Ethernet)),
             (None, false) => Ok(None),
         }
     }

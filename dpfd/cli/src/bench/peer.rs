@@ -9,13 +9,13 @@ use dpfd::Endpoint;
 use nix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 
+use super::channel::Channel;
 use super::cores::{self, Cores};
 use super::crowd::{Crowd, Door, Watched};
-use super::edges::Edges;
 use super::endpoints::{self, OneEnd};
 use super::floor::Floor;
 use super::futex::Futex;
-use super::link::{Fds, Link, Spinning, Way};
+use super::link::{Fds, Link, Spinning, Transport};
 use super::nodes::Nodes;
 use super::queues::Queues;
 use super::{flood, lat, waiting, Result, What};
@@ -27,17 +27,17 @@ enum Job {
     /// Stay on this core.
     Stay(usize),
     /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
-    Open { way: Way, ring: usize, pair: u16 },
+    Open { transport: Transport, ring: usize, pair: u16 },
     /// Answer round trips, or drain, on the so-manieth way, messages of so many bytes.
-    Turn { way: usize, what: What, size: usize },
+    Turn { series: usize, what: What, size: usize },
     /// Wait for one message.
-    Await { way: usize, size: usize },
+    Await { series: usize, size: usize },
     /// Take so many messages that are there already.
-    Take { way: usize, count: u32, size: usize },
+    Take { series: usize, count: u32, size: usize },
     /// Forget all ways.
     Close,
     /// Have so many more of this way that nobody uses, and wait for all of them, where that is how it waits.
-    Crowd { way: usize, kind: Way, count: usize, first: u32 },
+    Crowd { series: usize, kind: Transport, count: usize, first: u32 },
     /// Have so many endpoints that nobody uses.
     Idle { count: usize, pooled: bool },
 }
@@ -79,19 +79,25 @@ impl Peer {
     }
 
     /// Makes a way of sending between the two.
-    pub fn open(&mut self, way: Way, size: usize, ring: usize, nodes: Option<&Nodes>) -> Result<Series> {
+    pub fn open(
+        &mut self,
+        transport: Transport,
+        size: usize,
+        ring: usize,
+        nodes: Option<&Nodes>,
+    ) -> Result<Series> {
         let make = || {
-            let [ours, theirs] = way.make(size, ring, nodes)?;
-            self.helper.tell(&Job::Open { way, ring, pair: self.pairs }, &theirs)?;
-            let end = End::new(way, ours, ring, self.pairs, true)?;
+            let [ours, theirs] = transport.make(size, nodes)?;
+            self.helper.tell(&Job::Open { transport, ring, pair: self.pairs }, &theirs)?;
+            let end = End::new(transport, ours, ring, self.pairs, true)?;
             // Some ways lose what is sent to nobody.
             self.helper.answer::<Answer>()?;
             Ok(end)
         };
-        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", way.name()))?;
+        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
         self.open += 1;
         self.pairs += 1;
-        Ok(Series { way, size, ring, end, index: self.open - 1, turns: Vec::new() })
+        Ok(Series { transport, size, ring, end, index: self.open - 1, turns: Vec::new() })
     }
 
     pub fn close_all(&mut self) -> Result<()> {
@@ -111,12 +117,13 @@ impl Peer {
     /// Adds so many others to a way of sending; the first process's ends, and by how much the second one's resident memory
     /// grew.
     pub fn crowd(&mut self, series: &Series, count: usize) -> Result<(Crowd, u64)> {
-        let job = Job::Crowd { way: series.index, kind: series.way, count, first: std::process::id() };
+        let job =
+            Job::Crowd { series: series.index, kind: series.transport, count, first: std::process::id() };
         self.helper.tell(&job, &[])?;
         let Answer::Door { port, rss: before } = self.helper.answer()? else {
             return Err("an answer out of turn".into());
         };
-        let ours = Crowd::connect(series.way, port, count)?;
+        let ours = Crowd::connect(series.transport, port, count)?;
         match self.helper.answer()? {
             Answer::Idle { rss } => Ok((ours, rss.saturating_sub(before))),
             _ => Err("an answer out of turn".into()),
@@ -147,36 +154,53 @@ pub fn alive() -> io::Result<()> {
 /// One end of a way.
 pub enum End {
     Floor(Floor),
-    Edges(Box<Edges>),
     Endpoint(OneEnd),
+    Channel(Channel),
     Fds(Fds),
     Other(Box<dyn Link>),
 }
 
 impl End {
-    pub fn new(way: Way, fds: Vec<OwnedFd>, ring: usize, pair: u16, first: bool) -> io::Result<End> {
+    pub fn new(
+        transport: Transport,
+        fds: Vec<OwnedFd>,
+        ring: usize,
+        pair: u16,
+        first: bool,
+    ) -> io::Result<End> {
         fn these<const N: usize>(fds: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
             fds.try_into().map_err(|_| io::Error::other("another number of descriptors than that way has"))
         }
-        Ok(match way {
-            Way::Floor => End::Floor(Floor::new(these(fds)?, first)?),
-            Way::Edge | Way::EdgeAsleep => {
-                End::Edges(Box::new(Edges::new(these(fds)?, way == Way::EdgeAsleep)?))
-            }
-            Way::Endpoint
-            | Way::EndpointInPlace
-            | Way::EndpointAsleep
-            | Way::EndpointDefault
-            | Way::Kernel
-            | Way::Ethernet => End::Endpoint(OneEnd::new(way, &fds, pair, ring, first)?),
-            Way::Plain | Way::KernelPlain => End::Fds(endpoints::plain(way, pair, first)?),
-            Way::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
-            Way::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
-            Way::Futex => End::Other(Box::new(Futex::new(these(fds)?, first)?)),
-            Way::UnixDgram | Way::UnixSeqpacket | Way::UnixStream | Way::Tcp | Way::Pipe | Way::Eventfd => {
-                End::Fds(Fds::new(these(fds)?))
-            }
+        Ok(match transport {
+            Transport::Floor => End::Floor(Floor::new(these(fds)?, first)?),
+            Transport::Endpoint
+            | Transport::EndpointInPlace
+            | Transport::EndpointAsleep
+            | Transport::EndpointDefault
+            | Transport::Kernel
+            | Transport::Ethernet => End::Endpoint(OneEnd::new(transport, &fds, pair, ring, first)?),
+            Transport::Plain | Transport::KernelPlain => End::Fds(endpoints::plain(transport, pair, first)?),
+            Transport::Channel => End::Channel(Channel::new(pair, first)?),
+            Transport::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
+            Transport::Mqueue => End::Other(Box::new(Queues::new(these(fds)?))),
+            Transport::Futex => End::Other(Box::new(Futex::new(these(fds)?, first)?)),
+            Transport::UnixDgram
+            | Transport::UnixSeqpacket
+            | Transport::UnixStream
+            | Transport::Tcp
+            | Transport::Pipe
+            | Transport::Eventfd => End::Fds(Fds::new(these(fds)?)),
         })
+    }
+}
+
+impl End {
+    /// An error if this is not what was to be measured.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            End::Channel(channel) => channel.is_one(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -188,11 +212,8 @@ macro_rules! each {
     };
     ($end:expr, $link:ident => $do:expr, $floor:ident => $other:expr) => {
         match $end {
-            $crate::bench::peer::End::Edges($link) => {
-                let $link = &mut **$link;
-                $do
-            }
             $crate::bench::peer::End::Endpoint($link) => $do,
+            $crate::bench::peer::End::Channel($link) => $do,
             $crate::bench::peer::End::Fds($link) => $do,
             $crate::bench::peer::End::Other($link) => $do,
             $crate::bench::peer::End::Floor($floor) => $other,
@@ -213,7 +234,7 @@ pub enum Turn {
 
 /// All turns of one way, for one length of message.
 pub struct Series {
-    pub way: Way,
+    pub transport: Transport,
     size: usize,
     ring: usize,
     end: End,
@@ -238,8 +259,8 @@ impl Series {
 
     /// One more turn.
     pub fn turn(&mut self, peer: &mut Peer, what: What, time: Duration) -> Result<()> {
-        let done = self.run(peer, what, time);
-        let done = peer.helper.explained(done).map_err(|e| format!("{}: {e}", self.way.name()))?;
+        let done = self.run(peer, what, time).and_then(|done| self.end.check().map(|()| done));
+        let done = peer.helper.explained(done).map_err(|e| format!("{}: {e}", self.transport.name()))?;
         self.turns.push(done);
         Ok(())
     }
@@ -249,7 +270,7 @@ impl Series {
         if what == What::Waiting {
             return self.wait(peer, time);
         }
-        peer.helper.tell(&Job::Turn { way: self.index, what, size }, &[])?;
+        peer.helper.tell(&Job::Turn { series: self.index, what, size }, &[])?;
         peer.helper.answer::<Answer>()?;
         let cpu = cpu_seconds()?;
         let start = Instant::now();
@@ -278,7 +299,7 @@ impl Series {
     /// Sends some messages, and then has them taken: for half of the time out of the blue, then each time after the receiver
     /// has waited for one before them.
     fn wait(&mut self, peer: &mut Peer, time: Duration) -> Result<(Turn, [f64; 2])> {
-        let (way, size) = (self.index, self.size);
+        let (series, size) = (self.index, self.size);
         let message = vec![0; size];
         let (mut awaited, mut unawaited) = (Vec::new(), Vec::new());
         // That it waited in the last turn is forgotten by then.
@@ -288,7 +309,7 @@ impl Series {
             unawaited.push(self.taken(peer, &message)?);
         }
         while awaited.is_empty() || start.elapsed() < time {
-            peer.helper.tell(&Job::Await { way, size }, &[])?;
+            peer.helper.tell(&Job::Await { series, size }, &[])?;
             let told = Instant::now();
             while told.elapsed() < waiting::SETTLE {
                 core::hint::spin_loop();
@@ -306,7 +327,7 @@ impl Series {
         for _ in 0..waiting::COUNT {
             self.send(message)?;
         }
-        peer.helper.tell(&Job::Take { way: self.index, count: waiting::COUNT, size: self.size }, &[])?;
+        peer.helper.tell(&Job::Take { series: self.index, count: waiting::COUNT, size: self.size }, &[])?;
         match peer.helper.answer()? {
             Answer::Took(ns) => Ok(ns as f32),
             _ => Err("an answer out of turn".into()),
@@ -337,16 +358,17 @@ fn obey(
 ) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open { way, ring, pair } => {
-            ends.push(End::new(way, fds, ring, pair, false)?);
+        Job::Open { transport, ring, pair } => {
+            ends.push(End::new(transport, fds, ring, pair, false)?);
             control.say(Answer::Ready)?;
         }
         Job::Close => ends.clear(),
-        Job::Crowd { way, kind, count, first } => {
+        Job::Crowd { series, kind, count, first } => {
             let (door, port) = Door::open(kind, first)?;
             control.say(Answer::Door { port, rss: endpoints::resident()? })?;
             let crowd = door.take(count)?;
-            let end = if way < ends.len() { ends.remove(way) } else { return Err("no such way".into()) };
+            let end =
+                if series < ends.len() { ends.remove(series) } else { return Err("no such way".into()) };
             let end = match (end, crowd) {
                 (End::Fds(link), crowd) => End::Other(Box::new(Watched::new(link, crowd)?)),
                 (end, Crowd::Endpoints(crowd)) => {
@@ -355,24 +377,24 @@ fn obey(
                 }
                 _ => return Err("a way that has no crowd".into()),
             };
-            ends.insert(way, end);
+            ends.insert(series, end);
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
         }
         Job::Idle { count, pooled } => {
             endpoints::idle(idle, count, pooled)?;
             control.say(Answer::Idle { rss: endpoints::resident()? })?;
         }
-        Job::Await { way, size } => {
-            each!(ends.get_mut(way).ok_or("no such way")?, link => waiting::take(link, 1, size))?;
+        Job::Await { series, size } => {
+            each!(ends.get_mut(series).ok_or("no such way")?, link => waiting::take(link, 1, size))?;
             control.say(Answer::Ready)?;
         }
-        Job::Take { way, count, size } => {
+        Job::Take { series, count, size } => {
             let ns =
-                each!(ends.get_mut(way).ok_or("no such way")?, link => waiting::take(link, count, size))?;
+                each!(ends.get_mut(series).ok_or("no such way")?, link => waiting::take(link, count, size))?;
             control.say(Answer::Took(ns))?;
         }
-        Job::Turn { way, what, size } => {
-            let end = ends.get_mut(way).ok_or("no such way")?;
+        Job::Turn { series, what, size } => {
+            let end = ends.get_mut(series).ok_or("no such way")?;
             let cpu = cpu_seconds()?;
             control.say(Answer::Ready)?;
             let messages = if what == What::Lat {

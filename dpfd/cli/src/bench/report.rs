@@ -6,9 +6,12 @@ use serde::Serialize;
 
 use super::cores::Cores;
 use super::lat::{median, percentile};
-use super::link::Way;
+use super::link::Transport;
 use super::peer::{Series, Turn};
 use super::{Args, What};
+
+/// The layout of what `--json` prints.
+pub const VERSION: u32 = 2;
 
 /// What `--json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Serialize)]
@@ -21,7 +24,7 @@ pub struct Report {
     rounds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     ring: Option<usize>,
-    /// The edge with the first length, in short.
+    /// Endpoints with the first length, in short.
     #[serde(flatten)]
     short: Short,
     results: Vec<Outcome>,
@@ -48,10 +51,6 @@ struct Short {
     #[serde(skip_serializing_if = "Option::is_none")]
     times_unix_dgram: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint_p50_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint_over_floor_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     plain_times_unix_seqpacket: Option<f64>,
 }
 
@@ -59,7 +58,8 @@ struct Short {
 #[derive(Serialize)]
 struct Outcome {
     size: usize,
-    way: Way,
+    #[serde(rename = "way")]
+    transport: Transport,
     #[serde(flatten)]
     numbers: Numbers,
     /// CPU time of the process that sends first, and of the other one, over all turns.
@@ -109,11 +109,13 @@ impl Size {
     }
 
     pub fn new(size: usize, series: Vec<Series>) -> Size {
-        let floor: Option<Vec<f64>> =
-            series.iter().find(|s| s.way == Way::Floor).map(|s| s.turns.iter().filter_map(p50).collect());
+        let floor: Option<Vec<f64>> = series
+            .iter()
+            .find(|s| s.transport == Transport::Floor)
+            .map(|s| s.turns.iter().filter_map(p50).collect());
         let outcome = |s: Series| {
             let cpu_s = [0, 1].map(|i| round(s.turns.iter().map(|(_, cpu)| cpu[i]).sum(), 1e3));
-            Outcome { size, way: s.way, numbers: Numbers::of(&s, size, floor.as_deref()), cpu_s }
+            Outcome { size, transport: s.transport, numbers: Numbers::of(&s, size, floor.as_deref()), cpu_s }
         };
         Size { outcomes: series.into_iter().map(outcome).collect() }
     }
@@ -150,7 +152,7 @@ impl Numbers {
             let (half_messages_per_s, messages) = (half(&rates, 1.0), messages.iter().sum());
             return Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, messages };
         }
-        let mut over: Vec<f64> = match floor.filter(|_| series.way != Way::Floor) {
+        let mut over: Vec<f64> = match floor.filter(|_| series.transport != Transport::Floor) {
             Some(floor) => medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect(),
             None => Vec::new(),
         };
@@ -180,7 +182,7 @@ impl Report {
     pub fn new(args: &Args, origin: Origin, cores: Cores, sizes: Vec<Size>) -> Report {
         let short = sizes.first().map(|first| short(args.what, &first.outcomes)).unwrap_or_default();
         Report {
-            version: 1,
+            version: VERSION,
             origin,
             what: args.what,
             cores: [cores.a, cores.b],
@@ -213,11 +215,11 @@ impl Report {
                 let titles = match self.what {
                     What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
                     What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
-                    _ => ["MESSAGES/s", "MB/s", "EDGE IS", "CPU s"],
+                    _ => ["MESSAGES/s", "MB/s", "ENDPOINT IS", "CPU s"],
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
             }
-            text += &row(one.way.name(), self.cells(one));
+            text += &row(one.transport.name(), self.cells(one));
         }
         text + &format!(
             "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
@@ -239,10 +241,13 @@ impl Report {
                 cpu,
             ],
             Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, .. } => {
-                let edge = self.results.iter().find(|e| e.size == one.size && e.way.is_edge());
-                let times = match edge.map(|e| e.numbers) {
-                    Some(Numbers::Flood { messages_per_s: edge, .. }) if !one.way.is_edge() => {
-                        format!("{:.1}x", edge / messages_per_s)
+                let endpoint =
+                    self.results.iter().find(|e| e.size == one.size && e.transport == Transport::Endpoint);
+                let times = match endpoint.map(|e| e.numbers) {
+                    Some(Numbers::Flood { messages_per_s: ours, .. })
+                        if one.transport != Transport::Endpoint =>
+                    {
+                        format!("{:.1}x", ours / messages_per_s)
                     }
                     _ => "-".into(),
                 };
@@ -269,30 +274,30 @@ pub fn with_half(middle: f64, half: Option<f64>) -> String {
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {
-    let find = |is: fn(Way) -> bool| outcomes.iter().find(|o| is(o.way));
+    let find = |is: fn(Transport) -> bool| outcomes.iter().find(|o| is(o.transport));
     let mut short = Short { size: outcomes.first().map_or(0, |o| o.size), ..Short::default() };
     let rate = |o: &Outcome| match o.numbers {
         Numbers::Flood { messages_per_s, .. } => Some(messages_per_s),
         Numbers::Lat { .. } => None,
     };
     let lat = |o: &Outcome| match o.numbers {
-        Numbers::Lat { p50_ns, over_floor_ns, .. } => Some((p50_ns, over_floor_ns)),
+        Numbers::Lat { p50_ns, .. } => Some(p50_ns),
         Numbers::Flood { .. } => None,
     };
-    if let Some((p50_ns, over_floor_ns)) = find(|way| way == Way::Endpoint).and_then(lat) {
-        (short.endpoint_p50_ns, short.endpoint_over_floor_ns) = (Some(p50_ns), over_floor_ns);
-    }
-    let seqpacket = find(|way| way == Way::UnixSeqpacket).and_then(lat);
-    if let Some(((plain, _), (unix, _))) = find(|way| way == Way::Plain).and_then(lat).zip(seqpacket) {
+    let seqpacket = find(|transport| transport == Transport::UnixSeqpacket).and_then(lat);
+    if let Some((plain, unix)) = find(|transport| transport == Transport::Plain).and_then(lat).zip(seqpacket)
+    {
         short.plain_times_unix_seqpacket = Some(round(plain / unix, 100.0));
     }
-    let dgram = find(|way| way == Way::UnixDgram).and_then(rate);
-    match find(Way::is_edge).map(|o| o.numbers) {
+    let dgram = find(|transport| transport == Transport::UnixDgram).and_then(rate);
+    match find(|transport| transport == Transport::Endpoint).map(|o| o.numbers) {
         Some(Numbers::Lat { p50_ns, p99_ns, over_floor_ns, .. }) => {
             short.p50_ns = Some(p50_ns);
             short.p99_ns = Some(p99_ns);
             short.over_floor_ns = over_floor_ns;
-            if let Some(Numbers::Lat { p50_ns, .. }) = find(|way| way == Way::Floor).map(|o| o.numbers) {
+            if let Some(Numbers::Lat { p50_ns, .. }) =
+                find(|transport| transport == Transport::Floor).map(|o| o.numbers)
+            {
                 short.floor_ns = Some(p50_ns);
             }
         }

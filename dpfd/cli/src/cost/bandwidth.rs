@@ -11,7 +11,7 @@ use dp_measure::cost::report::{Bandwidth, Rate};
 use dpfd::{Endpoint, Error};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-use super::ends::{self, each, End, Walk, LOOK};
+use super::ends::{self, each, End, Walk, SPIN};
 use super::pair::{Pair, KERNEL_BESIDE, KERNEL_PORTION};
 use super::peer::Task;
 use crate::bench::cores;
@@ -20,8 +20,8 @@ use crate::bench::link::{again, Link};
 use crate::bench::Result;
 use crate::signals::Also;
 
-/// How long a receiver looks that shares its core with the sender, ns: the library's default.
-const SHARED_LOOK: u32 = 50_000;
+/// How long a receiver spins that shares its core with the sender, ns: the library's default.
+const SHARED_SPIN: u32 = 50_000;
 
 /// What turns of one length of packets have brought, bytes in a second.
 #[derive(Default)]
@@ -137,7 +137,7 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
     patiently(|| endpoint.send(&[0; ACK]))?;
     ends::recv(endpoint, &mut [0; ACK])?;
     if core.is_none() {
-        endpoint.set_spin(SHARED_LOOK);
+        endpoint.set_spin(SHARED_SPIN);
     }
     let start = Instant::now();
     let received = std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
         Ok::<(), Box<dyn std::error::Error>>(sent?)
     });
     let ns = start.elapsed().as_nanos() as f64;
-    endpoint.set_spin(LOOK);
+    endpoint.set_spin(SPIN);
     received.map(|()| ns)
 }
 

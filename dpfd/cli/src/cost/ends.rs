@@ -1,7 +1,7 @@
 //! One end of a way of sending: packets out of one buffer of the program, into another.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use dp_measure::cost::probe::Load;
 use dpfd::driver::Driver;
@@ -9,13 +9,13 @@ use dpfd::{Addr, Dpid, Endpoint, Error};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::unistd::write;
 
-use crate::bench::link::{Fds, Link, Way};
+use crate::bench::link::{Fds, Link, Transport};
 use crate::bench::{endpoints, Result};
 
 /// The first number; each pair takes two.
 const FIRST: Dpid = 3000;
-/// How long a receiver looks before it sleeps, ns: it is to look all the time.
-pub const LOOK: u32 = 100_000_000;
+/// How long a receiver spins before it sleeps, ns: it is to spin all the time.
+pub const SPIN: u32 = 100_000_000;
 /// Bytes that a queue is flooded with, at most, and packets.
 const FLOOD: [usize; 2] = [1 << 28, 1 << 20];
 
@@ -38,8 +38,8 @@ pub(crate) use each;
 
 impl End {
     /// From its descriptors, or the number of the pair of endpoints to open.
-    pub fn new(way: Way, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
-        if let Some(driver) = way.driver() {
+    pub fn new(transport: Transport, fds: Vec<OwnedFd>, pair: Dpid, first: bool, pool: usize) -> Result<End> {
+        if let Some(driver) = transport.driver() {
             return Ok(End::Endpoint(Port::new(driver, pair, first, pool)?));
         }
         let fds = fds.try_into().map_err(|_| "another number of descriptors than that way has")?;
@@ -65,7 +65,7 @@ impl End {
             }
             // Sockets: what is written to is the same open file.
             End::Fds(fds) => {
-                let fd = fds.from();
+                let fd = fds.as_fd();
                 let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
                 fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
                 while bytes < most {
@@ -90,7 +90,7 @@ impl Port {
         let [mine, theirs] = endpoints::numbers(FIRST, pair, first);
         let endpoint = Endpoint::open_on(driver, mine)?;
         endpoint.pool(pool)?;
-        endpoint.set_spin(LOOK);
+        endpoint.set_spin(SPIN);
         endpoint.target(Addr::local(theirs))?;
         endpoints::look_up_now_and_then(&endpoint)?;
         Ok(Port(endpoint))

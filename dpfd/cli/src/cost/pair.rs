@@ -10,7 +10,7 @@ use super::ends::{self, each, Buffer, End, Walk};
 use super::peer::{Answer, Job, Task};
 use super::timing::{undisturbed, window, Clock, Timing};
 use crate::bench::lat::STOP;
-use crate::bench::link::{Link, Way};
+use crate::bench::link::{Link, Transport};
 use crate::bench::Result;
 use crate::helper::Helper;
 use crate::logp::pair::compute;
@@ -42,7 +42,7 @@ const COMPUTATION: [f64; 2] = [20_000.0, 400.0];
 
 /// Both ends of one way: the own one, and where the other process keeps the other.
 pub struct Pair<'a> {
-    pub way: Way,
+    pub transport: Transport,
     pub end: &'a mut End,
     pub index: usize,
     pub helper: &'a Helper,
@@ -55,8 +55,8 @@ pub struct Pair<'a> {
 impl Pair<'_> {
     /// Packets that are surely taken in while nobody receives.
     fn portion(&self, packet: usize) -> usize {
-        match self.way {
-            Way::Endpoint | Way::Kernel => PORTION / (packet + BESIDE),
+        match self.transport {
+            Transport::Endpoint | Transport::Kernel => PORTION / (packet + BESIDE),
             _ => KERNEL_PORTION / (packet + KERNEL_BESIDE),
         }
     }
@@ -137,7 +137,7 @@ impl System for Pair<'_> {
     fn overheads(&mut self, load: Load) -> Result<[f64; 2]> {
         let packets = self.portion(load.packet).min(BURST);
         // Longer ones are not taken in while nobody receives, or only one.
-        let later = packets > 0 || self.way.is_endpoint();
+        let later = packets > 0 || self.transport.is_endpoint();
         let packets = packets.max(1);
         self.ready(Task::Take { load, packets, later, steady: false })?;
         let o_s = self.sent(load, packets, Timing::Chunks)?;

@@ -14,7 +14,7 @@ use super::ends::{self, each, Buffer, End};
 use super::timing::{Clock, Timing};
 use crate::bench::cores;
 use crate::bench::lat::STOP;
-use crate::bench::link::{Link, Way};
+use crate::bench::link::{Link, Transport};
 use crate::bench::Result;
 use crate::helper::{self, Control, Helper};
 
@@ -24,7 +24,7 @@ pub enum Job {
     /// Stay on this core.
     Stay(usize),
     /// Take your end of a way: its descriptors come along, or the number of the pair of endpoints.
-    Open { way: Way, pair: Dpid, pool: usize },
+    Open { transport: Transport, pair: Dpid, pool: usize },
     /// Do this on one of the ends.
     On { end: usize, task: Task },
     /// Go on.
@@ -70,8 +70,8 @@ pub fn serve() -> ExitCode {
     let (mut ends, mut buffer, clock) = (Vec::new(), Buffer::default(), Clock::new());
     helper::serve(|control, job, fds| match job {
         Job::Stay(core) => Ok(cores::stay(core)?),
-        Job::Open { way, pair, pool } => {
-            ends.push(End::new(way, fds, pair, false, pool)?);
+        Job::Open { transport, pair, pool } => {
+            ends.push(End::new(transport, fds, pair, false, pool)?);
             control.say(Answer::Ready)
         }
         Job::Now => Err("nothing to go on with".into()),

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use dp_measure::cost::report::{Message, Parameter, Report, Way};
+use dp_measure::cost::report::{Findings, Message, Parameter, Report};
 use plotters::coord::combinators::{LogCoord, WithKeyPoints};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -54,7 +54,7 @@ impl<'b, B: DrawingBackend> Panel<'b, B>
 where
     B::ErrorType: 'static,
 {
-    fn messages(&self, report: &Report, way: &Way) -> Result<()> {
+    fn messages(&self, report: &Report, way: &Findings) -> Result<()> {
         let k = self.scale;
         let times = way.messages.iter().flat_map(|m| [m.predicted, m.measured]);
         let sizes: Vec<f64> = way.messages.iter().map(|m| m.size as f64).collect();
@@ -87,7 +87,7 @@ where
         self.names(&names, labels)
     }
 
-    fn parameters(&self, way: &Way) -> Result<()> {
+    fn parameters(&self, way: &Findings) -> Result<()> {
         let k = self.scale;
         let points = |p: &Parameter| {
             let points = p.points.iter().map(|at| (at.size as f64, at.ns));

@@ -1,16 +1,16 @@
 //! K senders and one receiver: the gap that each of them sees.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use dp_measure::logp::probe::Load;
 use dpfd::Dpid;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use super::peer::{self, Answer, Job};
-use crate::bench::edges::Edges;
 use crate::bench::endpoints::OneEnd;
 use crate::bench::lat::STOP;
-use crate::bench::link::{again, ring_for, Fds, Link, Way};
+use crate::bench::link::{again, Link, Transport};
 use crate::bench::nodes::Nodes;
 use crate::bench::peer::End;
 use crate::bench::Result;
@@ -46,10 +46,16 @@ impl Crowd {
     }
 
     /// For each number of senders, and each round, the gap seen by each of them, in ns.
-    pub fn gaps(&mut self, way: Way, load: Load, counts: &[u32], seconds: f64) -> Result<Vec<Vec<f64>>> {
+    pub fn gaps(
+        &mut self,
+        transport: Transport,
+        load: Load,
+        counts: &[u32],
+        seconds: f64,
+    ) -> Result<Vec<Vec<f64>>> {
         let most = self.senders.len();
         for i in 0..most {
-            self.open(way, load.size, i, most)?;
+            self.open(transport, load.size, i, most)?;
         }
         let mut gaps = vec![Vec::new(); counts.len()];
         for _ in 0..ROUNDS {
@@ -88,19 +94,19 @@ impl Crowd {
     }
 
     /// The way between one sender, of so many, and the receiver.
-    fn open(&mut self, way: Way, size: usize, i: usize, senders: usize) -> Result<()> {
+    fn open(&mut self, transport: Transport, size: usize, i: usize, senders: usize) -> Result<()> {
         let sender = &self.senders[i];
-        let [ours, theirs] = way.make(size, ring_for(size), self.nodes.as_ref())?;
-        if way.is_endpoint() {
+        let [ours, theirs] = transport.make(size, self.nodes.as_ref())?;
+        if transport.is_endpoint() {
             if i == 0 {
-                self.receiver.tell(&Job::Hub { way, number: HUB, senders }, &theirs)?;
+                self.receiver.tell(&Job::Hub { transport, number: HUB, senders }, &theirs)?;
             }
-            return sender.tell(&Job::Spoke { way, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
+            return sender.tell(&Job::Spoke { transport, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
         }
         let pair = self.pairs;
         self.pairs += 1;
-        self.receiver.tell(&Job::Open { way, size, pair, first: false }, &theirs)?;
-        sender.tell(&Job::Open { way, size, pair, first: true }, &ours)
+        self.receiver.tell(&Job::Open { transport, size, pair, first: false }, &theirs)?;
+        sender.tell(&Job::Open { transport, size, pair, first: true }, &ours)
     }
 }
 
@@ -120,42 +126,24 @@ pub fn reply_at_hub(hub: &mut OneEnd, senders: usize, size: usize, reply: usize)
 
 /// One end for each sender, all of the same kind.
 pub fn reply_to_all(ends: &mut [End], size: usize, reply: usize) -> Result<()> {
-    let (mut edges, mut fds) = (Vec::new(), Vec::new());
+    let (mut channels, mut fds) = (Vec::new(), Vec::new());
     for end in ends {
         match end {
-            End::Edges(end) => edges.push(&mut **end),
+            End::Channel(end) => channels.push(end),
             End::Fds(end) => fds.push(end),
             _ => return Err("a way that is not for several senders".into()),
         }
     }
-    by_looking(edges, size, reply)?;
+    by_polling(channels, size, reply)?;
     Ok(by_polling(fds, size, reply)?)
 }
 
-/// Looks at one edge after the other.
-fn by_looking(mut edges: Vec<&mut Edges>, size: usize, reply: usize) -> io::Result<()> {
-    let (mut request, reply) = (vec![0; size], vec![0; reply]);
-    while !edges.is_empty() {
-        let mut ended = Vec::new();
-        for (i, edge) in edges.iter_mut().enumerate() {
-            match edge.look(&mut request)? {
-                None => {}
-                Some(n) if request[n - 1] == STOP => ended.push(i),
-                Some(_) => edge.send(&reply)?,
-            }
-        }
-        for i in ended.into_iter().rev() {
-            edges.swap_remove(i);
-        }
-    }
-    Ok(())
-}
-
 /// Sleeps until a descriptor has something, and takes one request from each that does.
-fn by_polling(mut fds: Vec<&mut Fds>, size: usize, reply: usize) -> io::Result<()> {
+fn by_polling<L: Link + AsFd>(mut fds: Vec<&mut L>, size: usize, reply: usize) -> io::Result<()> {
     let (mut request, reply) = (vec![0; size], vec![0; reply]);
     while !fds.is_empty() {
-        let mut asked: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(fd.from(), PollFlags::POLLIN)).collect();
+        let mut asked: Vec<PollFd> =
+            fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
         again(|| poll(&mut asked, PollTimeout::NONE))?;
         let ready: Vec<bool> = asked.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         let mut ended = Vec::new();

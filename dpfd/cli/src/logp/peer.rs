@@ -11,7 +11,7 @@ use super::many;
 use super::pair::{reply, Requester};
 use crate::bench::cores;
 use crate::bench::endpoints::OneEnd;
-use crate::bench::link::{ring_for, Way};
+use crate::bench::link::{ring_for, Transport};
 use crate::bench::peer::{each, End};
 use crate::bench::Result;
 use crate::helper::{self, Control, Helper};
@@ -22,11 +22,11 @@ pub enum Job {
     /// Stay on this core.
     Stay(usize),
     /// Take your end of a way: its descriptors come along, or the pair of endpoints to open.
-    Open { way: Way, size: usize, pair: u16, first: bool },
+    Open { transport: Transport, size: usize, pair: u16, first: bool },
     /// Take your end of several endpoints that send to one.
-    Spoke { way: Way, mine: Dpid, hub: Dpid },
+    Spoke { transport: Transport, mine: Dpid, hub: Dpid },
     /// Be the one that they send to.
-    Hub { way: Way, number: Dpid, senders: usize },
+    Hub { transport: Transport, number: Dpid, senders: usize },
     /// Reply to requests of `size` bytes with so many, on this end, until one says stop.
     Reply { end: usize, size: usize, reply: usize },
     /// The same on the first ends at once, one for each sender, or on the hub with so many.
@@ -68,11 +68,15 @@ fn obey(
 ) -> Result<()> {
     match job {
         Job::Stay(core) => cores::stay(core)?,
-        Job::Open { way, size, pair, first } => ends.push(End::new(way, fds, ring_for(size), pair, first)?),
-        Job::Spoke { way, mine, hub } => {
-            ends.push(End::Endpoint(OneEnd::spoke(way, &fds, mine, hub)?));
+        Job::Open { transport, size, pair, first } => {
+            ends.push(End::new(transport, fds, ring_for(size), pair, first)?)
         }
-        Job::Hub { way, number, senders } => *hub = Some(OneEnd::hub(way, &fds, number, senders)?),
+        Job::Spoke { transport, mine, hub } => {
+            ends.push(End::Endpoint(OneEnd::spoke(transport, &fds, mine, hub)?));
+        }
+        Job::Hub { transport, number, senders } => {
+            *hub = Some(OneEnd::hub(transport, &fds, number, senders)?)
+        }
         Job::Close => {
             ends.clear();
             *hub = None;

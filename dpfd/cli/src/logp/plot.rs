@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use dp_measure::logp::report::{Bulk, Ns, Report, Way};
+use dp_measure::logp::report::{Bulk, Findings, Ns, Report};
 use plotters::coord::{CoordTranslate, Shift};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -144,7 +144,7 @@ where
     }
 
     /// Cost against length of burst, one curve for each computation.
-    fn signature(&self, report: &Report, way: &Way) -> Result<()> {
+    fn signature(&self, report: &Report, way: &Findings) -> Result<()> {
         let k = self.scale;
         let costs = way.signature.iter().flat_map(|c| c.points.iter().map(|p| p.ns));
         let (low, high) = decades(costs.chain([way.o_s.ns, way.g.ns]));

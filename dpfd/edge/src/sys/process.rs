@@ -78,10 +78,10 @@ pub fn rest(time: Duration) {
     }
 }
 
-/// Looks for `ns` whether `f`, and says so. The looks are counted, too: a program's clock may stand still
+/// Spins for `ns` until `f`, and says whether it came. The looks are counted, too: a program's clock may stand still
 /// (libfaketime), and then this takes some times as long.
 #[inline]
-pub fn look_for(ns: u64, mut f: impl FnMut() -> bool) -> bool {
+pub fn spin_for(ns: u64, mut f: impl FnMut() -> bool) -> bool {
     /// What as many looks as are made between two looks at the clock take at least, ns.
     const AT_LEAST: u64 = 100;
     let end = now() + ns;

@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64 as Plain, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::lines::{at_line, Feed, Room};
+use super::lines::{at_line, Feed, Receiver, Room};
 use crate::arena::{Arena, Geometry, GROUPS, SHORT};
 use crate::bell::{settle, Group, Owed, Word};
-use crate::message::{self, Head};
+use crate::message;
 use crate::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
 use crate::segment::{Mapped, Segment};
 use crate::slot::{Side, Slot, State, Tuple};
@@ -213,7 +213,7 @@ fn hostile_ring_against_messages() {
     unsafe { target.add(base, LINES as usize * LINE) };
     target.words.push(&cursor);
     let mut random = Random(5);
-    let (mut tail, mut head) = (Tail::default(), Head::default());
+    let (mut tail, mut receiver) = (Tail::default(), Receiver::default());
     let bytes = vec![0xcd; 2 * LINES as usize * LINE];
     let mut seen = [0u64; 2];
     let rounds = under_attack(&target, 13, || {
@@ -224,23 +224,22 @@ fn hostile_ring_against_messages() {
         // SAFETY: a slice, or a length that is refused.
         let put = unsafe { message::send(&ring, &mut tail, &cursor, bytes.as_ptr(), n) };
         let mut buf = vec![0; random.below(2 * LINE)];
-        // SAFETY: a buffer of our own.
-        let got = unsafe { head.recv(&ring, &cursor, buf.as_mut_ptr(), buf.len()) };
+        let got = receiver.recv(&ring, &cursor, &mut buf);
         check(put.map(|()| n), max_payload(LINES));
         check(got, max_payload(LINES));
-        if let Ok(len) = head.look(&ring) {
+        if let Ok(len) = receiver.look(&ring) {
             assert!(len <= max_payload(LINES));
-            head.release(len, &cursor);
+            receiver.release(len, &cursor);
         }
         if put == Err(Error::Corrupt) || got == Err(Error::Corrupt) {
             let at = Pos::new(random.next());
             tail = Tail { pos: at, seen: at };
-            head.at = at_line(at);
-            cursor.store(head.at.pack(), Ordering::Relaxed);
+            receiver.at = at;
+            cursor.store(at_line(at).pack(), Ordering::Relaxed);
         }
         seen[0] += u64::from(put.is_ok());
         seen[1] += u64::from(got == Err(Error::Corrupt));
-        target.near.store(head.at.pos.raw(), Relaxed);
+        target.near.store(receiver.at.raw(), Relaxed);
     });
     assert!(seen[0] > 0 && seen[1] > 0, "{rounds} rounds: {seen:?}");
 }

@@ -4,8 +4,8 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::{at_line, Heap};
-use crate::message::{self, Head};
+use super::lines::{at_line, Heap, Receiver};
+use crate::message;
 use crate::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
 use crate::sync::{AtomicU64, Ordering};
 use crate::Error;
@@ -94,12 +94,11 @@ fn transfer(lens: &'static [usize], send: SendFn) {
             }
         })
     };
-    let mut head = Head::default();
+    let mut receiver = Receiver::default();
     for (i, &len) in lens.iter().enumerate() {
         let mut buf = vec![0u8; 256];
         let n = loop {
-            // SAFETY: a buffer of our own.
-            match unsafe { head.recv(&s.ring, &s.cursor, buf.as_mut_ptr(), buf.len()) } {
+            match receiver.recv(&s.ring, &s.cursor, &mut buf) {
                 Ok(n) => break n,
                 Err(e) => assert_eq!(e, Error::Empty),
             }
@@ -109,7 +108,7 @@ fn transfer(lens: &'static [usize], send: SendFn) {
         check(i, &buf[..n]);
     }
     sender.join().unwrap();
-    assert_eq!(head.look(&s.ring), Err(Error::Empty));
+    assert_eq!(receiver.look(&s.ring), Err(Error::Empty));
 }
 
 /// Once around the ring and on, one line a message: every reuse of a line is explored.

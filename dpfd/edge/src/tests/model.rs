@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
-use super::lines::{at_line, Feed, Heap, Room};
-use crate::message::{self, Head};
-use crate::ring::{self, lines_for, max_payload, Cursor, Kind, Pos, Tail, LINE, SMALL};
+use super::lines::{at_line, Feed, Heap, Receiver, Room};
+use crate::message;
+use crate::ring::{self, max_payload, Cursor, Pos, Tail, LINE, SMALL};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{stream, Error};
 
@@ -71,14 +71,6 @@ impl Edge {
     fn used(&self) -> u64 {
         self.tail.pos.since(Cursor::unpack(self.cursor.load(Ordering::Relaxed)).pos)
     }
-    fn void(&mut self, len: usize) {
-        let lines = lines_for(len);
-        if self.tail.reserve(self.count(), lines, &self.cursor).is_ok() {
-            ring::invalidate_next(&self.ring, self.tail.pos, lines);
-            ring::commit(&self.ring, self.tail.pos, len, Kind::Void).unwrap();
-            self.tail.pos = self.tail.pos.add(lines);
-        }
-    }
     fn check(&self) {
         assert!(self.used() < self.count());
         assert_eq!(ring::look(&self.ring, self.tail.pos), Err(Error::Empty));
@@ -91,8 +83,6 @@ enum Do {
     Push(usize, usize),
     /// Send, but die before the tail is moved; what was sent may be taken before anybody mends it.
     PushAndDie(usize, bool),
-    /// Reserve and give up.
-    Void(usize),
     /// Receive into so much room, in pieces of the second number.
     Pull(usize, usize),
     /// Look without taking.
@@ -103,7 +93,6 @@ fn deeds(count: u64) -> impl Strategy<Value = Vec<Do>> {
     let deed = prop_oneof![
         4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Push(n, k)),
         1 => (length(count), any::<bool>()).prop_map(|(n, taken)| Do::PushAndDie(n, taken)),
-        1 => (0..SMALL * 2).prop_map(Do::Void),
         4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Pull(n, k)),
         1 => length(count).prop_map(Do::Peek),
     ];
@@ -163,7 +152,6 @@ proptest! {
                     stream::recover(&e.ring, &mut e.tail);
                     prop_assert_eq!(e.tail.pos, alive.pos);
                 }
-                Do::Void(len) => e.void(len),
                 Do::Pull(room, piece) => pull(&e, &mut queue, room, piece, false),
                 Do::Peek(room) => pull(&e, &mut queue, room, 64, true),
             }
@@ -186,7 +174,7 @@ proptest! {
         (count, at, deeds) in (2..7u32).prop_flat_map(|n| (Just(1u64 << n), start(), deeds(1 << n)))
     ) {
         let mut e = Edge::new(count, at);
-        let mut head = Head { at: at_line(at) };
+        let mut receiver = Receiver::new(at);
         let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
         for deed in deeds {
             match deed {
@@ -202,11 +190,9 @@ proptest! {
                         Err(err) => prop_assert!(err == Error::Full && !was_empty),
                     }
                 }
-                Do::Void(len) => e.void(len),
                 Do::Pull(room, _) => {
                     let mut buf = vec![0; room];
-                    // SAFETY: a buffer of our own.
-                    match unsafe { head.recv(&e.ring, &e.cursor, buf.as_mut_ptr(), room) } {
+                    match receiver.recv(&e.ring, &e.cursor, &mut buf) {
                         Ok(n) => {
                             let m = queue.pop_front().unwrap();
                             prop_assert_eq!(n, m.len());
@@ -215,7 +201,7 @@ proptest! {
                         Err(err) => prop_assert!(err == Error::Empty && queue.is_empty()),
                     }
                 }
-                Do::Peek(_) => match head.look(&e.ring) {
+                Do::Peek(_) => match receiver.look(&e.ring) {
                     Ok(n) => prop_assert_eq!(n, queue.front().unwrap().len()),
                     Err(err) => prop_assert!(err == Error::Empty && queue.is_empty()),
                 },

@@ -8,9 +8,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use libc::{EBADMSG, EINVAL, EPROTONOSUPPORT, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
 
-use super::lines::{Feed, Room};
+use super::lines::{Feed, Receiver, Room};
 use crate::arena::{populate, Arena, Geometry, MAGIC, MAX_SLOTS, SHORT, VERSION};
-use crate::message::{self, Head};
+use crate::message;
 use crate::ring::{Lines, Pos, Tail, LINE};
 use crate::segment::{sealed_len, sealed_memory, Mapped, Segment, CONTROL, MAX_RING, MIN_RING};
 use crate::slot::Side;
@@ -119,16 +119,16 @@ fn segment_opened_twice_is_one_edge() {
     let (a, fd) = Segment::create(MIN_RING).unwrap();
     let b = Segment::open(fd).unwrap();
     let (to, from) = (a.lines(), b.lines());
-    let (mut tail, mut head) = (Tail::default(), Head::default());
+    let (mut tail, mut receiver) = (Tail::default(), Receiver::default());
     for i in 0..100u8 {
         let m = vec![i; 1000 + usize::from(i)];
         // SAFETY: a slice.
         unsafe { message::send(&to, &mut tail, &a.rx().cursor, m.as_ptr(), m.len()) }.unwrap();
-        let len = head.look(&from).unwrap();
+        let len = receiver.look(&from).unwrap();
         // SAFETY: look() bounds the length; the ring stands twice in a row; nobody writes now.
-        let in_place = unsafe { core::slice::from_raw_parts(from.payload(head.at.pos), len) };
+        let in_place = unsafe { core::slice::from_raw_parts(from.payload(receiver.at), len) };
         assert_eq!(in_place, m);
-        head.release(len, &b.rx().cursor);
+        receiver.release(len, &b.rx().cursor);
     }
 }
 

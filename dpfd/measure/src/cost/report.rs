@@ -30,12 +30,12 @@ pub struct Report {
     /// Memory copies: M_ctc, M_ctm, M_mtm.
     pub copies: Vec<Parameter>,
     /// One for each way of sending.
-    pub ways: Vec<Way>,
+    pub ways: Vec<Findings>,
 }
 
 /// One way of sending.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Way {
+pub struct Findings {
     /// Its name.
     pub way: String,
     /// The driver that serves endpoints; null of other ways.
@@ -235,9 +235,15 @@ impl Segment {
     }
 }
 
-impl Way {
+impl Findings {
     /// From a survey and what was read off it.
-    pub fn new(way: &str, driver: Option<&str>, survey: &Survey, borders: &[Border], model: &Model) -> Way {
+    pub fn new(
+        way: &str,
+        driver: Option<&str>,
+        survey: &Survey,
+        borders: &[Border],
+        model: &Model,
+    ) -> Findings {
         let gaps = |which| {
             let mut gaps = points(survey, What::Gaps, which);
             gaps.retain(|p| survey.plan().sizes.contains(&p.0));
@@ -261,7 +267,7 @@ impl Way {
         let messages: Vec<Message> =
             compare(survey, borders).into_iter().map(|c| message(c, model)).collect();
         let median_error = Errors::of(&messages);
-        Way {
+        Findings {
             way: way.to_string(),
             driver: driver.map(str::to_string),
             rounds: survey.rounds(),

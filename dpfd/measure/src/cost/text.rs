@@ -1,6 +1,6 @@
 //! The tables for people.
 
-use super::report::{Bandwidth, Message, Parameter, Rate, Report, Way};
+use super::report::{Bandwidth, Findings, Message, Parameter, Rate, Report};
 
 impl Report {
     /// One object.
@@ -25,7 +25,7 @@ impl Report {
     }
 }
 
-impl Way {
+impl Findings {
     fn text(&self, packet: usize) -> String {
         let driver = self.driver.as_deref().map_or(String::new(), |driver| format!(", {driver} driver"));
         let title = format!("{}{driver}, {} rounds", self.way, self.rounds);

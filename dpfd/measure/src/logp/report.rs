@@ -30,12 +30,12 @@ pub struct Report {
     /// How long the measurement took.
     pub seconds: f64,
     /// One for each way of sending.
-    pub ways: Vec<Way>,
+    pub ways: Vec<Findings>,
 }
 
 /// One way of sending. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Way {
+pub struct Findings {
     /// Its name.
     pub way: String,
     /// The parameters of small messages.
@@ -159,13 +159,13 @@ impl From<Value> for Ns {
     }
 }
 
-impl Way {
+impl Findings {
     /// What a survey has found, by its fit, and several senders.
-    pub fn new(way: &str, survey: &Survey, fit: &Fit, k_to_1: Vec<Contended>) -> Way {
+    pub fn new(way: &str, survey: &Survey, fit: &Fit, k_to_1: Vec<Contended>) -> Findings {
         let small = survey.load(survey.plan().sizes[0]);
         let found = &fit.small;
         let wide: Vec<Wide> = survey.points().iter().filter(|p| !p.settled()).map(Wide::of).collect();
-        Way {
+        Findings {
             way: way.to_string(),
             o_s: found.o_s.into(),
             o_r: found.o_r.into(),
@@ -374,7 +374,7 @@ impl Report {
     }
 }
 
-impl Way {
+impl Findings {
     fn wide_text(&self) -> Option<String> {
         let worst = self.wide.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         let what = match worst.m {

@@ -53,7 +53,7 @@ pub struct Interface {
 
 /// An entry of the Network Address Resolution Table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
+pub struct NartEntry {
     /// The node.
     pub nid: Nid,
     /// The index of the interface that leads there.
@@ -70,7 +70,7 @@ pub struct Network {
     /// Those that are attached.
     pub interfaces: Vec<Interface>,
     /// By the nodes' numbers.
-    pub routes: Vec<Route>,
+    pub routes: Vec<NartEntry>,
     /// What became of messages and frames, by the names that dp(4) explains.
     pub counts: Vec<(String, u64)>,
 }
@@ -98,7 +98,7 @@ impl Network {
                 }
                 ["route", nid, _, mac] => {
                     let (nid, mac) = (nid.parse().unwrap_or(0), mac.parse().unwrap_or(Mac([0; 6])));
-                    network.routes.push(Route { nid, index: number(2), mac });
+                    network.routes.push(NartEntry { nid, index: number(2), mac });
                 }
                 ["count", name, n] => network.counts.push((name.into(), n.parse().unwrap_or(0))),
                 _ => {}
@@ -123,7 +123,7 @@ pub enum Change<'a> {
     /// Not any longer.
     Detach(&'a str),
     /// A node is behind an attached interface, at this address.
-    Route(Nid, &'a str, Mac),
+    Nart(Nid, &'a str, Mac),
     /// Nobody knows any longer where it is.
     Forget(Nid),
 }
@@ -143,7 +143,7 @@ impl Change<'_> {
             Change::Node(nid) => device::set_node(fd, nid),
             Change::Attach(name) => device::set_interface(fd, name, true),
             Change::Detach(name) => device::set_interface(fd, name, false),
-            Change::Route(nid, name, mac) => device::set_route(fd, nid, Some((name, mac.0))),
+            Change::Nart(nid, name, mac) => device::set_route(fd, nid, Some((name, mac.0))),
             Change::Forget(nid) => device::set_route(fd, nid, None),
         };
         done.map_err(Error::system("ioctl"))
@@ -161,7 +161,7 @@ mod tests {
         let network = Network::parse(text);
         assert_eq!((network.nid, network.interfaces.len()), (3, 2));
         assert_eq!(network.interfaces[1], Interface { name: "veth-b".into(), index: 14, mtu: 9000 });
-        assert_eq!(network.routes, [Route { nid: 4, index: 14, mac: Mac([2, 0, 0x5e, 0x10, 0, 15]) }]);
+        assert_eq!(network.routes, [NartEntry { nid: 4, index: 14, mac: Mac([2, 0, 0x5e, 0x10, 0, 15]) }]);
         assert_eq!(network.name_of(14), Some("veth-b"));
         assert_eq!(network.counts[1], ("without-room".into(), 1));
         assert_eq!(network.routes[0].mac.to_string(), "02:00:5e:10:00:0f");

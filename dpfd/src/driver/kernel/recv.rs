@@ -13,7 +13,7 @@ use crate::pool::SHORT;
 use crate::sys::device;
 use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
-use dp_edge::look;
+use dp_edge::spin;
 use dp_edge::sys::{process, raw};
 
 impl KernelEndpoint {
@@ -97,13 +97,13 @@ impl KernelEndpoint {
     #[inline(always)]
     fn find(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
         match rx.take(fd)? {
-            None => self.look_longer(rx, fd),
+            None => self.spin_for_next(rx, fd),
             got => Ok(got),
         }
     }
 
     #[cold]
-    fn look_longer(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
+    fn spin_for_next(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
         if rx.pool.is_none() {
             self.start_pool_under(rx, fd, None)?;
         }
@@ -115,7 +115,7 @@ impl KernelEndpoint {
                 got => Ok(got),
             };
         }
-        self.look_a_while(rx);
+        self.spin_a_while(rx);
         let got = rx.take(fd)?;
         if got.is_none() {
             self.sleeps.fetch_add(1, Ordering::Relaxed);
@@ -123,20 +123,20 @@ impl KernelEndpoint {
         Ok(got)
     }
 
-    /// Looks for as long as it paid lately.
-    fn look_a_while(&self, rx: &mut Rx) {
+    /// Spins for as long as it paid lately.
+    fn spin_a_while(&self, rx: &mut Rx) {
         let longest = self.max_spin.load(Ordering::Relaxed);
         let budget = rx.spin.min(longest);
         if longest == 0 || !many_cpus() {
             return;
         }
         if budget == 0 {
-            rx.spin = look::again(longest);
+            rx.spin = spin::again(longest);
             return;
         }
         let Some(pool) = &rx.pool else { return };
-        let hit = process::look_for(budget.into(), || pool.waiting());
-        rx.spin = look::learned(budget, hit, longest);
+        let hit = process::spin_for(budget.into(), || pool.waiting());
+        rx.spin = spin::learned(budget, hit, longest);
     }
 
     /// Reading in place, one way. `size` None: the usual size, if it does not read in place yet. How large the pool is.

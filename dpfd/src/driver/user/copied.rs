@@ -17,7 +17,7 @@ impl UserEndpoint {
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         let mut rx = self.begin_soon()?;
         let copied = match rx.tokens.copy_first(into) {
-            None if !rx.tokens.waiting() && self.look_at_once(&rx) => rx.tokens.copy_first(into),
+            None if !rx.tokens.waiting() && self.spin_briefly(&rx) => rx.tokens.copy_first(into),
             copied => copied,
         }?;
         rx.peer = copied.from();
@@ -65,7 +65,7 @@ impl UserEndpoint {
 
     #[cold]
     fn copy_later(&self, fd: i32, in_vain: InVain, into: &mut [u8]) -> Result<Option<Copied>> {
-        Ok(self.look_longer(For::Copy, fd, in_vain)?.map(|got| self.copy_out(&got, into)))
+        Ok(self.wait_for_next(For::Copy, fd, in_vain)?.map(|got| self.copy_out(&got, into)))
     }
 
     /// The next message, copied as far as `into` has room; the rest is discarded. None: there is none.

@@ -332,7 +332,7 @@ impl Link {
             return false;
         }
         let before = rx.cursor.load(Ordering::Relaxed);
-        process::look_for(ns, || rx.cursor.load(Ordering::Relaxed) != before)
+        process::spin_for(ns, || rx.cursor.load(Ordering::Relaxed) != before)
     }
 }
 

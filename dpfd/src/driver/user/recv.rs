@@ -20,14 +20,14 @@ use crate::pool::tokens::Look;
 use crate::sys::loaned::Got;
 use dp_edge::bell;
 use dp_edge::inbox::Inbox;
-use dp_edge::look;
+use dp_edge::spin;
 use dp_edge::sys::biased::Guard;
 use dp_edge::sys::{process, raw, unix};
 
 /// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
 pub const LEASE: Duration = Duration::from_millis(2);
 /// Looks before the descriptor is asked whether it waits at all.
-const FIRST_LOOKS: u32 = 64;
+const FIRST_SPINS: u32 = 64;
 /// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
 const OTHERS: (u32, u32) = (64, 1024);
 
@@ -71,7 +71,7 @@ impl UserEndpoint {
 
     pub(super) fn recv_for(&self, whose: For, fd: i32) -> Result<Got> {
         loop {
-            if let Some(got) = self.look_longer(whose, fd, InVain::Sleep)? {
+            if let Some(got) = self.wait_for_next(whose, fd, InVain::Sleep)? {
                 return Ok(got);
             }
             let sleep = self.sleep();
@@ -92,7 +92,7 @@ impl UserEndpoint {
     #[inline(always)]
     pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.look_longer(For::Program, fd, InVain::Sleep),
+            None => self.wait_for_next(For::Program, fd, InVain::Sleep),
             got => Ok(got),
         }
     }
@@ -105,7 +105,7 @@ impl UserEndpoint {
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.look_longer(For::Program, fd, InVain::Return),
+            None => self.wait_for_next(For::Program, fd, InVain::Return),
             got => Ok(got),
         }
     }
@@ -116,7 +116,7 @@ impl UserEndpoint {
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
         let mut rx = self.begin_soon()?;
         let got = match rx.tokens.look_first() {
-            None if self.look_at_once(&rx) => rx.tokens.look_first(),
+            None if self.spin_briefly(&rx) => rx.tokens.look_first(),
             got => got,
         }?;
         rx.peer = got.from();
@@ -139,7 +139,7 @@ impl UserEndpoint {
     }
 
     #[inline(never)]
-    pub(super) fn look_longer(&self, whose: For, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
+    pub(super) fn wait_for_next(&self, whose: For, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
         let mut rx = self.rx();
         self.rouse_another(&mut rx);
         self.count_visit();
@@ -182,13 +182,13 @@ impl UserEndpoint {
 
     /// For a message that is as good as here.
     #[inline(never)]
-    pub(super) fn look_at_once(&self, rx: &Rx) -> bool {
+    pub(super) fn spin_briefly(&self, rx: &Rx) -> bool {
         let pays = rx.spin > 0 && !rx.in_vain;
         let came = |_| {
             dp_edge::sync::relax();
             self.something(rx)
         };
-        pays && (0..FIRST_LOOKS).any(came)
+        pays && (0..FIRST_SPINS).any(came)
     }
 
     /// A look: the edges, and the descriptor where something waits there.
@@ -256,13 +256,13 @@ impl UserEndpoint {
         if !rx.tokens.returned.is_nothing() {
             self.give_back(&mut rx);
         }
-        let looks = self.look_budget(&mut rx);
-        // Hot: it waited the last time, so it is asked only after it has looked. And where looking does not pay, whoever
+        let budget = self.spin_budget(&mut rx);
+        // Hot: it waited the last time, so it is asked only after it has spun. And where spinning does not pay, whoever
         // may not sleep is told so by the kernel.
         let waits =
-            rx.hot || in_vain == InVain::Sleep && (waited.asked || looks == 0 || !raw::is_nonblocking(fd));
-        waited.asked |= waits && looks > 0 && !rx.hot;
-        waited.spun = waits && looks > 0 && self.look_a_while(&mut rx, looks);
+            rx.hot || in_vain == InVain::Sleep && (waited.asked || budget == 0 || !raw::is_nonblocking(fd));
+        waited.asked |= waits && budget > 0 && !rx.hot;
+        waited.spun = waits && budget > 0 && self.spin_a_while(&mut rx, budget);
         if waited.spun {
             return Ok(Some(rx));
         }
@@ -298,29 +298,29 @@ impl UserEndpoint {
         }
     }
 
-    /// How long it pays to look, by what paid lately, ns.
-    fn look_budget(&self, rx: &mut Rx) -> u32 {
+    /// How long it pays to spin, by what paid lately, ns.
+    fn spin_budget(&self, rx: &mut Rx) -> u32 {
         let longest = self.max_spin.load(Ordering::Relaxed);
-        rx.in_vain = longest == 0 || !self.process.many_cpus || !rx.tokens.worth_looking(process::cpu());
+        rx.in_vain = longest == 0 || !self.process.many_cpus || !rx.tokens.worth_spinning(process::cpu());
         if rx.in_vain {
             return 0;
         }
         if rx.spin == 0 {
-            rx.spin = look::again(longest);
+            rx.spin = spin::again(longest);
             return 0;
         }
         rx.spin.min(longest)
     }
 
-    /// Looks for so long; true when something came.
-    fn look_a_while(&self, rx: &mut Rx, budget: u32) -> bool {
+    /// Spins for so long; true when something came.
+    fn spin_a_while(&self, rx: &mut Rx, budget: u32) -> bool {
         let longest = self.max_spin.load(Ordering::Relaxed);
         if let Some(inbox) = self.inbox.get() {
             inbox.arm().disarm();
             rx.settled = false;
         }
-        let hit = process::look_for(budget.into(), || self.something(rx));
-        rx.spin = look::learned(budget, hit, longest);
+        let hit = process::spin_for(budget.into(), || self.something(rx));
+        rx.spin = spin::learned(budget, hit, longest);
         hit
     }
 

@@ -5,8 +5,8 @@ use crate::measure::turns::Sample;
 fn row(target: Target, baseline: &[f64], dp: &[f64]) -> Row {
     let sample = |value: &f64| Sample { value: *value, server: Cost::default(), client: Cost::default() };
     let rounds = baseline.iter().zip(dp).map(|(b, d)| vec![sample(b), sample(d)]).collect();
-    let turns = Turns::of(&[Way::Tcp, Way::Dp], rounds);
-    Row::new("a", "a and b", "req/s", target).with(&turns, Way::Tcp, Way::Dp)
+    let turns = Turns::of(&[Setup::Tcp, Setup::Dp], rounds);
+    Row::new("a", "a and b", "req/s", target).with(&turns, Setup::Tcp, Setup::Dp)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::pipeline::{linear, Pipeline};
 use crate::cost::fit::{Border, Model};
 use crate::cost::probe::{Plan, Survey};
-use crate::cost::report::{Bandwidth, Errors, Parameter, Rate, Report, Way};
+use crate::cost::report::{Bandwidth, Errors, Findings, Parameter, Rate, Report};
 use crate::logp::tests::here;
 
 fn report(system: Pipeline) -> Report {
@@ -16,7 +16,7 @@ fn report_with(mut system: Pipeline, borders: &[Border]) -> Report {
         let Ok(()) = survey.round(&mut system, |_| false);
     }
     let model = Model::fit(&survey, borders).unwrap();
-    let way = Way::new("endpoint", Some("user"), &survey, borders, &model);
+    let way = Findings::new("endpoint", Some("user"), &survey, borders, &model);
     let copies = vec![Parameter { name: "M_ctc".to_string(), ..way.parameters[0].clone() }];
     Report {
         version: 2,

@@ -4,9 +4,9 @@ use super::here;
 use super::link::{Cost, Link};
 use crate::logp::fit::fit;
 use crate::logp::probe::{Plan, Survey};
-use crate::logp::report::{Contended, Report, Way};
+use crate::logp::report::{Contended, Findings, Report};
 
-fn way(mut link: Link, window: u32) -> Way {
+fn way(mut link: Link, window: u32) -> Findings {
     let plan = Plan {
         sizes: vec![8, 4096],
         window,
@@ -16,7 +16,7 @@ fn way(mut link: Link, window: u32) -> Way {
     let mut survey = Survey::new(plan);
     let Ok(()) = survey.first(&mut link, |_| false);
     let contended = Contended::all(&[1, 2], &[vec![300.0], vec![630.0]], |senders| senders > 1);
-    Way::new("wire", &survey, &fit(&survey).unwrap(), contended)
+    Findings::new("wire", &survey, &fit(&survey).unwrap(), contended)
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! How long to look before sleeping, learned from how often looking paid.
+//! How long to spin before sleeping, learned from how often spinning paid.
 //!
-//! One rule for every receiver: both drivers and the preload shim. A look that saw something may take twice as long the
-//! next time, a look in vain half as long; too short to be worth the clock's cost, it is left out altogether, and tried
-//! again a little later, for traffic changes. Times are nanoseconds; `longest` is the user's bound (0: never look), any
+//! One rule for every receiver: both drivers and the preload shim. A spin that saw something may take twice as long the
+//! next time, a spin in vain half as long; too short to be worth the clock's cost, it is left out altogether, and tried
+//! again a little later, for traffic changes. Times are nanoseconds; `longest` is the user's bound (0: never spin), any
 //! value at all.
 
-/// A look that helped lately lasts so long at least, where the bound allows it, ns.
+/// A spin that helped lately lasts so long at least, where the bound allows it, ns.
 const USEFUL: u32 = 1_000;
-/// Shorter than this looking is left out, ns.
+/// Shorter than this spinning is left out, ns.
 const TOO_SHORT: u32 = 500;
 
-/// How long the next look may take, after one of `budget` saw something (`hit`) or did not. 0: none.
+/// How long the next spin may take, after one of `budget` saw something (`hit`) or did not. 0: none.
 #[inline]
 pub const fn learned(budget: u32, hit: bool, longest: u32) -> u32 {
     if !hit {
@@ -26,19 +26,19 @@ pub const fn learned(budget: u32, hit: bool, longest: u32) -> u32 {
     }
 }
 
-/// How long the look after one that was left out may take.
+/// How long the spin after one that was left out may take.
 #[inline]
 pub const fn again(longest: u32) -> u32 {
     longest / 16
 }
 
-/// A program whose look took somebody's time does not look for so long, ns: at least, and at most. The kernel's own threads
-/// and interrupts take a processor some ten times a second for some 10 us, and look like somebody: the first rest is short
+/// A program whose spin took somebody's time does not spin for so long, ns: at least, and at most. The kernel's own threads
+/// and interrupts take a processor some ten times a second for some 10 us, and seem to be somebody: the first rest is short
 /// enough not to be felt then, and five in a row are what rivals make.
 const REST_LEAST: u64 = 1_000_000;
 const REST_MOST: u64 = 1_024_000_000;
 
-/// How long the next rest is, after a look that took the processor from somebody (`taken`) or from nobody; `rest` was that of
+/// How long the next rest is, after a spin that took the processor from somebody (`taken`) or from nobody; `rest` was that of
 /// the last time. It begins anew, four times as long, only where it was taken: elsewhere it is forgotten slowly, so that a
 /// program among many rests again and again for longer, and one that was disturbed once goes on (W19).
 #[inline]
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn looking_ends_where_it_never_pays_and_grows_where_it_does() {
+    fn spinning_ends_where_it_never_pays_and_grows_where_it_does() {
         let mut budget = 50_000;
-        let mut looks = 0;
+        let mut spins = 0;
         while budget > 0 {
             budget = learned(budget, false, 50_000);
-            looks += 1;
+            spins += 1;
         }
-        assert_eq!(looks, 7);
+        assert_eq!(spins, 7);
         budget = again(50_000);
         for _ in 0..5 {
             budget = learned(budget, true, 50_000);
@@ -102,17 +102,17 @@ mod tests {
             rest = rested(rest, true);
             assert_eq!(rest, expected);
         }
-        // Half of the looks take somebody's time: it stays as long as it is.
+        // Half of the spins take somebody's time: it stays as long as it is.
         for _ in 0..100 {
             rest = rested(rested(rest, false), true);
         }
         assert_eq!(rest, 1_024_000_000);
-        let mut looks = 0;
+        let mut spins = 0;
         while rest > 0 {
             rest = rested(rest, false);
-            looks += 1;
+            spins += 1;
         }
-        assert!((100..400).contains(&looks), "{looks}");
+        assert!((100..400).contains(&spins), "{spins}");
         assert_eq!(rested(0, false), 0);
         assert_eq!(rested(u64::MAX, true), REST_MOST);
     }

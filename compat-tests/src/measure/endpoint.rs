@@ -1,4 +1,4 @@
-//! One edge between two cores: `dp bench` measures it, with the floor and the kernel's ways beside it.
+//! From endpoint to endpoint on two cores: `dp bench` measures it, with the floor and the kernel's ways beside it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::report::{Column, Row};
 use super::Error;
 
 /// The layout known here.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// More than all the ways of one run take, which are seven at most.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -84,7 +84,7 @@ fn fill(row: Row, what: What, json: &str) -> Option<Row> {
         Column::single(name, value, Some([server, client]))
     };
     let (way, name) = what.baseline();
-    let mut row = row.with_columns(column(way, name)?, column("edge", "DP")?);
+    let mut row = row.with_columns(column(way, name)?, column("endpoint", "DP")?);
     if let Some(over) = listing.over_floor_ns.filter(|_| what == What::Lat) {
         row.note(format!("over the floor of the same turn, median of the turns: {over} ns"));
     }

@@ -8,7 +8,7 @@ use crate::fuzz::script::{Line, Who};
 
 /// How many bytes are on their way, as far as the results tell.
 #[derive(Default)]
-pub struct Ways {
+pub struct Directions {
     pub(super) sent: HashMap<&'static str, i64>,
     pub(super) received: HashMap<&'static str, i64>,
     /// Senders of whose bytes a receive got as many as buffers had it: whether some are left, nobody knows.
@@ -49,7 +49,7 @@ pub fn key(who: Who) -> &'static str {
     }
 }
 
-impl Ways {
+impl Directions {
     /// Nothing is under way yet. `edges`: somebody waits for edges; `urgent`: there are urgent bytes.
     pub fn new(edges: bool, urgent: bool) -> Self {
         Self { edges, urgent, ..Self::default() }
