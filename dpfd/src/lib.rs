@@ -1,6 +1,14 @@
-//! Directed Point: communication endpoints that are Unix file descriptors.
+#![doc = include_str!("../README.md")]
 //!
-//! [`Endpoint`] is the API; [`driver`] is what serves it. Below it: one directed edge in shared memory (`dp-edge`).
+//! | module | holds |
+//! |---|---|
+//! | [`endpoint`] | [`Endpoint`], the API; a [`Message`] in place; `AsyncEndpoint` in tokio's runtime |
+//! | [`addr`], [`error`], [`stat`] | where an endpoint is; why a call failed, with an errno; what an endpoint tells of itself |
+//! | [`driver`] | what serves endpoints: this library, or the kernel |
+//! | [`pool`] | the Token Buffer Pool |
+//!
+//! Endpoints, their addresses, errors and counters are the interface that is kept; [`driver`] and [`pool`] are public for
+//! the project's own command and tests, and change as they need.
 #![deny(unsafe_code)]
 
 pub mod addr;

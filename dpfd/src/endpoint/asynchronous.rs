@@ -28,6 +28,11 @@ use crate::error::{Error, Result};
 /// as in `tokio::select!` or under a timeout. A message that [`AsyncEndpoint::recv`] gave and that nobody looked
 /// at is gone, as ever, when its guard is dropped.
 ///
+/// It is no `Stream` and no `Sink`. A [`Message`] borrows the endpoint whose pool it lies in, and what a `Stream` yields can
+/// borrow nothing of it: each message would be copied first. A `Sink` owns what it is given until it is flushed, where
+/// [`AsyncEndpoint::send`] takes bytes of the caller's own. `futures::stream::unfold` and `futures::sink::unfold` make both of these
+/// calls where the copies do not matter.
+///
 /// Calls take part in tokio's cooperative scheduling: a task that always finds a message yields now and then.
 ///
 /// ```
