@@ -101,6 +101,10 @@ impl Tools {
         if is_unfair(script, &native) || is_unfair(script, &other) {
             return Verdict::Unsteady;
         }
+        // A close that lingers until the other side reads waits for nothing where the other side's ring has it all.
+        if native.iter().any(|result| result.contains("HANG")) {
+            return Verdict::Unsteady;
+        }
         let mut steady = vec![true; words.len()];
         for _ in 1..NATIVE_RUNS {
             let again = comparable(script, &self.run(script, Shimmed::NONE));

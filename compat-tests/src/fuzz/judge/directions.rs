@@ -80,7 +80,8 @@ impl Directions {
     /// All that was told of the end of a sender's bytes, after this.
     pub(super) fn end(&mut self, sender: &'static str, told: &str) -> String {
         let ends = self.ends.entry(sender).or_insert_with(|| ENDS.to_owned());
-        if !told.is_empty() {
+        // How often it is told is a matter of how many receives there are.
+        if !told.is_empty() && !(told == "0" && ends.ends_with(" 0")) {
             ends.push(' ');
             ends.push_str(told);
         }
@@ -165,6 +166,7 @@ impl Directions {
             "tcp" => String::new(),
             "fionread" => self.queued(&call),
             "soerror" => self.error(&call),
+            "again" => self.again(&call),
             _ if call.asks_readiness() => self.readiness(&call),
             _ => result.to_owned(),
         }

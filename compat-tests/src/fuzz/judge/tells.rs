@@ -21,13 +21,24 @@ impl Directions {
                 return ANY.into();
             }
         }
+        // An urgent byte comes behind the others, when there is room for them.
+        let late = if self.urgent && call.coming > SMALL { &["PRI"][..] } else { &[] };
         // Where a receive got as many as buffers had it, nobody knows how many are left.
         let crowded = call.going > SMALL || self.loose.contains(me);
         match crowded {
             true if self.ended.contains(them) => without_end(&without_room(call)),
             true => without_room(call),
-            false => call.result.to_owned(),
+            false if late.is_empty() => call.result.to_owned(),
+            false => without(call.result, late),
         }
+    }
+
+    /// A connect to where the socket is connected already. Bytes for which there was no room draw a reset from an end that
+    /// has shut down, when they come, and then it is connected no more.
+    pub(super) fn again(&mut self, call: &Call) -> String {
+        let ended = self.ended.contains(call.me()) || self.ended.contains(call.them());
+        let unknown = ended && (call.coming > SMALL || call.going > SMALL);
+        if unknown { ANY } else { call.result }.to_owned()
     }
 
     pub(super) fn queued(&mut self, call: &Call) -> String {
