@@ -119,8 +119,14 @@ impl Ways {
         }
         let comparable = self.operation(who, &inner, result);
         if inner.first().is_some_and(|what| what == "echo") {
-            // Which of the two it is depends on whether the other side had some of the echo unread when it closed.
-            return comparable.replace("ECONNRESET", "EPIPE");
+            // Which of the two it is depends on whether the other side had some of the echo unread when it closed. Where it
+            // had sent more than it waited for, the echo may also have met the end before it sent: Linux tells all three.
+            let more = self.sends_of(who.other()) > 0;
+            return if more && comparable == "0" {
+                "EPIPE".into()
+            } else {
+                comparable.replace("ECONNRESET", "EPIPE")
+            };
         }
         // Of two sends in a row it may get one, or both.
         let some = self.sends_of(who.other()) > before + 1
