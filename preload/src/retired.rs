@@ -32,7 +32,6 @@ pub struct Retired {
 
 impl Retired {
     /// There are none.
-    #[expect(clippy::new_without_default, reason = "a static of its own, each")]
     pub const fn new() -> Retired {
         Retired { walkers: Walkers::new(), limbo: Limbo::new() }
     }
