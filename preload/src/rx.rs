@@ -104,7 +104,7 @@ pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Opt
     if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
         return None;
     }
-    let (n, armed, more_to_do) = briefly(|| {
+    let (n, armed, is_all) = briefly(|| {
         // Asked for behind the note: whoever unmaps its rings has found it neither live nor noted.
         if c.stage() != Stage::Live {
             return None;
@@ -116,10 +116,14 @@ pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Opt
         let ring = || if fdtable::word(fd) == entry { channel::ring_of(c, &rx) } else { Mapped::none() };
         let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
         let armed = took(c, &rx, n);
-        let more_to_do = w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
-        Some((n, armed, more_to_do || bells_out(c, &rx)))
+        let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
+        let is_all = !(bells_out(c, &rx) || goes_on(w));
+        Some((n, armed, is_all))
     })?;
-    Some(if more_to_do { n + besides(family, fd, entry, c, w, armed) } else { n })
+    if is_all {
+        return Some(n);
+    }
+    Some(n + besides(family, fd, entry, c, w, armed))
 }
 
 /// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is

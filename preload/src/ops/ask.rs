@@ -6,6 +6,7 @@ use dpfd::family::Stage;
 use libc::{sockaddr, socklen_t};
 
 use super::option;
+use crate::inside::brief::briefly;
 use crate::{fdtable, hooks, state, tx};
 
 /// getpeername(2).
@@ -35,7 +36,7 @@ pub unsafe fn getsockopt(
         hear(fd);
     }
     // SAFETY: the program's arguments.
-    unsafe { option::getsockopt(fd, level, name, value, len) }
+    briefly(|| unsafe { option::getsockopt(fd, level, name, value, len) })
 }
 
 /// Has the kernel know of the other end's death.
@@ -43,8 +44,6 @@ fn hear(fd: c_int) {
     let conn = || Some((state::family()?, fdtable::conn(fd)?));
     if let Some((family, i)) = conn() {
         let c = family.conn(i);
-        if c.stage() == Stage::Live {
-            tx::gone::hears_of_death(family, fd, c);
-        }
+        briefly(|| c.stage() == Stage::Live && tx::gone::hears_of_death(family, fd, c));
     }
 }
