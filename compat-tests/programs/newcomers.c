@@ -165,7 +165,7 @@ static pthread_t hold(void) {
 /* As long as memory rests that was in use before, and then some more come. */
 static void let_go(pthread_t thread) {
     for (int i = 0; i < 4; i++) {
-        sleep_ms(1200);
+        sleep_ms(300);
         meet_one();
     }
     atomic_store(&may_go, true);

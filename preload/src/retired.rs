@@ -15,9 +15,9 @@ use dpfd::limbo::{Limbo, Walkers};
 use crate::inside::brief;
 use crate::{epoll, state};
 
-/// ns. A processor that has not written a store back by then has stopped; where threads wait for processors, their stores
-/// are seen. Whoever meets more new peers in that time than there is room for in limbo has some connections on TCP.
-const REST: u64 = 1_000_000_000;
+/// ns. A processor writes a store back within a microsecond, or when it stops to run the thread, so this is long. Whoever
+/// meets more new peers in that time than there is room for in limbo has some connections on TCP.
+const REST: u64 = 100_000_000;
 /// Where there is no room, one that could not be unmapped for so long, ns, stays mapped for good: a thread was ended, or left
 /// by longjmp, inside.
 const STUCK: u64 = 10_000_000_000;

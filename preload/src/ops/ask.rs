@@ -1,4 +1,5 @@
-//! Calls that ask what state a connection is in. On TCP the reset of a peer that died with bytes unread has come by then.
+//! Calls that ask what state a connection is in, or set it. On TCP the reset of a peer that died with bytes unread has come
+//! by then.
 
 use core::ffi::{c_int, c_void};
 
@@ -37,6 +38,22 @@ pub unsafe fn getsockopt(
     }
     // SAFETY: the program's arguments.
     briefly(|| unsafe { option::getsockopt(fd, level, name, value, len) })
+}
+
+/// setsockopt(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the program's arguments.
+    briefly(|| unsafe { option::setsockopt(fd, level, name, value, len) })
 }
 
 /// Has the kernel know of the other end's death.
