@@ -12,12 +12,15 @@
  * other side to hear of it.
  *   s  send 10 bytes          r  receive up to 100        R  receive up to 1 000 000
  *   p  poll                   e  SO_ERROR                 w  the other end receives, up to 100
+ *   n  getpeername            i  the state in TCP_INFO    c  connect again
+ *   d  shutdown(SHUT_WR)      u  connect(AF_UNSPEC)
  */
 #include "common.h"
 
 static const char *const SEQUENCES[] = {
     "sss",  "rss",   "srr",  "srs",  "rsr",  "rrr",  "pspsp", "prprp", "ssrr", "ses",
     "sese", "rsesr", "Rrss", "sRrr", "RRR",  "swsw", "wsws",  "spr",   "ere",  "rrse",
+    "nrn",  "ini",   "cerc", "ccn",  "dnre", "din",  "rnci",  "encd",  "snci", "uner", "ruie",
 };
 #define SEQUENCE_COUNT (sizeof SEQUENCES / sizeof *SEQUENCES)
 
@@ -59,8 +62,16 @@ static void end(int fd) {
         MUST(close(fd));
 }
 
+/* FIN_WAIT1 to FIN_WAIT2 is a matter of the other end's delayed acknowledgement. */
+static const char *state_name(int state) {
+    static const char *const names[] = {"?",    "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT", "FIN_WAIT", "TIME_WAIT",
+                                        "CLOSE", "CLOSE_WAIT",  "LAST_ACK", "LISTEN",   "CLOSING"};
+    return names[state > 0 && state < 12 ? state : 0];
+}
+
 /* The one that ends, on one connection; orders come by the control connection. */
 void helper(int fd) {
+    CHECK(control_receive() == 'g');
     bool dies = mode_is("killed") || mode_is("killed_unread") || mode_is("exited");
     if (leaves_unread()) {
         struct pollfd entry = {.fd = fd, .events = POLLIN};
@@ -105,7 +116,12 @@ static void show(const char *what, ssize_t result) {
 }
 
 void tester(int fd) {
+    struct sockaddr_storage peer, name;
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    socklen_t peer_length = sizeof peer;
     say("%s", sequence);
+    MUST(getpeername(fd, (void *)&peer, &peer_length));
+    control_send('g');
     if (leaves_unread()) {
         CHECK(control_receive() == 'u');
         write_all(fd, "something", 9);
@@ -139,6 +155,26 @@ void tester(int fd) {
         case 'e':
             MUST(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length));
             say("   SO_ERROR: %s", error ? strerrorname_np(error) : "none");
+            break;
+        case 'n':
+            length = sizeof name;
+            show("getpeername", getpeername(fd, (void *)&name, &length));
+            break;
+        case 'i': {
+            struct tcp_info info = {0};
+            length = sizeof info;
+            MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
+            say("   state: %s", state_name(info.tcpi_state));
+            break;
+        }
+        case 'c':
+            show("connect", connect(fd, (void *)&peer, peer_length));
+            break;
+        case 'd':
+            show("shutdown", shutdown(fd, SHUT_WR));
+            break;
+        case 'u':
+            show("disconnect", connect(fd, &nobody, sizeof nobody));
             break;
         case 'w':
             control_send('w');

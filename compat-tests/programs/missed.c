@@ -3,6 +3,8 @@
  *   closes   the server closes its listener as soon as it has accepted
  *   ports    a control connection that says little, and for each transfer a listener of its own on a new port, closed
  *            as soon as its connection is accepted (arguments: transfers, exchanges in all but the last)
+ *   again    all on one port, which is opened again for each; every other transfer is read byte by byte when the server has
+ *            no listener and no connection there any more
  *   child    the server only listens; a child accepts and serves
  *   daemon   the same, and the parent ends before anybody connects
  *   handed   the parent accepts, and both close the listener; a child serves
@@ -15,6 +17,7 @@
 
 #define TRANSFERS (int)argument(0, 30)
 #define LONG 1500
+#define BYTE_BY_BYTE 400
 
 static void serve(int fd) {
     echo_until_eof(fd);
@@ -27,11 +30,13 @@ static void serve_last(int fd) {
     await_mark("looked");
 }
 
+/* On the same port, unless it is 0. */
 static int fresh_listener(unsigned *port) {
-    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
     socklen_t length = sizeof address;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int listener = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    int listener = MUST(socket(AF_INET, SOCK_STREAM, 0)), yes = 1;
+    MUST(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
     MUST(bind(listener, (void *)&address, sizeof address));
     MUST(listen(listener, 1));
     MUST(getsockname(listener, (void *)&address, &length));
@@ -53,7 +58,7 @@ static void in_one_direction(int fd, bool sends, const char *over) {
 
 static void serve_ports(int control) {
     for (int i = 0; i < TRANSFERS; i++) {
-        unsigned port;
+        unsigned port = 0;
         int listener = fresh_listener(&port);
         write_all(control, &port, sizeof port);
         int fd = MUST(accept(listener, NULL, NULL));
@@ -62,6 +67,28 @@ static void serve_ports(int control) {
             serve(fd);
         else
             serve_last(fd);
+    }
+}
+
+static void serve_again(int control) {
+    unsigned port = 0;
+    no_delay(control);
+    for (int i = 0; i < TRANSFERS; i++) {
+        int listener = fresh_listener(&port);
+        write_all(control, &port, sizeof port);
+        int fd = MUST(accept(listener, NULL, NULL));
+        if (i + 1 == TRANSFERS || i % 2 == 0) {
+            close(listener);
+            (i + 1 == TRANSFERS ? serve_last : serve)(fd);
+        } else {
+            char data[BYTE_BY_BYTE];
+            fill(data, sizeof data, 2);
+            write_all(fd, data, sizeof data);
+            close(fd);
+            close(listener); /* Nobody is awaited: the door closes. */
+            write_all(control, &port, sizeof port);
+            read_exact(control, &port, sizeof port);
+        }
     }
 }
 
@@ -128,6 +155,8 @@ void server(void) {
         in_one_direction(fd, mode_is("download"), "half");
     if (mode_is("ports"))
         serve_ports(fd);
+    else if (mode_is("again"))
+        serve_again(fd);
     else
         serve_last(fd);
     say("served");
@@ -146,12 +175,26 @@ static int to_port(unsigned port) {
     return fd;
 }
 
+static void read_what_is_left(int control, int fd) {
+    unsigned over;
+    char data[BYTE_BY_BYTE], back[sizeof data];
+    fill(data, sizeof data, 2);
+    read_exact(control, &over, sizeof over);
+    for (size_t i = 0; i < sizeof back; i++)
+        read_exact(fd, back + i, 1);
+    CHECK(memcmp(data, back, sizeof data) == 0);
+    write_all(control, &over, sizeof over);
+}
+
 static int transfers(int control) {
     for (int i = 0;; i++) {
         unsigned port;
         read_exact(control, &port, sizeof port);
         int fd = to_port(port);
-        talk(fd, (int)argument(1, 10));
+        if (mode_is("again") && i % 2 && i + 1 < TRANSFERS)
+            read_what_is_left(control, fd);
+        else
+            talk(fd, (int)argument(1, 10));
         if (i + 1 == TRANSFERS)
             return fd;
         close(fd);
@@ -161,7 +204,7 @@ static int transfers(int control) {
 void client(void) {
     await_mark("ready");
     int fd = connect_there();
-    if (mode_is("ports"))
+    if (mode_is("ports") || mode_is("again"))
         fd = transfers(fd);
     if (mode_is("hurry")) {
         char data[12 * 50], back[sizeof data];

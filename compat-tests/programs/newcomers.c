@@ -2,12 +2,15 @@
  * The client meets one server after another, each a program of its own that ends before the next begins, and tells how
  * many mappings it has at times. First argument: servers; second: after how many it tells first; third: threads that do
  * the same at once. With more than one there is another that receives on a connection whose number is closed meanwhile.
+ * Fourth: 1: before the others it meets one from which a thread receives all the time: its buffer cannot be written to, and
+ * the handler of that fault comes back when all the others have been met.
  */
 #include "common.h"
 
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 /* So many that the set looks at the channel by itself. */
 #define EXCHANGES (set < 0 ? 60 : 600)
@@ -42,15 +45,14 @@ static unsigned mappings(void) {
     return lines;
 }
 
-static void meet_one(void) {
+static int connected_to_another(pid_t *child) {
     int out[2];
     MUST(pipe2(out, O_CLOEXEC));
     posix_spawn_file_actions_t actions;
     CHECK(posix_spawn_file_actions_init(&actions) == 0);
     CHECK(posix_spawn_file_actions_adddup2(&actions, out[1], 1) == 0);
     char *arguments[] = {program_argv[0], "host", program_argv[2], NULL};
-    pid_t child;
-    CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
+    CHECK(posix_spawn(child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
     CHECK(posix_spawn_file_actions_destroy(&actions) == 0);
     close(out[1]);
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -59,6 +61,12 @@ static void meet_one(void) {
     /* Not for those that are started meanwhile. */
     int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     MUST(connect(fd, (struct sockaddr *)&there, sizeof there));
+    return fd;
+}
+
+static void meet_one(void) {
+    pid_t child;
+    int fd = connected_to_another(&child);
     if (set >= 0)
         MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN}));
     for (int i = 0; i < EXCHANGES; i++) {
@@ -108,7 +116,65 @@ static void *meet(void *first) {
     return NULL;
 }
 
+static char *page;
+static int held = -1;
+static atomic_bool is_inside, may_go;
+
+/* The buffer cannot be written to until all is over; another fault is one. */
+static void faults(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if ((char *)info->si_addr < page || (char *)info->si_addr >= page + 4096) {
+        signal(number, SIG_DFL);
+        return;
+    }
+    atomic_store(&is_inside, true);
+    while (!atomic_load(&may_go))
+        sleep_ms(1);
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void *receive_meanwhile(void *none) {
+    ssize_t n = recv(held, page, 10, 0);
+    CHECK(n == 10 ? memcmp(page, "0123456789", 10) == 0 : n == -1 && errno == EBADF);
+    return none;
+}
+
+/* A thread is in the middle of a receive, of a connection that is over. */
+static pthread_t hold(void) {
+    page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    struct sigaction action = {.sa_sigaction = faults, .sa_flags = SA_SIGINFO};
+    MUST(sigaction(SIGSEGV, &action, NULL));
+    pid_t child;
+    int fd = connected_to_another(&child);
+    for (int i = 0; i < 200; i++)
+        exchange(fd, 10, (uint64_t)i);
+    held = MUST(fcntl(fd, F_DUPFD_CLOEXEC, 900));
+    MUST(close(fd));
+    write_all(held, "0123456789", 10);
+    struct pollfd entry = {.fd = held, .events = POLLIN};
+    CHECK(poll(&entry, 1, 10000) == 1);
+    pthread_t thread = start_thread(receive_meanwhile, NULL);
+    while (!atomic_load(&is_inside))
+        sleep_ms(1);
+    MUST(close(held)); /* With bytes unread: the server is told of a reset. */
+    MUST(waitpid(child, NULL, 0));
+    return thread;
+}
+
+/* As long as memory rests that was in use before, and then some more come. */
+static void let_go(pthread_t thread) {
+    for (int i = 0; i < 4; i++) {
+        sleep_ms(300);
+        meet_one();
+    }
+    atomic_store(&may_go, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 void client(void) {
+    bool holds = argument(3, 0);
+    pthread_t inside = holds ? hold() : pthread_self();
     long threads = argument(2, 1);
     pthread_t all[16], receiver = pthread_self();
     CHECK(threads <= 16);
@@ -125,6 +191,8 @@ void client(void) {
     atomic_store(&over, true);
     if (threads > 1)
         CHECK(pthread_join(receiver, NULL) == 0);
+    if (holds)
+        let_go(inside);
     say("last %u", mappings());
 }
 

@@ -1,7 +1,6 @@
 //! The connecting side: one arena per server family (PROTOCOLS I1), an introduction at its door, offers in slots.
 
 mod given;
-mod retired;
 mod round;
 
 use core::sync::atomic::Ordering;
@@ -15,11 +14,23 @@ use dp_edge::stream;
 use dp_edge::switch::{in_ring, OWN, SHORT};
 use dp_edge::sys::tcp;
 
+use crate::retired::Retired;
 use crate::{channel, proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, has_nobody, maps};
-pub use retired::walking;
 use round::{begin_anew, go_round};
+
+static RETIRED: Retired = Retired::new();
+
+/// Does `f`, which looks up arenas of servers. What it finds stays mapped meanwhile.
+pub fn walking<R>(f: impl FnOnce() -> R) -> R {
+    RETIRED.walking(f)
+}
+
+/// Whether a connection of ours may be in a ring of the arena.
+fn is_used(arena: &Arena, c: &Conn) -> bool {
+    c.mapping.load(Ordering::Acquire) == arena.pack()
+}
 
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +44,7 @@ pub enum No {
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
     round::inherited();
-    retired::inherited();
+    RETIRED.inherited();
 }
 
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.

@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::BorrowedFd;
 
 use dp_channel::family::{Conn, Id, Reason};
-use dp_channel::limbo::Walkers;
 use dp_channel::share;
 use dp_edge::arena::{Arena, Geometry};
 use dp_edge::possession;
@@ -17,6 +16,7 @@ use dp_edge::unmapped::{key, Key, Unmapped};
 
 use self::view::{slot, View};
 use crate::candidate::Search;
+use crate::retired::Retired;
 use crate::{fdtable, link, proof, state};
 
 const GUESTS: usize = 256;
@@ -62,15 +62,15 @@ static MET: [Guest; GUESTS] = [const {
 }; GUESTS];
 /// Guests in use lie below this.
 static HIGH: AtomicUsize = AtomicUsize::new(0);
-/// Threads walking the guests; nobody unmaps or closes while there are any.
-static WALKERS: Walkers = Walkers::new();
+/// Arenas of those that were taken away, and threads walking the guests: nobody unmaps or closes while there are any.
+static RETIRED: Retired = Retired::new();
 
 /// While there is one, no guest is taken away.
 pub struct Walking(());
 
 /// Does `f`, and keeps guests where they are meanwhile.
 pub fn walking<R>(f: impl FnOnce(&Walking) -> R) -> R {
-    WALKERS.walking(|| f(&Walking(())))
+    RETIRED.walking(|| f(&Walking(())))
 }
 
 /// An offer for a connection of ours, by the client's word.
@@ -101,7 +101,7 @@ impl Guest {
 
     fn arena(&self) -> Option<Arena> {
         let p = self.arena.load(Ordering::SeqCst) as *const Arena;
-        // SAFETY: leaked by admit(), freed only while nobody walks.
+        // SAFETY: leaked by admit(), freed long after it was hidden, and only while nobody walks.
         (!p.is_null()).then(|| unsafe { *p })
     }
 
@@ -311,13 +311,16 @@ fn close_mapped() {
 }
 
 fn alone() -> bool {
-    WALKERS.none_but(1)
+    RETIRED.is_alone()
 }
 
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
 /// `fd` is this one's to close, and so are the links: our name of the connection, and the client's.
 pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool {
     close_mapped();
+    if let Some(family) = state::family() {
+        RETIRED.unmap(family, is_used);
+    }
     // SAFETY: just received, ours alone.
     let memory = unsafe { BorrowedFd::borrow_raw(fd) };
     let limit = LARGER * state::geometry().len();
@@ -401,7 +404,7 @@ fn place(uid: u32) -> Option<usize> {
 
 /// Whether there is room now.
 enum Buried {
-    /// One arena was unmapped.
+    /// One arena was taken away.
     One,
     /// Connections of ours are in all of them.
     None,
@@ -409,8 +412,13 @@ enum Buried {
     NotNow,
 }
 
-/// Makes room: unmaps an arena in which no connection of ours is left, of user `uid` if given. That of a dead client if
-/// there is one. A living one says hello again when it finds that nobody takes its offers.
+/// Whether a connection of ours is in the arena.
+fn is_used(arena: &Arena, c: &Conn) -> bool {
+    arena.holds(c.offer.load(Ordering::Acquire) as usize)
+}
+
+/// Makes room: takes away an arena in which no connection of ours is left, of user `uid` if given; it is unmapped later. That
+/// of a dead client if there is one. A living one says hello again when it finds that nobody takes its offers.
 fn bury(uid: Option<u32>) -> Buried {
     let Some(family) = state::family() else { return Buried::None };
     let high = family.header().high.load(Ordering::Acquire);
@@ -420,9 +428,7 @@ fn bury(uid: Option<u32>) -> Buried {
         if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) {
             continue;
         }
-        let used = (0..high)
-            .any(|n| family.in_use(n) && arena.holds(family.conn(n).offer.load(Ordering::Acquire) as usize));
-        if used {
+        if (0..high).any(|n| family.in_use(n) && is_used(&arena, family.conn(n))) {
             continue;
         }
         let pid = g.pid.load(Ordering::Relaxed);
@@ -433,23 +439,19 @@ fn bury(uid: Option<u32>) -> Buried {
         }
     }
     let Some((_, _, g)) = best else { return Buried::None };
+    RETIRED.unmap(family, is_used);
+    if !RETIRED.has_room() {
+        return Buried::NotNow;
+    }
     let p = g.arena.swap(0, Ordering::SeqCst);
     // One walker is the caller itself, on its way to look again from the start.
-    // SAFETY: leaked by admit(), and taken away by this thread alone.
-    let arena = unsafe { *(p as *const Arena) };
-    if !alone() || !crate::epoll::forget_arena(&arena.first()) {
-        // Somebody may have read the address just before, or looks at a ring; put it back, try another time.
+    if !alone() {
+        // Another may have read the address just before, and go into it; put it back, try another time.
         g.arena.store(p, Ordering::SeqCst);
         return Buried::NotNow;
     }
     g.close();
-    let p = p as *mut Arena;
-    // SAFETY: leaked by admit(); no connection refers to it, nobody else walks, and nobody can find it any more. Only
-    // this thread takes guests away.
-    unsafe {
-        (*p).unmap();
-        state::free_value(p);
-    }
+    RETIRED.put(p);
     Buried::One
 }
 
@@ -460,5 +462,5 @@ pub fn maps(address: usize, _: &Walking) -> bool {
 
 /// In a forked child: threads of the parent may have been at work. A page that was not changed stays shared.
 pub fn inherited() {
-    WALKERS.reset();
+    RETIRED.inherited();
 }

@@ -250,6 +250,7 @@ hooks! {
     quick fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
     twin fn __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
     quick fn shutdown(fd: c_int, how: c_int) -> c_int = ops::open::shutdown;
+    quick fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int = ops::ask::getpeername;
     // descriptors
     sleep fn close(fd: c_int) -> c_int = ops::fd::close;
     twin fn __close(fd: c_int) -> c_int = ops::fd::close;
@@ -263,8 +264,8 @@ hooks! {
     twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     twin fn __fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
     sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
-    quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::option::setsockopt;
-    quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::option::getsockopt;
+    quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::ask::setsockopt;
+    quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::ask::getsockopt;
     quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
     twin fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
     quick fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;

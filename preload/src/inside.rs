@@ -11,11 +11,15 @@
 //! note counts only while its thread lives and is not further up its stack than the call was.
 //!
 //! What does not come here, because it neither sleeps nor calls the kernel, checks the entry again where it commits
-//! (`rx::quick`), or under the lock that [`crate::life`] takes before the entry is free (`tx::quick`).
+//! (`rx::quick`), or under the lock that [`crate::life`] takes before the entry is free (`tx::quick`). It is noted, too, but
+//! by a plain store, for those who unmap rings alone ([`brief`]).
+
+pub mod brief;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
+use dp_channel::limbo::Note;
 use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
@@ -38,6 +42,8 @@ struct Place {
     fd: AtomicI32,
     /// Something in the hook's frame: whoever runs below it is inside the call.
     frame: AtomicU64,
+    /// The same of a call that neither sleeps nor calls the kernel.
+    brief: Note,
 }
 
 /// An open file whose number the program has closed while calls were inside.
@@ -51,7 +57,13 @@ struct Kept {
 }
 
 static CALLS: [Place; PLACES] = [const {
-    Place { tid: AtomicU32::new(0), word: AtomicU32::new(0), fd: AtomicI32::new(0), frame: AtomicU64::new(0) }
+    Place {
+        tid: AtomicU32::new(0),
+        word: AtomicU32::new(0),
+        fd: AtomicI32::new(0),
+        frame: AtomicU64::new(0),
+        brief: Note::new(),
+    }
 }; PLACES];
 /// Places in use lie below this.
 static HIGH: AtomicU32 = AtomicU32::new(0);
@@ -69,8 +81,8 @@ static CLOSING: AtomicU32 = AtomicU32::new(0);
 static SINGLE: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 
 thread_local! {
-    /// This thread's place, plus one.
-    static MINE: Cell<u32> = const { Cell::new(0) };
+    /// This thread's place, plus one, and the thread number that it was claimed with.
+    static MINE: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// Finds what tells whether the process has one thread.
@@ -183,7 +195,7 @@ impl Inside {
 }
 
 fn mine(place: &Place) -> bool {
-    let n = MINE.get() as usize;
+    let n = MINE.get().0 as usize;
     n != 0 && core::ptr::eq(place, &CALLS[n - 1])
 }
 
@@ -195,7 +207,7 @@ fn below(outer: u64, here: u64) -> bool {
 #[inline]
 fn place(frame: u64) -> Option<&'static Place> {
     let tid = state::me() as u32;
-    if let Some(place) = (MINE.get() as usize).checked_sub(1).map(|n| &CALLS[n]) {
+    if let Some(place) = (MINE.get().0 as usize).checked_sub(1).map(|n| &CALLS[n]) {
         if place.tid.load(Ordering::Relaxed) == tid {
             let outside = place.word.load(Ordering::Relaxed) == 0;
             return if outside || !below(place.frame.load(Ordering::Relaxed), frame) {
@@ -206,7 +218,7 @@ fn place(frame: u64) -> Option<&'static Place> {
         }
     }
     let n = claim(tid)?;
-    MINE.set(n as u32 + 1);
+    MINE.set((n as u32 + 1, tid));
     Some(&CALLS[n])
 }
 
@@ -224,6 +236,7 @@ fn claim(tid: u32) -> Option<usize> {
         let of = CALLS[*n].tid.load(Ordering::Relaxed);
         of != 0 && of != tid && raw::probe_thread(raw::getpid(), of) == Err(libc::ESRCH) && take(*n, of) && {
             CALLS[*n].word.store(0, Ordering::Release);
+            CALLS[*n].brief.take_back(0);
             true
         }
     };
@@ -249,7 +262,12 @@ const HOOK: u64 = 512;
 /// Whether the call that noted something in `place` goes on. Doubt counts as yes. `here` is in the frame of whoever asks, or
 /// not far below.
 fn goes_on(place: &Place, here: u64) -> bool {
-    let (tid, frame) = (place.tid.load(Ordering::Relaxed), place.frame.load(Ordering::Relaxed));
+    is_below(place, place.frame.load(Ordering::Relaxed), here)
+}
+
+/// The same for any `frame` that the thread of the place has noted.
+fn is_below(place: &Place, frame: u64, here: u64) -> bool {
+    let tid = place.tid.load(Ordering::Relaxed);
     if tid == state::me() as u32 {
         return below(frame, here + HOOK);
     }
@@ -391,6 +409,7 @@ pub fn inherited() {
     if HIGH.load(Ordering::Relaxed) == 0 {
         return;
     }
+    brief::inherited();
     for place in places() {
         place.word.store(0, Ordering::Relaxed);
         place.tid.store(0, Ordering::Relaxed);

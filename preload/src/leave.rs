@@ -21,6 +21,7 @@ use dp_edge::sys::{raw, tcp};
 
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};
+use crate::inside::brief::briefly;
 use crate::ops::option;
 use crate::tx::gone;
 use crate::{candidate, epoll, life, proof, relay, rx, state, tx};
@@ -63,7 +64,7 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     let c = family.conn(i);
     let clean = match left {
         Left::Nothing => true,
-        Left::Rest => is_taken_back(family, fd, c) && is_clean_for_good(family, fd, c),
+        Left::Rest => briefly(|| is_taken_back(family, fd, c) && is_clean_for_good(family, fd, c)),
         Left::Inside | Left::Stranded => false,
     };
     if clean {
@@ -119,7 +120,7 @@ pub fn for_good(fd: i32, why: Reason) {
     let c = family.conn(i);
     let shared = !channel::exclusive(family, c);
     if shared && leave(fd, why) == Left::Rest {
-        is_taken_back(family, fd, c);
+        briefly(|| is_taken_back(family, fd, c));
     } else {
         give_number(fd, why);
     }
@@ -137,6 +138,10 @@ pub fn leave_and_read(fd: i32, why: Reason) -> Left {
 }
 
 fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
+    briefly(|| leave_inside(fd, why, reader))
+}
+
+fn leave_inside(fd: i32, why: Reason, reader: Reader) -> Left {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
     let c = family.conn(i);
     match c.stage() {

@@ -26,6 +26,7 @@ mod ops;
 mod proof;
 mod relay;
 mod retire;
+mod retired;
 mod rx;
 mod signals;
 mod start;

@@ -22,6 +22,7 @@ use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
 use crate::fdtable;
+use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::signals;
 use crate::state;
@@ -100,25 +101,29 @@ pub fn counted(c: &Conn) -> bool {
 /// The fast path: what is in the ring right now. `None`: take the long way.
 #[inline(always)]
 pub fn quick(family: Family, fd: i32, entry: u32, c: &Conn, w: &mut Walk) -> Option<usize> {
-    if c.stage() != Stage::Live || !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+    if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
         return None;
     }
-    let rx = channel::receiving(c);
-    // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
-    // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be committed.
-    let ring = || if fdtable::word(fd) == entry { channel::ring_of(c, &rx) } else { Mapped::none() };
-    match stream::pull_where(ring, &rx.rx.cursor, w, false) {
-        Ok(n) => {
-            let armed = took(c, &rx, n);
-            let more_to_do =
-                |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
-            if bells_out(c, &rx) || more_to_do(w) {
-                return Some(n + besides(family, fd, entry, c, w, armed));
-            }
-            Some(n)
+    let (n, armed, is_all) = briefly(|| {
+        // Asked for behind the note: whoever unmaps its rings has found it neither live nor noted.
+        if c.stage() != Stage::Live {
+            return None;
         }
-        Err(_) => None,
+        let rx = channel::receiving(c);
+        // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
+        // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
+        // committed.
+        let ring = || if fdtable::word(fd) == entry { channel::ring_of(c, &rx) } else { Mapped::none() };
+        let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
+        let armed = took(c, &rx, n);
+        let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
+        let is_all = !(bells_out(c, &rx) || goes_on(w));
+        Some((n, armed, is_all))
+    })?;
+    if is_all {
+        return Some(n);
     }
+    Some(n + besides(family, fd, entry, c, w, armed))
 }
 
 /// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is

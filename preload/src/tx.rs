@@ -26,6 +26,7 @@ use self::bell::{published, ring_bell, wake_set};
 use self::gone::Gone;
 use self::room::{room, Limit};
 use crate::channel::{self, End};
+use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::walk::Walk;
 use crate::{fdtable, proof, signals, state};
@@ -68,6 +69,11 @@ enum Then {
 /// The fast path: a live ring with room, the lock free. `None`: take the long way.
 #[inline(always)]
 pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
+    briefly(|| quick_inside(c, fd, entry, w))
+}
+
+#[inline(always)]
+fn quick_inside(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
     if c.stage() != Stage::Live {
         return None;
     }

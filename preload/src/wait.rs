@@ -12,6 +12,7 @@ use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
+use crate::inside::brief::briefly;
 use crate::rx::{self, Settled};
 use crate::tx::gone;
 use crate::{channel, epoll, link, signals, state};
@@ -57,7 +58,7 @@ pub fn poll(
     kernel: impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
     let Some(family) = state::family() else { return kernel(fds, timeout) };
-    if let Some(n) = at_once(family, fds) {
+    if let Some(n) = briefly(|| at_once(family, fds)) {
         return Ok(n);
     }
     signals::begin();
@@ -231,14 +232,15 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
 }
 
 fn any_news(family: Family, fds: &[pollfd]) -> bool {
-    fds.iter().any(|p| {
+    let has_some = |p: &pollfd| {
         p.events & IN != 0
             && match fdtable::get(p.fd) {
                 Entry::Conn(_) => live(family, p).is_some_and(|c| has_news(family, p.fd, c)),
                 Entry::Epoll(i) => epoll::has_news(i),
                 _ => false,
             }
-    })
+    };
+    briefly(|| fds.iter().any(has_some))
 }
 
 /// Asks the kernel, then makes its answer true for channels: a bell alone is nothing to read.
@@ -249,6 +251,11 @@ fn pass(
     kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
     kernel(fds, timeout)?;
+    Ok(briefly(|| correct(family, fds)))
+}
+
+/// What the kernel said of these descriptors, made true for channels; of how many there is something to say.
+fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
     let mut n = 0;
     for p in fds.iter_mut() {
         if let Some(c) = live(family, p) {
@@ -279,7 +286,7 @@ fn pass(
         }
         n += i32::from(p.revents != 0);
     }
-    Ok(n)
+    n
 }
 
 /// W2 for every channel in the list, one more look, then the kernel's wait.
@@ -289,11 +296,37 @@ fn asleep(
     timeout: i64,
     kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
-    let mut news = false;
-    let mut armed = 0;
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && may_have_event(c));
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    for p in fds.iter() {
+    let (armed, news) = briefly(|| arm(family, fds, event));
+    let news = news || any_news(family, fds);
+    let result = match event {
+        _ if news => pass(family, fds, 0, kernel),
+        _ if signals::came() => Err(libc::EINTR),
+        Some(event) => {
+            pass(family, fds, timeout, &|fds: &mut [pollfd], t| event.poll(fds, |fds| kernel(fds, t)))
+        }
+        None => pass(family, fds, timeout, kernel),
+    };
+    briefly(|| {
+        for p in &fds[..armed] {
+            if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+                channel::receiving(c).word.awake();
+            }
+        }
+    });
+    if let Some(event) = event {
+        event.give_back();
+    }
+    result
+}
+
+/// Falls asleep on one channel after the other, as far as there is nothing new: on those of how many descriptors, and whether
+/// there is.
+fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (usize, bool) {
+    let mut news = false;
+    let mut armed = 0;
+    for p in fds {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             crate::leave::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
@@ -305,24 +338,7 @@ fn asleep(
             break;
         }
     }
-    news = news || any_news(family, fds);
-    let result = match event {
-        _ if news => pass(family, fds, 0, kernel),
-        _ if signals::came() => Err(libc::EINTR),
-        Some(event) => {
-            pass(family, fds, timeout, &|fds: &mut [pollfd], t| event.poll(fds, |fds| kernel(fds, t)))
-        }
-        None => pass(family, fds, timeout, kernel),
-    };
-    for p in &fds[..armed] {
-        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-            channel::receiving(c).word.awake();
-        }
-    }
-    if let Some(event) = event {
-        event.give_back();
-    }
-    result
+    (armed, news)
 }
 
 /// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
@@ -356,11 +372,12 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
 
 /// How long a look may take, ns; the first channel's own record says what pays. 0: none would.
 fn budget(family: Family, fds: &[pollfd]) -> u32 {
-    let worthwhile = fds.iter().take(64).any(|p| {
+    let pays = |p: &pollfd| {
         live(family, p).is_some_and(|c| {
             p.events & IN != 0 && c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
         })
-    });
+    };
+    let worthwhile = briefly(|| fds.iter().take(64).any(pays));
     let first = || fds.iter().find_map(|p| live(family, p));
     if worthwhile {
         first().map_or(0, rx::spin_budget)
@@ -372,12 +389,12 @@ fn budget(family: Family, fds: &[pollfd]) -> u32 {
 /// Looks for a while.
 fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
-    for c in fds.iter().filter_map(|p| live(family, p)) {
-        if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
-            channel::receiving(c).word.make_hot();
-        }
-    }
     rx::looking(|| {
+        for c in fds.iter().filter_map(|p| live(family, p)) {
+            if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
+                channel::receiving(c).word.make_hot();
+            }
+        }
         rx::spin_and_learn(first, budget, || {
             fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
                 || signals::came()

@@ -125,8 +125,20 @@ fn only_later(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let data = event.split(':').next().unwrap_or_default();
             let of =
                 |at: &&Line| at.word(0).starts_with("epoll_") && at.who == line.who && at.word(4) == data;
-            script.0.iter().filter(of).all(|at| is_foreign(script, line, at.word(2)))
+            let stands = |at: &&Line| !is_changed(script, at, line);
+            script.0.iter().filter(of).filter(stands).all(|at| is_foreign(script, line, at.word(2)))
         })
+}
+
+/// Whether what `at` has registered is registered with other data when `line` comes.
+fn is_changed(script: &Script, at: &Line, line: &Line) -> bool {
+    let behind = script.0.iter().skip_while(|one| !std::ptr::eq(*one, at)).skip(1);
+    let mut between = behind.take_while(|one| !std::ptr::eq(*one, line));
+    between.any(|one| {
+        one.who == at.who
+            && one.word(0) == "epoll_mod"
+            && (one.word(1), one.word(2)) == (at.word(1), at.word(2))
+    })
 }
 
 /// Whether this name of a side's is never that of a connection.

@@ -7,7 +7,7 @@
 pub mod check;
 pub mod generate;
 pub mod interpreter;
-mod judge;
+pub mod judge;
 mod known;
 mod report;
 pub mod run;

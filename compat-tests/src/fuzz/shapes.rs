@@ -95,7 +95,10 @@ fn ends(rng: &mut Rng, script: &mut Script) {
             4..=6 => script.add(stays, format!("recv s {}", if rng.bool() { 1_000_000 } else { size(rng) })),
             7 => script.add(stays, "poll 5 s:IN|OUT|RDHUP"),
             8 => script.add(stays, "epoll_wait e0 8 5"),
-            9 => script.add(stays, pick(rng, &["soerror s", "fionread s", "drain s 65536", "writev s 0"])),
+            9 => script.add(
+                stays,
+                pick(rng, &["soerror s", "fionread s", "drain s 65536", "writev s 0", "again s"]),
+            ),
             10 => script.add(goes, format!("recv s {}", size(rng))),
             _ => script.add(stays, pick(rng, &["recv s 10 peek", "recvmmsg s 5 10 0", "shutdown s WR"])),
         }

@@ -69,9 +69,10 @@ fn a_program_with_one_channel_takes_no_more_than_64_mib_of_addresses() {
 }
 
 /// Mappings that a client has at first, after `early` servers, and after all of them.
-fn newcomers(servers: u32, early: u32, threads: u32) -> [u32; 3] {
+fn newcomers(servers: u32, early: u32, threads: u32, holds: u32) -> [u32; 3] {
     let (folder, program) = (TempDir::new(), programs::c("newcomers"));
-    let arguments = ["", &servers.to_string(), &early.to_string(), &threads.to_string()];
+    let numbers = [servers, early, threads, holds].map(|number| number.to_string());
+    let arguments = ["", &numbers[0], &numbers[1], &numbers[2], &numbers[3]];
     let seconds = [("COMPAT_ALARM", READY.as_secs().to_string())];
     let job = product::start(&Combo::shimmed(), &program, "client", folder.path(), &arguments, &seconds);
     let ended = job.finish(Instant::now() + READY);
@@ -87,7 +88,7 @@ fn newcomers(servers: u32, early: u32, threads: u32) -> [u32; 3] {
 fn mappings_do_not_grow_with_the_servers_that_a_client_has_met() {
     let _turn = product::alone();
     let servers = if product::long() { 5000 } else { 300 };
-    let [first, then, last] = newcomers(servers, 60, 1);
+    let [first, then, last] = newcomers(servers, 60, 1, 0);
     assert!(then > first + 150, "they are channels: {first} mappings, {then} with 60 servers");
     assert!(last < first + 450, "{first} mappings at first, {last} after {servers} servers");
 }
@@ -96,8 +97,15 @@ fn mappings_do_not_grow_with_the_servers_that_a_client_has_met() {
 fn arenas_are_unmapped_while_other_threads_are_busy() {
     let _turn = product::alone();
     let servers = if product::long() { 2000 } else { 150 };
-    let [first, _, last] = newcomers(servers, 60, 4);
+    let [first, _, last] = newcomers(servers, 60, 4, 0);
     assert!(last < first + 500, "{first} mappings at first, {last} after {} servers", 4 * servers);
+}
+
+/// However long the thread takes.
+#[test]
+fn an_arena_stays_mapped_while_a_thread_is_in_the_middle_of_a_receive() {
+    let _turn = product::alone();
+    newcomers(70, 60, 1, 1);
 }
 
 /// In the long run 50 000 of them. Five processes that one has forked serve five clients, each from an address of its own:

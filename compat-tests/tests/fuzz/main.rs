@@ -9,6 +9,7 @@ use std::thread;
 
 use compat_tests::fuzz::generate::generate;
 use compat_tests::fuzz::interpreter::{folder, interpreter};
+use compat_tests::fuzz::judge::comparable;
 use compat_tests::fuzz::{Script, Shimmed, Tools, Verdict};
 use compat_tests::programs::target_dir;
 
@@ -98,4 +99,19 @@ fn a_warmed_up_connection_is_a_channel() {
 fn a_line_that_is_none_is_named() {
     let error = Script::parse("S send s 1\n\nX send s 1\n").expect_err("X is nobody").to_string();
     assert!(error.contains("line 3"), "{error}");
+}
+
+#[test]
+fn an_echo_that_more_was_sent_to_than_was_waited_for_may_meet_any_end() {
+    let told = |more: &str, end: &str| {
+        let text = format!("B open s\nS thread t1 echo s\n{more}C close s\nS join t1 100\n");
+        let script = Script::parse(&text).expect("a script");
+        let mut results: Vec<String> = script.0.iter().map(|_| "ok".to_owned()).collect();
+        *results.last_mut().expect("a line") = end.to_owned();
+        comparable(&script, &results).pop()
+    };
+    let ends = ["0", "ECONNRESET", "EPIPE"];
+    assert!(ends.iter().all(|end| told("C send s 10\n", end) == told("C send s 10\n", "EPIPE")));
+    assert_ne!(told("C send s 10\n", "0 BAD at 10"), told("C send s 10\n", "0"));
+    assert_ne!(told("", "0"), told("", "EPIPE"));
 }

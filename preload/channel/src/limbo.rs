@@ -13,8 +13,13 @@
 //!
 //! Of the two, at least one sees what the other has done. Where the remover finds walkers, the thing stays hidden, in
 //! *limbo*, and it asks another time.
+//!
+//! A counted walk costs two locked instructions. Where that is too much, a thread leaves a [`Note`] in a place of its own by
+//! a plain store, and the remover pays for both fences: it lets the thing rest between hiding it and looking at the notes.
+//! How long a thread stays inside does not matter to it, only how long a store takes to be seen by other processors.
 
-use dp_edge::sync::{fence, fence_after_rmw, AtomicU32, Ordering};
+use dp_edge::sync::{fence, fence_after_rmw, AtomicU32, AtomicU64, Ordering};
+use dp_edge::sys::barrier;
 
 /// How many threads are inside.
 #[derive(Debug)]
@@ -64,6 +69,52 @@ impl Walkers {
     }
 }
 
+/// Left by one thread while it uses what it has found. No other thread writes to it.
+#[derive(Debug)]
+pub struct Note(AtomicU64);
+
+impl Note {
+    /// There is none.
+    #[cfg(not(loom))]
+    #[expect(clippy::new_without_default, reason = "a place of its own for each thread")]
+    pub const fn new() -> Note {
+        Note(AtomicU64::new(0))
+    }
+
+    /// The same; loom's atomics are not made by constants.
+    #[cfg(loom)]
+    #[expect(clippy::new_without_default, reason = "as above")]
+    pub fn new() -> Note {
+        Note(AtomicU64::new(0))
+    }
+
+    /// Before the first look: `frame`, never 0, is an address of the thread's stack. What stood here before, of a call that
+    /// this one has interrupted, or that was left by longjmp; else 0.
+    #[inline(always)]
+    pub fn leave(&self, frame: u64) -> u64 {
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(frame, Ordering::Relaxed);
+        // The other side is in frame_after_a_rest().
+        barrier::light();
+        before
+    }
+
+    /// After the last look; `before` stands here again.
+    #[inline(always)]
+    pub fn take_back(&self, before: u64) {
+        // Release: what was used was used before that.
+        self.0.store(before, Ordering::Release);
+    }
+
+    /// What is noted; 0: nothing. For a remover that has hidden the thing so long ago that stores of that time are seen by
+    /// all processors.
+    pub fn frame_after_a_rest(&self) -> u64 {
+        #[cfg(loom)]
+        barrier::heavy();
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// Things that were hidden, each by a number, never 0. One thread at a time puts them here and takes them out; one that is
 /// forked at any moment finds each of them here, or not.
 #[cfg(not(loom))]
@@ -76,8 +127,8 @@ pub struct Limbo<const N: usize> {
 #[derive(Debug)]
 struct Thing {
     /// 0: none.
-    number: dp_edge::sync::AtomicU64,
-    since: dp_edge::sync::AtomicU64,
+    number: AtomicU64,
+    since: AtomicU64,
 }
 
 #[cfg(not(loom))]
@@ -164,12 +215,14 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
+    use dp_edge::sys::barrier::model::WITHOUT;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
     /// A thing that one thread looks up and another takes away; loom objects where the one changes it while the other reads it.
     struct Ground {
         walkers: Walkers,
+        note: Note,
         place: AtomicU32,
         thing: UnsafeCell<u32>,
     }
@@ -178,10 +231,15 @@ mod loom_tests {
     #[expect(unsafe_code, reason = "a proof")]
     unsafe impl Sync for Ground {}
 
-    fn look(ground: &Ground) {
-        ground.walkers.walking(|| {
-            if ground.place.load(Ordering::Acquire) != 0 {
-                let found = ground.thing.with(|thing| {
+    impl Ground {
+        fn new() -> Arc<Ground> {
+            let (walkers, note, place) = (Walkers::new(), Note::new(), AtomicU32::new(1));
+            Arc::new(Ground { walkers, note, place, thing: UnsafeCell::new(1) })
+        }
+
+        fn use_it(&self) {
+            if self.place.load(Ordering::Acquire) != 0 {
+                let found = self.thing.with(|thing| {
                     // SAFETY: loom checks it.
                     #[expect(unsafe_code, reason = "a proof")]
                     unsafe {
@@ -190,34 +248,29 @@ mod loom_tests {
                 });
                 assert_eq!(found, 1, "what was found is there");
             }
-        });
-    }
-
-    fn take_away(ground: &Ground, own: u32) {
-        ground.place.store(0, Ordering::Release);
-        if ground.walkers.none_but(own) {
-            ground.thing.with_mut(|thing| {
-                // SAFETY: loom checks it.
-                #[expect(unsafe_code, reason = "a proof")]
-                unsafe {
-                    *thing = 2;
-                }
-            });
         }
-    }
 
-    fn ground() -> Arc<Ground> {
-        let place = AtomicU32::new(1);
-        Arc::new(Ground { walkers: Walkers::new(), place, thing: UnsafeCell::new(1) })
+        fn take_away_if(&self, nobody_is_inside: impl FnOnce(&Ground) -> bool) {
+            self.place.store(0, Ordering::Release);
+            if nobody_is_inside(self) {
+                self.thing.with_mut(|thing| {
+                    // SAFETY: loom checks it.
+                    #[expect(unsafe_code, reason = "a proof")]
+                    unsafe {
+                        *thing = 2;
+                    }
+                });
+            }
+        }
     }
 
     #[test]
     fn loom_nothing_is_taken_away_under_a_walker() {
         loom::model(|| {
-            let ground = ground();
+            let ground = Ground::new();
             let other = ground.clone();
-            let walker = loom::thread::spawn(move || look(&other));
-            take_away(&ground, 0);
+            let walker = loom::thread::spawn(move || other.walkers.walking(|| other.use_it()));
+            ground.take_away_if(|ground| ground.walkers.none_but(0));
             walker.join().unwrap();
         });
     }
@@ -226,11 +279,46 @@ mod loom_tests {
     #[test]
     fn loom_nothing_is_taken_away_under_another_walker() {
         loom::model(|| {
-            let ground = ground();
+            let ground = Ground::new();
             let other = ground.clone();
-            let walker = loom::thread::spawn(move || look(&other));
-            ground.walkers.walking(|| take_away(&ground, 1));
+            let walker = loom::thread::spawn(move || other.walkers.walking(|| other.use_it()));
+            ground.walkers.walking(|| ground.take_away_if(|ground| ground.walkers.none_but(1)));
             walker.join().unwrap();
         });
+    }
+
+    /// One thread leaves notes, twice; `without`: the fence of the one side or the other is left out.
+    fn notes(without: [bool; 2]) {
+        WITHOUT.set(without);
+        loom::model(|| {
+            let ground = Ground::new();
+            let other = ground.clone();
+            let remover = loom::thread::spawn(move || {
+                other.take_away_if(|ground| ground.note.frame_after_a_rest() == 0);
+            });
+            for _ in 0..2 {
+                let before = ground.note.leave(7);
+                ground.use_it();
+                ground.note.take_back(before);
+            }
+            remover.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_nothing_is_taken_away_under_a_note() {
+        notes([false; 2]);
+    }
+
+    #[test]
+    #[should_panic]
+    fn loom_a_note_that_may_be_late_is_found_out() {
+        notes([true, false]);
+    }
+
+    #[test]
+    #[should_panic]
+    fn loom_a_look_without_a_rest_is_found_out() {
+        notes([false, true]);
     }
 }

@@ -5,13 +5,13 @@
 //! an empty list means "all loopback TCP" and a list of exceptions means "all loopback TCP but these".
 //!
 //! ```
-//! use dpfd::rules::{Action, Direction, Rules};
+//! use dp_channel::rules::{Action, Direction, Rules};
 //!
 //! let rules = Rules::parse("tcp any localhost:5432  # leave the database alone")?;
 //! let here = "127.0.0.1".parse().unwrap();
 //! assert_eq!(rules.decide(b"psql", Direction::Connect, here, 5432), Action::Tcp);
 //! assert_eq!(rules.decide(b"redis-cli", Direction::Connect, here, 6379), Action::Channel);
-//! # Ok::<(), dpfd::rules::RuleError>(())
+//! # Ok::<(), dp_channel::rules::RuleError>(())
 //! ```
 //!
 //! Parsing allocates only for an error's words; deciding neither allocates nor locks, because hooks decide.

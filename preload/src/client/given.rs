@@ -9,8 +9,8 @@ use dp_edge::arena::Arena;
 use dp_edge::slot::Slot;
 use dp_edge::sys::{raw, tcp};
 
-use super::retired;
 use super::round::is_nobody;
+use super::RETIRED;
 use crate::{diag, fdtable};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
@@ -196,7 +196,7 @@ pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
 /// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
 pub(super) fn retire(family: Family) -> bool {
-    if !retired::has_room() {
+    if !RETIRED.has_room() {
         return false;
     }
     // Read once: another thread may prove something meanwhile, and the order must be one.
@@ -239,7 +239,7 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
         fdtable::set(memfd, fdtable::Entry::None);
         raw::close(memfd);
     }
-    retired::put(address);
+    RETIRED.put(address);
     if ours {
         own.release();
     }

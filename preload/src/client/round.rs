@@ -9,7 +9,7 @@ use dp_edge::sys::{raw, tcp};
 use dp_edge::unmapped;
 
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
-use super::{retired, No};
+use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, state};
 
@@ -51,9 +51,9 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return true;
     }
-    retired::unmap(family);
+    RETIRED.unmap(family, is_used);
     // Where there is no room, later.
-    let retired = !retired::has_room() || retire_one(family, i);
+    let retired = !RETIRED.has_room() || retire_one(family, i);
     MAKING.store(0, Ordering::Release);
     retired
 }
@@ -102,8 +102,8 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             Some((i, serial))
         })
     };
-    retired::unmap(family);
-    let full = if retired::has_room() { No::Never(Reason::Slots) } else { No::Later };
+    RETIRED.unmap(family, is_used);
+    let full = if RETIRED.has_room() { No::Never(Reason::Slots) } else { No::Later };
     let (i, serial) = free().or_else(|| retire(family).then(free).flatten()).ok_or(full)?;
     let made = make(door, link);
     match made {

@@ -7,6 +7,7 @@ use dp_edge::sys::raw;
 
 use super::give_int;
 use crate::fdtable::{self, Entry};
+use crate::inside::brief::briefly;
 use crate::walk::nowhere;
 use crate::{hooks, inside, leave, life, rx, state};
 
@@ -223,7 +224,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     if request == libc::FIONREAD && fdtable::conn(fd).is_some() && !nowhere(arg as *const c_int) {
         let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
         if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
-            let n = rx::readable_bytes(fd, c).map(|n| {
+            let n = briefly(|| rx::readable_bytes(fd, c)).map(|n| {
                 // SAFETY: the program's int.
                 unsafe { *(arg as *mut c_int) = n.min(i32::MAX as usize) as c_int };
                 0
@@ -239,7 +240,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
             let rc = real();
             let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
             // What is in the ring comes before the urgent byte.
-            if rc == 0 && c.is_some_and(rx::has_tokens) {
+            if rc == 0 && c.is_some_and(|c| briefly(|| rx::has_tokens(c))) {
                 // SAFETY: the kernel wrote the program's int.
                 unsafe { (arg as *mut c_int).write_unaligned(0) };
             }

@@ -2,6 +2,7 @@
 //! the kernel.
 
 pub mod aside;
+pub mod ask;
 pub mod copy;
 pub mod fd;
 pub mod fork;

@@ -2,13 +2,14 @@
 
 use core::ffi::c_int;
 
-use dp_channel::family::{Conn, Reason, Stage};
+use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::rules::{Action, Direction};
 use dp_edge::slot::Side;
 use dp_edge::sys::{raw, tcp};
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
+use crate::inside::brief::briefly;
 use crate::{candidate, channel, door, hooks, leave, life, state, tx};
 
 fn on() -> bool {
@@ -206,24 +207,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let mut before = 0;
     if let Some((family, c)) = conn {
         before = [Conn::SHUT_WR, Conn::SHUT_RD].into_iter().filter(|&flag| c.has(flag)).sum();
-        if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
-            // On TCP its reset would be here by now.
-            c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
-        }
-        if how != libc::SHUT_RD {
-            leave::before_end(family, fd, c);
-        }
-        let shut = || {
-            if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-                c.set(Conn::SHUT_WR);
-            }
-            if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-                c.set(Conn::SHUT_RD);
-            }
-            c.has(Conn::OWES) && how != libc::SHUT_RD
-        };
-        // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
-        if tx::under_lock(family, fd, c, shut).unwrap_or_else(shut) {
+        if briefly(|| shut(family, fd, c, how)) {
             // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
@@ -238,12 +222,34 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         // What an earlier call has shut stays so.
         Some((_, c)) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
         // What the peer sends from here on, the kernel answers with a reset.
-        Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live => {
-            if let Some(s) = channel::slot(c) {
+        Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
+            if let Some(s) = channel::slot(c).filter(|_| c.stage() == Stage::Live) {
                 s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
             }
-        }
+        }),
         _ => {}
     }
     rc
+}
+
+/// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
+fn shut(family: Family, fd: c_int, c: &Conn, how: c_int) -> bool {
+    if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
+        // On TCP its reset would be here by now.
+        c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
+    }
+    if how != libc::SHUT_RD {
+        leave::before_end(family, fd, c);
+    }
+    let mark = || {
+        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+            c.set(Conn::SHUT_WR);
+        }
+        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+            c.set(Conn::SHUT_RD);
+        }
+        c.has(Conn::OWES) && how != libc::SHUT_RD
+    };
+    // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
+    tx::under_lock(family, fd, c, mark).unwrap_or_else(mark)
 }

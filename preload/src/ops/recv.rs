@@ -9,6 +9,7 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespe
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::hooks;
+use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, rx, state, tx};
@@ -285,7 +286,7 @@ fn answered(fd: c_int, m: &mut msghdr, received: bool, flags: c_int) {
     m.msg_namelen = 0;
     m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
-    let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| rx::readable_bytes(fd, c).ok());
+    let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| briefly(|| rx::readable_bytes(fd, c)).ok());
     match left {
         Some(left) => tell(m, left.min(c_int::MAX as usize) as c_int),
         None => m.msg_controllen = 0,

@@ -81,7 +81,7 @@ impl Directions {
     pub(super) fn end(&mut self, sender: &'static str, told: &str) -> String {
         let ends = self.ends.entry(sender).or_insert_with(|| ENDS.to_owned());
         // How often it is told is a matter of how many receives there are.
-        if !told.is_empty() && !(told == "0" && ends.ends_with(" 0")) {
+        if !(told.is_empty() || told == "0" && ends.ends_with(" 0")) {
             ends.push(' ');
             ends.push_str(told);
         }
@@ -120,8 +120,14 @@ impl Directions {
         }
         let comparable = self.operation(who, &inner, result);
         if inner.first().is_some_and(|what| what == "echo") {
-            // Which of the two it is depends on whether the other side had some of the echo unread when it closed.
-            return comparable.replace("ECONNRESET", "EPIPE");
+            // Which of the two it is depends on whether the other side had some of the echo unread when it closed. Where it
+            // had sent more than it waited for, the echo may also have met the end before it sent: Linux tells all three.
+            let more = self.sends_of(who.other()) > 0;
+            return if more && comparable == "0" {
+                "EPIPE".into()
+            } else {
+                comparable.replace("ECONNRESET", "EPIPE")
+            };
         }
         // Of two sends in a row it may get one, or both.
         let some = self.sends_of(who.other()) > before + 1
