@@ -19,8 +19,7 @@
 //! A receiver of one edge that expects the next message soon *dozes*: it says so in the same word, and its sender does not
 //! ring, but wakes the futex ([`super::event_count`]).
 
-use super::bell;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{settle, AtomicU64, Ordering};
 
 const ARMED: u64 = 1;
 const DOZES: u64 = 2;
@@ -54,7 +53,7 @@ pub enum Due {
 pub struct Rung(u64);
 
 impl Arm {
-    /// The receiver wants a bell for what comes from now on. [`bell::settle`] and a look at every edge must follow.
+    /// The receiver wants a bell for what comes from now on. [`settle`] and a look at every edge must follow.
     ///
     /// Only the receiver calls this, one thread at a time: no read-modify-write is needed.
     #[inline]
@@ -126,7 +125,7 @@ impl Arm {
     ) -> Result<bool, E> {
         drain(receiver)?;
         self.arm();
-        bell::settle();
+        settle();
         Ok(waiting(receiver))
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! # Why channels grow by another mechanism
 //!
-//! The rings of channels grow as [`super::spare`] says. Neither mechanism can take the other's place:
+//! The rings of channels grow as `spare.rs` of dp-channel says. Neither mechanism can take the other's place:
 //!
 //! - *Receivers.* An edge has one at a time, under the pool's lock, so two looks can decide. A channel has any number, in
 //!   several processes and without a lock (L1), and each may be between its look and its commit.

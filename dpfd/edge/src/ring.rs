@@ -211,7 +211,7 @@ impl Tail {
         self.reserve_slow(count, lines, cursor)
     }
 
-    /// A sum, not a difference: after [`super::stream::recover`] the cached cursor can be more than a
+    /// A sum, not a difference: after `recover` (`stream.rs` of dp-channel) the cached cursor can be more than a
     /// lap behind.
     #[inline(always)]
     fn fits(&self, count: u64, lines: u64) -> bool {

@@ -19,9 +19,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::event_count::EventCount;
+use super::lines::{RxLine, TxLine};
 use super::ring::{Lines, Pos, LINE};
 use super::space::Space;
-use super::switch::{RxLine, TxLine};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::raw;
 use crate::sys::sparse::{leave_out_of_dumps, unlock};

@@ -3,11 +3,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::loom_bell::{edge, Edge, Kernel};
-use super::loom_ring::explore;
+use super::one_edge::{edge, Edge};
 use crate::arm::{Arm, Due, Rung};
-use crate::bell;
 use crate::ring::Tail;
+use crate::sync::settle;
+use crate::testing::explore;
+use crate::testing::kernel::Kernel;
 
 /// An endpoint in pool mode: its descriptor, its word, an edge for each sender.
 struct Endpoint {
@@ -53,7 +54,7 @@ impl Endpoint {
             }
             How::DrainBehind => {
                 self.arm.arm();
-                bell::settle();
+                settle();
                 if self.waiting() {
                     return true;
                 }
@@ -75,7 +76,7 @@ impl Endpoint {
                 if !self.arm.is_armed() {
                     self.arm.arm();
                 }
-                bell::settle();
+                settle();
                 self.waiting()
             }
         };
@@ -100,7 +101,7 @@ enum How {
 }
 
 fn send(e: &Endpoint, edge: usize, tail: &mut Tail, rung: &mut Rung, i: u64, fence: bool) {
-    e.edges[edge].publish(tail, i, fence, &[]);
+    e.edges[edge].publish(tail, i, fence);
     if e.arm.owes(rung) == Due::Bell {
         e.kernel.ring(0);
     }
@@ -183,7 +184,7 @@ fn lease(look: bool) {
     let got = u64::from(e.edges[0].take());
     // The service, which cannot drain: it has no descriptor to read from.
     e.arm.arm();
-    bell::settle();
+    settle();
     if look && e.waiting() {
         e.arm.disarm();
         e.kernel.ring(0);

@@ -3,12 +3,13 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::loom_bell::{edge, Edge, Kernel};
-use super::loom_ring::explore;
+use super::one_edge::{edge, Edge};
 use crate::arm::{Arm, Due, Rung};
-use crate::bell;
 use crate::event_count::EventCount;
 use crate::ring::Tail;
+use crate::sync::settle;
+use crate::testing::explore;
+use crate::testing::kernel::Kernel;
 
 /// An endpoint in pool mode with one sender.
 struct Endpoint {
@@ -54,7 +55,7 @@ impl Endpoint {
     }
 
     fn send(&self, tail: &mut Tail, rung: &mut Rung, i: u64, fence: bool) {
-        self.edge.publish(tail, i, fence, &[]);
+        self.edge.publish(tail, i, fence);
         match self.arm.owes(rung) {
             Due::Nothing => {}
             Due::Bell => self.kernel.ring(0),
@@ -78,7 +79,7 @@ impl Endpoint {
         let key = self.count.key();
         self.arm.doze();
         if how != How::NoFence {
-            bell::settle();
+            settle();
         }
         if how != How::NoLook && self.edge.waiting() {
             self.arm.disarm();
@@ -153,7 +154,7 @@ fn loom_no_bell_for_who_dozed() {
 fn between_bells() {
     let e = Arc::new(Endpoint::new());
     e.arm.arm();
-    bell::settle();
+    settle();
     let sender = Endpoint::sender(&e, 2, true);
     let mut left = 2;
     if !e.edge.waiting() && e.doze(How::Right) {
@@ -164,7 +165,7 @@ fn between_bells() {
     while left > 0 {
         e.kernel.drain(0, u32::MAX);
         e.arm.arm();
-        bell::settle();
+        settle();
         if e.edge.take() {
             left -= 1;
         } else {
@@ -192,7 +193,7 @@ fn loom_woken_receiver_hears_bells() {
         while !got {
             e.kernel.drain(0, u32::MAX);
             e.arm.arm();
-            bell::settle();
+            settle();
             got = e.edge.take();
             if !got {
                 e.kernel.readable();

@@ -3,12 +3,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::{at_line, Heap};
-use super::loom_ring::explore;
 use crate::longer::{waits, went_over};
 use crate::message;
 use crate::ring::{self, Kind, Lines, Pos, Tail, HEADER};
 use crate::sync::{AtomicU64, Ordering};
+use crate::testing::explore;
+use crate::testing::lines::{at_line, Heap};
 use crate::Error;
 
 /// Which step is wrong.

@@ -4,21 +4,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::{at_line, Heap, Receiver};
 use crate::message;
 use crate::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
 use crate::sync::{AtomicU64, Ordering};
+use crate::testing::explore;
+use crate::testing::lines::{at_line, Heap, Receiver};
 use crate::Error;
-
-/// Runs `f` under loom. `preemptions` bounds involuntary switches a schedule may have (none: all
-/// schedules): two are enough for every broken variant here, three for the longer correct ones to be
-/// convincing, and each more multiplies the time by about ten. `LOOM_MAX_PREEMPTIONS` overrides it.
-pub fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(f);
-}
 
 /// A ring and the line with its cursor.
 struct Shared {

@@ -3,12 +3,12 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::lines::{at_line, Heap};
-use super::loom_ring::explore;
 use crate::message;
 use crate::ring::{self, Cursor, Pos, Tail};
 use crate::space::Space;
 use crate::sync::{fence, AtomicU64, Ordering};
+use crate::testing::explore;
+use crate::testing::lines::{at_line, Heap};
 use crate::Error;
 
 /// One edge, and the note that says "room".

@@ -1,15 +1,16 @@
-//! The ring and both framings against a queue. On the heap, so that Miri can run it too: names begin with
+//! The ring, and messages over it, against a queue. On the heap, so that Miri can run it too: names begin with
 //! `ring_`.
 
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
-use super::lines::{at_line, Feed, Heap, Receiver, Room};
 use crate::message;
-use crate::ring::{self, max_payload, Cursor, Pos, Tail, LINE, SMALL};
-use crate::sync::{AtomicU64, Ordering};
-use crate::{stream, Error};
+use crate::ring::{max_payload, Cursor, Pos, LINE, SMALL};
+use crate::sync::Ordering;
+use crate::testing::edge::Edge;
+use crate::testing::lines::{at_line, Receiver};
+use crate::Error;
 
 const LAST_POS: u64 = (1 << 48) - 1;
 
@@ -42,132 +43,27 @@ fn length(count: u64) -> impl Strategy<Value = usize> {
     ]
 }
 
-/// An edge without a peer: ring, cursor, the sender's tail.
-struct Edge {
-    ring: Heap,
-    cursor: AtomicU64,
-    tail: Tail,
-    sent: u8,
-}
-
-impl Edge {
-    fn new(count: u64, at: Pos) -> Edge {
-        let cursor = AtomicU64::new(at_line(at).pack());
-        Edge { ring: Heap::new(count), cursor, tail: Tail { pos: at, seen: at }, sent: 0 }
-    }
-    /// `n` bytes, each another than the one before it.
-    fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n)
-            .map(|_| {
-                self.sent = self.sent.wrapping_mul(5).wrapping_add(131);
-                self.sent
-            })
-            .collect()
-    }
-    fn count(&self) -> u64 {
-        ring::Lines::count(&self.ring)
-    }
-    /// Lines between the receiver's cursor and the tail.
-    fn used(&self) -> u64 {
-        self.tail.pos.since(Cursor::unpack(self.cursor.load(Ordering::Relaxed)).pos)
-    }
-    fn check(&self) {
-        assert!(self.used() < self.count());
-        assert_eq!(ring::look(&self.ring, self.tail.pos), Err(Error::Empty));
-    }
-}
-
 #[derive(Debug, Clone)]
 enum Do {
-    /// Send so many bytes, in pieces of the second number.
-    Push(usize, usize),
-    /// Send, but die before the tail is moved; what was sent may be taken before anybody mends it.
-    PushAndDie(usize, bool),
-    /// Receive into so much room, in pieces of the second number.
-    Pull(usize, usize),
+    /// Send so many bytes.
+    Send(usize),
+    /// Receive into so much room.
+    Receive(usize),
     /// Look without taking.
-    Peek(usize),
+    Look,
 }
 
 fn deeds(count: u64) -> impl Strategy<Value = Vec<Do>> {
     let deed = prop_oneof![
-        4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Push(n, k)),
-        1 => (length(count), any::<bool>()).prop_map(|(n, taken)| Do::PushAndDie(n, taken)),
-        4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Pull(n, k)),
-        1 => length(count).prop_map(Do::Peek),
+        5 => length(count).prop_map(Do::Send),
+        4 => length(count).prop_map(Do::Receive),
+        1 => Just(Do::Look),
     ];
     prop::collection::vec(deed, 1..if cfg!(miri) { 20 } else { 120 })
 }
 
-fn pull(e: &Edge, queue: &mut VecDeque<u8>, room: usize, piece: usize, peek: bool) {
-    let mut to = Room::room(room, piece);
-    let want: Vec<u8> = queue.iter().copied().take(room).collect();
-    match stream::pull(&e.ring, &e.cursor, &mut to, peek) {
-        Ok(n) => assert_eq!((n, to.got()), (want.len(), &want[..])),
-        Err(err) => {
-            assert_eq!(err, Error::Empty);
-            assert!(want.is_empty(), "{} bytes wait", queue.len());
-        }
-    }
-    if !peek {
-        queue.drain(..want.len());
-    }
-}
-
-fn push(e: &mut Edge, queue: &mut VecDeque<u8>, len: usize, piece: usize) {
-    let bytes = e.bytes(len);
-    let was_empty = e.used() == 0;
-    match stream::push(&e.ring, &mut e.tail, &e.cursor, &mut Feed::cut(&bytes, piece)) {
-        Ok(n) => {
-            assert!(n <= len && (n > 0 || len == 0));
-            queue.extend(&bytes[..n]);
-        }
-        Err(err) => {
-            assert_eq!(err, Error::Full);
-            assert!(!was_empty, "an empty ring of {} lines has no room for {len} bytes", e.count());
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(config())]
-
-    #[test]
-    fn ring_stream_is_a_queue_of_bytes(
-        (count, at, deeds) in (2..7u32).prop_flat_map(|n| (Just(1u64 << n), start(), deeds(1 << n)))
-    ) {
-        let mut e = Edge::new(count, at);
-        let mut queue = VecDeque::new();
-        for deed in deeds {
-            match deed {
-                Do::Push(len, piece) => push(&mut e, &mut queue, len, piece),
-                Do::PushAndDie(len, taken) => {
-                    let before = e.tail;
-                    push(&mut e, &mut queue, len, 64);
-                    if taken {
-                        let all = queue.len();
-                        pull(&e, &mut queue, all + 1, 64, false);
-                    }
-                    let alive = core::mem::replace(&mut e.tail, before);
-                    stream::recover(&e.ring, &mut e.tail);
-                    prop_assert_eq!(e.tail.pos, alive.pos);
-                }
-                Do::Pull(room, piece) => pull(&e, &mut queue, room, piece, false),
-                Do::Peek(room) => pull(&e, &mut queue, room, 64, true),
-            }
-            e.check();
-            prop_assert_eq!(stream::bytes_waiting(&e.ring, &e.cursor, usize::MAX), queue.len());
-            prop_assert_eq!(stream::waiting(&e.ring, &e.cursor), e.used() > 0);
-            let seen = Cursor::unpack(e.cursor.load(Ordering::Relaxed)).pos;
-            for from in [at, seen, e.tail.pos] {
-                prop_assert_eq!(stream::frontier(&e.ring, &e.cursor, from), e.tail.pos);
-            }
-        }
-        // What is left comes out, down to nothing.
-        let all = queue.len();
-        pull(&e, &mut queue, all + 1, 64, false);
-        prop_assert_eq!(e.used(), 0);
-    }
 
     #[test]
     fn ring_messages_are_a_queue_of_messages(
@@ -178,7 +74,7 @@ proptest! {
         let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
         for deed in deeds {
             match deed {
-                Do::Push(len, _) | Do::PushAndDie(len, _) => {
+                Do::Send(len) => {
                     let m = e.bytes(len);
                     let was_empty = e.used() == 0;
                     // SAFETY: a slice.
@@ -190,7 +86,7 @@ proptest! {
                         Err(err) => prop_assert!(err == Error::Full && !was_empty),
                     }
                 }
-                Do::Pull(room, _) => {
+                Do::Receive(room) => {
                     let mut buf = vec![0; room];
                     match receiver.recv(&e.ring, &e.cursor, &mut buf) {
                         Ok(n) => {
@@ -201,7 +97,7 @@ proptest! {
                         Err(err) => prop_assert!(err == Error::Empty && queue.is_empty()),
                     }
                 }
-                Do::Peek(_) => match receiver.look(&e.ring) {
+                Do::Look => match receiver.look(&e.ring) {
                     Ok(n) => prop_assert_eq!(n, queue.front().unwrap().len()),
                     Err(err) => prop_assert!(err == Error::Empty && queue.is_empty()),
                 },
@@ -227,36 +123,13 @@ proptest! {
     }
 }
 
-/// A write larger than any token, through rings of all sizes: it goes on as long as somebody takes.
-#[test]
-fn ring_stream_moves_a_long_write_through_any_ring() {
-    for lines in if cfg!(miri) { [4, 8] } else { [4, 1024] } {
-        let mut e = Edge::new(lines, Pos::new(LAST_POS - 2));
-        let bytes = e.bytes(if cfg!(miri) { 3_000 } else { 100_000 });
-        let mut feed = Feed::cut(&bytes, 1000);
-        let mut got = Vec::new();
-        while got.len() < bytes.len() {
-            let left = stream::Source::left(&feed);
-            let pushed = match left {
-                0 => 0,
-                _ => stream::push(&e.ring, &mut e.tail, &e.cursor, &mut feed).unwrap_or(0),
-            };
-            let mut room = Room::room(333, 50);
-            let pulled = stream::pull(&e.ring, &e.cursor, &mut room, false).unwrap_or(0);
-            got.extend_from_slice(room.got());
-            assert!(pushed + pulled > 0, "neither side moves with {left} bytes to go");
-        }
-        assert_eq!(got, bytes);
-    }
-}
-
 /// A peer's cursor is believed only between the one seen last and the tail.
 #[test]
 fn ring_cursor_that_moves_back_or_too_far_is_corrupt() {
     let mut e = Edge::new(8, Pos::new(LAST_POS));
     let bytes = [1; SMALL];
     for _ in 0..7 {
-        stream::push(&e.ring, &mut e.tail, &e.cursor, &mut Feed::one(&bytes)).unwrap();
+        message::send_bytes(&e.ring, &mut e.tail, &e.cursor, &bytes).unwrap();
     }
     let at = |n: u64| at_line(Pos::new(LAST_POS).add(n)).pack();
     for (word, want) in [

@@ -22,8 +22,8 @@ use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
 use crate::error::{Error, Result};
-use dp_edge::bell;
 use dp_edge::event_count::WaitKey;
+use dp_edge::sync::settle;
 use dp_edge::sys::{process, unix};
 
 /// A sleep on the descriptor that was shorter says that the next one will be, too, ns.
@@ -132,7 +132,7 @@ impl UserEndpoint {
         let count = edge.segment.event_count();
         let key = count.wait_key(count.key());
         inbox.arm().doze();
-        bell::settle();
+        settle();
         if self.something(rx) {
             inbox.arm().disarm();
             // It waits in a call all the same. Silent it stays if it was; if not, a bell may have been rung.

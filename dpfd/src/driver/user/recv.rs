@@ -18,9 +18,9 @@ use super::service::Command;
 use crate::error::{Error, Result};
 use crate::pool::tokens::Look;
 use crate::sys::loaned::Got;
-use dp_edge::bell;
 use dp_edge::inbox::Inbox;
 use dp_edge::spin;
+use dp_edge::sync::settle;
 use dp_edge::sys::biased::Guard;
 use dp_edge::sys::{process, raw, unix};
 
@@ -388,7 +388,7 @@ impl UserEndpoint {
         if was_hot || (was_watched && !inbox.arm().is_armed_for_bells()) {
             (rx.settled, rx.doze.quiet) = (false, false);
             inbox.arm().arm();
-            bell::settle();
+            settle();
             let late = self.something(&rx);
             if was_hot && late {
                 rx.doze.count_silence(true);

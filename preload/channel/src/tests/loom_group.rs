@@ -1,12 +1,13 @@
 //! One watcher of several hot edges: never asleep with something unseen (W2-W4, groups).
 
+use dp_edge::ring::{Pos, Tail};
+use dp_edge::testing::explore;
+use dp_edge::testing::kernel::Kernel;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::loom_bell::{edge, receive, Edge, Kernel, Sleep};
-use super::loom_ring::explore;
+use super::loom_bell::{edge, receive, Edge, Sleep};
 use crate::bell::{settle, Group, Owed, BY_BELL};
-use crate::ring::{Pos, Tail};
 use crate::stream;
 
 /// Two edges, the watcher's group, and one epoll set with both sockets.

@@ -1,11 +1,11 @@
 //! The offer's states: no ring byte before LIVE, no harm from a late writer of an earlier generation (E4, E11).
 
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::explore;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::loom_ring::explore;
 use crate::slot::{Side, Slot, State, Tuple};
-use crate::sync::{AtomicU64, Ordering};
 
 fn tuple(port: u16) -> Tuple {
     Tuple { client_port: port, server_port: 1, ..Tuple::default() }

@@ -4,7 +4,7 @@
 //!   0        header: magic, version, slots, lines per ring, lines of a spare one; which spare ones are taken
 //!   4 KiB    groups of the client's watchers (32 lines), then of the server's (32 lines)
 //!   8 KiB    index: 4 x slots words, hash of the tuple -> slot + 1
-//!   ...      spare rings, longer, for the directions that need one (super::spare)
+//!   ...      spare rings, longer, for the directions that need one (`spare.rs`)
 //!   ...      chunks, of 16 slots each:
 //!              slots, 512 bytes each:
 //!                +--------+--------------------------+--------------------------+
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A direction begins in its short ring, and goes over to its slot's own one when it needs more
-//! ([`super::switch::TxLine::go_over`]), so a channel that is idle, or carries a request and its answer at a time, has one
+//! ([`crate::switch::TxLine::go_over`]), so a channel that is idle, or carries a request and its answer at a time, has one
 //! page of rings.
 //!
 //! Only what comes before the spare rings is mapped at first; chunks and spare rings are mapped when they are needed, once,
@@ -28,16 +28,16 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::bell::{Group, Word};
-use super::places::{Part, Places};
-use super::ring::LINE;
-use super::segment::{sealed_memory, Mapped};
-use super::slot::{Side, Slot};
-use super::spare::{self, Spares};
-use super::switch::{RxLine, TxLine};
-use super::unmapped::Unmapped;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::raw;
+use crate::bell::{Group, Word};
+use crate::places::{Part, Places};
+use crate::slot::{Side, Slot};
+use crate::spare::{self, Spares};
+use crate::switch::{RxLine, TxLine};
+use crate::unmapped::Unmapped;
+use dp_edge::ring::LINE;
+use dp_edge::segment::{sealed_memory, Mapped};
+use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
+use dp_edge::sys::raw;
 
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
@@ -290,7 +290,7 @@ impl Arena {
         })
     }
 
-    /// Length of the index, for [`super::slot::Tuple::hash`].
+    /// Length of the index, for [`crate::slot::Tuple::hash`].
     pub fn index_len(&self) -> usize {
         self.geometry().index_len()
     }

@@ -2,8 +2,8 @@
 
 use hmac_sha256::Hash;
 
-use super::slot::Side;
-use super::unmapped::Key;
+use crate::slot::Side;
+use crate::unmapped::Key;
 
 /// Bits of a digest that are shown; the one above is always set, and the rate is far from a limit and from "no limit".
 const BITS: u32 = 61;

@@ -1,14 +1,14 @@
 //! A receiver leaves its ring for good: what it did not take is sent again over TCP, once (E8).
 
+use dp_edge::ring::{Cursor, Tail};
+use dp_edge::sync::Ordering;
+use dp_edge::testing::explore;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::lines::Room;
+use super::ends::Room;
 use super::loom_bell::{edge, Edge};
-use super::loom_ring::explore;
-use crate::ring::{Cursor, Tail};
 use crate::stream;
-use crate::sync::Ordering;
 
 const MESSAGES: u64 = 3;
 

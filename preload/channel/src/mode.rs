@@ -11,7 +11,7 @@
 //! A change is announced before and after. An answer of the kernel is kept only if there was no change since the question.
 //! A process that dies inside a change leaves "being changed", and every receive asks.
 
-use crate::sync::{AtomicU32, Ordering};
+use dp_edge::sync::{AtomicU32, Ordering};
 
 const HOW: u32 = 3;
 const UNKNOWN: u32 = 0;
@@ -110,7 +110,7 @@ mod loom_mode {
     use loom::sync::Arc;
 
     use super::*;
-    use crate::tests::loom_ring::explore;
+    use dp_edge::testing::explore;
 
     /// One thread sets O_NONBLOCK, another one receives: once the change is over, no receive takes it for blocking.
     #[test]

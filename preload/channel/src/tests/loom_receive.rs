@@ -1,14 +1,15 @@
 //! Several receivers on one edge without a lock (L1).
 
+use dp_edge::ring::{self, Cursor, Lines, Tail, HEADER};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::explore;
+use dp_edge::testing::lines::{at_line, Heap};
+use dp_edge::Error;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::lines::{at_line, Feed, Heap, Room};
-use super::loom_ring::explore;
-use crate::ring::{self, Cursor, Lines, Tail, HEADER};
-use crate::sync::{AtomicU64, Ordering};
-use crate::{stream, Error};
-
+use super::ends::{Feed, Room};
+use crate::stream;
 struct Shared {
     ring: Heap,
     cursor: AtomicU64,

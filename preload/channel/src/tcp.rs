@@ -1,7 +1,7 @@
 //! What the kernel knows of a TCP socket: its positions, cookies and addresses (PROTOCOLS E5, E9).
 
-use super::raw;
 use crate::slot::Tuple;
+use dp_edge::sys::raw;
 
 /// The first 192 bytes of struct tcp_info (linux/tcp.h); append-only in the kernel.
 #[derive(Clone, Copy)]

@@ -9,11 +9,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
-use super::segment::sealed_len;
-use super::slot::Slot;
-use crate::sync::Ordering;
-use crate::sys::raw;
+use crate::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
+use crate::slot::Slot;
+use dp_edge::segment::sealed_len;
+use dp_edge::sync::Ordering;
+use dp_edge::sys::raw;
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]

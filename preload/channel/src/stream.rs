@@ -5,9 +5,9 @@
 //! threads or processes may receive: each copies out, then commits the cursor by compare-and-swap; the
 //! loser discards its copy and starts over (L1), so a receiver that dies or stops leaves nothing to mend.
 
-use super::ring::{self, lines_for, Cursor, Kind, Lines, Pos, Tail, HEADER, LINE};
-use super::Error;
-use crate::sync::{fence, AtomicU64, Ordering};
+use dp_edge::ring::{self, lines_for, Cursor, Kind, Lines, Pos, Tail, HEADER, LINE};
+use dp_edge::sync::{fence, AtomicU64, Ordering};
+use dp_edge::Error;
 
 /// Longest payload of one stream token, bytes: 256 lines with the header.
 pub const MAX_TOKEN: usize = 256 * LINE - HEADER;
@@ -112,7 +112,7 @@ pub fn pull<L: Lines + ?Sized>(
     pull_where(|| ring, cursor, dst, peek)
 }
 
-/// The same where the sender may go over to another ring ([`super::spare`]): which it is, is asked after each look at the
+/// The same where the sender may go over to another ring ([`crate::spare`]): which it is, is asked after each look at the
 /// cursor. One beyond the tail at which it went over was put there by a receiver that knew the new ring, so we know it; one
 /// at that tail finds nothing in the former; one before it cannot be committed once there is a new one.
 #[inline(always)]

@@ -6,21 +6,21 @@
 //! pieces, takes one of these, with its next switch from TCP to the ring. They have no memory, and no addresses, before.
 //!
 //! At that switch the ring is empty: its receiver has acknowledged the TCP epoch before it, so it has taken all there was.
-//! The sender makes the header at its tail invalid in the longer ring, says so in its line ([`super::switch::TxLine`]),
+//! The sender makes the header at its tail invalid in the longer ring, says so in its line ([`crate::switch::TxLine`]),
 //! and goes on there: positions and stamps are the same, only the number of lines is another. A receiver asks for the
 //! ring each time it looks; it never finds one with something in it that is not the sender's. It maps the ring when it is
 //! asked to, before it acknowledges that epoch, and says so; a sender that is not told so stays where it is.
 //!
-//! Edges of endpoints grow otherwise; [`super::longer`] says why there are two mechanisms.
+//! Edges of endpoints grow otherwise; [`dp_edge::longer`] says why there are two mechanisms.
 //!
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
 //! holds rubbish, of these two, and nothing outside of it is reached.
 
-use super::arena::populate;
-use super::places::{Part, Places};
-use super::ring::LINE;
-use super::segment::Mapped;
-use crate::sync::{AtomicU32, Ordering};
+use crate::arena::populate;
+use crate::places::{Part, Places};
+use dp_edge::ring::LINE;
+use dp_edge::segment::Mapped;
+use dp_edge::sync::{AtomicU32, Ordering};
 
 /// How many there are in an arena.
 pub const SPARES: u32 = 16;
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::arena::{Arena, Geometry};
-    use crate::ring::{Lines, Pos};
+    use dp_edge::ring::{Lines, Pos};
 
     #[test]
     fn a_stream_is_told_by_its_rate() {

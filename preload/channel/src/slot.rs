@@ -14,7 +14,7 @@
 //! `nonce`, the server answers with its `challenge`, and the client says by `shown` that its socket shows the proof. These
 //! words are hints about when to look. What is believed is what the kernel says of the sockets.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What a slot is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::arena::{Geometry, PAGE};
-use super::segment::map_undumped;
-use super::spare::SPARES;
-use crate::sys::together;
+use crate::arena::{Geometry, PAGE};
+use crate::spare::SPARES;
+use dp_edge::segment::map_undumped;
+use dp_edge::sys::together;
 
 /// A part of an arena that is mapped as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,16 +3,18 @@
 
 use std::collections::VecDeque;
 
+use dp_edge::ring::{self, Cursor, Kind, Lines, Pos, Tail};
+use dp_edge::sync::{AtomicU32, Ordering};
+use dp_edge::testing::explore;
+use dp_edge::testing::lines::Heap;
+use dp_edge::Error;
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread;
 
-use super::lines::{Feed, Heap, Room};
-use super::loom_ring::explore;
+use super::ends::{Feed, Room};
 use crate::bell::{Owed, Word};
-use crate::ring::{self, Cursor, Kind, Lines, Pos, Tail};
+use crate::stream;
 use crate::switch::{in_ring, RxLine, TxLine, View};
-use crate::sync::{AtomicU32, Ordering};
-use crate::{stream, Error};
 
 /// A byte on TCP.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,10 +1,13 @@
 //! A hostile peer that wins every race: it acts whenever this side looks at a header. No threads, so what
 //! it does is the same in every run, and Miri can run it.
 
-use super::lines::{Heap, Receiver, Room};
-use crate::ring::{Lines, Pos, Tail};
-use crate::sync::{AtomicU64, Ordering};
-use crate::{stream, Error};
+use dp_edge::ring::{Lines, Pos, Tail};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::lines::{Heap, Receiver};
+use dp_edge::Error;
+
+use super::ends::Room;
+use crate::stream;
 
 /// A ring whose peer acts whenever this side looks at a header.
 struct Meddled<F: Fn(&Heap, Pos)> {

@@ -21,7 +21,8 @@
 //! only one: *event* says so, and the receiver's line has the number. Whatever the kernel's readiness counts for, a second
 //! sleeper or a registration in an epoll set, clears it, and the next token is a bell.
 
-use crate::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
+pub use dp_edge::sync::settle;
+use dp_edge::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
 
 const SLEEPERS: u64 = 0xff;
 const HOT: u64 = 1 << 8;
@@ -98,12 +99,6 @@ impl Group {
     }
 }
 
-/// The fence between saying "I sleep" and looking again.
-#[inline]
-pub fn settle() {
-    fence(Ordering::SeqCst);
-}
-
 /// The wake word of one direction.
 #[derive(Debug)]
 #[repr(C)]
@@ -128,7 +123,7 @@ impl Word {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// W1, the sender, after it published and fenced ([`super::ring::commit`] does both). `event`: where the receiver says
+    /// W1, the sender, after it published and fenced ([`dp_edge::ring::commit`] does both). `event`: where the receiver says
     /// by which event it sleeps.
     #[inline(always)]
     pub fn after_publish(&self, groups: &[Group], event: &AtomicU32) -> Owed {
@@ -367,7 +362,7 @@ impl Word {
         loop {
             match self.0.compare_exchange(word, f(word), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
-                    crate::sync::fence_after_rmw();
+                    dp_edge::sync::fence_after_rmw();
                     return Armed { bells: (word >> 32) as u32 };
                 }
                 Err(now) => word = now,

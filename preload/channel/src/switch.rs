@@ -19,9 +19,9 @@
 //! epoch, because a sender publishes the next one before it puts the first byte of it on TCP. So nothing
 //! is ever read that would have to be kept for later.
 
-use super::ring::Pos;
-use super::Error;
-use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use dp_edge::ring::Pos;
+use dp_edge::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use dp_edge::Error;
 
 /// The slot's short ring, in which a direction begins.
 pub const SHORT: u32 = 0;
@@ -40,7 +40,7 @@ pub struct TxLine {
     pub cpu: AtomicU32,
     /// Not 0: the sender is about to shut down or close, and puts nothing on TCP after that.
     ending: AtomicU32,
-    /// The ring that the ring epochs are in: [`SHORT`], [`OWN`], else a spare one ([`super::spare`]).
+    /// The ring that the ring epochs are in: [`SHORT`], [`OWN`], else a spare one ([`crate::spare`]).
     ring: AtomicU32,
     /// A spare ring that it asks the receiver to map; 0: none.
     wants: AtomicU32,
@@ -54,7 +54,7 @@ pub struct TxLine {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RxLine {
-    /// The receiver's place in the ring ([`super::ring::Cursor`]).
+    /// The receiver's place in the ring ([`dp_edge::ring::Cursor`]).
     pub cursor: AtomicU64,
     ack: AtomicU64,
     /// Kernel bytes the receiver had consumed when it last said so (data and bells).
@@ -147,7 +147,7 @@ impl TxLine {
     /// acknowledgement of a TCP epoch says. From here on the ring is `n`. Its header at the tail is invalid by now, and nothing
     /// is ever put into the former again.
     ///
-    /// The receiver need not be told before: it asks after each look at the cursor ([`super::stream::pull_where`]). Nor is a
+    /// The receiver need not be told before: it asks after each look at the cursor ([`crate::stream::pull_where`]). Nor is a
     /// wake-up lost: one that looks into the former ring finds nothing, arms, fences, and looks again; then either it sees
     /// this store and the token behind it, or the sender sees the word armed.
     pub fn go_over(&self, n: u32) {
@@ -281,7 +281,8 @@ impl TxLine {
 impl RxLine {
     /// A new connection whose ring starts at `start`. Only while nobody uses the edge.
     pub fn reset(&self, start: Pos) {
-        self.cursor.store(super::ring::Cursor { pos: start, ..Default::default() }.pack(), Ordering::Relaxed);
+        self.cursor
+            .store(dp_edge::ring::Cursor { pos: start, ..Default::default() }.pack(), Ordering::Relaxed);
         self.ack.store(0, Ordering::Relaxed);
         self.consumed.store(0, Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);
