@@ -2,8 +2,8 @@
 //!
 //! Directed Point (Wang et al.), section 2, calls a unidirectional channel between two endpoints an
 //! *edge*. Here an edge is a single-producer ring whose receiver polls the token itself, so a small
-//! message costs one cache-line transfer. All atomics that two programs share
-//! come through [`sync`].
+//! message costs one cache-line transfer. What serves endpoints only is in dpfd's `edge`, what serves channels only in
+//! dp-channel. All atomics that two programs share come through [`sync`].
 //!
 //! | file | holds | rules |
 //! |---|---|---|
@@ -11,35 +11,16 @@
 //! | [`spin`] | how long a receiver spins before it sleeps | |
 //! | [`setting`] | numbers in the environment | |
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
-//! | [`message`] | whole messages over tokens, the sender's side | R5, R7 |
-//! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
-//! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
-//! | [`space`] | a sender that waits for room, and who tells it | W8 |
-//! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
-//! | [`out_of_line`] | a message no edge can hold | R5 |
-//! | [`inbox`] | the page with that word, which senders can only read | U3 |
-//! | [`lines`] | the control lines of such an edge | |
-//! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
+//! | [`segment`] | sealed memory, mapped; rings in it | E12 |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read
 //! once, checked against the mapping, then used. A bad value is an [`Error::Corrupt`], never a panic.
 
-pub mod arm;
-pub mod event_count;
-#[cfg(not(loom))]
-pub mod inbox;
-#[cfg(not(loom))]
-pub mod lines;
-pub mod longer;
-pub mod message;
-#[cfg(not(loom))]
-pub mod out_of_line;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]
 pub mod setting;
-pub mod space;
 pub mod spin;
 pub mod sync;
 pub mod sys;

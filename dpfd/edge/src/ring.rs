@@ -43,7 +43,7 @@ const POS_MASK: u64 = (1 << POS_BITS) - 1;
 pub enum Kind {
     /// Payload for the receiver.
     Data = 0,
-    /// A message out of line ([`super::out_of_line`]); the payload is its number, 8 bytes.
+    /// A message out of line (`edge/out_of_line.rs` of dpfd); the payload is its number, 8 bytes.
     OutOfLine = 2,
 }
 

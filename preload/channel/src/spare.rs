@@ -11,7 +11,7 @@
 //! ring each time it looks; it never finds one with something in it that is not the sender's. It maps the ring when it is
 //! asked to, before it acknowledges that epoch, and says so; a sender that is not told so stays where it is.
 //!
-//! Edges of endpoints grow otherwise; [`dp_edge::longer`] says why there are two mechanisms.
+//! Edges of endpoints grow otherwise; dpfd's `edge/longer.rs` says why there are two mechanisms.
 //!
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
 //! holds rubbish, of these two, and nothing outside of it is reached.

@@ -1,5 +1,5 @@
-//! Proofs of a channel's directions: every interleaving (loom), a model (proptest), a hostile peer. How each is run, is said
-//! in dp-edge's `tests.rs`: the same commands, with `-p dp-channel`.
+//! Proofs of a channel's directions: every interleaving (loom), a model (proptest), a hostile peer. dp-edge's `tests.rs` says
+//! how each is run.
 
 mod ends;
 

@@ -1,56 +1,11 @@
-//! Rings without a mapping, and a receiver of messages.
+//! Rings without a mapping.
 
-use crate::ring::{self, lines_for, Cursor, Kind, Lines, Pos, HEADER, LINE};
-use crate::space::Space;
+use crate::ring::{Cursor, Lines, Pos, LINE};
 use crate::sync::{AtomicU64, Ordering};
-use crate::Error;
 
 /// A cursor at the beginning of a line.
 pub fn at_line(pos: Pos) -> Cursor {
     Cursor { pos, ..Cursor::default() }
-}
-
-/// A receiver of messages, in the steps of a pool's (`pool/in_edge.rs` of dpfd): it looks at the token, reads what it
-/// carries, and gives its lines back.
-#[derive(Default)]
-pub struct Receiver {
-    /// The next token.
-    pub at: Pos,
-    space: Space,
-}
-
-impl Receiver {
-    pub fn new(at: Pos) -> Receiver {
-        Receiver { at, ..Receiver::default() }
-    }
-
-    /// The next message's length, leaving it where it is.
-    pub fn look<L: Lines + ?Sized>(&self, ring: &L) -> Result<usize, Error> {
-        match ring::look(ring, self.at)? {
-            token if token.kind == Kind::Data => Ok(token.len),
-            _ => Err(Error::Corrupt),
-        }
-    }
-
-    /// Steps over a message of `len` bytes and gives its lines back to the sender.
-    pub fn release(&mut self, len: usize, cursor: &AtomicU64) {
-        self.at = self.at.add(lines_for(len));
-        self.space.give_back(cursor, at_line(self.at));
-    }
-
-    /// Copies the next message as far as `into` has room, and takes it; its length.
-    pub fn recv<L: Lines + ?Sized>(
-        &mut self,
-        ring: &L,
-        cursor: &AtomicU64,
-        into: &mut [u8],
-    ) -> Result<usize, Error> {
-        let len = self.look(ring)?;
-        // SAFETY: a slice; look() checked `len` against the ring.
-        unsafe { ring.get(self.at, HEADER, into.as_mut_ptr(), len.min(into.len())) };
-        self.release(len, cursor);
-        Ok(len)
-    }
 }
 
 /// A ring on the heap. Every word is an atomic, so that Miri and loom see no data race where the real

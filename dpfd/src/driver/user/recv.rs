@@ -2,7 +2,7 @@
 //!
 //! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
 //! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`dp_edge::arm`]).
+//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`crate::edge::arm`]).
 //!
 //! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
 //! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after
@@ -15,10 +15,10 @@ use std::time::Duration;
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
+use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::tokens::Look;
 use crate::sys::loaned::Got;
-use dp_edge::inbox::Inbox;
 use dp_edge::spin;
 use dp_edge::sync::settle;
 use dp_edge::sys::biased::Guard;

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::segment::sealed_len;
+use dp_edge::segment::sealed_len;
 
 /// Longest message, bytes.
 pub const MAX_MESSAGE: usize = 16 << 20;
@@ -21,7 +21,7 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE 
 /// Those of memfd_create(2), write(2) and fcntl(2): EMFILE, ENFILE, ENOMEM, EFBIG.
 pub fn make(msg: &[u8]) -> io::Result<OwnedFd> {
     use std::io::Write;
-    if !crate::sys::raw::may_write_up_to(msg.len() as u64) {
+    if !dp_edge::sys::raw::may_write_up_to(msg.len() as u64) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC | nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING;

@@ -1,15 +1,15 @@
 //! A sender that goes over to a longer edge: its receiver follows, and no message is lost or overtaken.
 
+use dp_edge::ring::{self, Kind, Lines, Pos, Tail, HEADER};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::explore;
+use dp_edge::testing::lines::{at_line, Heap};
+use dp_edge::Error;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::longer::{waits, went_over};
-use crate::message;
-use crate::ring::{self, Kind, Lines, Pos, Tail, HEADER};
-use crate::sync::{AtomicU64, Ordering};
-use crate::testing::explore;
-use crate::testing::lines::{at_line, Heap};
-use crate::Error;
+use crate::edge::longer::{waits, went_over};
+use crate::edge::message;
 
 /// Which step is wrong.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,15 +1,15 @@
 //! A receiver that dozes on its only edge: never asleep with something unseen, and no bell on its descriptor (U3).
 
+use dp_edge::ring::Tail;
+use dp_edge::sync::settle;
+use dp_edge::testing::explore;
+use dp_edge::testing::kernel::Kernel;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::one_edge::{edge, Edge};
-use crate::arm::{Arm, Due, Rung};
-use crate::event_count::EventCount;
-use crate::ring::Tail;
-use crate::sync::settle;
-use crate::testing::explore;
-use crate::testing::kernel::Kernel;
+use crate::edge::arm::{Arm, Due, Rung};
+use crate::edge::event_count::EventCount;
 
 /// An endpoint in pool mode with one sender.
 struct Endpoint {

@@ -1,14 +1,14 @@
 //! A receiver of several edges and its one word: never asleep with something unseen (U3).
 
+use dp_edge::ring::Tail;
+use dp_edge::sync::settle;
+use dp_edge::testing::explore;
+use dp_edge::testing::kernel::Kernel;
 use loom::sync::Arc;
 use loom::thread;
 
 use super::one_edge::{edge, Edge};
-use crate::arm::{Arm, Due, Rung};
-use crate::ring::Tail;
-use crate::sync::settle;
-use crate::testing::explore;
-use crate::testing::kernel::Kernel;
+use crate::edge::arm::{Arm, Due, Rung};
 
 /// An endpoint in pool mode: its descriptor, its word, an edge for each sender.
 struct Endpoint {

@@ -1,12 +1,12 @@
 //! An edge of messages, whose receiver is one thread at a time.
 
+use dp_edge::ring::{self, Cursor, Kind, Lines, Tail};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::lines::{at_line, Heap};
+use dp_edge::Error;
 use loom::thread;
 
-use crate::message;
-use crate::ring::{self, Cursor, Kind, Lines, Tail};
-use crate::sync::{AtomicU64, Ordering};
-use crate::testing::lines::{at_line, Heap};
-use crate::Error;
+use crate::edge::message;
 
 pub struct Edge {
     ring: Heap,

@@ -19,7 +19,7 @@
 //! A receiver of one edge that expects the next message soon *dozes*: it says so in the same word, and its sender does not
 //! ring, but wakes the futex ([`super::event_count`]).
 
-use crate::sync::{settle, AtomicU64, Ordering};
+use dp_edge::sync::{settle, AtomicU64, Ordering};
 
 const ARMED: u64 = 1;
 const DOZES: u64 = 2;

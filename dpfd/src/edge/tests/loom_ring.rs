@@ -1,15 +1,16 @@
 //! Publication and space: a token is seen whole or not at all, and its lines are not reused too early
 //! (R1-R3).
 
+use dp_edge::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::explore;
+use dp_edge::testing::lines::{at_line, Heap};
+use dp_edge::Error;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::message;
-use crate::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
-use crate::sync::{AtomicU64, Ordering};
-use crate::testing::explore;
-use crate::testing::lines::{at_line, Heap, Receiver};
-use crate::Error;
+use super::receiver::Receiver;
+use crate::edge::message;
 
 /// A ring and the line with its cursor.
 struct Shared {

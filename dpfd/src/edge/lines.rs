@@ -3,8 +3,8 @@
 
 use core::mem::offset_of;
 
-use super::ring::LINE;
-use crate::sync::{AtomicU32, AtomicU64};
+use dp_edge::ring::LINE;
+use dp_edge::sync::{AtomicU32, AtomicU64};
 
 /// The sender's control line.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct TxLine {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RxLine {
-    /// The receiver's place in the ring ([`super::ring::Cursor`]).
+    /// The receiver's place in the ring ([`dp_edge::ring::Cursor`]).
     pub cursor: AtomicU64,
     _free: [AtomicU64; 2],
     /// The CPU the receiver last ran on, plus one; 0 unknown.

@@ -1,11 +1,11 @@
 //! Whole messages over tokens: what an endpoint's edge carries.
 //!
-//! One message is one token. The receiver (`pool/in_edge.rs` of dpfd) either copies it out or reads it in place, in a mapping
+//! One message is one token. The receiver (`pool/in_edge.rs`) either copies it out or reads it in place, in a mapping
 //! where the ring stands twice in a row, and gives lines back in order. One sender and one receiver at a time.
 
-use super::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
-use super::Error;
-use crate::sync::AtomicU64;
+use dp_edge::ring::{self, lines_for, Kind, Lines, Tail, HEADER};
+use dp_edge::sync::AtomicU64;
+use dp_edge::Error;
 
 /// Sends `len` bytes from `src` as one message.
 ///
@@ -54,7 +54,7 @@ pub fn send_out_of_line<L: Lines + ?Sized>(
 }
 
 /// The number in a token that [`send_out_of_line`] made at `pos`.
-pub fn far_number<L: Lines + ?Sized>(ring: &L, pos: super::ring::Pos, len: usize) -> Result<u64, Error> {
+pub fn far_number<L: Lines + ?Sized>(ring: &L, pos: dp_edge::ring::Pos, len: usize) -> Result<u64, Error> {
     let mut bytes = [0; 8];
     if len != bytes.len() {
         return Err(Error::Corrupt);

@@ -1,15 +1,15 @@
 //! A sender that waits for room: told, or it finds the room by itself (W8).
 
+use dp_edge::ring::{self, Cursor, Pos, Tail};
+use dp_edge::sync::{fence, AtomicU64, Ordering};
+use dp_edge::testing::explore;
+use dp_edge::testing::lines::{at_line, Heap};
+use dp_edge::Error;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::message;
-use crate::ring::{self, Cursor, Pos, Tail};
-use crate::space::Space;
-use crate::sync::{fence, AtomicU64, Ordering};
-use crate::testing::explore;
-use crate::testing::lines::{at_line, Heap};
-use crate::Error;
+use crate::edge::message;
+use crate::edge::space::Space;
 
 /// One edge, and the note that says "room".
 struct Edge {

@@ -4,13 +4,15 @@
 
 use std::sync::atomic::{AtomicU64 as Plain, Ordering::Relaxed};
 
-use crate::message;
-use crate::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
-use crate::segment::Segment;
-use crate::sync::{AtomicU64, Ordering};
-use crate::testing::hostile::{check, guarded_ring, under_attack, Random, Target, LINES};
-use crate::testing::lines::{at_line, Receiver};
-use crate::Error;
+use dp_edge::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
+use dp_edge::sync::{AtomicU64, Ordering};
+use dp_edge::testing::hostile::{check, guarded_ring, under_attack, Random, Target, LINES};
+use dp_edge::testing::lines::at_line;
+use dp_edge::Error;
+
+use super::receiver::Receiver;
+use crate::edge::message;
+use crate::edge::segment::Segment;
 
 #[test]
 #[cfg_attr(miri, ignore)]

@@ -20,13 +20,13 @@
 //! - *Positions.* So a channel's go on in its one cursor, where a stale commit fails, and the ring must be empty at the
 //!   change. An edge's ring may never be: loaned messages stay in it for as long as the program likes. Those of the longer
 //!   one begin at 0, with a cursor of its own, and the former one is kept until they are released.
-//! - *Memory.* A longer edge is a new memfd, charged to the receiver's pool (`pool/budget.rs` of dpfd) and sent over the
+//! - *Memory.* A longer edge is a new memfd, charged to the receiver's pool (`pool/budget.rs`) and sent over the
 //!   driver's own socket. A channel has the program's socket only, which carries no descriptors: its longer rings are parts
 //!   of an arena that both sides have, shared by all their connections, and the next one's afterwards.
 //! - *Decision.* An edge's receiver grants what its pool has left; a channel's sender takes what is free.
 
-use super::ring::{self, Lines, Pos};
-use super::Error;
+use dp_edge::ring::{self, Lines, Pos};
+use dp_edge::Error;
 
 /// Whether the sender went over from `here` to `there`, of which nothing was read yet, and everything up to `at` was all it
 /// sent here.

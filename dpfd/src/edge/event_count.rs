@@ -16,7 +16,7 @@
 //! that polls or reads it, the futex only a thread that sleeps here; so a receiver dozes for a moment at most, until its
 //! service has it listen for bells.
 
-use crate::sync::{AtomicU32, Ordering};
+use dp_edge::sync::{AtomicU32, Ordering};
 
 /// Wake-ups so far, from some number on, modulo 2^32.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl EventCount {
     #[cold]
     pub fn notify(&self) {
         self.count();
-        crate::sys::futex::wake(self.address());
+        dp_edge::sys::futex::wake(self.address());
     }
 
     /// To sleep here until the count is no longer `key`.
@@ -80,6 +80,6 @@ impl WaitKey {
     ///
     /// EINTR.
     pub fn sleep(&self) -> Result<(), i32> {
-        crate::sys::futex::wait(self.word, self.key)
+        dp_edge::sys::futex::wait(self.word, self.key)
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! One of the two sees the other: either the sender finds the room, or the receiver finds the wish.
 
-use super::ring::Cursor;
-use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use dp_edge::ring::Cursor;
+use dp_edge::sync::{fence, AtomicU32, AtomicU64, Ordering};
 
 /// The wish, on a line of its own: it is written only when a ring is full, and read at every release.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Space {
         // Release: what was read from the lines was read before they are reused. A swap, because on the usual
         // machine it is the fence as well, and cheaper than a store and one.
         cursor.swap(at.pack(), Ordering::SeqCst);
-        crate::sync::fence_after_rmw();
+        dp_edge::sync::fence_after_rmw();
         self.0.load(Ordering::Relaxed) != 0 && self.0.swap(0, Ordering::AcqRel) != 0
     }
 }

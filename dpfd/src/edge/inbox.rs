@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::arm::{Arm, Due, Rung};
-use super::segment::{map_flat, map_to_read, memory, sealed_len};
+use dp_edge::segment::{map_flat, map_to_read, memory, sealed_len};
 
 /// Bytes of the page.
 pub const PAGE: usize = 4096;

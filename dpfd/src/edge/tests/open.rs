@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use dp_edge::ring::Tail;
+use dp_edge::segment::sealed_len;
 use libc::{EBADMSG, EINVAL, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
 
-use crate::message;
-use crate::ring::Tail;
-use crate::segment::{sealed_len, Segment, CONTROL, MAX_RING, MIN_RING};
-use crate::testing::lines::Receiver;
+use super::receiver::Receiver;
+use crate::edge::message;
+use crate::edge::segment::{Segment, CONTROL, MAX_RING, MIN_RING};
 
 const NAME: &CStr = c"dp-test";
 const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
