@@ -1,5 +1,5 @@
 /*
- * Where things lie in the memory of channels, for programs that meddle with it: dpfd/edge/src/arena.rs has the same.
+ * Where things lie in the memory of channels, for programs that meddle with it: preload/channel/src/arena.rs has the same.
  */
 #ifndef ARENA_H
 #define ARENA_H

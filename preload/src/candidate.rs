@@ -10,8 +10,9 @@ mod server_side;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Reason, Stage};
-use dp_edge::slot::{Side, Slot};
-use dp_edge::sys::{raw, tcp};
+use dp_channel::slot::{Side, Slot};
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use crate::channel::{positions, receiving, sending, slot_live};
 use crate::ops::option::TIMES;

@@ -3,14 +3,14 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::arena::{self, Arena};
+use dp_channel::bell::{Group, Word};
 use dp_channel::family::{Conn, Family, ARENAS};
-use dp_edge::arena::{self, Arena};
-use dp_edge::bell::{Group, Word};
+use dp_channel::slot::{Side, Slot, State};
+use dp_channel::spare::Spares;
+use dp_channel::switch::{RxLine, TxLine, OWN, SHORT};
 use dp_edge::ring::{Cursor, Lines, LINE};
 use dp_edge::segment::Mapped;
-use dp_edge::slot::{Side, Slot, State};
-use dp_edge::spare::Spares;
-use dp_edge::switch::{RxLine, TxLine, OWN, SHORT};
 use dp_edge::sys::raw;
 
 use crate::state;
@@ -119,9 +119,7 @@ pub fn ring_of(c: &Conn, rx: &End) -> Mapped {
 /// The other side's watcher groups.
 pub fn peer_groups(c: &Conn) -> &'static [Group] {
     // SAFETY: as in end(): the address of GROUPS groups in a row.
-    unsafe {
-        core::slice::from_raw_parts(c.groups.load(Ordering::Relaxed) as *const Group, dp_edge::arena::GROUPS)
-    }
+    unsafe { core::slice::from_raw_parts(c.groups.load(Ordering::Relaxed) as *const Group, arena::GROUPS) }
 }
 
 /// The offer's slot.

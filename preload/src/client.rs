@@ -5,14 +5,14 @@ mod round;
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::arena::Arena;
 use dp_channel::family::{Conn, Family, OwnArena, Reason, Stage, ARENAS};
-use dp_edge::arena::Arena;
-use dp_edge::possession;
+use dp_channel::possession;
+use dp_channel::slot::{Side, Slot};
+use dp_channel::stream;
+use dp_channel::switch::{in_ring, OWN, SHORT};
+use dp_channel::tcp;
 use dp_edge::ring::{Cursor, Lines};
-use dp_edge::slot::{Side, Slot};
-use dp_edge::stream;
-use dp_edge::switch::{in_ring, OWN, SHORT};
-use dp_edge::sys::tcp;
 
 use crate::retired::Retired;
 use crate::{channel, proof, state};

@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use dp_edge::sys::{raw, tcp, tcp::Addr};
+use dp_channel::tcp::{self, Addr};
+use dp_edge::sys::raw;
 
 use crate::{fdtable, state};
 

@@ -3,8 +3,9 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::{Conn, Id, Reason, Stage};
-use dp_edge::slot::Side;
-use dp_edge::sys::{raw, tcp};
+use dp_channel::slot::Side;
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use crate::candidate::Search;
 use crate::guests::{self, Offer, Wrong};

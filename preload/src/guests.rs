@@ -6,13 +6,14 @@ mod view;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
+use dp_channel::arena::{Arena, Geometry};
 use dp_channel::family::{Conn, Id, Reason};
+use dp_channel::possession;
 use dp_channel::share;
-use dp_edge::arena::{Arena, Geometry};
-use dp_edge::possession;
-use dp_edge::slot::{Side, State};
-use dp_edge::sys::{raw, tcp};
-use dp_edge::unmapped::{key, Key, Unmapped};
+use dp_channel::slot::{Side, State};
+use dp_channel::tcp;
+use dp_channel::unmapped::{key, Key, Unmapped};
+use dp_edge::sys::raw;
 
 use self::view::{slot, View};
 use crate::candidate::Search;

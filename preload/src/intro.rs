@@ -9,8 +9,9 @@ use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
 
 use dp_channel::family::{self, Id};
-use dp_edge::sys::{raw, tcp::Addr};
-use dp_edge::unmapped;
+use dp_channel::tcp::Addr;
+use dp_channel::unmapped;
+use dp_edge::sys::raw;
 
 /// Doors of different processes on one address (SO_REUSEPORT).
 pub const COPIES: u8 = 4;

@@ -16,8 +16,9 @@ pub mod back;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Held, Reason, Stage};
-use dp_edge::switch::in_ring;
-use dp_edge::sys::{raw, tcp};
+use dp_channel::switch::in_ring;
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
 use crate::fdtable::{self, Entry};

@@ -12,8 +12,8 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Lock, Reason, Stage};
-use dp_edge::slot::{Side, Slot};
-use dp_edge::switch::in_ring;
+use dp_channel::slot::{Side, Slot};
+use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::End;
@@ -363,7 +363,7 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
 /// Whether the connection's slot is where the entry says, in this process too. Also for a walker of the client's.
 fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
     let at = c.offer.load(Ordering::Acquire) as usize;
-    let end = |a: dp_edge::sys::tcp::Addr| (a.ip, a.port);
+    let end = |a: dp_channel::tcp::Addr| (a.ip, a.port);
     (client::maps(at) || guests::maps(at, walking))
         && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
             let (ours, theirs) = (end(c.local()), end(c.peer()));

@@ -1,6 +1,7 @@
 //! What the kernel says of the device `lo`, which carries each connection that could be a channel.
 
-use dp_edge::sys::{raw, tcp};
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 /// `lo` has this number in every network namespace (LOOPBACK_IFINDEX).
 const LOOPBACK: i32 = 1;

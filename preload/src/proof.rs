@@ -28,7 +28,8 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::Conn;
-use dp_edge::sys::{process, tcp};
+use dp_channel::tcp;
+use dp_edge::sys::process;
 
 use crate::{diag, loopback};
 

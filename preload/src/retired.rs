@@ -8,9 +8,9 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::arena::Arena;
 use dp_channel::family::{Conn, Family};
 use dp_channel::limbo::{Limbo, Walkers};
-use dp_edge::arena::Arena;
 
 use crate::inside::brief;
 use crate::{epoll, state};

@@ -14,10 +14,10 @@ mod step;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::stream;
+use dp_channel::switch::in_ring;
 use dp_edge::ring::Cursor;
 use dp_edge::segment::Mapped;
-use dp_edge::stream;
-use dp_edge::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::{self, End};

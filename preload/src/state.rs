@@ -6,10 +6,10 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
+use dp_channel::arena::Geometry;
 use dp_channel::config::environment;
 use dp_channel::family::{Family, Reason, SLOTS};
 use dp_channel::rules::Rules;
-use dp_edge::arena::Geometry;
 use dp_edge::ring::LINE;
 use dp_edge::sys::{raw, sparse, together};
 

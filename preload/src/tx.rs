@@ -13,13 +13,15 @@ mod room;
 
 use core::sync::atomic::{fence, Ordering};
 
+use dp_channel::arena::SHORT as SHORT_LINES;
+use dp_channel::bell::Owed;
 use dp_channel::family::{Conn, Family, Held, Reason, Stage};
-use dp_edge::arena::SHORT as SHORT_LINES;
-use dp_edge::bell::Owed;
+use dp_channel::stream;
+use dp_channel::switch::{in_ring, OWN, SHORT};
+use dp_channel::tcp;
 use dp_edge::ring::Lines;
-use dp_edge::switch::{in_ring, OWN, SHORT};
-use dp_edge::sys::{raw, tcp};
-use dp_edge::{ring, stream, Error};
+use dp_edge::sys::raw;
+use dp_edge::{ring, Error};
 
 pub use self::bell::announce;
 use self::bell::{published, ring_bell, wake_set};
@@ -432,7 +434,7 @@ pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
     if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
         return false;
     }
-    let client = c.side.load(Ordering::Relaxed) == dp_edge::slot::Side::Client as u32;
+    let client = c.side.load(Ordering::Relaxed) == dp_channel::slot::Side::Client as u32;
     let Some(p) = tcp::written(fd, client) else { return false };
     if p.saturating_sub(taken) > nearly {
         return false;
@@ -463,7 +465,7 @@ fn mend(fd: i32, c: &Conn) {
         let mut tail = c.tail();
         stream::recover(&tx.ring(), &mut tail);
         c.set_tail(tail);
-        let client = c.side.load(Ordering::Relaxed) == dp_edge::slot::Side::Client as u32;
+        let client = c.side.load(Ordering::Relaxed) == dp_channel::slot::Side::Client as u32;
         if let Some(p) = tcp::written(fd, client) {
             c.tx_kernel.store(p, Ordering::Relaxed);
         }

@@ -6,8 +6,8 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Stage};
-use dp_edge::stream;
-use dp_edge::switch::in_ring;
+use dp_channel::stream;
+use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 

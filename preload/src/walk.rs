@@ -1,6 +1,6 @@
 //! A walk over a program's scatter list: what a send takes from, what a receive fills.
 
-use dp_edge::stream::{Sink, Source};
+use dp_channel::stream::{Sink, Source};
 use libc::iovec;
 
 /// Whether no program has memory there: the first page, or the kernel's half. The kernel would say EFAULT; we

@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cores::Cores;
-use dp_edge::segment::MIN_RING;
+use dpfd::edge::segment::MIN_RING;
 use link::Transport;
 use nodes::Nodes;
 use peer::Peer;

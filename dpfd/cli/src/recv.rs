@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use dp_edge::segment::{MAX_RING, MIN_RING};
+use dpfd::edge::segment::{MAX_RING, MIN_RING};
 use dpfd::{Dpid, Endpoint, Error};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 

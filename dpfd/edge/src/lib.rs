@@ -1,8 +1,9 @@
-//! One directed edge in shared memory: the ring, its two framings, the wake word, the switch record.
+//! One directed edge in shared memory: what both products stand on, channels and endpoints.
 //!
 //! Directed Point (Wang et al.), section 2, calls a unidirectional channel between two endpoints an
 //! *edge*. Here an edge is a single-producer ring whose receiver polls the token itself, so a small
-//! message costs one cache-line transfer. All cross-process atomics of the project live in this room.
+//! message costs one cache-line transfer. What serves endpoints only is in dpfd's `edge`, what serves channels only in
+//! dp-channel. All atomics that two programs share come through [`sync`].
 //!
 //! | file | holds | rules |
 //! |---|---|---|
@@ -10,57 +11,22 @@
 //! | [`spin`] | how long a receiver spins before it sleeps | |
 //! | [`setting`] | numbers in the environment | |
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
-//! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
-//! | [`message`] | whole messages over tokens, the sender's side | R5, R7 |
-//! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
-//! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
-//! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
-//! | [`space`] | a sender that waits for room, and who tells it | W8 |
-//! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
-//! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
-//! | [`slot`] | the offer and its states | E4, E11 |
-//! | [`out_of_line`] | a message no edge can hold | R5 |
-//! | [`inbox`] | the page with that word, which senders can only read | U3 |
-//! | [`segment`] | sealed memory, mapped; rings twice in a row | E12 |
-//! | [`spare`] | longer rings, for the directions that need one | E5 |
-//! | `places` | which parts of an arena are mapped here | |
-//! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
+//! | [`segment`] | sealed memory, mapped; rings in it | E12 |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read
 //! once, checked against the mapping, then used. A bad value is an [`Error::Corrupt`], never a panic.
 
-#[cfg(not(loom))]
-pub mod arena;
-pub mod arm;
-pub mod bell;
-pub mod event_count;
-#[cfg(not(loom))]
-pub mod inbox;
-pub mod longer;
-pub mod message;
-pub mod mode;
-#[cfg(not(loom))]
-pub mod out_of_line;
-#[cfg(not(loom))]
-mod places;
-#[cfg(not(loom))]
-pub mod possession;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]
 pub mod setting;
-pub mod slot;
-pub mod space;
-#[cfg(not(loom))]
-pub mod spare;
 pub mod spin;
-pub mod stream;
-pub mod switch;
 pub mod sync;
 pub mod sys;
-#[cfg(not(loom))]
-pub mod unmapped;
+
+#[doc(hidden)]
+pub mod testing;
 
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,7 @@ const POS_MASK: u64 = (1 << POS_BITS) - 1;
 pub enum Kind {
     /// Payload for the receiver.
     Data = 0,
-    /// A message out of line ([`super::out_of_line`]); the payload is its number, 8 bytes.
+    /// A message out of line (`edge/out_of_line.rs` of dpfd); the payload is its number, 8 bytes.
     OutOfLine = 2,
 }
 
@@ -211,7 +211,7 @@ impl Tail {
         self.reserve_slow(count, lines, cursor)
     }
 
-    /// A sum, not a difference: after [`super::stream::recover`] the cached cursor can be more than a
+    /// A sum, not a difference: after `recover` (`stream.rs` of dp-channel) the cached cursor can be more than a
     /// lap behind.
     #[inline(always)]
     fn fits(&self, count: u64, lines: u64) -> bool {

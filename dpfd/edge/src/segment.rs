@@ -2,36 +2,14 @@
 //!
 //! Memory that another process maps too is a memfd whose size is sealed: it has no path, nothing is left
 //! of it after kill -9, and nobody can make a reader fault by truncating it.
-//!
-//! [`Segment`] is one edge for whole messages, its ring mapped twice in a row:
-//!
-//! ```text
-//!   file     | control, 4 KiB |  ring, 2^n bytes |
-//!   mapping  | control, 4 KiB |  ring            |  ring again     |
-//!                                ^ a token that runs past the end goes on here, in one piece
-//!   control  | rx line | tx line | free | free | space | key | event count |
-//! ```
-//!
-//! The receiver of messages maps the ring read-only ([`Segment::create_for_receiver`]): what it lends to the
-//! program in place, the program cannot spoil for the protocol.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::event_count::EventCount;
 use super::ring::{Lines, Pos, LINE};
-use super::space::Space;
-use super::switch::{RxLine, TxLine};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 use crate::sys::raw;
 use crate::sys::sparse::{leave_out_of_dumps, unlock};
-
-/// Bytes before the ring.
-pub const CONTROL: usize = 4096;
-/// Smallest ring, bytes.
-pub const MIN_RING: usize = 4096;
-/// Largest ring, bytes.
-pub const MAX_RING: usize = 1 << 30;
 
 /// Lines in mapped memory.
 #[derive(Debug, Clone, Copy)]
@@ -235,6 +213,25 @@ fn map(
 /// Mappings of more are sparse: a program that called mlockall(MCL_FUTURE) must not get all their pages at once.
 const LOCKED_AT_ONCE: usize = 64 << 10;
 
+/// Maps `len` bytes of `fd` at `offset`, shared, in place of what is at `at`.
+///
+/// # Errors
+///
+/// Those of mmap(2): ENOMEM.
+///
+/// # Safety
+///
+/// The range is the caller's, who uses nothing of what is there.
+pub unsafe fn map_over(
+    fd: BorrowedFd<'_>,
+    len: usize,
+    offset: usize,
+    at: *mut u8,
+    protection: i32,
+) -> io::Result<()> {
+    map(fd, len, offset, Some(at), protection).map(drop)
+}
+
 /// Maps all of `fd` once. The mapping stays for the life of the process unless unmapped by its owner.
 ///
 /// # Errors
@@ -263,142 +260,4 @@ pub fn map_undumped(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
 /// As [`map_flat`].
 pub fn map_to_read(fd: BorrowedFd<'_>, len: usize) -> io::Result<*mut u8> {
     map(fd, len, 0, None, libc::PROT_READ)
-}
-
-/// One mapped edge for messages. Its descriptor is needed only to hand it to the other side: a mapping lives
-/// without, and a process with many edges would run out of them.
-#[derive(Debug)]
-pub struct Segment {
-    base: *mut u8,
-    ring: usize,
-}
-
-// SAFETY: the mapping belongs to the value, and everything in it is reached through atomics or copies.
-unsafe impl Send for Segment {}
-// SAFETY: as above.
-unsafe impl Sync for Segment {}
-
-impl Segment {
-    /// A new edge with a ring of `ring` bytes: a power of two, [`MIN_RING`]..=[`MAX_RING`], else EINVAL. The
-    /// descriptor is for the other side.
-    ///
-    /// # Errors
-    ///
-    /// EINVAL; else those of memfd_create(2), ftruncate(2) and mmap(2).
-    pub fn create(ring: usize) -> io::Result<(Segment, OwnedFd)> {
-        Segment::create_as(ring, READ_WRITE)
-    }
-
-    /// A new edge whose ring this process can only read; the control page it writes, too.
-    ///
-    /// # Errors
-    ///
-    /// As [`Segment::create`].
-    pub fn create_for_receiver(ring: usize) -> io::Result<(Segment, OwnedFd)> {
-        Segment::create_as(ring, libc::PROT_READ)
-    }
-
-    fn create_as(ring: usize, protection: i32) -> io::Result<(Segment, OwnedFd)> {
-        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        let fd = sealed_memory(c"dp-edge", CONTROL + ring)?;
-        let segment = Segment::map_twice(&fd, ring, protection)?;
-        let random = crate::sys::process::random().map_err(io::Error::from_raw_os_error)?;
-        segment.control::<AtomicU64>(5).store(random, Ordering::Relaxed);
-        segment.event_count().begin(random as u32);
-        Ok((segment, fd))
-    }
-
-    /// An edge that somebody else made; its seals and size are checked first.
-    ///
-    /// # Errors
-    ///
-    /// EBADMSG when the memory is not a sealed edge; else those of mmap(2).
-    pub fn open(fd: OwnedFd) -> io::Result<Segment> {
-        let ring = sealed_len(fd.as_fd())?.saturating_sub(CONTROL);
-        if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(&ring) {
-            return Err(io::Error::from_raw_os_error(libc::EBADMSG));
-        }
-        Segment::map_twice(&fd, ring, READ_WRITE)
-    }
-
-    fn map_twice(fd: &OwnedFd, ring: usize, protection: i32) -> io::Result<Segment> {
-        let whole = CONTROL + 2 * ring;
-        // SAFETY: an anonymous reservation, nothing is replaced.
-        let p = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                whole,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if p == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // Unmapped from here on, whatever fails.
-        let seg = Segment { base: p.cast(), ring };
-        map(fd.as_fd(), CONTROL, 0, Some(seg.base), READ_WRITE)?;
-        for copy in 0..2 {
-            // SAFETY: inside the reservation of CONTROL + 2 * ring bytes.
-            let at = unsafe { seg.base.add(CONTROL + copy * ring) };
-            map(fd.as_fd(), ring, CONTROL, Some(at), protection)?;
-        }
-        Ok(seg)
-    }
-
-    /// The ring.
-    pub fn lines(&self) -> Mapped {
-        // SAFETY: the ring is mapped as long as self; its size was checked.
-        unsafe { Mapped::new(self.base.add(CONTROL), (self.ring / LINE) as u64) }
-    }
-
-    /// Copies a payload of `len` bytes at `pos`, as far as `into` has room.
-    #[inline(always)]
-    pub fn copy(&self, pos: Pos, len: usize, into: &mut [u8]) {
-        let n = len.min(into.len()).min(self.ring);
-        // SAFETY: it begins in the first of the two mappings, from any place in which the second goes on for a ring's length,
-        // and `n` is no more. `into` is the caller's alone.
-        unsafe { copy(self.lines().payload(pos), into.as_mut_ptr(), n) };
-    }
-
-    fn control<T>(&self, line: usize) -> &T {
-        debug_assert!(line * LINE + size_of::<T>() <= CONTROL);
-        // SAFETY: inside the control page, line-aligned; T is made of atomics, any bits are a value.
-        unsafe { &*self.base.add(line * LINE).cast::<T>() }
-    }
-    /// The receiver's line.
-    pub fn rx(&self) -> &RxLine {
-        self.control(0)
-    }
-    /// The sender's line.
-    pub fn tx(&self) -> &TxLine {
-        self.control(1)
-    }
-    /// Whether the sender waits for room. (Two lines before it are free.)
-    pub fn space(&self) -> &Space {
-        self.control(4)
-    }
-    /// What its two sides know and nobody else: the receiver puts it there, and believes its own copy only.
-    pub fn key(&self) -> u64 {
-        self.control::<AtomicU64>(5).load(Ordering::Relaxed)
-    }
-    /// By what the sender wakes a receiver that sleeps on this edge alone.
-    pub fn event_count(&self) -> &EventCount {
-        self.control(6)
-    }
-    /// Bytes of the ring.
-    pub fn ring_len(&self) -> usize {
-        self.ring
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: the whole reservation is ours; references into it borrow self.
-        unsafe { libc::munmap(self.base.cast(), CONTROL + 2 * self.ring) };
-    }
 }

@@ -24,6 +24,12 @@ pub fn fence_after_rmw() {
     fence(Ordering::SeqCst);
 }
 
+/// The fence between saying "I sleep" and looking again.
+#[inline]
+pub fn settle() {
+    fence(Ordering::SeqCst);
+}
+
 /// One turn of a spin loop: `pause`, or a yield to loom's scheduler.
 #[inline(always)]
 pub fn relax() {

@@ -1,44 +1,15 @@
-//! Proofs of the edge: every interleaving (loom), a model (proptest), a hostile peer.
+//! Proofs of the edge: every interleaving (loom), a model (proptest), a hostile peer. Most of them are where the ring is
+//! used, in dpfd's `edge` and in dp-channel.
 //!
 //! | run | what it shows |
 //! |---|---|
-//! | `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p dp-edge --release --lib loom` | the orderings, by exploring all schedules and all stale loads |
-//! | `cargo test -p dp-edge` | ring and framings against a model; a peer that writes rubbish |
-//! | `cargo +nightly miri test -p dp-edge --lib ring_` | the ring's arithmetic and pointers, on heap memory |
-//! | `RUSTFLAGS=-Zsanitizer=address cargo +nightly test -p dp-edge --lib hostile --target x86_64-unknown-linux-gnu` | no access outside the mapping that the guard pages would miss |
+//! | `.ci/check only loom` | the orderings, by exploring all schedules and all stale loads |
+//! | `cargo test -p dp-edge -p dp-channel -p dpfd --lib` | ring and framings against a model; a peer that writes rubbish |
+//! | `cargo +nightly miri test -p dp-edge -p dp-channel -p dpfd --lib ring_` | the ring's arithmetic and pointers, on heap memory |
+//! | `.ci/check only asan` | no access outside the mapping that the guard pages would miss |
 //!
 //! Each proof has a variant that is broken on purpose and must be caught (`#[should_panic]`, names with
 //! `broken`): a proof that cannot fail shows nothing.
 
-mod lines;
-
-#[cfg(not(loom))]
-mod hostile;
-#[cfg(loom)]
-mod loom_arm;
-#[cfg(loom)]
-mod loom_bell;
-#[cfg(loom)]
-mod loom_doze;
-#[cfg(loom)]
-mod loom_group;
-#[cfg(loom)]
-mod loom_leave;
-#[cfg(loom)]
-mod loom_longer;
-#[cfg(loom)]
-mod loom_receive;
-#[cfg(loom)]
-pub(super) mod loom_ring;
-#[cfg(loom)]
-mod loom_slot;
-#[cfg(loom)]
-mod loom_space;
-#[cfg(loom)]
-mod loom_switch;
-#[cfg(not(loom))]
-mod meddled;
 #[cfg(not(loom))]
 mod model;
-#[cfg(not(loom))]
-mod open;

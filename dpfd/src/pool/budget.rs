@@ -7,7 +7,7 @@
 //! A pool that nobody gave a size *grows*: a sender whose edge is too short for what it sends gets a longer one in
 //! its place, once, out of [`MOST_GROWN`] bytes that nobody takes before that.
 
-use dp_edge::segment::{MAX_RING, MIN_RING};
+use crate::edge::segment::{MAX_RING, MIN_RING};
 
 /// Smallest pool, bytes.
 pub const MIN_POOL: usize = MIN_RING;

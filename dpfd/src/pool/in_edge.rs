@@ -6,10 +6,10 @@ use super::budget::Returned;
 use super::loaned::Queue;
 use super::out_of_line::Memory;
 use crate::addr::Addr;
+use crate::edge::longer;
+use crate::edge::segment::Segment;
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::longer;
 use dp_edge::ring::{self, Cursor, Kind, Pos, Token};
-use dp_edge::segment::Segment;
 use dp_edge::sync::Ordering;
 use dp_edge::Error;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dp_edge::out_of_line::OutOfLine;
+use crate::edge::out_of_line::OutOfLine;
+use crate::edge::segment::Segment;
 use dp_edge::ring::Pos;
-use dp_edge::segment::Segment;
 
 /// The edge of messages that lie in memory of their own.
 pub const NO_EDGE: u32 = u32::MAX;

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use dp_edge::out_of_line::{self, OutOfLine};
+use crate::edge::out_of_line::{self, OutOfLine};
 
 /// A message in the sender's memory.
 #[derive(Debug)]

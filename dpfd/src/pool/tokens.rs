@@ -12,9 +12,9 @@ use super::loaned::{Kept, Loan, Queue, NO_EDGE};
 use super::out_of_line::{Memory, Own};
 use super::SHORT;
 use crate::addr::Addr;
+use crate::edge::message::far_number;
+use crate::edge::out_of_line::OutOfLine;
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::message::far_number;
-use dp_edge::out_of_line::OutOfLine;
 use dp_edge::ring::{Kind, Pos};
 use dp_edge::Error;
 

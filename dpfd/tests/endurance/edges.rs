@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use dp_edge::inbox::Inbox;
-use dp_edge::message;
 use dp_edge::ring::{Lines, Pos, Tail};
-use dp_edge::segment::{Segment, CONTROL};
 use dp_edge::sys::unix;
 use dpfd::driver::user::note::{Note, LEN};
 use dpfd::driver::user::registry::{Entry, Registry};
+use dpfd::edge::inbox::Inbox;
+use dpfd::edge::message;
+use dpfd::edge::segment::{Segment, CONTROL};
 use dpfd::{Addr, Dpid, Endpoint};
 use memmap2::MmapMut;
 

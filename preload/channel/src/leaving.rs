@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn one_token_is_little() {
-        assert!(is_little(dp_edge::ring::lines_for(dp_edge::stream::MAX_TOKEN)));
+        assert!(is_little(dp_edge::ring::lines_for(crate::stream::MAX_TOKEN)));
     }
 
     #[test]

@@ -1,20 +1,36 @@
-//! What channels under the shim stand on, without a hook: programs that share a table of connections, the rules that choose
-//! them, settings, and what a wait may say without the kernel.
+//! What channels under the shim stand on, without a hook: the memory of a channel, programs that share a table of
+//! connections, the rules that choose them, settings, and what a wait may say without the kernel.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`family`] | the connections that a process shares with those it forks |
-//! | [`config`], [`rules`] | which connections, and where that is said |
-//! | [`watch`] | what epoll, poll and select say of connections: a state machine without a system call |
-//! | [`uring`] | which descriptors a ring of io_uring will touch |
-//! | [`sandbox`] | whether a call installs a filter of system calls |
-//! | [`leaving`] | what a sender that leaves takes back, and puts on TCP |
-//! | [`limbo`] | memory that nobody new will look at, until nobody does |
-//! | [`share`], [`allowance`] | what one user's clients may make a server hold |
+//! | module | holds | rules |
+//! |---|---|---|
+//! | [`stream`] | bytes over tokens; several receivers without a lock | L1, R6 |
+//! | [`bell`] | the wake word, arming, groups of channels behind one sleeper | W1-W5 |
+//! | [`switch`] | where a direction leaves TCP for the ring, and where it comes back | E5-E7 |
+//! | [`tcp`] | what the kernel knows of a TCP socket | E5, E9 |
+//! | [`slot`] | the offer and its states | E4, E11 |
+//! | [`arena`] | the slots of all channels between a client and a server | E9, E11 |
+//! | `places`, [`spare`] | which parts of an arena are mapped here; longer rings, for the directions that need one | E5 |
+//! | [`unmapped`], [`possession`] | an arena of somebody who has proven nothing yet, and the proof | I2, I3 |
+//! | [`mode`] | whether a descriptor blocks, remembered | |
+//! | [`family`] | the connections that a process shares with those it forks | |
+//! | [`config`], [`rules`] | which connections, and where that is said | |
+//! | [`watch`] | what epoll, poll and select say of connections: a state machine without a system call | |
+//! | [`uring`] | which descriptors a ring of io_uring will touch | |
+//! | [`sandbox`] | whether a call installs a filter of system calls | |
+//! | [`leaving`] | what a sender that leaves takes back, and puts on TCP | |
+//! | [`limbo`] | memory that nobody new will look at, until nobody does | |
+//! | [`share`], [`allowance`] | what one user's clients may make a server hold | |
+//!
+//! Everything read from a ring or a control line may have been written by a hostile peer: it is read once, checked against
+//! the mapping, then used. A bad value is a [`dp_edge::Error::Corrupt`], never a panic.
 #![deny(unsafe_code)]
 
 #[cfg(not(loom))]
 pub mod allowance;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod arena;
+pub mod bell;
 #[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
@@ -23,13 +39,36 @@ pub mod family;
 #[cfg(not(loom))]
 pub mod leaving;
 pub mod limbo;
+pub mod mode;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+mod places;
+#[cfg(not(loom))]
+pub mod possession;
 #[cfg(not(loom))]
 pub mod rules;
 #[cfg(not(loom))]
 pub mod sandbox;
 #[cfg(not(loom))]
 pub mod share;
+pub mod slot;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod spare;
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod stream;
+pub mod switch;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod tcp;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod unmapped;
 #[cfg(not(loom))]
 pub mod uring;
 #[cfg(not(loom))]
 pub mod watch;
+
+#[cfg(test)]
+#[allow(unsafe_code, clippy::allow_attributes)]
+mod tests;

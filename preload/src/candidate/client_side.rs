@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Reason, Stage};
-use dp_edge::slot::{Side, Slot, State};
+use dp_channel::slot::{Side, Slot, State};
 
 use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, unsuited, MOVES_ON};
 use crate::channel::{exclusive, slot};

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::arena::Arena;
 use dp_channel::family::{Conn, Family, Reason, Stage};
-use dp_edge::arena::Arena;
-use dp_edge::slot::Side;
-use dp_edge::sys::tcp;
+use dp_channel::slot::Side;
+use dp_channel::tcp;
 
 use super::{base_position, give_up, patient, same_socket, unsuited, Search, MOVES_ON};
 use crate::channel::{attach, exclusive};

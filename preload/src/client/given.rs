@@ -4,10 +4,11 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
+use dp_channel::arena::Arena;
 use dp_channel::family::{Conn, Family, Id, ARENAS};
-use dp_edge::arena::Arena;
-use dp_edge::slot::Slot;
-use dp_edge::sys::{raw, tcp};
+use dp_channel::slot::Slot;
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use super::round::is_nobody;
 use super::RETIRED;

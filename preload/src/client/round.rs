@@ -3,10 +3,11 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, IntoRawFd};
 
+use dp_channel::arena::{Arena, Geometry};
 use dp_channel::family::{Family, Reason, ARENAS};
-use dp_edge::arena::{Arena, Geometry};
-use dp_edge::sys::{raw, tcp};
-use dp_edge::unmapped;
+use dp_channel::tcp;
+use dp_channel::unmapped;
+use dp_edge::sys::raw;
 
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};

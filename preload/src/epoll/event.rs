@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use dp_edge::bell::BY_BELL;
+use dp_channel::bell::BY_BELL;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 

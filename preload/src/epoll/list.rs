@@ -11,9 +11,9 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use dp_channel::bell::Group;
 use dp_channel::family::{Family, Stage};
 use dp_channel::watch::MAX_HOT;
-use dp_edge::bell::Group;
 
 use crate::{channel, rx};
 

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::bell;
 use dp_channel::family::Family;
 use dp_channel::watch::{Out, Set};
-use dp_edge::bell;
 use dp_edge::spin;
 use dp_edge::sys::raw;
 use libc::epoll_event;

@@ -3,14 +3,14 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use dp_channel::arena::GROUPS;
+use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
+use dp_channel::slot::Side;
+use dp_channel::stream;
+use dp_channel::switch::in_ring;
 use dp_channel::watch::{Set, Settled, World};
-use dp_edge::arena::GROUPS;
-use dp_edge::bell::Group;
 use dp_edge::ring::Pos;
-use dp_edge::slot::Side;
-use dp_edge::stream;
-use dp_edge::switch::in_ring;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_edge::arena::{Arena, Geometry};
-use dp_edge::slot::Slot;
-use dp_edge::unmapped::Unmapped;
+use dp_channel::arena::{Arena, Geometry};
+use dp_channel::slot::Slot;
+use dp_channel::unmapped::Unmapped;
 
 use super::has_share;
 

@@ -13,8 +13,8 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Reason};
 use dp_channel::leaving;
+use dp_channel::stream;
 use dp_edge::ring::{Cursor, Lines};
-use dp_edge::stream;
 use dp_edge::sys::raw;
 
 use self::room::Room;

@@ -4,8 +4,9 @@ use core::ffi::c_int;
 
 use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::rules::{Action, Direction};
-use dp_edge::slot::Side;
-use dp_edge::sys::{raw, tcp};
+use dp_channel::slot::Side;
+use dp_channel::tcp;
+use dp_edge::sys::raw;
 use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};

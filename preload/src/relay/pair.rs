@@ -1,8 +1,8 @@
 //! The plain connection between a relay and the stranger.
 
 use dp_channel::family::Conn;
+use dp_channel::tcp::{self, Name};
 use dp_edge::sys::raw;
-use dp_edge::sys::tcp::{self, Name};
 
 /// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
 pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {

@@ -4,10 +4,11 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::allowance::Allowance;
 use dp_channel::family::{Conn, Family, Held, Stage};
+use dp_channel::stream;
+use dp_channel::switch::{in_ring, View};
+use dp_channel::tcp;
 use dp_edge::ring::Cursor;
-use dp_edge::stream;
-use dp_edge::switch::{in_ring, View};
-use dp_edge::sys::{raw, tcp};
+use dp_edge::sys::raw;
 
 use super::{bells_out, hint};
 use crate::channel::{self, End};

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family};
-use dp_edge::stream;
-use dp_edge::switch::{in_ring, View};
+use dp_channel::stream;
+use dp_channel::switch::{in_ring, View};
 use dp_edge::sys::raw;
 use dp_edge::Error;
 

@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::bell::Owed;
 use dp_channel::family::Conn;
-use dp_edge::bell::Owed;
 use dp_edge::sys::raw;
 
 use super::{gone, keep};

@@ -9,8 +9,8 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Stage};
+use dp_channel::switch::in_ring;
 use dp_edge::ring::{Cursor, Pos};
-use dp_edge::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::{self, End};

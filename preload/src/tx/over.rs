@@ -3,12 +3,12 @@
 
 use core::sync::atomic::Ordering;
 
+use dp_channel::arena;
 use dp_channel::family::Conn;
 use dp_channel::share;
-use dp_edge::arena;
+use dp_channel::spare::{self, Spares, STREAM, WINDOW};
+use dp_channel::switch::{OWN, SHORT};
 use dp_edge::ring::{Cursor, Lines, Tail, LINE};
-use dp_edge::spare::{self, Spares, STREAM, WINDOW};
-use dp_edge::switch::{OWN, SHORT};
 use dp_edge::sys::raw;
 
 use super::room::{NAP, NAPS};

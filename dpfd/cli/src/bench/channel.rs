@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dp_edge::sys::tcp;
+use dp_channel::tcp;
 use nix::unistd::{read, write};
 
 use super::link::{again, Link, Transport};

@@ -7,8 +7,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use dp_edge::ring::{Lines, Pos};
-use dp_edge::segment::{Mapped, Segment};
+use dp_edge::segment::Mapped;
 use dp_edge::sync::{AtomicU64, Ordering};
+use dpfd::edge::segment::Segment;
 
 use super::peer;
 

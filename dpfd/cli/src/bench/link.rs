@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dp_abi::frame::REMOTE_MAX;
-use dp_edge::segment::{Segment, MIN_RING};
 use dpfd::driver::Driver;
+use dpfd::edge::segment::{Segment, MIN_RING};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use dp_channel::family::{self, Member, Reason, Snapshot, Stage, View};
-use dp_edge::slot::Side;
+use dp_channel::slot::Side;
 use serde::Serialize;
 
 use super::processes::{self, Process};
@@ -253,7 +253,7 @@ impl Connection {
     }
 }
 
-pub fn address(addr: dp_edge::sys::tcp::Addr) -> SocketAddr {
+pub fn address(addr: dp_channel::tcp::Addr) -> SocketAddr {
     use std::net::{IpAddr, Ipv6Addr};
     match Ipv6Addr::from(addr.ip).to_canonical() {
         IpAddr::V4(ip) => SocketAddr::from((ip, addr.port)),

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use dp_channel::family::{Reason, Snapshot, Stage};
-use dp_edge::slot::Side;
-use dp_edge::sys::tcp::Addr;
+use dp_channel::slot::Side;
+use dp_channel::tcp::Addr;
 
 use super::families::{address, Connection, Program};
 use super::*;

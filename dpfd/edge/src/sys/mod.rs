@@ -14,8 +14,6 @@ pub mod raw;
 #[cfg(not(loom))]
 pub mod sparse;
 #[cfg(not(loom))]
-pub mod tcp;
-#[cfg(not(loom))]
 pub mod together;
 #[cfg(not(loom))]
 pub mod unix;

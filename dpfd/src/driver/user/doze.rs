@@ -1,7 +1,7 @@
 //! Dozing: where the next message is expected in a moment, `dp_read` sleeps on a word of its edge, not on the descriptor.
 //!
 //! A bell takes four calls to the kernel, two of which carry a packet: the sender rings, the receiver's recv returns, it
-//! takes the bell off the descriptor, and the next one. A futex takes two ([`dp_edge::event_count`]). But it does not
+//! takes the bell off the descriptor, and the next one. A futex takes two ([`crate::edge::event_count`]). But it does not
 //! wake a program that polls the descriptor; and what comes by the descriptor itself, or ends the wait there (a shutdown,
 //! the end of SO_RCVTIMEO, a cancellation), does not wake who dozes. Therefore:
 //!
@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering;
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
+use crate::edge::event_count::WaitKey;
 use crate::error::{Error, Result};
-use dp_edge::bell;
-use dp_edge::event_count::WaitKey;
+use dp_edge::sync::settle;
 use dp_edge::sys::{process, unix};
 
 /// A sleep on the descriptor that was shorter says that the next one will be, too, ns.
@@ -132,7 +132,7 @@ impl UserEndpoint {
         let count = edge.segment.event_count();
         let key = count.wait_key(count.key());
         inbox.arm().doze();
-        bell::settle();
+        settle();
         if self.something(rx) {
             inbox.arm().disarm();
             // It waits in a call all the same. Silent it stays if it was; if not, a bell may have been rung.

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use super::note::OutOfLinePacket;
 use super::sending::Wakers;
 use crate::addr::Addr;
-use dp_edge::arm::Due;
-use dp_edge::inbox::Doorbell;
-use dp_edge::message;
+use crate::edge::arm::Due;
+use crate::edge::inbox::Doorbell;
+use crate::edge::message;
+use crate::edge::segment::Segment;
 use dp_edge::ring::{Pos, Tail};
-use dp_edge::segment::Segment;
 
 use crate::pool::budget::LONGER;
 use dp_edge::sync::Ordering;
@@ -65,7 +65,7 @@ pub enum Path {
 pub enum Queued {
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// Sealed memory ([`dp_edge::out_of_line`]).
+    /// Sealed memory ([`crate::edge::out_of_line`]).
     OutOfLine(OwnedFd),
 }
 

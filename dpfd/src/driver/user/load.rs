@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::link::{Delivery, Destination, Link};
+use crate::edge::out_of_line;
 use crate::error::{Error, Result};
-use dp_edge::out_of_line;
 use dp_edge::sys::process;
 
 /// How long a sender that may wait looks for room while nothing is taken, ns, for a short message and for each byte of

@@ -2,7 +2,7 @@
 //!
 //! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
 //! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`dp_edge::arm`]).
+//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`crate::edge::arm`]).
 //!
 //! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
 //! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after
@@ -15,12 +15,12 @@ use std::time::Duration;
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::service::Command;
+use crate::edge::inbox::Inbox;
 use crate::error::{Error, Result};
 use crate::pool::tokens::Look;
 use crate::sys::loaned::Got;
-use dp_edge::bell;
-use dp_edge::inbox::Inbox;
 use dp_edge::spin;
+use dp_edge::sync::settle;
 use dp_edge::sys::biased::Guard;
 use dp_edge::sys::{process, raw, unix};
 
@@ -388,7 +388,7 @@ impl UserEndpoint {
         if was_hot || (was_watched && !inbox.arm().is_armed_for_bells()) {
             (rx.settled, rx.doze.quiet) = (false, false);
             inbox.arm().arm();
-            bell::settle();
+            settle();
             let late = self.something(&rx);
             if was_hot && late {
                 rx.doze.count_silence(true);

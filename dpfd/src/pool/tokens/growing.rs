@@ -2,10 +2,10 @@
 
 use super::tests::{next, text, Edge};
 use super::*;
-use dp_edge::message;
-use dp_edge::out_of_line;
+use crate::edge::message;
+use crate::edge::out_of_line;
+use crate::edge::segment::Segment;
 use dp_edge::ring::{Cursor, Lines, Tail};
-use dp_edge::segment::Segment;
 use dp_edge::sync::Ordering;
 
 /// Bytes of a longer edge.

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::super::out_of_line::Memory;
 use super::*;
+use crate::edge::message;
+use crate::edge::out_of_line;
+use crate::edge::segment::Segment;
 use crate::pool::in_edge::Sender;
-use dp_edge::message;
-use dp_edge::out_of_line;
 use dp_edge::ring::{Lines, Tail};
-use dp_edge::segment::{sealed_memory, Segment};
+use dp_edge::segment::sealed_memory;
 use dp_edge::sync::Ordering;
 
 /// How long the attack goes on.

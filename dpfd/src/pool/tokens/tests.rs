@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
 
 use super::*;
+use crate::edge::message;
+use crate::edge::segment::Segment;
 use crate::pool::in_edge::Sender;
-use dp_edge::message;
 use dp_edge::ring::Cursor;
 use dp_edge::ring::{Lines, Tail};
-use dp_edge::segment::Segment;
 use dp_edge::sync::Ordering;
 
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Arenas this family made as a client: for which server family (PROTOCOLS I1), and which slots are taken.
 
 use super::Worth;
+use crate::tcp::Addr;
 use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
-use dp_edge::sys::tcp::Addr;
 
 /// Most servers a family has channels with at once.
 pub const ARENAS: usize = 64;

@@ -13,10 +13,10 @@
 //! A thread that sends and one that receives write to lines of their own.
 
 use super::lock::Lock;
-use dp_edge::mode::Mode;
+use crate::mode::Mode;
+use crate::tcp::Addr;
 use dp_edge::ring::{Pos, Tail};
 use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
-use dp_edge::sys::tcp::Addr;
 
 /// How far a connection has come (PROTOCOLS E4, seen from one side).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Stage {
 #[repr(C, align(64))]
 pub struct Conn {
     stage: AtomicU32,
-    /// [`dp_edge::slot::Side`] of this family; 0 unknown.
+    /// [`crate::slot::Side`] of this family; 0 unknown.
     pub side: AtomicU32,
     /// Index of the arena in its process's table.
     pub arena: AtomicU32,
@@ -75,7 +75,7 @@ pub struct Conn {
     pub offer: AtomicU64,
     /// Address of the arena's groups of the *other* side.
     pub groups: AtomicU64,
-    /// The arena ([`dp_edge::arena::Arena::pack`]), in this family's mapping; 0: none.
+    /// The arena ([`crate::arena::Arena::pack`]), in this family's mapping; 0: none.
     pub mapping: AtomicU64,
 
     /// The sender's lock.

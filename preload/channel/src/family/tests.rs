@@ -290,5 +290,5 @@ fn an_observer_finds_the_family_and_its_connections() {
 
 use std::os::unix::fs::MetadataExt;
 
+use crate::tcp::Addr;
 use dp_edge::sys::raw;
-use dp_edge::sys::tcp::Addr;

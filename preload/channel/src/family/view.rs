@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
 use super::{Conn, Family, Member, Reason, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
+use crate::slot::Side;
+use crate::switch::in_ring;
+use crate::tcp::Addr;
 use dp_edge::ring::LINE;
-use dp_edge::slot::Side;
-use dp_edge::switch::in_ring;
 use dp_edge::sync::Ordering;
-use dp_edge::sys::tcp::Addr;
 
 /// What is read of any layout, bytes; and the first one that says the shim's version.
 const HEAD: usize = 4096;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::addr::Addr;
-use dp_edge::inbox::Inbox;
+use crate::edge::inbox::Inbox;
 
 /// A link to a receiver with this inbox, with no edge.
 fn link(inbox: &Inbox) -> Link {

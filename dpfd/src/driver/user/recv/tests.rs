@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::driver::user::link::{ring, Destination};
 use crate::driver::user::testing;
+use crate::edge::arm::Due;
 use crate::error::Error;
-use dp_edge::arm::Due;
 use dp_edge::sys::unix;
 
 /// A sender that published a message and was stopped before it looked whether to ring: the message is taken meanwhile, and

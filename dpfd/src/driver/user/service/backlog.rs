@@ -10,7 +10,7 @@ use super::super::endpoint::UserEndpoint;
 use super::super::link::{plain_limit, Delivery, Destination, Link, Queued};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
-use dp_edge::out_of_line;
+use crate::edge::out_of_line;
 
 impl Service {
     /// Delivers a link's backlog, as far as there is room.

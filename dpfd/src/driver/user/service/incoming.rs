@@ -11,9 +11,9 @@ use super::super::note::Note;
 use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
+use crate::edge::segment::Segment;
 use crate::pool::budget::Returned;
 use crate::pool::in_edge::{InEdge, Longer, Sender};
-use dp_edge::segment::Segment;
 
 /// Links that one process may have into this one.
 const MOST_LINKS: usize = 1 << 16;

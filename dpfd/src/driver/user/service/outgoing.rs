@@ -9,8 +9,8 @@ use super::super::link::Destination;
 use super::super::note::Note;
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
-use dp_edge::inbox::Doorbell;
-use dp_edge::segment::Segment;
+use crate::edge::inbox::Doorbell;
+use crate::edge::segment::Segment;
 use dp_edge::sys::{process, unix};
 
 /// The other process belongs to a user who does not let us in.

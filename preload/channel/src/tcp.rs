@@ -1,0 +1,248 @@
+//! What the kernel knows of a TCP socket: its positions, cookies and addresses (PROTOCOLS E5, E9).
+
+use crate::slot::Tuple;
+use dp_edge::sys::raw;
+
+/// The first 192 bytes of struct tcp_info (linux/tcp.h); append-only in the kernel.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Info([u8; 192]);
+
+const STATE: usize = 0;
+const OPTIONS: usize = 5;
+const BYTES_ACKED: usize = 120;
+const BYTES_RECEIVED: usize = 128;
+const ESTABLISHED: u8 = 1;
+/// Data travelled in the SYN (TCP_FASTOPEN): positions would need another correction.
+const OPT_SYN_DATA: u8 = 32;
+
+impl Info {
+    fn of(fd: i32) -> Result<Info, i32> {
+        let mut info = Info([0; 192]);
+        let n = raw::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+        // Kernels before 4.1 do not count bytes.
+        if n < BYTES_RECEIVED + 8 {
+            return Err(libc::ENOPROTOOPT);
+        }
+        Ok(info)
+    }
+    fn u64_at(&self, at: usize) -> u64 {
+        let mut b = [0; 8];
+        b.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(b)
+    }
+    fn plain(&self) -> bool {
+        self.0[STATE] == ESTABLISHED && self.0[OPTIONS] & OPT_SYN_DATA == 0
+    }
+}
+
+/// Snapshots are taken again when the number moved between two reads; this often.
+const TRIES: usize = 16;
+
+/// Bytes this socket has put on TCP: acknowledged and queued. Only while no send is under way.
+///
+/// `client`: the connecting side's acknowledged bytes include the SYN. `None` unless the connection is
+/// established in both directions.
+pub fn written(fd: i32, client: bool) -> Option<u64> {
+    for _ in 0..TRIES {
+        let before = Info::of(fd).ok()?;
+        let queued = raw::ioctl_int(fd, libc::TIOCOUTQ).ok()?;
+        let after = Info::of(fd).ok()?;
+        if !before.plain() || !after.plain() {
+            return None;
+        }
+        let acked = before.u64_at(BYTES_ACKED);
+        if acked == after.u64_at(BYTES_ACKED) {
+            return (acked + queued.max(0) as u64).checked_sub(u64::from(client));
+        }
+    }
+    None
+}
+
+/// Bytes the program has taken from TCP: received less queued. Only while no receive is under way.
+pub fn consumed(fd: i32) -> Option<u64> {
+    for _ in 0..TRIES {
+        let before = Info::of(fd).ok()?;
+        let queued = raw::queued(fd).ok()?;
+        let after = Info::of(fd).ok()?;
+        if !before.plain() || !after.plain() {
+            return None;
+        }
+        let received = before.u64_at(BYTES_RECEIVED);
+        if received == after.u64_at(BYTES_RECEIVED) {
+            return received.checked_sub(queued as u64);
+        }
+    }
+    None
+}
+
+/// Whether the socket is a TCP socket (and not, say, MPTCP or SMC).
+pub fn is_tcp(fd: i32) -> bool {
+    raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
+}
+
+/// SO_COOKIE: tells this socket from every other one since boot.
+pub fn cookie(fd: i32) -> Option<u64> {
+    let mut c = 0u64;
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut c).ok().map(|_| c)
+}
+
+/// SO_NETNS_COOKIE: tells the network namespace; 0 where the kernel does not know it (before 5.14).
+pub fn netns(fd: i32) -> u64 {
+    let mut c = 0u64;
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut c).map_or(0, |_| c)
+}
+
+/// SO_MAX_PACING_RATE: bytes a second that the socket may send at most; all ones: no limit.
+pub fn pacing(fd: i32) -> Option<u64> {
+    let mut rate = 0u64;
+    let n = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate).ok()?;
+    // A kernel of 32 bits has half of it.
+    (n == size_of::<u64>()).then_some(rate)
+}
+
+/// Sets what [`pacing`] tells.
+pub fn set_pacing(fd: i32, rate: u64) -> bool {
+    raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, size_of::<u64>()).is_ok()
+}
+
+/// An address as this crate keeps it: v4-mapped, with port and scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addr {
+    /// The address; IPv4 as ::ffff:a.b.c.d.
+    pub ip: [u8; 16],
+    /// Host order.
+    pub port: u16,
+    /// IPv6 scope id, else 0.
+    pub scope: u32,
+}
+
+impl Addr {
+    /// From a socket address; `None` for anything but AF_INET and AF_INET6.
+    ///
+    /// # Safety
+    ///
+    /// `p` is readable for `len` bytes.
+    pub unsafe fn read(p: *const libc::sockaddr, len: usize) -> Option<Addr> {
+        if p.is_null() || len < 2 {
+            return None;
+        }
+        // SAFETY: two bytes are there; sockaddr may be unaligned in a program's buffer.
+        let family = i32::from(unsafe { p.cast::<u16>().read_unaligned() });
+        if family == libc::AF_INET && len >= size_of::<libc::sockaddr_in>() {
+            // SAFETY: as long as the struct by the check above.
+            let a = unsafe { p.cast::<libc::sockaddr_in>().read_unaligned() };
+            let v4 = std::net::Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
+            let ip = v4.to_ipv6_mapped().octets();
+            return Some(Addr { ip, port: u16::from_be(a.sin_port), scope: 0 });
+        }
+        if family == libc::AF_INET6 && len >= size_of::<libc::sockaddr_in6>() {
+            // SAFETY: as long as the struct by the check above.
+            let a = unsafe { p.cast::<libc::sockaddr_in6>().read_unaligned() };
+            return Some(Addr {
+                ip: a.sin6_addr.s6_addr,
+                port: u16::from_be(a.sin6_port),
+                scope: a.sin6_scope_id,
+            });
+        }
+        None
+    }
+
+    /// As std has it; v4-mapped becomes IPv4.
+    pub fn ip(&self) -> std::net::IpAddr {
+        std::net::Ipv6Addr::from(self.ip).to_canonical()
+    }
+
+    /// 127/8 or ::1.
+    pub fn is_loopback(&self) -> bool {
+        self.ip().is_loopback()
+    }
+
+    /// 0.0.0.0 or ::.
+    pub fn is_any(&self) -> bool {
+        self.ip().is_unspecified()
+    }
+}
+
+/// A socket's name as the kernel writes it, whatever belongs to it.
+pub struct Name {
+    bytes: [u64; 16],
+    len: u32,
+}
+
+impl Name {
+    fn of(fd: i32, call: libc::c_long) -> Option<Name> {
+        let mut n = Name { bytes: [0; 16], len: 128 };
+        let args = [fd as usize, n.bytes.as_mut_ptr() as usize, &raw mut n.len as usize, 0, 0, 0];
+        // SAFETY: the buffer is as long as `len` says.
+        unsafe { raw::call(call, args) }.ok()?;
+        n.len = n.len.min(128);
+        Some(n)
+    }
+
+    /// getsockname(2).
+    pub fn local(fd: i32) -> Option<Name> {
+        Name::of(fd, libc::SYS_getsockname)
+    }
+
+    /// getpeername(2).
+    pub fn peer(fd: i32) -> Option<Name> {
+        Name::of(fd, libc::SYS_getpeername)
+    }
+
+    fn ptr(&self) -> *const libc::sockaddr {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// As this crate keeps it; `None` for anything but AF_INET and AF_INET6.
+    pub fn addr(&self) -> Option<Addr> {
+        // SAFETY: `len` bytes were written there, and no more than there is room for.
+        unsafe { Addr::read(self.ptr(), self.len as usize) }
+    }
+
+    /// AF_INET and the like.
+    pub fn family(&self) -> i32 {
+        // SAFETY: every address begins with its family.
+        i32::from(unsafe { (*self.ptr()).sa_family })
+    }
+
+    /// The same address with port 0: both families of TCP keep it in the same place.
+    pub fn any_port(mut self) -> Name {
+        // SAFETY: 128 bytes, longer than either address.
+        unsafe { (*self.bytes.as_mut_ptr().cast::<libc::sockaddr_in>()).sin_port = 0 };
+        self
+    }
+
+    /// bind(2).
+    pub fn bind(&self, fd: i32) -> raw::Res {
+        // SAFETY: the name outlives the call.
+        unsafe { raw::bind(fd, self.ptr(), self.len) }
+    }
+
+    /// connect(2).
+    pub fn connect(&self, fd: i32) -> raw::Res {
+        // SAFETY: as above.
+        unsafe { raw::connect(fd, self.ptr(), self.len) }
+    }
+}
+
+/// getsockname(2).
+pub fn local(fd: i32) -> Option<Addr> {
+    Name::local(fd)?.addr()
+}
+
+/// getpeername(2).
+pub fn peer(fd: i32) -> Option<Addr> {
+    Name::peer(fd)?.addr()
+}
+
+/// The connection's tuple as its client sees it.
+pub fn tuple(client: Addr, server: Addr) -> Tuple {
+    Tuple {
+        client: client.ip,
+        server: server.ip,
+        client_port: client.port,
+        server_port: server.port,
+        scope: client.scope.max(server.scope),
+    }
+}

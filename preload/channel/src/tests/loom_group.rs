@@ -1,0 +1,240 @@
+//! One watcher of several hot edges: never asleep with something unseen (W2-W4, groups).
+
+use dp_edge::ring::{Pos, Tail};
+use dp_edge::testing::explore;
+use dp_edge::testing::kernel::Kernel;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::loom_bell::{edge, receive, Edge, Sleep};
+use crate::bell::{settle, Group, Owed, BY_BELL};
+use crate::stream;
+
+/// Two edges, the watcher's group, and one epoll set with both sockets.
+struct Set {
+    edges: [Edge; 2],
+    groups: [Group; 1],
+    kernel: Kernel,
+}
+
+impl Set {
+    fn send(&self, socket: usize, tail: &mut Tail, i: u64) {
+        if self.edges[socket].publish(tail, i, true, &self.groups) {
+            self.kernel.ring(socket);
+        }
+    }
+}
+
+/// Which step of going to sleep is left out.
+#[derive(Clone, Copy, PartialEq)]
+enum Without {
+    Nothing,
+    Fence,
+    Look,
+    /// Bells are counted after the look instead of before it.
+    CountingFirst,
+}
+
+/// What the watcher does when no edge had anything.
+fn doze(s: &Set, drained: &mut [u32; 2], without: Without) {
+    let mut counted = [s.edges[0].word.bells(), s.edges[1].word.bells()];
+    s.groups[0].doze(BY_BELL);
+    if without != Without::Fence {
+        settle();
+    }
+    if without != Without::Look && s.edges.iter().any(Edge::waiting) {
+        s.groups[0].wake();
+        return;
+    }
+    if without == Without::CountingFirst {
+        counted = [s.edges[0].word.bells(), s.edges[1].word.bells()];
+    }
+    for i in 0..2 {
+        drained[i] += s.kernel.drain(i, counted[i].wrapping_sub(drained[i]));
+    }
+    s.kernel.readable();
+    s.groups[0].wake();
+}
+
+/// One sender an edge, with so many messages each; one watcher that takes them all.
+fn watch(messages: [u64; 2], without: Without) {
+    let s = Arc::new(Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(2) });
+    for e in &s.edges {
+        assert!(e.word.heat_group(1));
+    }
+    let senders = [0, 1].map(|socket| {
+        let s = s.clone();
+        thread::spawn(move || {
+            let mut tail = Tail::default();
+            (0..messages[socket]).for_each(|i| s.send(socket, &mut tail, i));
+            s.kernel.over();
+        })
+    });
+    let mut left = messages[0] + messages[1];
+    let mut drained = [0; 2];
+    while left > 0 {
+        let got = s.edges.iter().filter(|e| e.take()).count() as u64;
+        left -= got;
+        if got == 0 {
+            doze(&s, &mut drained, without);
+        }
+    }
+    for t in senders {
+        t.join().unwrap();
+    }
+}
+
+#[test]
+fn loom_watcher_of_two_edges_is_woken() {
+    explore(Some(2), || watch([1, 1], Without::Nothing));
+}
+
+#[test]
+fn loom_watcher_sleeps_several_times() {
+    explore(Some(3), || watch([2, 0], Without::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_watcher_without_settle() {
+    explore(Some(2), || watch([2, 0], Without::Fence));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_watcher_without_a_last_look() {
+    explore(Some(2), || watch([2, 0], Without::Look));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_watcher_counting_after_its_look() {
+    explore(Some(2), || watch([2, 0], Without::CountingFirst));
+}
+
+/// The same with an event of the watcher's own: no bells are counted, and none are drained.
+fn watch_by_event(without: Without) {
+    let s = Arc::new(Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(2) });
+    for e in &s.edges {
+        assert!(e.word.heat_group(1));
+    }
+    let senders = [0, 1].map(|socket: usize| {
+        let s = s.clone();
+        thread::spawn(move || {
+            match s.edges[socket].owed(&mut Tail::default(), 0, true, &s.groups) {
+                Owed::Event(7) => s.kernel.ring(0),
+                owed => assert_eq!(owed, Owed::Nothing),
+            }
+            s.kernel.over();
+        })
+    });
+    let (mut left, mut seen) = (2, 0);
+    while left > 0 {
+        let got = s.edges.iter().filter(|e| e.take()).count();
+        left -= got;
+        if got == 0 {
+            s.groups[0].doze(7);
+            if without != Without::Fence {
+                settle();
+            }
+            if without == Without::Look || !s.edges.iter().any(Edge::waiting) {
+                s.kernel.edge(&mut seen);
+            }
+            s.groups[0].wake();
+        }
+    }
+    for t in senders {
+        t.join().unwrap();
+    }
+}
+
+#[test]
+fn loom_watcher_with_an_event_is_woken_by_it() {
+    explore(Some(2), || watch_by_event(Without::Nothing));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_watcher_with_an_event_without_a_last_look() {
+    explore(Some(2), || watch_by_event(Without::Look));
+}
+
+/// A thread asleep in recv on an edge that another thread's epoll set watches, edge-triggered: the watcher
+/// must hear of every message by itself, also of those whose bell went to the sleeper.
+#[test]
+fn loom_watcher_beside_a_sleeper_on_the_same_edge() {
+    explore(Some(2), || {
+        let s = Arc::new((edge(), [Group::default()]));
+        s.0.word.heat_group(1);
+        let sender = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let mut tail = Tail::default();
+                for i in 0..2 {
+                    if s.0.publish(&mut tail, i, true, &s.1) {
+                        s.0.kernel.ring(0);
+                    }
+                }
+                s.0.kernel.over();
+            })
+        };
+        let watcher = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let (mut at, mut bells) = (Pos::default(), 0);
+                let look = |from| stream::frontier(&s.0.ring, &s.0.cursor, from);
+                while at.raw() < 2 {
+                    let now = look(at);
+                    if now != at {
+                        at = now;
+                        continue;
+                    }
+                    s.1[0].doze(BY_BELL);
+                    settle();
+                    if look(at) == at {
+                        s.0.kernel.edge(&mut bells);
+                    }
+                    s.1[0].wake();
+                }
+            })
+        };
+        receive(&s.0, 2, Sleep::Sleeper);
+        watcher.join().unwrap();
+        sender.join().unwrap();
+    });
+}
+
+/// From the kernel's readiness to a group and back, while messages come.
+#[test]
+fn loom_edge_joins_and_leaves_a_group() {
+    explore(Some(3), || {
+        let s = Arc::new(Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(1) });
+        let sender = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let mut tail = Tail::default();
+                (0..3).for_each(|i| s.send(0, &mut tail, i));
+                s.kernel.over();
+            })
+        };
+        let e = &s.edges[0];
+        let mut drained = [0; 2];
+        let armed = |drained: &mut [u32; 2]| {
+            while !e.take() {
+                let counted = e.word.arm().bells;
+                if !e.waiting() {
+                    drained[0] += s.kernel.drain(0, counted.wrapping_sub(drained[0]));
+                    s.kernel.readable();
+                }
+            }
+        };
+        armed(&mut drained);
+        e.word.heat_group(1);
+        while !e.take() {
+            doze(&s, &mut drained, Without::Nothing);
+        }
+        e.word.make_cold();
+        armed(&mut drained);
+        sender.join().unwrap();
+    });
+}
