@@ -151,12 +151,16 @@ pub fn is_direct(driver: Driver, a: &Endpoint, b: &Endpoint) -> bool {
         return true;
     }
     folder();
-    let registry = Registry::open_existing().expect("the folder").expect("a folder");
     let (from, to) = (a.dpid(), b.dpid());
-    list::list(&registry, SOON).into_iter().filter(|seen| seen.dpid == from).any(|seen| {
-        let Said::Account(account) = seen.said else { return false };
-        account.to.iter().flatten().any(|link| link.to.1 == to && link.state == State::Edge)
+    // In another process: one that has endpoints would give up its own lock by looking at it.
+    child(|| {
+        let registry = Registry::open_existing().expect("the folder").expect("a folder");
+        list::list(&registry, SOON).into_iter().filter(|seen| seen.dpid == from).any(|seen| {
+            let Said::Account(account) = seen.said else { return false };
+            account.to.iter().flatten().any(|link| link.to.1 == to && link.state == State::Edge)
+        })
     })
+    .says()
 }
 
 /// Whether who reads plainly can have only what a packet of a socket carries.
@@ -218,6 +222,12 @@ pub fn child(f: impl FnOnce() -> bool) -> Child {
 pub struct Child(pub nix::unistd::Pid);
 
 impl Child {
+    /// What the child found.
+    pub fn says(self) -> bool {
+        use nix::sys::wait::{waitpid, WaitStatus};
+        waitpid(self.0, None).expect("a child") == WaitStatus::Exited(self.0, 0)
+    }
+
     pub fn ok(self) {
         use nix::sys::wait::{waitpid, WaitStatus};
         let status = waitpid(self.0, None).expect("a child");

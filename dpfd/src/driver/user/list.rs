@@ -122,6 +122,9 @@ fn pair(addr: Addr) -> (Nid, Dpid) {
 }
 
 /// All endpoints of the registry whose processes live, by number; each process has `time` to answer.
+///
+/// For a process without endpoints: looking at the lock of its own would give that up ([`Registry::lives`] of another
+/// registry does not know whose it is), and others would take it for dead.
 pub fn list(registry: &Registry, time: Duration) -> Vec<Seen> {
     let mut processes: HashMap<String, Vec<(Dpid, u32)>> = HashMap::new();
     for (dpid, entry) in registry.entries() {
