@@ -35,7 +35,7 @@ impl Set {
             // Of an unknown descriptor that was closed, and its number used again.
             (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if target == Target::Other => {
                 w.ctl(op, fd, events, data)?;
-                self.lose(r);
+                self.lose(r, w);
                 self.noted(fd, target, events, data, w);
                 Ok(())
             }
@@ -128,7 +128,7 @@ impl Set {
         // Whatever had this number and was not seen closed is gone.
         if target != Target::Other {
             if let Some(stale) = self.rows.find(fd, Target::Other) {
-                self.lose(stale);
+                self.lose(stale, w);
             }
         }
         // An event with this value no longer tells which one it is.
@@ -149,9 +149,10 @@ impl Set {
     }
 
     /// Removes the row of a descriptor that is no connection and was closed. A copy of it may keep its registration.
-    fn lose(&mut self, r: u32) {
-        self.forgotten |= Self::mark(self.rows.get(r).kernel_data);
+    fn lose(&mut self, r: u32, w: &mut impl World) {
+        let data = self.rows.get(r).kernel_data;
         self.rows.remove(r);
+        self.may_tell_unknown(data, w);
     }
 
     /// Cools the hot rows of a value, but for `except`.
@@ -262,7 +263,8 @@ impl Set {
 
     fn delete(&mut self, r: u32, fd: i32, w: &mut impl World) -> Result<(), i32> {
         let row = *self.rows.get(r);
-        if row.is_hot() && !self.waiters.anyone_asleep() && row.fd == row.io {
+        let alone = self.forgotten & Self::mark(row.kernel_data) == 0;
+        if row.is_hot() && alone && !self.waiters.anyone_asleep() && row.fd == row.io {
             self.mark_dirty(r);
             self.rows.get_mut(r).want = 0;
             self.show(r, w);
@@ -270,7 +272,7 @@ impl Set {
         }
         let result = w.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
         if row.target == Target::Other && result.is_err() {
-            self.forgotten |= Self::mark(row.kernel_data);
+            self.may_tell_unknown(row.kernel_data, w);
         }
         // By a number that was closed the kernel refuses; else the kernel has forgotten it, or never knew.
         if !row.detached || result.is_ok() {

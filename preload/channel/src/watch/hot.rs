@@ -46,10 +46,24 @@ impl Set {
             Err(e) => matches!(e, libc::EBADF | libc::EPERM),
         };
         if gone {
-            self.forgotten |= Self::mark(row.kernel_data);
             self.rows.remove(r);
+            self.may_tell_unknown(row.kernel_data, w);
         }
         gone
+    }
+
+    /// From here on the kernel may have a registration with this value for which there is no row. Its events would pass for
+    /// those of one that was deleted here only, so the kernel forgets that now.
+    pub(super) fn may_tell_unknown(&mut self, data: u64, w: &mut impl World) {
+        self.forgotten |= Self::mark(data);
+        loop {
+            let Some(r) =
+                self.rows.with_data(data).find(|&r| self.rows.get(r).want == 0 && self.rows.get(r).dirty)
+            else {
+                return;
+            };
+            self.sync_row(r, w);
+        }
     }
 
     /// The bit of a value in `forgotten`.

@@ -306,5 +306,7 @@ fn what_a_closed_number_left_behind_is_told_of() {
     for lost in [Op::Del(4), Op::Dup(0)] {
         let then = [lost, Op::Add(0, IN, 1), Op::Sleep(0), Op::Look(0, 4)];
         run(&left.iter().chain(&then).cloned().collect::<Vec<_>>()).unwrap();
-    }
+    } // Behind a connection with its value that is deleted here, and not in the kernel yet.
+    let then = [Op::Arrives(0), Op::Add(0, IN, 1), Op::Del(0), Op::Look(0, 4)];
+    run(&left.iter().chain(&then).cloned().collect::<Vec<_>>()).unwrap();
 }
