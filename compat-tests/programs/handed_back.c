@@ -21,8 +21,11 @@ static double microseconds(void) {
 static const char *limit(uint64_t rate) { return rate == UINT64_MAX ? "none" : rate == 0 ? "at-once" : "some"; }
 
 void server(void) {
-    int fd = accepted(listen_here());
-    MUST(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    int listener = listen_here();
+    /* A connection that began with bbr would be paced for good. */
+    MUST(setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    mark("reno", 1);
+    int fd = accepted(listener);
     char byte;
     for (int i = 0; i < EXCHANGES; i++) {
         read_exact(fd, &byte, 1);
@@ -48,6 +51,7 @@ void server(void) {
 }
 
 void client(void) {
+    await_mark("reno");
     int fd = connected();
     char byte = 1;
     for (int i = 0; i < EXCHANGES; i++) {
