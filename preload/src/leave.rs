@@ -139,12 +139,11 @@ pub fn leave_and_read(fd: i32, why: Reason) -> Left {
 }
 
 fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
-    briefly(|| leave_inside(fd, why, reader))
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
+    briefly(|| leave_inside(family, fd, family.conn(i), why, reader))
 }
 
-fn leave_inside(fd: i32, why: Reason, reader: Reader) -> Left {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
-    let c = family.conn(i);
+fn leave_inside(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left {
     match c.stage() {
         Stage::Candidate | Stage::Offered => option::plain(fd, c, why),
         _ => {}

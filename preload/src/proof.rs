@@ -78,8 +78,8 @@ pub fn put_back(fd: i32, c: &Conn) {
     }
 }
 
-/// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. Costs
-/// nothing after the first time.
+/// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. One system
+/// call where that has been done already, none where there is nothing to do.
 pub fn sends_at_once(fd: i32, c: &Conn) {
     if c.pacing.load(Ordering::Relaxed) != NO_LIMIT || is_shown(c) {
         return;

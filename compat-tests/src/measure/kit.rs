@@ -1,4 +1,4 @@
-//! What is needed before anything can be measured, and how a program is started.
+//! The kit of a measurement: the tools that must be there, and how a program is started.
 
 use std::env;
 use std::path::{Path, PathBuf};

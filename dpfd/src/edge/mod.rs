@@ -12,8 +12,7 @@
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
 //! | [`longer`] | a sender that goes over to a longer edge | U4, U5 |
 //!
-//! What is read from an edge may have been written by a hostile peer: it is read once, checked against the mapping, then
-//! used. A bad value is a [`dp_edge::Error::Corrupt`], never a panic.
+//! A hostile peer may have written anything that an edge holds: it is read once, checked against the mapping, then used. A bad value is a [`dp_edge::Error::Corrupt`], never a panic.
 
 pub mod arm;
 pub mod event_count;

@@ -106,7 +106,7 @@ impl Note {
         self.0.store(before, Ordering::Release);
     }
 
-    /// What is noted; 0: nothing. For a remover that has hidden the thing so long ago that stores of that time are seen by
+    /// The frame that is noted; 0: none. For a remover that has hidden the thing so long ago that stores of that time are seen by
     /// all processors.
     pub fn frame_after_a_rest(&self) -> u64 {
         #[cfg(loom)]
@@ -227,8 +227,8 @@ mod loom_tests {
         thing: UnsafeCell<u32>,
     }
 
-    // SAFETY: loom checks it.
     #[expect(unsafe_code, reason = "a proof")]
+    // SAFETY: loom checks it.
     unsafe impl Sync for Ground {}
 
     impl Ground {
@@ -240,8 +240,8 @@ mod loom_tests {
         fn use_it(&self) {
             if self.place.load(Ordering::Acquire) != 0 {
                 let found = self.thing.with(|thing| {
-                    // SAFETY: loom checks it.
                     #[expect(unsafe_code, reason = "a proof")]
+                    // SAFETY: loom checks it.
                     unsafe {
                         *thing
                     }
@@ -254,8 +254,8 @@ mod loom_tests {
             self.place.store(0, Ordering::Release);
             if nobody_is_inside(self) {
                 self.thing.with_mut(|thing| {
-                    // SAFETY: loom checks it.
                     #[expect(unsafe_code, reason = "a proof")]
+                    // SAFETY: loom checks it.
                     unsafe {
                         *thing = 2;
                     }

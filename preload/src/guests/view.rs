@@ -1,4 +1,4 @@
-//! What is read of a guest's memory, whether it is mapped or not.
+//! A guest's memory as its server reads it, mapped or not.
 
 use core::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
 //! Calls that ask what state a connection is in, or set it. On TCP the reset of a peer that died with bytes unread has come
-//! by then.
+//! by then. Sockets that are not ours go straight to the kernel, without a note that somebody is in a ring.
 
 use core::ffi::{c_int, c_void};
 
@@ -33,6 +33,10 @@ pub unsafe fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
+    if fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    }
     if (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
         hear(fd);
     }
@@ -52,6 +56,10 @@ pub unsafe fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
+    if fdtable::conn(fd).is_none() {
+        // SAFETY: the program's arguments.
+        return unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+    }
     // SAFETY: the program's arguments.
     briefly(|| unsafe { option::setsockopt(fd, level, name, value, len) })
 }

@@ -91,7 +91,7 @@ impl Transport {
         Transport::Futex,
     ];
 
-    /// What is measured unless ways are named: a channel where there is a shim.
+    /// The ways that are measured unless some are named, a channel among them where there is a shim.
     pub fn usual() -> Vec<Transport> {
         channel::where_possible(&[
             Transport::Floor,

@@ -129,7 +129,7 @@ proptest! {
                 prop_assert_eq!(stream::frontier(&e.ring, &e.cursor, from), e.tail.pos);
             }
         }
-        // What is left comes out, down to nothing.
+        // The rest comes out, down to nothing.
         let all = queue.len();
         pull(&e, &mut queue, all + 1, 64, false);
         prop_assert_eq!(e.used(), 0);
