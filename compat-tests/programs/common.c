@@ -12,6 +12,7 @@ static int program_argc;
 /* Defaults that a program replaces by defining its own. */
 __attribute__((weak)) void tester(int fd);
 __attribute__((weak)) void helper(int fd) { serve_asks(fd); }
+__attribute__((weak)) void unconnected(int fd) { (void)fd; }
 __attribute__((weak)) void other_role(const char *role) { fail(__FILE_NAME__, __LINE__, role); }
 
 static void tester_or_helper(int fd) {
@@ -132,6 +133,7 @@ int connect_there(void) {
     struct sockaddr_storage address;
     socklen_t length = there(&address);
     int fd = MUST(socket(address.ss_family, SOCK_STREAM, 0));
+    unconnected(fd);
     MUST(connect(fd, (void *)&address, length));
     return fd;
 }

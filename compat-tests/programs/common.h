@@ -49,6 +49,8 @@ void client(void);
 /* ... or a tester that tries a behaviour and a helper at the other end (default: serve_asks). */
 void tester(int fd);
 void helper(int fd);
+/* What is to be done with a socket before the client connects it (default: nothing). */
+void unconnected(int fd);
 /* A third role for programs that start themselves again. */
 void other_role(const char *role);
 

@@ -18,7 +18,7 @@ mod world;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::watch::{Set, Target, IN};
+use dp_channel::watch::{Set, Target, World, IN};
 use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
@@ -211,6 +211,20 @@ fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option
         },
         |e| Some(Err(e)),
     )
+}
+
+/// Number `fd` stands for connection `conn` now. A program may register a socket before it connects it.
+pub fn connected(fd: i32, conn: u32) {
+    for (i, place) in places() {
+        match place.lock(i) {
+            Some(mut locked) => {
+                let (set, mut w) = locked.parts();
+                set.connected(fd, conn, &mut w);
+            }
+            // A handler inside the lock cannot know.
+            None => Ground::new(place, i).uncounted(conn),
+        }
+    }
 }
 
 /// The program closes `fd` of connection `conn`: what sets have of it changes with that. `other`: another number of this

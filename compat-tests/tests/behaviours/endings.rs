@@ -41,6 +41,8 @@ same_everywhere! {
     a_short_receive_means_empty_for_large_pieces => Pair::c("short_reads").arg("large");
     a_short_scattered_receive_means_empty => Pair::c("short_reads").arg("scattered");
     what_was_counted_and_taken_leaves_an_edge => Pair::c("short_reads").arg("counted");
+    bursts_that_are_counted_are_told_to_the_end => Pair::c("short_reads").arg("bursts");
+    bursts_on_a_socket_registered_before_it_was_connected => Pair::c("short_reads").arg("early");
     messages_after_one_sent_in_part_wait => Pair::c("many_messages").arg("partial");
     many_messages_in_one_receive => Pair::c("many_messages").arg("receive");
     a_busy_receiver_is_cancelled => Pair::c("many_messages").arg("cancel");

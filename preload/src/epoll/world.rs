@@ -10,7 +10,7 @@ use dp_channel::slot::Side;
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
 use dp_channel::watch::{Set, Settled, World};
-use dp_edge::ring::Pos;
+use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
@@ -315,6 +315,10 @@ impl World for Ground<'_> {
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos {
         let Some((_, c)) = self.live(conn) else { return from.unwrap_or_default() };
         let rx = channel::receiving(c);
+        if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+            // What lies behind bytes on their way through TCP was shown to nobody, whatever of those was.
+            return Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos;
+        }
         stream::frontier(&rx.ring(), &rx.rx.cursor, from.unwrap_or_default())
     }
 

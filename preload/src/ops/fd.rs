@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint, c_ulong};
 
-use dp_channel::family::{Reason, Stage};
+use dp_channel::family::{Conn, Reason, Stage};
 use dp_edge::sys::raw;
 
 use super::give_int;
@@ -224,6 +224,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     if request == libc::FIONREAD && fdtable::conn(fd).is_some() && !nowhere(arg as *const c_int) {
         let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
         if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
+            if !c.has(Conn::COUNTS) {
+                c.set(Conn::COUNTS);
+            }
             let n = briefly(|| rx::readable_bytes(fd, c)).map(|n| {
                 // SAFETY: the program's int.
                 unsafe { *(arg as *mut c_int) = n.min(i32::MAX as usize) as c_int };

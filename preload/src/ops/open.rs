@@ -11,7 +11,7 @@ use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{candidate, channel, door, hooks, leave, life, state, tx};
+use crate::{candidate, channel, door, epoll, hooks, leave, life, state, tx};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -70,6 +70,9 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
         candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
+        if let Entry::Conn(i) = fdtable::get(fd) {
+            epoll::connected(fd, i);
+        }
     }
     if rc != 0 {
         super::fail(errno);

@@ -132,8 +132,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
             rx.word.arm();
         }
         if stream::waiting(&rx.ring(), &rx.rx.cursor) {
-            // A thread that waits in a set for edges needs a new bell for the next byte.
-            if there > 0 && !rx.word.is_hot() && c.watched.load(Ordering::Relaxed) == 0 {
+            if there > 0 && !rx.word.is_hot() && !may_wait_for_edges(c) {
                 rx.word.unarm();
             }
         } else if there > 0 && !rx.tx.moved(r) {
@@ -143,6 +142,12 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
     });
     // A bell that was drained may have been the one that says so.
     crate::leave::follow_if_left(family, fd, c);
+}
+
+/// Whether somebody may wait for edges of the connection, who needs a new bell for the next byte: in a set that is known, or
+/// in one that is not.
+fn may_wait_for_edges(c: &Conn) -> bool {
+    c.watched.load(Ordering::Relaxed) != 0 || c.armed_by.load(Ordering::Relaxed) != 0 || c.has(Conn::COUNTS)
 }
 
 /// A sleep that a time limit or a signal ended finds bytes in the ring. If no bell comes for them, a wake-up was lost; it is

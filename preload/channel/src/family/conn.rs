@@ -206,6 +206,8 @@ impl Conn {
     pub const SHORT: u32 = 1024;
     /// Flag: receives are told how much is left (TCP_INQ).
     pub const INQ: u32 = 4096;
+    /// The program asks how much there is to read (FIONREAD), and may wait for an edge when it has taken as much.
+    pub const COUNTS: u32 = 8192;
 
     /// How far it has come.
     #[inline(always)]

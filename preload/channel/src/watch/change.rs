@@ -21,7 +21,7 @@ impl Set {
             }
             self.unfold();
         }
-        let row = self.rows.find(fd, target);
+        let row = self.rows.find(fd, target).or_else(|| self.unconnected(op, fd, target));
         match (op, row, event) {
             (libc::EPOLL_CTL_ADD, None, Some((events, data))) => self.add(fd, target, events, data, w),
             // Deleted here, and not in the kernel yet: there again.
@@ -44,7 +44,11 @@ impl Set {
                 let exclusive = event.is_some_and(|(events, _)| events & libc::EPOLLEXCLUSIVE as u32 != 0);
                 Err(if exclusive && op == libc::EPOLL_CTL_MOD { libc::EINVAL } else { libc::ENOENT })
             }
-            (libc::EPOLL_CTL_MOD, Some(r), Some((events, data))) => self.change(r, events, data, w),
+            (libc::EPOLL_CTL_MOD, Some(r), Some((events, data))) => {
+                self.change(r, events, data, w)?;
+                self.promote(r, target, w);
+                Ok(())
+            }
             (libc::EPOLL_CTL_DEL, Some(r), _) => self.delete(r, fd, w),
             (_, _, event) => {
                 let (events, data) = event.unwrap_or((0, 0));
@@ -78,6 +82,48 @@ impl Set {
             self.rows.insert(Row::new(fd, Target::Other, events | ALWAYS, data));
         }
         result
+    }
+
+    /// Number `fd` stands for connection `conn` from now on: it may have been registered before it was connected.
+    pub fn connected(&mut self, fd: i32, conn: u32, w: &mut impl World) {
+        if self.rows.is_empty() {
+            if !self.plain.has_number(fd) {
+                return;
+            }
+            self.unfold();
+        }
+        let Some(r) = self.rows.find(fd, Target::Other) else { return };
+        // It may be that of another file that had this number.
+        if self.forget_if_gone(r, w) {
+            return;
+        }
+        if self.inherited {
+            return w.uncounted(conn);
+        }
+        self.promote(r, Target::Conn(conn), w);
+    }
+
+    /// The registration by which a change of `target` is meant that was not a connection yet when it was registered.
+    fn unconnected(&self, op: i32, fd: i32, target: Target) -> Option<u32> {
+        let may = op != libc::EPOLL_CTL_ADD && matches!(target, Target::Conn(_));
+        may.then(|| self.rows.find(fd, Target::Other)).flatten()
+    }
+
+    /// Row `r` is that of a connection from here on, where it was registered before it was one. The kernel has for it what
+    /// the row says.
+    fn promote(&mut self, r: u32, target: Target, w: &mut impl World) {
+        let row = *self.rows.get(r);
+        let (Target::Other, Target::Conn(conn)) = (row.target, target) else { return };
+        if self.inherited {
+            return;
+        }
+        w.watch(conn, true);
+        w.make_cold(conn);
+        self.rows.remove(r);
+        if let Some(r) = self.noted(row.fd, target, row.want, row.data, w) {
+            self.rows.get_mut(r).spent = row.spent;
+            self.hear(r, w);
+        }
     }
 
     /// From here on there are rows.

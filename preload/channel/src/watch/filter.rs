@@ -49,7 +49,11 @@ impl Set {
         let row = *self.rows.get(r);
         let conn = match row.target {
             Target::Conn(conn) if w.is_channel(conn) => conn,
-            _ => return None,
+            _ => {
+                // It may be connected yet.
+                self.rows.get_mut(r).spent = row.want & ONESHOT != 0;
+                return None;
+            }
         };
         if row.want == 0 {
             return Some(0);

@@ -153,8 +153,10 @@ impl Set {
         let row = self.rows.get(r);
         let Some(conn) = row.conn() else { return };
         if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.has_tokens(conn) {
-            // Of an edge that was told nothing is left to tell, though the program has not taken what it told of.
-            if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
+            // Of an edge that was told nothing is left to tell, though the program has not taken what it told of. What stands
+            // behind bytes on TCP is none of that.
+            let (edge, seen, io) = (row.want & ET != 0, row.seen, row.io);
+            if edge && w.in_ring(conn, io) && seen == Some(w.frontier(conn, seen)) {
                 return;
             }
             self.rows.get_mut(r).peek = true;
@@ -318,6 +320,11 @@ impl Set {
     /// Whether a cold row has something that the kernel does not know of, and that is to be reported.
     pub(super) fn has_unheard(&self, r: u32, w: &mut impl World) -> bool {
         let row = self.rows.get(r);
-        row.peek && !row.spent && row.want & IN != 0 && row.conn().is_some_and(|conn| w.waiting(conn, row.io))
+        // An edge of bytes on TCP, which the kernel tells of, is none of what stands behind them.
+        let is_next = |conn, w: &mut _| row.want & ET == 0 || World::in_ring(w, conn, row.io);
+        row.peek
+            && !row.spent
+            && row.want & IN != 0
+            && row.conn().is_some_and(|conn| is_next(conn, w) && w.waiting(conn, row.io))
     }
 }

@@ -85,7 +85,8 @@ pub trait World {
     fn has_tokens(&self, conn: u32) -> bool;
     /// Follows the sender; whether the ring has something, and a receive now would bring bytes.
     fn waiting(&mut self, conn: u32, io: i32) -> bool;
-    /// Behind the last thing in its ring; `from` is where the last look ended.
+    /// Behind the last thing in its ring; `from` is where the last look ended. Where bytes on TCP come before the ring, its
+    /// beginning: of what stands behind them nobody was told, whatever was told of them.
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos;
     /// Whether a send would go into the ring, or fail at once.
     fn writable(&self, conn: u32) -> bool;

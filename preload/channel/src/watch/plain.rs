@@ -47,6 +47,11 @@ impl Plain {
         (noted.events != 0).then_some(noted.data)
     }
 
+    /// Whether something is noted by this number.
+    pub fn has_number(&self, fd: i32) -> bool {
+        self.0.all().get(fd as usize).is_some_and(|noted| noted.events != 0)
+    }
+
     /// Whether something with this value is noted.
     pub fn has(&self, data: u64) -> bool {
         self.0.all().iter().any(|noted| noted.events != 0 && noted.data == data)

@@ -44,6 +44,8 @@ enum Op {
     Ends(usize, bool),
     /// The set is closed, and another one takes its memory, or not.
     Closes(bool),
+    /// The program connects a socket.
+    Connects(usize),
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -75,6 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES, any::<bool>()).prop_map(|(f, by_tcp)| Op::Splices(f, by_tcp)),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
         1 => any::<bool>().prop_map(Op::Closes),
+        1 => (0..FILES).prop_map(Op::Connects),
     ]
 }
 
@@ -102,6 +105,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Splices(file, by_tcp) => sim.splices(file, by_tcp),
             Op::Ends(file, killed) => sim.ends(file, killed),
             Op::Closes(keep) => sim.closes(keep),
+            Op::Connects(file) => sim.connects(file),
         }
         sim.settle()?;
     }
@@ -293,8 +297,51 @@ fn tokens_behind_bytes_on_their_way_are_not_ready() {
         sim.sleep(0).unwrap();
         sim.lands(0);
         sim.settle().unwrap();
+        sim.takes(0, true);
+        assert!(sim.wait_now(0, 16).unwrap().is_empty());
+        sim.lands(0);
+        sim.settle().unwrap();
         sim.takes(0, events & ET != 0);
         assert_eq!(sim.wait_now(0, 16).unwrap().is_empty(), events & ET != 0);
+    }
+}
+
+/// An edge of the first of such bytes is none of what stands behind them: a program that takes what it counts (FIONREAD), and
+/// more that has come since, is told of the rest.
+#[test]
+fn an_edge_of_bytes_in_front_of_the_ring_is_not_that_of_the_ring() {
+    for cold in [false, true] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+        sim.expose(cold);
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        sim.takes(0, true);
+        sim.goes_out(0);
+        sim.arrives(0);
+        sim.lands(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        sim.lands(0);
+        sim.takes(0, false);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1], "cold: {cold}");
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    }
+}
+
+/// What is registered before it is connected is that connection from then on.
+#[test]
+fn a_socket_may_be_registered_before_it_is_connected() {
+    for other in [None, Some(0), Some(3)] {
+        let mut sim = Sim::new();
+        // With a connection among them, and without.
+        other.into_iter().for_each(|fd| sim.control(libc::EPOLL_CTL_ADD, fd, IN, 9).unwrap());
+        sim.control(libc::EPOLL_CTL_ADD, 2, IN | ET, 1).unwrap();
+        sim.connects(2);
+        sim.arrives(2);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        assert_eq!(sim.hot(), 1, "a bell makes it hot");
+        sim.control(libc::EPOLL_CTL_DEL, 2, 0, 0).unwrap();
+        sim.closes(true);
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct File {
     pub(super) killed: bool,
     /// It was killed with bytes unread, of which the kernel does not know.
     pub(super) unread: bool,
+    /// It will be a connection.
+    pub(super) unconnected: bool,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -75,6 +77,14 @@ pub(super) struct Kernel {
 impl Kernel {
     pub(super) fn is_conn(file: usize) -> bool {
         file < CONNS
+    }
+
+    /// What a number of that file is to the shim.
+    pub(super) fn target(&self, file: Option<usize>) -> Target {
+        match file {
+            Some(file) if Self::is_conn(file) && !self.files[file].unconnected => Target::Conn(file as u32),
+            _ => Target::Other,
+        }
     }
 
     pub(super) fn bits(&self, file: usize) -> u32 {
@@ -199,7 +209,8 @@ impl World for Kernel {
         self.has_tokens(conn) && self.files[conn as usize].is_readable()
     }
     fn frontier(&self, conn: u32, _: Option<Pos>) -> Pos {
-        Pos::new(self.files[conn as usize].put)
+        let f = &self.files[conn as usize];
+        Pos::new(if f.is_in_ring() { f.put } else { f.taken })
     }
     fn writable(&self, conn: u32) -> bool {
         !self.files[conn as usize].sends_by_tcp

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, control, File, Kernel, Key, Reg, FILES};
+use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES};
 
 /// Everything.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ impl Sim {
     pub fn new() -> Sim {
         let mut kernel = Kernel { files: vec![File::default(); FILES], ..Kernel::default() };
         kernel.numbers = (0..FILES).map(|file| (file as i32, file)).collect();
+        kernel.files[CONNS - 1].unconnected = true;
         Sim { kernel, set: Set::new(), believed: BTreeMap::new(), asleep: [false; 2], exposed: 0 }
     }
 
@@ -36,10 +37,7 @@ impl Sim {
 
     pub fn control(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), String> {
         let file = self.kernel.numbers.get(&fd).copied();
-        let target = match file {
-            Some(file) if Kernel::is_conn(file) => Target::Conn(file as u32),
-            _ => Target::Other,
-        };
+        let target = self.kernel.target(file);
         let expected = control(&mut self.believed, file, op, fd, events, data);
         let event = (op != libc::EPOLL_CTL_DEL).then_some((events, data));
         let got = self.set.control(op, fd, target, event, &mut self.kernel);
@@ -49,7 +47,19 @@ impl Sim {
         Ok(())
     }
 
+    /// The program connects a socket that it may have registered before.
+    pub fn connects(&mut self, file: usize) {
+        if !core::mem::take(&mut self.kernel.files[file].unconnected) {
+            return;
+        }
+        let number = self.kernel.numbers.iter().find(|&(_, &f)| f == file).map(|(&fd, _)| fd);
+        if let Some(fd) = number {
+            self.set.connected(fd, file as u32, &mut self.kernel);
+        }
+    }
+
     pub fn arrives(&mut self, file: usize) {
+        self.connects(file);
         let asleep = self.kernel.asleep;
         let f = &mut self.kernel.files[file];
         if f.ended {
@@ -72,9 +82,10 @@ impl Sim {
 
     /// The sender goes to TCP, where the receiver's window is full, and back to its ring.
     pub fn goes_out(&mut self, file: usize) {
+        self.connects(file);
         let f = &mut self.kernel.files[file];
         if Kernel::is_conn(file) && !f.ended && f.is_in_ring() && f.put == f.taken && f.bells == 0 {
-            f.in_flight = 1;
+            f.in_flight = 2;
         }
     }
 
@@ -85,6 +96,7 @@ impl Sim {
 
     /// The peer closes, or is killed.
     pub fn ends(&mut self, file: usize, killed: bool) {
+        self.connects(file);
         let f = &mut self.kernel.files[file];
         if !Kernel::is_conn(file) || f.ended || f.in_flight > 0 {
             return;
@@ -94,12 +106,15 @@ impl Sim {
         arrived(&mut self.believed, file);
     }
 
-    /// The bytes in flight arrive.
+    /// The bytes in flight arrive, one after the other.
     pub fn lands(&mut self, file: usize) {
         let f = &mut self.kernel.files[file];
         if f.in_flight > 0 {
-            f.on_tcp += core::mem::take(&mut f.in_flight);
-            f.bells += core::mem::take(&mut f.bells_in_flight);
+            f.in_flight -= 1;
+            f.on_tcp += 1;
+            if f.in_flight == 0 {
+                f.bells += core::mem::take(&mut f.bells_in_flight);
+            }
             self.kernel.event(file);
             arrived(&mut self.believed, file);
         }
@@ -110,8 +125,8 @@ impl Sim {
         if !f.is_readable() {
             return;
         }
-        if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.put == f.taken) {
-            // No more was asked for.
+        if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.in_flight > 0 || f.put == f.taken) {
+            // No more was asked for, or can be had.
             return;
         }
         f.taken = if all { f.put } else { f.put.min(f.taken + 1) };
@@ -128,6 +143,7 @@ impl Sim {
     }
 
     pub fn robbed(&mut self, file: usize) {
+        self.connects(file);
         if Kernel::is_conn(file) {
             let f = &mut self.kernel.files[file];
             (f.bells, f.rung) = (0, false);
@@ -138,7 +154,7 @@ impl Sim {
     pub fn dup(&mut self, file: usize) {
         let open = self.kernel.numbers.values().any(|&f| f == file);
         let free = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd));
-        if let (true, Some(fd)) = (open, free) {
+        if let (true, Some(fd), false) = (open, free, self.kernel.files[file].unconnected) {
             self.kernel.numbers.insert(fd, file);
             if Kernel::is_conn(file) {
                 self.set.reopened(fd, file as u32);
@@ -149,7 +165,7 @@ impl Sim {
     pub fn close(&mut self, fd: i32) {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };
         let other = self.kernel.numbers.iter().find(|&(&n, &f)| n != fd && f == file).map(|(&n, _)| n);
-        if Kernel::is_conn(file) {
+        if self.kernel.target(Some(file)) != Target::Other {
             self.set.closing(fd, file as u32, other, false, &mut self.kernel);
         }
         self.kernel.numbers.remove(&fd);
