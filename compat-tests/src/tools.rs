@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -20,19 +19,12 @@ pub fn needed(program: &str, debian_package: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{program} is missing: install the Debian package {debian_package}"))
 }
 
-/// A port on 127.0.0.1 that nobody uses, below the range the kernel gives to connecting sockets.
+/// [`crate::measure::scratch::free_port`].
+///
+/// # Panics
+/// None is free.
 pub fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    const FIRST: u32 = 15_000;
-    const COUNT: u32 = 15_000;
-    loop {
-        // Test processes start at different places, so that two of them rarely try the same port.
-        let step = std::process::id() * 101 + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = (FIRST + step % COUNT) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+    crate::measure::scratch::free_port().unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Waits until somebody listens on the port, without connecting to it.

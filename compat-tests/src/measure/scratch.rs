@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -49,13 +49,27 @@ impl Drop for Scratch {
     }
 }
 
-/// A port on 127.0.0.1 that nobody uses at this moment.
+/// A port on 127.0.0.1 that nobody uses at this moment, below those that the kernel gives to connecting sockets: one of
+/// these may be a client's by the time that the server binds it.
 ///
 /// # Errors
 /// None is left.
 pub fn free_port() -> Result<u16, Error> {
-    let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    Ok(probe.map_err(Error::system("a free port on 127.0.0.1"))?.port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 15_000;
+    let mut tried = 0;
+    loop {
+        // Processes start at different places, so that two of them rarely try the same port.
+        let step = std::process::id().wrapping_mul(101).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = (FIRST + step % COUNT) as u16;
+        tried += 1;
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(port),
+            Err(e) if tried == COUNT => return Err(Error::system("a free port on 127.0.0.1")(e)),
+            Err(_) => {}
+        }
+    }
 }
 
 /// Whether somebody listens on this port of 127.0.0.1, without connecting to it: a connection from here would
