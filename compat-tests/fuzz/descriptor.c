@@ -34,12 +34,14 @@ static void at_once(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+// connect NAME PORT [SET EVENTS DATA]
 static void do_connect(struct line *line) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)number(line, 2, 0)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    long result = connect(fd, (void *)&address, sizeof address);
+    // What is registered before it is connected is a connection afterwards.
+    long result = watch(line, 3, fd) || connect(fd, (void *)&address, sizeof address) ? -1 : 0;
     say_done(line, result);
     at_once(fd);
     bind_name(word(line, 1), fd, new_stream(word(line, 1)));

@@ -59,6 +59,8 @@ void check(struct line *line, struct stream *stream, const void *bytes, size_t l
 
 // While it is on, a signal interrupts the main thread's blocking call every 25 ms; that is reported as "blocked".
 void impatient(int on);
+// SET EVENTS DATA from word `at` on, if there are any: registers fd.
+int watch(struct line *line, int at, int fd);
 // How often it did.
 extern _Atomic int ticks;
 

@@ -45,6 +45,11 @@ static void control(struct line *line, int operation) {
     say_result(line, epoll_ctl(fd_of(word(line, 1)), operation, fd_of(word(line, 2)), &event));
 }
 
+int watch(struct line *line, int at, int fd) {
+    struct epoll_event event = {.events = events_from(word(line, at + 1)), .data.u64 = (uint64_t)number(line, at + 2, 0)};
+    return at < line->words ? epoll_ctl(fd_of(word(line, at)), EPOLL_CTL_ADD, fd, &event) : 0;
+}
+
 static int by_data(const void *a, const void *b) {
     const struct epoll_event *x = a, *y = b;
     if (x->data.u64 != y->data.u64) return x->data.u64 < y->data.u64 ? -1 : 1;
@@ -98,14 +103,14 @@ static void wait_often(struct line *line) {
     if (!line->length) say(line, "nothing");
 }
 
-// etpump SET NAME TOTAL WANT PAUSE_US: an edge-triggered reader that takes a short read for "empty", as epoll(7)
-// allows and many programs do
+// etpump SET NAME TOTAL WANT PAUSE_US [counts]: an edge-triggered reader that takes a short read for "empty", as epoll(7)
+// allows and many programs do. With "counts" it asks how much is left behind a whole one, and waits when it has that
 static void pump(struct line *line) {
     struct name name = {.fd = -1};
     if (find(word(line, 2))) name = *find(word(line, 2));
     long total = number(line, 3, 1000), want = number(line, 4, 16384), pause = number(line, 5, 0), done = 0;
     char *bytes = malloc((size_t)want + 1);
-    int ready = 0;
+    int ready = 0, counts = !strcmp(word(line, 6), "counts"), left = -1;
     struct epoll_event event;
     for (long reads = 0; done < total;) {
         if (!ready) {
@@ -116,10 +121,11 @@ static void pump(struct line *line) {
             }
             if (event.events & (EPOLLIN | EPOLLHUP | EPOLLRDHUP)) ready = 1;
             if (!ready) continue;
+            left = -1;
         }
         if (pause && ++reads % 4 == 0)
             for (int i = 0; i < 4; i++) {
-                if (epoll_wait(fd_of(word(line, 1)), &event, 1, 0) == 1) ready = 1;
+                if (epoll_wait(fd_of(word(line, 1)), &event, 1, 0) == 1) ready = 1, left = -1;
                 usleep((useconds_t)pause / 4);
             }
         ssize_t n = recv(name.fd, bytes, (size_t)want, MSG_DONTWAIT);
@@ -134,6 +140,11 @@ static void pump(struct line *line) {
         check(line, name.stream, bytes, (size_t)n, 1);
         done += n;
         if (n < want) ready = 0;
+        if (left >= 0)
+            left = n < left ? left - (int)n : 0;
+        else if (counts && n == want)
+            ioctl(name.fd, FIONREAD, &left);
+        if (left == 0) ready = 0;
     }
     if (done >= total) say(line, "complete");
     free(bytes);

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::script::{Script, Who};
-use super::shapes::{pick, size, ALL};
+use super::shapes::{pick, size, ALL, EARLY};
 
 /// The script of a seed; `shape` names the only kind that is wanted.
 pub fn generate(seed: u64, shape: Option<&str>) -> Script {
@@ -17,8 +17,15 @@ pub fn generate(seed: u64, shape: Option<&str>) -> Script {
     }
     let connections: &[&str] = if rng.u32(..4) == 0 { &["s", "t"] } else { &["s"] };
     let warm = rng.u32(..8) > 0;
+    let early = rng.u32(..4) == 0;
     for name in connections {
-        script.add(Who::Both, format!("open {name}"));
+        if early && *name == "s" {
+            let events = pick(&mut rng, &["IN|ET", "IN|OUT|ET", "IN|ET|RDHUP", "IN|ONESHOT"]);
+            script.add(Who::Client, format!("epoll {EARLY}"));
+            script.add(Who::Both, format!("open s {EARLY} {events} 8"));
+        } else {
+            script.add(Who::Both, format!("open {name}"));
+        }
         if warm {
             script.add(Who::Both, format!("warm {name} 20"));
         }

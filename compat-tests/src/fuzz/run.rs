@@ -122,8 +122,9 @@ impl Pair {
             Who::Server => one(&mut self.server, &line.text(), self.limit),
             Who::Client => one(&mut self.client, &line.text(), self.limit),
             Who::Both if line.word(0) == "open" => {
-                let connected =
-                    one(&mut self.client, &format!("connect {} {}", line.word(1), self.port), self.limit);
+                let registered = line.words[2..].join(" ");
+                let connect = format!("connect {} {} {registered}", line.word(1), self.port);
+                let connected = one(&mut self.client, &connect, self.limit);
                 if connected != "ok" {
                     return connected;
                 }

@@ -129,17 +129,34 @@ fn reset(rng: &mut Rng, script: &mut Script) {
 /// A stream under back-pressure to an edge-triggered reader.
 fn pump(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
-    let total = rng.u32(500_000..12_000_000);
-    script.add(reads, "epoll e0");
-    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &["IN|ET", "IN|ET|RDHUP", "IN|OUT|ET"])));
-    script.add(
-        writes,
-        format!("thread t1 sendall s {total} {}", pick(rng, &["4096", "65536", "100000", "1000000"])),
-    );
+    let set = watched(rng, script, reads, &["IN|ET", "IN|ET|RDHUP", "IN|OUT|ET"]);
     let want = if rng.bool() { rng.u32(1000..20_000) } else { rng.u32(20_000..200_000) };
-    script.add(reads, format!("etpump e0 s {total} {want} {}", pick(rng, &["0", "50", "400", "400"])));
-    script.add(writes, "join t1 300");
+    let counts = pick(rng, &["", "counts"]);
+    // What the last edge of one does not tell, no later one tells.
+    for _ in 0..rng.u32(1..4) {
+        let total = rng.u32(200_000..6_000_000);
+        let piece = pick(rng, &["4096", "65536", "100000", "1000000"]);
+        script.add(writes, format!("thread t1 sendall s {total} {piece}"));
+        let pause = pick(rng, &["0", "50", "400", "400"]);
+        script.add(reads, format!("etpump {set} s {total} {want} {pause} {counts}"));
+        script.add(writes, "join t1 300");
+    }
 }
+
+/// A set in which `who` waits for edges of `s`: where it has registered it before it was connected, that one.
+fn watched(rng: &mut Rng, script: &mut Script, who: Who, modes: &[&str]) -> &'static str {
+    let early =
+        |line: &Line| line.word(0) == "open" && line.word(2) == EARLY && modes.contains(&line.word(3));
+    if who == Who::Client && script.0.iter().any(early) {
+        return EARLY;
+    }
+    script.add(who, "epoll e0");
+    script.add(who, format!("epoll_add e0 s {} 1", pick(rng, modes)));
+    "e0"
+}
+
+/// The set in which a client registers a socket before it connects it.
+pub const EARLY: &str = "e8";
 
 /// Several descriptors with the same data.
 fn equal_data(rng: &mut Rng, script: &mut Script) {
@@ -188,7 +205,6 @@ fn turns(rng: &mut Rng, script: &mut Script) {
 /// Edges: what is told again, and what is not.
 fn edges(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
-    script.add(reads, "epoll e0");
     let modes = [
         "IN|ET",
         "IN|OUT|ET",
@@ -198,7 +214,7 @@ fn edges(rng: &mut Rng, script: &mut Script) {
         "IN|RDHUP|ET",
         "IN|EXCLUSIVE",
     ];
-    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &modes)));
+    let set = watched(rng, script, reads, &modes);
     for _ in 0..rng.u32(3..9) {
         match rng.u32(..10) {
             0..=4 => script.add(writes, format!("send s {}", size(rng) % 30_000 + 1)),
@@ -206,14 +222,17 @@ fn edges(rng: &mut Rng, script: &mut Script) {
             6 => script.add(reads, "drain s 65536"),
             7 => script.add(
                 reads,
-                format!("epoll_mod e0 s {} 1", pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"])),
+                format!(
+                    "epoll_mod {set} s {} 1",
+                    pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"])
+                ),
             ),
             8 => script.add(reads, format!("send s {}", rng.u32(1..100))),
             _ => script.add(writes, "shutdown s WR"),
         }
         script.add(Who::Nobody, "settle 2");
         let call = pick(rng, &["epoll_wait", "epoll_wait", "epoll_pwait2", "epoll_raw"]);
-        script.add(reads, format!("{call} e0 8 {}", pick(rng, &["0", "10"])));
+        script.add(reads, format!("{call} {set} 8 {}", pick(rng, &["0", "10"])));
     }
 }
 
