@@ -35,6 +35,8 @@ pub enum Entry {
     Internal,
     /// Not ours, and never to be: somebody uses it whose calls we do not see.
     Elsewhere,
+    /// A TCP socket that was made here and is not connected; processes started before that ([`is_alone`]).
+    Unconnected(u32),
 }
 
 const KIND: u32 = 28;
@@ -47,6 +49,9 @@ const INTERNAL: u32 = 4;
 const ELSEWHERE: u32 = 5;
 /// A connection's number that a thread is about to close, or to put something else at; the rest of the entry stays.
 const CHANGING: u32 = 6;
+const UNCONNECTED: u32 = 7;
+/// What is below the kind.
+const REST: u32 = (1 << KIND) - 1;
 
 /// Descriptors covered; larger ones are left alone.
 pub const LIMIT: usize = 1 << 20;
@@ -56,6 +61,8 @@ static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static HIGH: AtomicU32 = AtomicU32::new(0);
 /// Numbers whose entries are [`CHANGING`].
 static CHANGES: AtomicU32 = AtomicU32::new(0);
+/// Twice as many as processes were started here: one before a start, one behind it.
+static STARTS: AtomicU32 = AtomicU32::new(0);
 /// By connection: descriptors of this process, and which of the connections with that index it is.
 static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -259,6 +266,7 @@ fn decode(w: u32) -> Entry {
         3 => Entry::Listener(w & INDEX),
         INTERNAL => Entry::Internal,
         ELSEWHERE => Entry::Elsewhere,
+        UNCONNECTED => Entry::Unconnected(w & REST),
         _ => Entry::None,
     }
 }
@@ -271,6 +279,7 @@ fn encode(e: Entry) -> u32 {
         Entry::Listener(i) => (3 << KIND) | i,
         Entry::Internal => INTERNAL << KIND,
         Entry::Elsewhere => ELSEWHERE << KIND,
+        Entry::Unconnected(starts) => (UNCONNECTED << KIND) | (starts & REST),
     }
 }
 
@@ -331,9 +340,34 @@ fn life(i: u32) -> u32 {
 pub fn mark_elsewhere(fd: i32) -> bool {
     cell(fd).is_none_or(|c| {
         raise(fd);
+        let w = c.load(Ordering::Relaxed);
         // Against another thread that connects it at this moment: one of the two is first, and the other sees it.
-        c.compare_exchange(0, encode(Entry::Elsewhere), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        matches!(decode(w), Entry::None | Entry::Unconnected(_))
+            && c.compare_exchange(w, encode(Entry::Elsewhere), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     })
+}
+
+/// `fd` is a TCP socket that this process has just made.
+pub fn made(fd: i32) {
+    set(fd, Entry::Unconnected(STARTS.load(Ordering::SeqCst)));
+}
+
+/// Whether no other descriptor stands for the unconnected socket `fd`: it was made here, no copy of it is known, and no
+/// process was started since. Another one would go on by the kernel alone when this one is a channel.
+pub fn is_alone(fd: i32) -> bool {
+    get(fd) == Entry::Unconnected(STARTS.load(Ordering::SeqCst) & REST)
+}
+
+/// A process is about to be started, or was: it has what this one has.
+pub fn count_start() {
+    STARTS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// More descriptors than `fd` stand for the same socket now, if it is one that is not connected.
+pub fn no_more_alone(fd: i32) {
+    if let Entry::Unconnected(_) = get(fd) {
+        set(fd, Entry::None);
+    }
 }
 
 /// `fd` stands for a new connection, with index `i`. What it was.

@@ -41,7 +41,7 @@ pub fn before_close(fd: i32) {
             fdtable::set(fd, Entry::None);
             door::release(i);
         }
-        Entry::Elsewhere => {
+        Entry::Elsewhere | Entry::Unconnected(_) => {
             fdtable::set(fd, Entry::None);
         }
         Entry::Internal | Entry::None => {}
@@ -395,6 +395,7 @@ pub fn copied(old: i32, new: i32) {
         Entry::Elsewhere => {
             fdtable::set(new, Entry::Elsewhere);
         }
+        Entry::Unconnected(_) => fdtable::no_more_alone(old),
         Entry::Internal | Entry::None => {}
     }
 }

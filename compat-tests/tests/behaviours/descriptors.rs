@@ -3,6 +3,13 @@
 use compat_tests::{same_everywhere, Pair};
 
 same_everywhere! {
+    copies_from_before_the_connect => Pair::c("before_connect").arg("dup");
+    copies_by_fcntl_from_before_the_connect => Pair::c("before_connect").arg("fcntl");
+    copies_by_dup2_from_before_the_connect => Pair::c("before_connect").arg("dup2");
+    a_child_from_before_the_connect => Pair::c("before_connect").arg("fork");
+    a_program_started_before_the_connect => Pair::c("before_connect").arg("spawn");
+    a_copy_that_was_passed_before_the_connect => Pair::c("before_connect").arg("passed");
+    a_connect_that_was_refused_first => Pair::c("before_connect").arg("again");
     dup_in_every_way => Pair::c("dup_family").arg("chain");
     dup_and_use_both => Pair::c("dup_family").arg("alias");
     dup2_onto_a_live_connection => Pair::c("dup_family").arg("onto");

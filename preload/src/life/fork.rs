@@ -56,6 +56,7 @@ pub unsafe extern "C" fn child_of_fork_c() {
 
 /// fork(2) returns in the parent.
 pub fn fork_is_over(there_is_a_child: bool) {
+    fdtable::count_start();
     if let Some(prepared) = PREPARED.take().filter(|_| !there_is_a_child) {
         forget_fork(prepared);
     }
@@ -64,6 +65,7 @@ pub fn fork_is_over(there_is_a_child: bool) {
 /// Before a fork: the child gets a member number and every connection we hold, if there is one to have, and something to
 /// share.
 pub fn prepare_fork() -> Prepared {
+    fdtable::count_start();
     // Before the first mark.
     let before = state::member_if_joined().map(|me| (me, fdtable::changes(me)));
     Prepared { place: prepare_place(), before }

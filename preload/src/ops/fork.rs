@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 
 use crate::walk::nowhere;
-use crate::{hooks, life};
+use crate::{fdtable, hooks, life};
 
 /// fork(2), whose handlers do everything, unless there is no child after all.
 ///
@@ -45,7 +45,7 @@ pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
     match child {
         0 => life::child_of_fork(prepared),
         ..0 => life::forget_fork(prepared),
-        _ => {}
+        _ => fdtable::count_start(),
     }
     child
 }
@@ -94,6 +94,7 @@ pub unsafe fn clone(
     if child < 0 {
         life::forget_fork(s.prepared);
     }
+    fdtable::count_start();
     child
 }
 

@@ -170,6 +170,7 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
                         Entry::Conn(_) => f(at),
                         // The process that gets it waits by the kernel alone.
                         Entry::Epoll(i) => epoll::give_away(i),
+                        Entry::Unconnected(_) => fdtable::no_more_alone(at.read_unaligned()),
                         _ => {}
                     }
                 }
@@ -191,8 +192,11 @@ pub fn executing<R>(real: impl FnOnce() -> R) -> R {
 
 /// Starts another program by `real`.
 fn spawning<R>(real: impl FnOnce() -> R) -> R {
+    fdtable::count_start();
     leave::before_spawn();
-    real()
+    let result = real();
+    fdtable::count_start();
+    result
 }
 
 macro_rules! exec {
@@ -270,6 +274,7 @@ pidfd! {
 ///
 /// As for the call it replaces.
 pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
+    fdtable::no_more_alone(fd);
     let fd = leave::give(fd, Reason::Exec);
     // SAFETY: the program's arguments.
     unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }

@@ -17,7 +17,7 @@ fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
 }
 
-/// socket(2): whatever we thought of the number, it is new now.
+/// socket(2): whatever we thought of the number, it is new now. That a TCP socket is nobody else's is known from here on.
 ///
 /// # Safety
 ///
@@ -26,10 +26,17 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the program's arguments.
     let fd = unsafe { hooks::socket::real()(domain, kind, protocol) };
     life::forget_stale(fd);
+    let is_tcp = matches!(domain, libc::AF_INET | libc::AF_INET6) && kind & KIND == libc::SOCK_STREAM;
+    if fd >= 0 && is_tcp && on() && !state::is_borrowed_memory() {
+        fdtable::made(fd);
+    }
     fd
 }
 
-/// connect(2): a TCP connection to this host's loopback becomes a candidate.
+/// SOCK_TYPE_MASK of the kernel: the rest are flags.
+const KIND: c_int = 0xf;
+
+/// connect(2): a TCP connection to this host's loopback becomes a candidate, where no other descriptor can stand for it.
 ///
 /// # Safety
 ///
@@ -55,6 +62,7 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     }
     // SAFETY: the program's address.
     let peer = unsafe { tcp::Addr::read(addr, len as usize) };
+    let alone = fdtable::is_alone(fd);
     let rc = real();
     let Some(mut peer) = peer else { return rc };
     let errno = super::errno();
@@ -69,11 +77,16 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     // Nor is one of a UDP socket a connection.
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
-        candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
+        if alone {
+            candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
+        } else if first() {
+            state::count(Reason::Shared);
+        }
         if let Entry::Conn(i) = fdtable::get(fd) {
             epoll::connected(fd, i);
         }
     }
+    fdtable::no_more_alone(fd);
     if rc != 0 {
         super::fail(errno);
     }
@@ -105,6 +118,7 @@ fn wanted(direction: Direction, a: tcp::Addr, first: impl FnOnce() -> bool) -> b
 pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: the program's arguments.
     let rc = unsafe { hooks::listen::real()(fd, backlog) };
+    fdtable::no_more_alone(fd);
     if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
         let e = door::open(fd);
         if e != Entry::None {

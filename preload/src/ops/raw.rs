@@ -28,6 +28,7 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_recvmmsg => recv::recvmmsg(x, b as _, c as c_uint, d as c_int, e as _).into(),
             libc::SYS_sendfile => copy::sendfile(x, b as c_int, c as _, d) as c_long,
             libc::SYS_splice => copy::splice(x, b as _, c as c_int, d as _, e, f as c_uint) as c_long,
+            libc::SYS_socket => open::socket(x, b as c_int, c as c_int).into(),
             libc::SYS_connect => open::connect(x, b as _, c as _).into(),
             libc::SYS_accept4 => open::accept4(x, b as _, c as _, d as c_int).into(),
             libc::SYS_listen => open::listen(x, b as c_int).into(),

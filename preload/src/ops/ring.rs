@@ -83,7 +83,7 @@ fn touch(fd: c_int) {
             Entry::Conn(_) => leave::give_number(fd, Reason::IoUring),
             // A thread that waits for it in the kernel, or changes it there, sees what the kernel sees.
             Entry::Epoll(i) => epoll::give_away(i),
-            Entry::None if fd >= 0 && !fdtable::mark_elsewhere(fd) => continue,
+            Entry::None | Entry::Unconnected(_) if fd >= 0 && !fdtable::mark_elsewhere(fd) => continue,
             _ => {}
         }
         return;

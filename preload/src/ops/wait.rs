@@ -220,8 +220,9 @@ fn highest(n: c_int) -> c_int {
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok()?;
     let mut sets = Sets { n, set: sets };
+    use Entry::{Elsewhere, Listener, None as Nothing, Unconnected};
     let ours =
-        |fd: usize| !matches!(fdtable::get(fd as c_int), Entry::None | Entry::Listener(_) | Entry::Elsewhere);
+        |fd: usize| !matches!(fdtable::get(fd as c_int), Nothing | Listener(_) | Elsewhere | Unconnected(_));
     if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
         return None;
     }
@@ -350,7 +351,8 @@ fn made(fd: c_int) -> c_int {
 ///
 /// As for the call it replaces.
 pub unsafe fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    let ours = matches!(fdtable::get(ep), Entry::Epoll(_)) || !matches!(fdtable::get(fd), Entry::None);
+    let ours = matches!(fdtable::get(ep), Entry::Epoll(_))
+        || !matches!(fdtable::get(fd), Entry::None | Entry::Unconnected(_));
     // An address where nothing is, the kernel refuses.
     if ours && (op == libc::EPOLL_CTL_DEL || !nowhere(event)) {
         // SAFETY: the program's event; not read where it need not be there.

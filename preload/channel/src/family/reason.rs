@@ -33,7 +33,7 @@ reasons! {
     Slots = 7, "slots", "All slots for connections are in use.";
     Silent = 8, "silent", "The other side never took the offer.";
     NoOffer = 9, "no-offer", "The client made no offer: it does not run under the shim.";
-    Shared = 10, "shared", "The socket is shared with another process.";
+    Shared = 10, "shared", "Other descriptors stand for the socket, or may.";
     Exec = 11, "exec", "The process executed another program with the socket open.";
     Passed = 12, "passed", "The socket was passed to another process.";
     Stdio = 13, "stdio", "The socket was given to stdio (fdopen).";

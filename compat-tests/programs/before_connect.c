@@ -1,0 +1,99 @@
+/*
+ * The client has other descriptors of its socket from before it connected it, and uses them all.
+ *   dup, fcntl, dup2   copies of its own
+ *   fork               a child has it
+ *   spawn              a child that executes cat has it as its standard output
+ *   passed             a copy came back through a socket of the family AF_UNIX
+ *   again              a connect that was refused came before the one that is not
+ */
+#include "common.h"
+
+#include <spawn.h>
+#include <sys/un.h>
+
+extern char **environ;
+
+static int copy = -1;
+static pid_t child;
+
+static void use_in_child(int fd) {
+    await_mark("warm");
+    exchange(fd, 100, 7);
+    _exit(0);
+}
+
+static pid_t spawn_cat(int fd) {
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    pid_t pid;
+    MUST(pipe(ends));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+    posix_spawn_file_actions_adddup2(&actions, fd, 1);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    CHECK(posix_spawnp(&pid, "cat", &actions, NULL, (char *[]){"cat", NULL}, environ) == 0);
+    MUST(close(ends[0]));
+    copy = ends[1];
+    return pid;
+}
+
+void unconnected(int fd) {
+    if (mode_is("dup"))
+        copy = MUST(dup(fd));
+    if (mode_is("fcntl"))
+        copy = MUST(fcntl(fd, F_DUPFD_CLOEXEC, 50));
+    if (mode_is("dup2"))
+        copy = MUST(dup2(fd, 60));
+    if (mode_is("fork") && (child = MUST(fork())) == 0) {
+        /* The parent connects it meanwhile. */
+        use_in_child(fd);
+    }
+    if (mode_is("spawn"))
+        child = spawn_cat(fd);
+    if (mode_is("passed")) {
+        int pair[2];
+        MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+        send_with(pair[0], "x", 1, &fd, 1);
+        copy = take_descriptor(pair[1]);
+    }
+    if (mode_is("again")) {
+        /* Bound, and not listening. */
+        struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t length = sizeof nobody;
+        int other = MUST(socket(AF_INET, SOCK_STREAM, 0));
+        MUST(bind(other, (void *)&nobody, length));
+        MUST(getsockname(other, (void *)&nobody, &length));
+        outcome("refused", connect(fd, (void *)&nobody, length));
+        MUST(close(other));
+    }
+}
+
+void server(void) { echo_until_eof(accepted(listen_here())); }
+
+void client(void) {
+    int fd = connected();
+    mark("warm", 1);
+    if (mode_is("spawn")) {
+        char back[5];
+        MUST(write(copy, "hello", 5));
+        MUST(close(copy));
+        join_child(child);
+        read_exact(fd, back, 5);
+        CHECK(memcmp(back, "hello", 5) == 0);
+    } else if (child) {
+        join_child(child);
+    }
+    for (int i = 0; i < 300; i++) {
+        exchange(fd, 100, (uint64_t)i);
+        if (copy >= 0 && !mode_is("spawn"))
+            exchange(copy, 100, (uint64_t)i + 1000);
+    }
+    /* The connection goes on as long as one of them is open. */
+    if (copy >= 0 && !mode_is("spawn")) {
+        MUST(close(fd));
+        exchange(copy, 50000, 3);
+        MUST(shutdown(copy, SHUT_WR));
+        outcome("at the end", read(copy, (char[1]){0}, 1));
+    }
+    say("done");
+}
