@@ -59,12 +59,16 @@ static void receive_many(int fd) {
     outcome("its length", list[0].msg_len);
     for (int i = 0; i < 4; i++)
         ask_later(fd, 2, i ? 100 : 0);
-    /* Looked at after each message: the one that is late ends it. */
-    outcome("a piece each 100 ms, 150 ms of time", recvmmsg(fd, list, 4, 0, &limit));
+    /* Looked at after each message: the one that is late ends it. One may bring the bytes of two on a busy machine. */
+    int n = MUST(recvmmsg(fd, list, 4, 0, &limit));
+    size_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += list[i].msg_len;
+    say("a piece each 100 ms, 150 ms of time: %s", sum > 0 && n < 4 ? "not all of them" : "all");
     say("time left: %ld.%09ld", (long)limit.tv_sec, limit.tv_nsec);
     outcome("flags", list[0].msg_hdr.msg_flags);
-    for (size_t rest = 0; rest < 2;)
-        rest += (size_t)MUST(recv(fd, data, 4, 0));
+    while (sum < 8)
+        sum += (size_t)MUST(recv(fd, data, 4, 0));
     ask(fd, 4);
     ask_shutdown(fd);
     sleep_ms(50);
