@@ -13,8 +13,8 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::Reason;
 
+use crate::errno::{errno, fail};
 use crate::fdtable::{self, Entry};
-use crate::ops::{errno, fail};
 use crate::{door, epoll, leave, life, state};
 
 /// From here on as if we had not been loaded.

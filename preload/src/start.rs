@@ -25,7 +25,7 @@ fn prepare() {
     if dp_channel::config::disabled() {
         return;
     }
-    crate::hooks::warm();
+    crate::real::warm();
     state::prepare_clock();
     inside::prepare();
     // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.

@@ -1,6 +1,6 @@
 //! What the shim keeps per process: settings, the family's memory, who we are.
 //!
-//! Everything here is reached from hooks, so it is plain atomics: no lock, no allocation, no destructor.
+//! Everything here is reached from real, so it is plain atomics: no lock, no allocation, no destructor.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};

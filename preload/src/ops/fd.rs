@@ -9,7 +9,7 @@ use super::give_int;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{hooks, inside, leave, life, rx, state};
+use crate::{inside, leave, life, real, rx, state};
 
 /// close(2).
 ///
@@ -19,7 +19,7 @@ use crate::{hooks, inside, leave, life, rx, state};
 #[inline]
 pub unsafe fn close(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let real = || unsafe { hooks::close::real()(fd) };
+    let real = || unsafe { real::close()(fd) };
     match fdtable::get(fd) {
         Entry::None => real(),
         // A program that closes everything it can think of does not mean ours; to it, they are not there.
@@ -40,7 +40,7 @@ pub unsafe fn close(fd: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let new = unsafe { hooks::dup::real()(fd) };
+    let new = unsafe { real::dup()(fd) };
     noted(fd, new)
 }
 
@@ -58,7 +58,7 @@ fn noted(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    replaced(old, new, || unsafe { hooks::dup2::real()(old, new) })
+    replaced(old, new, || unsafe { real::dup2()(old, new) })
 }
 
 /// dup3(2).
@@ -68,7 +68,7 @@ pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::dup3::real()(old, new, flags) };
+    let real = || unsafe { real::dup3()(old, new, flags) };
     if flags & !libc::O_CLOEXEC != 0 {
         // It will fail, and what stands at `new` stays.
         return real();
@@ -112,7 +112,7 @@ fn step_aside(fd: c_int) {
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const UNSHARE: c_int = 2;
     // SAFETY: the program's arguments.
-    let real = |a: c_uint, b: c_uint| unsafe { hooks::close_range::real()(a, b, flags) };
+    let real = |a: c_uint, b: c_uint| unsafe { real::close_range()(a, b, flags) };
     // What will fail closes nothing.
     let closes = flags & !UNSHARE == 0 && first <= last;
     if !closes || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
@@ -179,7 +179,7 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
         signal_driven(fd);
     }
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::fcntl::real()(fd, cmd, arg) };
+    let real = || unsafe { real::fcntl()(fd, cmd, arg) };
     if cmd == libc::F_SETFL {
         return changing(fd, real);
     }
@@ -236,7 +236,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         }
     }
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::ioctl::real()(fd, request, arg) };
+    let real = || unsafe { real::ioctl()(fd, request, arg) };
     match request {
         libc::FIONBIO => changing(fd, real),
         AT_MARK => {

@@ -11,7 +11,7 @@ use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{candidate, channel, door, epoll, hooks, leave, life, state, tx};
+use crate::{candidate, channel, door, epoll, leave, life, real, state, tx};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -24,7 +24,7 @@ fn on() -> bool {
 /// As for the call it replaces.
 pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let fd = unsafe { hooks::socket::real()(domain, kind, protocol) };
+    let fd = unsafe { real::socket()(domain, kind, protocol) };
     life::forget_stale(fd);
     let is_tcp = matches!(domain, libc::AF_INET | libc::AF_INET6) && kind & KIND == libc::SOCK_STREAM;
     if fd >= 0 && is_tcp && on() && !state::is_borrowed_memory() {
@@ -43,7 +43,7 @@ const KIND: c_int = 0xf;
 /// As for the call it replaces.
 pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::connect::real()(fd, addr, len) };
+    let real = || unsafe { real::connect()(fd, addr, len) };
     if !on() {
         return real();
     }
@@ -117,7 +117,7 @@ fn wanted(direction: Direction, a: tcp::Addr, first: impl FnOnce() -> bool) -> b
 /// As for the call it replaces.
 pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::listen::real()(fd, backlog) };
+    let rc = unsafe { real::listen()(fd, backlog) };
     fdtable::no_more_alone(fd);
     if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
         let e = door::open(fd);
@@ -135,7 +135,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the program's arguments; the closure only adds an address buffer.
-    unsafe { accepted(fd, addr, len, |a, l| hooks::accept::real()(fd, a, l)) }
+    unsafe { accepted(fd, addr, len, |a, l| real::accept()(fd, a, l)) }
 }
 
 /// accept4(2).
@@ -145,7 +145,7 @@ pub unsafe fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_i
 /// As for the call it replaces.
 pub unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     // SAFETY: as above.
-    unsafe { accepted(fd, addr, len, |a, l| hooks::accept4::real()(fd, a, l, flags)) }
+    unsafe { accepted(fd, addr, len, |a, l| real::accept4()(fd, a, l, flags)) }
 }
 
 unsafe fn accepted(
@@ -229,13 +229,13 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
             // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
-                let _ = unsafe { hooks::shutdown::real()(fd, libc::SHUT_RD) };
+                let _ = unsafe { real::shutdown()(fd, libc::SHUT_RD) };
             }
             return 0;
         }
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::shutdown::real()(fd, how) };
+    let rc = unsafe { real::shutdown()(fd, how) };
     match conn {
         // What an earlier call has shut stays so.
         Some((_, c)) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),

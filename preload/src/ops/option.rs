@@ -9,7 +9,7 @@ use libc::socklen_t;
 
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life, proof, state, tx};
+use crate::{fdtable, life, proof, real, state, tx};
 
 /// Options by which a receive is told in its control message when bytes came.
 pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
@@ -64,7 +64,7 @@ pub unsafe fn setsockopt(
         }
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+    let rc = unsafe { real::setsockopt()(fd, level, name, value, len) };
     if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
         if let Some(c) = conn(fd) {
             note_inq(fd, c);
@@ -170,7 +170,7 @@ pub unsafe fn getsockopt(
     // Another thread may have a number shown, or put back, while the kernel is asked.
     let before = hidden();
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    let rc = unsafe { real::getsockopt()(fd, level, name, value, len) };
     if let (0, Some(own)) = (rc, before.or_else(hidden)) {
         // SAFETY: as of this function; the kernel wrote that many bytes there.
         unsafe { tell_pacing(name, own, value, *len as usize) };

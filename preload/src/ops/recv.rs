@@ -8,9 +8,9 @@ use dp_edge::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
-use crate::hooks;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
+use crate::real;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, rx, state, tx};
 
@@ -80,7 +80,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
         let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
         let flags = libc::MSG_PEEK | all;
         // SAFETY: one byte, or none; libc's own function, so that a cancelled thread unwinds from here.
-        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), there + 1, flags) })
+        took(unsafe { real::recv()(fd, (&raw mut byte).cast(), there + 1, flags) })
     }))
 }
 
@@ -92,7 +92,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
 #[inline(always)]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::read::real()(fd, buf, n) };
+    let real = || unsafe { real::read()(fd, buf, n) };
     // Unlike recv, read of nothing returns at once.
     if fdtable::conn(fd).is_none() || n == 0 {
         return real();
@@ -109,7 +109,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
 #[inline(always)]
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::recv::real()(fd, buf, n, flags) };
+    let real = || unsafe { real::recv()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -131,7 +131,7 @@ pub unsafe fn recvfrom(
     len: *mut socklen_t,
 ) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = move || unsafe { hooks::recvfrom::real()(fd, buf, n, flags, from, len) };
+    let real = move || unsafe { real::recvfrom()(fd, buf, n, flags, from, len) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -151,7 +151,7 @@ pub unsafe fn recvfrom(
 /// As for the call it replaces.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = move || unsafe { hooks::recvmsg::real()(fd, msg, flags) };
+    let real = move || unsafe { real::recvmsg()(fd, msg, flags) };
     if fdtable::conn(fd).is_none() || nowhere(msg) {
         return real();
     }
@@ -178,7 +178,7 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
     // One call, and one open file: whatever becomes of the number between two messages.
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::recvmmsg::real()(fd, v, n, flags, timeout) };
+        return unsafe { real::recvmmsg()(fd, v, n, flags, timeout) };
     };
     // SAFETY: the program's arguments.
     let done = unsafe { messages(family, inside, v, n, flags, timeout) };
@@ -259,7 +259,7 @@ fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
 /// As for recvmsg(2).
 unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = |m: *mut msghdr| unsafe { hooks::recvmsg::real()(at.fd(), m, flags) };
+    let real = |m: *mut msghdr| unsafe { real::recvmsg()(at.fd(), m, flags) };
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
@@ -356,7 +356,7 @@ impl Deadline {
 /// As for the call it replaces.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    unsafe { scatter(fd, iov, n, 0, || hooks::readv::real()(fd, iov, n)) }
+    unsafe { scatter(fd, iov, n, 0, || real::readv()(fd, iov, n)) }
 }
 
 /// A scattered receive, or `real` where the kernel has it all.
@@ -391,7 +391,7 @@ unsafe fn scatter(
 pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__read_chk::real()(fd, buf, n, room) };
+        return unsafe { real::__read_chk()(fd, buf, n, room) };
     }
     // SAFETY: the program's arguments.
     unsafe { read(fd, buf, n) }
@@ -405,7 +405,7 @@ pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> 
 pub unsafe fn recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__recv_chk::real()(fd, buf, n, room, flags) };
+        return unsafe { real::__recv_chk()(fd, buf, n, room, flags) };
     }
     // SAFETY: the program's arguments.
     unsafe { recv(fd, buf, n, flags) }
@@ -427,7 +427,7 @@ pub unsafe fn recvfrom_chk(
 ) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__recvfrom_chk::real()(fd, buf, n, room, flags, from, len) };
+        return unsafe { real::__recvfrom_chk()(fd, buf, n, room, flags, from, len) };
     }
     // SAFETY: the program's arguments.
     unsafe { recvfrom(fd, buf, n, flags, from, len) }
@@ -440,7 +440,7 @@ pub unsafe fn recvfrom_chk(
 /// As for the call it replaces.
 pub unsafe fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::preadv2::real()(fd, iov, n, at, flags) };
+    let real = || unsafe { real::preadv2()(fd, iov, n, at, flags) };
     if at != -1 {
         return real();
     }

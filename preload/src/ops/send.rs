@@ -7,8 +7,8 @@ use dp_channel::family::{Conn, Family, Reason, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
-use crate::hooks;
 use crate::inside::Inside;
+use crate::real;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, leave, state, tx};
 
@@ -110,7 +110,7 @@ fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
         msg.msg_iov = list.as_mut_ptr();
         msg.msg_iovlen = list.len() as _;
         // SAFETY: the list covers the program's own buffers.
-        match took(unsafe { hooks::sendmsg::real()(at.fd(), &msg, flags | quiet(sum)) }) {
+        match took(unsafe { real::sendmsg()(at.fd(), &msg, flags | quiet(sum)) }) {
             Ok(n) => {
                 sum += n;
                 w.skip(n);
@@ -135,7 +135,7 @@ fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
 #[inline(always)]
 pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::write::real()(fd, buf, n) };
+    let real = || unsafe { real::write()(fd, buf, n) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -151,7 +151,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
 #[inline(always)]
 pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::send::real()(fd, buf, n, flags) };
+    let real = || unsafe { real::send()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -173,7 +173,7 @@ pub unsafe fn sendto(
     len: socklen_t,
 ) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::sendto::real()(fd, buf, n, flags, to, len) };
+    let real = || unsafe { real::sendto()(fd, buf, n, flags, to, len) };
     if fdtable::conn(fd).is_none() || flags & libc::MSG_FASTOPEN != 0 {
         return real();
     }
@@ -188,7 +188,7 @@ pub unsafe fn sendto(
 /// As for the call it replaces.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came, or a copy of them.
-    let real = |msg| unsafe { hooks::sendmsg::real()(fd, msg, flags) };
+    let real = |msg| unsafe { real::sendmsg()(fd, msg, flags) };
     if nowhere(msg) {
         return real(msg);
     }
@@ -222,7 +222,7 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
     let passes = |i: c_uint| unsafe { super::leave::passes(&(*v.add(i as usize)).msg_hdr) };
     if fdtable::conn(fd).is_none() && (nowhere(v) || !(0..n.min(1024)).any(passes)) {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
+        return unsafe { real::sendmmsg()(fd, v, n, flags) };
     }
     let frame = 0u8;
     // One call, and one open file: whatever becomes of the number between two messages.
@@ -278,7 +278,7 @@ unsafe fn messages(at: Option<Inside>, fd: c_int, v: *mut mmsghdr, n: c_uint, fl
 unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize_t {
     let fd = at.fd();
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::sendmsg::real()(fd, m, flags) };
+    let real = || unsafe { real::sendmsg()(fd, m, flags) };
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
@@ -307,7 +307,7 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
 /// As for the call it replaces.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    unsafe { gather(fd, iov, n, 0, || hooks::writev::real()(fd, iov, n)) }
+    unsafe { gather(fd, iov, n, 0, || real::writev()(fd, iov, n)) }
 }
 
 /// A gathered send, or `real` where the kernel has it all.
@@ -341,7 +341,7 @@ unsafe fn gather(
 /// As for the call it replaces.
 pub unsafe fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) };
+    let real = || unsafe { real::pwritev2()(fd, iov, n, at, flags) };
     if at != -1 {
         return real();
     }

@@ -7,7 +7,7 @@ use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
 use crate::channel;
-use crate::{hooks, leave, ops, signals, state};
+use crate::{leave, ops, real, signals, state};
 
 /// The longest time between two looks, ms: another process of the family may have paid.
 const LOOK: i32 = 1000;
@@ -50,7 +50,7 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32
     let ms = left.map_or(LOOK, |ns| ns.div_ceil(1_000_000).min(LOOK as u64) as i32);
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
-    match ops::took(unsafe { hooks::poll::real()(&mut p, 1, ms) } as isize) {
+    match ops::took(unsafe { real::poll()(&mut p, 1, ms) } as isize) {
         Err(libc::EINTR) if !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }
