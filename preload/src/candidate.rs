@@ -15,13 +15,12 @@ use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::{positions, receiving, sending, slot_live};
-use crate::ops::option::TIMES;
 use crate::{door, fdtable, life, proof, state};
 
 /// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
 pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let Some(pid) = state::pid().filter(|_| fdtable::covers(fd)) else { return false };
-    let Some(family) = state::family_or_make() else { return false };
+    let Some(family) = crate::own::family_or_make() else { return false };
     let unseen = match fd {
         // stdio reads and writes the standard streams inside itself.
         0..=2 => Some(Reason::Stdio),
@@ -161,16 +160,6 @@ fn give_up(fd: i32, c: &Conn, why: Reason) {
     c.reason.store(why as u32, Ordering::Relaxed);
     state::count(why);
     c.set_stage(Stage::Plain);
-}
-
-/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or peeks that go on where the last one ended,
-/// which the kernel counts. Or receives that are told when bytes came. Or somebody who waits for SIGIO, which comes for the
-/// kernel's bytes only (W3).
-fn unsuited(fd: i32) -> bool {
-    raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
-        || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|n| n >= 0)
-        || TIMES.iter().any(|&name| raw::getsockopt_int(fd, libc::SOL_SOCKET, name).is_ok_and(|n| n != 0))
-        || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
 /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket

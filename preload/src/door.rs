@@ -10,7 +10,7 @@ use dp_edge::sys::raw;
 use crate::candidate::Search;
 use crate::guests::{self, Offer, Wrong};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, state};
+use crate::{fdtable, link, own, state};
 
 pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
 
@@ -124,7 +124,7 @@ fn listen(addr: tcp::Addr) -> Option<i32> {
     if !state::roomy() {
         return None;
     }
-    let fd = state::high_fd(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
+    let fd = own::high(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
     for copy in 0..COPIES {
         let (un, len) = intro::door_address(addr, copy);
         // SAFETY: the address outlives the call.
@@ -196,11 +196,7 @@ fn close(d: &Door) -> bool {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    let fd = d.fd.swap(-1, Ordering::AcqRel);
-    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
-    }
+    own::close(d.fd.swap(-1, Ordering::AcqRel));
     BUSY.store(0, Ordering::Release);
     true
 }
@@ -339,8 +335,7 @@ fn put_aside(conn: i32, door: usize) {
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
     if old >= 0 {
-        fdtable::set(old, fdtable::Entry::None);
-        raw::close(old);
+        own::forget(old);
     }
 }
 

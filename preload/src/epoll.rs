@@ -22,7 +22,7 @@ use dp_channel::watch::{Set, Target, World, IN};
 use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{rx, state};
+use crate::{rx, spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
@@ -348,7 +348,7 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
         }
         done
     });
-    forgotten && rx::nobody_looks()
+    forgotten && spin::nobody_looks()
 }
 
 /// In a forked child: the sets are the parent's, too.

@@ -18,7 +18,7 @@ use dp_edge::sys::raw;
 use self::view::{slot, View};
 use crate::candidate::Search;
 use crate::retired::Retired;
-use crate::{fdtable, link, proof, state};
+use crate::{link, own, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped.
@@ -136,11 +136,7 @@ impl Guest {
 
     /// Forgets the memory of a guest that is not mapped, or not any more. Only where nobody else walks.
     fn close(&self) {
-        let fd = self.fd.swap(-1, Ordering::SeqCst);
-        if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
-        }
+        own::close(self.fd.swap(-1, Ordering::SeqCst));
     }
 }
 
@@ -353,12 +349,11 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         return true;
     }
     let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
-    let Some(fd) = state::high_fd(fd) else {
+    let Some(fd) = own::keep(fd) else {
         link::end(links[0]);
         state::count(Reason::Memory);
         return false;
     };
-    fdtable::mark_internal(fd);
     let g = &MET[i];
     // Those of the guest that had this place are no good to its client, who has been forgotten.
     link::end(g.links[0].swap(0, Ordering::Relaxed));

@@ -25,7 +25,7 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::ops::option;
 use crate::tx::gone;
-use crate::{candidate, epoll, life, proof, relay, rx, state, tx};
+use crate::{candidate, epoll, life, proof, relay, rx, socket, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +244,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         false => Left::Nothing,
         // A bell that does not come is for somebody who can tell it from data.
         true if !rest => Left::Stranded,
-        true if inward.tx.can_take_back() && !rx::ended(fd) => Left::Rest,
+        true if inward.tx.can_take_back() && !socket::ended(fd) => Left::Rest,
         true => Left::Stranded,
     }
 }
@@ -391,7 +391,7 @@ pub fn exec_failed() {
             return;
         }
         let again = family.holders(c).add_again(me);
-        if !again || !life::stands_for(fd, c) {
+        if !again || !socket::stands_for(fd, c) {
             // Relatives have ended it meanwhile.
             fdtable::clear(fd);
             if again {

@@ -5,7 +5,7 @@ mod fork;
 
 pub use fork::{
     child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
-    stands_for, Prepared,
+    Prepared,
 };
 
 use core::ffi::c_int;
@@ -19,7 +19,7 @@ use dp_edge::sys::raw;
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, door, epoll, guests, leave, link, relay, rx, state, tx};
+use crate::{channel, client, door, epoll, guests, leave, link, own, relay, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -74,7 +74,7 @@ pub fn in_one_step(fd: i32, real: impl FnOnce() -> i32) -> i32 {
                 end(fd, i);
             }
             // A close that lingers goes on behind the step: nobody waits for that.
-            let lingering = if raw::lingers_at_close(fd) { state::high_copy(fd) } else { None };
+            let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };
             let rc = real();
             fdtable::changed(fd, word);
             if let Some(copy) = lingering {

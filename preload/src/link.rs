@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use dp_channel::family::Conn;
 use dp_edge::sys::{process, raw};
 
-use crate::{fdtable, proof, state};
+use crate::{fdtable, own, proof};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
@@ -94,7 +94,7 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
     let l = &TABLE.all[i];
     let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
         .ok()
-        .and_then(|_| Some((proof::random()?, state::high_copy(fd)?)));
+        .and_then(|_| Some((proof::random()?, own::copy(fd)?)));
     let Some((random, high)) = kept else {
         l.fd.store(0, Ordering::Release);
         return None;
@@ -119,7 +119,7 @@ fn named(name: u64) -> Option<&'static Link> {
 impl Link {
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Acquire) - 1;
-        is_ours(fd).then_some(fd)
+        own::is(fd).then_some(fd)
     }
 
     /// Nobody finds it from now on.
@@ -137,9 +137,9 @@ impl Link {
             fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             for t in &self.theirs {
-                close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+                own::close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
             }
-            close(fd - 1);
+            own::close(fd - 1);
             self.fd.store(0, Ordering::Release);
         }
     }
@@ -158,10 +158,7 @@ impl Link {
         }
         for _ in 0..FEW {
             let Some(told) = self.fd().and_then(receive) else { break };
-            let event = if told.is_believed { state::high_fd(told.event) } else { refuse(told.event) };
-            if let Some(event) = event {
-                fdtable::mark_internal(event);
-            }
+            let event = if told.is_believed { own::keep(told.event) } else { refuse(told.event) };
             self.keep(told.number, event.unwrap_or(-1));
         }
         self.reading.store(0, Ordering::Release);
@@ -175,7 +172,7 @@ impl Link {
             // Numbers count up, so the lowest is the oldest.
             None => match self.theirs.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
                 Some(at) => at,
-                None => return close(event),
+                None => return own::close(event),
             },
         };
         let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
@@ -187,22 +184,10 @@ impl Link {
         }
         for _ in 0..PATIENCE {
             if alone() {
-                return close(before);
+                return own::close(before);
             }
             core::hint::spin_loop();
         }
-    }
-}
-
-/// Whether a descriptor still is one of the shim's own.
-fn is_ours(fd: i32) -> bool {
-    fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal
-}
-
-fn close(fd: i32) {
-    if is_ours(fd) {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
     }
 }
 
@@ -359,7 +344,7 @@ pub fn wake(c: &Conn, number: u32) -> bool {
             l.listen();
             l.event(number)
         });
-        known.is_some_and(|event| is_ours(event) && raw::signal_event(event))
+        known.is_some_and(|event| own::is(event) && raw::signal_event(event))
     });
     woken == Some(true)
 }

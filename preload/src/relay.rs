@@ -22,8 +22,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use dp_channel::family::{Conn, Family, CONNS};
 use dp_edge::sys::raw;
 
-use crate::fdtable::{self, Entry};
-use crate::{life, state};
+use crate::{fdtable, life, own, state};
 
 /// The stranger's end by connection, plus one; 0 none. Null as long as there was no relay.
 static ENDS: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
@@ -56,8 +55,7 @@ pub fn end(i: u32) -> Option<i32> {
 pub fn forget(i: u32) {
     let Some(k) = kept(i) else { return };
     if let fd @ 1.. = k.swap(0, Ordering::AcqRel) {
-        fdtable::set(fd - 1, Entry::None);
-        raw::close(fd - 1);
+        own::forget(fd - 1);
     }
 }
 
@@ -77,7 +75,7 @@ pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
         raw::close(ours);
         return None;
     }
-    let ours = state::high_fd(ours)?;
+    let ours = own::high(ours)?;
     // A child of vfork shares the table with a parent that does not have this descriptor.
     if !state::is_borrowed_memory() {
         prepare();

@@ -8,7 +8,6 @@
 mod epoch;
 mod peek;
 mod settle;
-mod spin;
 mod step;
 
 use core::sync::atomic::Ordering;
@@ -24,19 +23,15 @@ use crate::channel::{self, End};
 use crate::fdtable;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
-use crate::signals;
 use crate::state;
 use crate::tx::{behind, gone};
 use crate::walk::Walk;
+use crate::{signals, socket, spin};
 pub use epoch::{drain_for_close, locked, news, unread, Patience};
 pub use peek::readable_bytes;
 use peek::{peek, More};
 use settle::{bells_out, settle_and, tidy};
-pub use settle::{ended, has_room, is_over, settle, settle_unasked, Settled};
-use spin::spin_a_while;
-pub use spin::{
-    inherited, looking, may_spin, nobody_looks, spin_and_learn, spin_budget, spin_until, spin_yielding,
-};
+pub use settle::{settle, settle_unasked, Settled};
 use step::{step, Part};
 
 /// What one step brought.
@@ -285,7 +280,7 @@ pub fn receive(
         crate::leave::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
             // An error is told all the same.
-            return match step::peek_one(fd) {
+            return match socket::peek_one(fd) {
                 Err(e) if sum == 0 && e != libc::EAGAIN => outcome(verdict(c, e)),
                 _ => Ok(sum),
             };
@@ -349,6 +344,24 @@ pub fn receive(
     }
 }
 
+/// Spins while nothing is there; true when something came. Adapts to how often that helps.
+fn spin_a_while(c: &Conn) -> bool {
+    let rx = channel::receiving(c);
+    // The end of the stream comes through the kernel, and no looking finds it there.
+    if rx.tx.is_ending() || !spin::may(c, &rx) {
+        return false;
+    }
+    let budget = spin::budget(c);
+    if budget == 0 {
+        return false;
+    }
+    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
+    if c.watched.load(Ordering::Relaxed) == 0 {
+        rx.word.make_hot();
+    }
+    spin::and_learn(c, budget, || hint(c, &rx) || rx.tx.is_ending())
+}
+
 fn outcome(s: Step) -> Result<usize, i32> {
     match s {
         Step::Err(e) => Err(e),
@@ -359,7 +372,7 @@ fn outcome(s: Step) -> Result<usize, i32> {
 /// What the kernel would tell a receive of a connection with a pending error. Behind a FIN that is the end of the
 /// stream, and the error stays for the next send, which gets EPIPE (W17).
 fn pending(fd: i32, c: &Conn) -> Step {
-    match step::peek_one(fd) {
+    match socket::peek_one(fd) {
         Ok(0) => return Step::Eof,
         Err(libc::EAGAIN) | Ok(_) => {}
         Err(e) => return verdict(c, e),

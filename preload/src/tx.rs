@@ -31,7 +31,7 @@ use crate::channel::{self, End};
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, proof, signals, state};
+use crate::{fdtable, inside, proof, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -246,7 +246,7 @@ pub fn under_lock<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -
 /// Takes the sender's lock.
 fn enter(family: Family, fd: i32, c: &Conn) -> Result<(), i32> {
     match c.tx_lock.lock(state::me(), family) {
-        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
+        Held::Clean | Held::Inherited if inside::is_another(fd, family, c) => {
             c.tx_lock.unlock();
             return Err(libc::EBADF);
         }

@@ -13,9 +13,10 @@ use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
+use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::{self, Settled};
 use crate::tx::gone;
-use crate::{channel, epoll, link, signals, state};
+use crate::{channel, epoll, link, signals, spin, state};
 pub use event::inherited;
 use event::Event;
 
@@ -94,7 +95,7 @@ pub fn poll(
         if slice == net && !told.get() {
             net = (net * 2).min(LAST_NET);
             if lost(family, fds) {
-                state::lost();
+                lost::count();
                 net = FIRST_NET;
             }
         }
@@ -104,24 +105,6 @@ pub fn poll(
         }
         spun = true;
     }
-}
-
-/// A sleep that lasts long looks again, as one in an epoll set does (`epoll/wait.rs`): the same times, ns.
-const FIRST_NET: i64 = 1_000_000_000;
-const LAST_NET: i64 = 64_000_000_000;
-/// How long a bell may be on its way, ns, and how often that is waited for: its sender may have been preempted between
-/// saying that it rings and ringing.
-const ON_ITS_WAY: u32 = 20_000_000;
-const TURNS: u32 = 10;
-
-/// Whether what is `unheard` of stays so.
-#[cold]
-pub fn never_comes(unheard: impl Fn() -> bool) -> bool {
-    unheard()
-        && (0..TURNS).all(|_| {
-            raw::nap(ON_ITS_WAY);
-            unheard()
-        })
 }
 
 /// Whether a channel holds something of which no bell told, and which nobody looks for.
@@ -374,13 +357,13 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
 fn budget(family: Family, fds: &[pollfd]) -> u32 {
     let pays = |p: &pollfd| {
         live(family, p).is_some_and(|c| {
-            p.events & IN != 0 && c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
+            p.events & IN != 0 && c.stage() == Stage::Live && spin::may(c, &channel::receiving(c))
         })
     };
     let worthwhile = briefly(|| fds.iter().take(64).any(pays));
     let first = || fds.iter().find_map(|p| live(family, p));
     if worthwhile {
-        first().map_or(0, rx::spin_budget)
+        first().map_or(0, spin::budget)
     } else {
         0
     }
@@ -389,13 +372,13 @@ fn budget(family: Family, fds: &[pollfd]) -> u32 {
 /// Looks for a while.
 fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
-    rx::looking(|| {
+    spin::looking(|| {
         for c in fds.iter().filter_map(|p| live(family, p)) {
             if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
                 channel::receiving(c).word.make_hot();
             }
         }
-        rx::spin_and_learn(first, budget, || {
+        spin::and_learn(first, budget, || {
             fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
                 || signals::came()
         })

@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::slot::{Side, Slot, State};
 
-use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, unsuited, MOVES_ON};
+use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, MOVES_ON};
 use crate::channel::{exclusive, slot};
 use crate::client::Answer;
 use crate::ops::option::note_inq;
-use crate::{client, proof, state};
+use crate::{client, proof, socket, state};
 
 /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
 pub(super) fn is_due(family: Family, c: &Conn, turn: u32) -> bool {
@@ -46,7 +46,7 @@ pub(super) fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
     if client::has_nobody(family, c) {
         return give_up(fd, c, no_door());
     }
-    if unsuited(fd) {
+    if socket::is_unsuited(fd) {
         return give_up(fd, c, Reason::Option);
     }
     match client::offer(family, fd, c) {

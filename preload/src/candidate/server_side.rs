@@ -7,10 +7,10 @@ use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 
-use super::{base_position, give_up, patient, same_socket, unsuited, Search, MOVES_ON};
+use super::{base_position, give_up, patient, same_socket, Search, MOVES_ON};
 use crate::channel::{attach, exclusive};
 use crate::ops::option::note_inq;
-use crate::{door, proof};
+use crate::{door, proof, socket};
 
 /// Is there an offer? Under the receiver's lock.
 pub(super) fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, search: Search) {
@@ -64,7 +64,7 @@ fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
 /// Takes the offer.
 fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
     let Some(s) = arena.slot(n) else { return give_up(fd, c, Reason::Memory) };
-    if unsuited(fd) {
+    if socket::is_unsuited(fd) {
         give_up(fd, c, Reason::Option);
     } else if !same_socket(fd, c, s, Side::Server) {
         give_up(fd, c, Reason::State);

@@ -8,11 +8,10 @@ use dp_channel::arena::Arena;
 use dp_channel::family::{Conn, Family, Id, ARENAS};
 use dp_channel::slot::Slot;
 use dp_channel::tcp;
-use dp_edge::sys::raw;
 
 use super::round::is_nobody;
 use super::RETIRED;
-use crate::{diag, fdtable};
+use crate::{diag, own};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
@@ -94,7 +93,7 @@ pub fn maps(address: usize) -> bool {
 /// Does `f` with the memory of arena `i`, unless the program has closed all descriptors there are.
 pub(super) fn with_memory(i: usize, f: impl FnOnce(BorrowedFd)) {
     let fd = MAPPED[i].fd.load(Ordering::Acquire);
-    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
+    if own::is(fd) {
         // SAFETY: our descriptor.
         f(unsafe { BorrowedFd::borrow_raw(fd) });
     }
@@ -230,15 +229,14 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
     }
     let address = MAPPED[i].arena.swap(0, Ordering::AcqRel);
     let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
-    if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+    if own::is(memfd) {
         // Another thread may have found the arena just before, so it stays mapped for now; its pages go.
         if ours && all_left.get() {
             // SAFETY: our descriptor.
             let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
             arena.empty(fd);
         }
-        fdtable::set(memfd, fdtable::Entry::None);
-        raw::close(memfd);
+        own::forget(memfd);
     }
     RETIRED.put(address);
     if ours {

@@ -15,7 +15,7 @@ use dp_channel::bell::Group;
 use dp_channel::family::{Family, Stage};
 use dp_channel::watch::MAX_HOT;
 
-use crate::{channel, rx};
+use crate::{channel, rx, spin};
 
 /// Arenas in which a set has a group at most; connections in others stay cold.
 pub const MAX_ARENAS: usize = 32;
@@ -65,7 +65,7 @@ impl Looked {
         let n = self.n.load(Ordering::Acquire) as usize;
         self.entry[..n.min(64)].iter().any(|e| {
             let c = family.conn(e.load(Ordering::Relaxed) & !READS);
-            c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
+            c.stage() == Stage::Live && spin::may(c, &channel::receiving(c))
         })
     }
 

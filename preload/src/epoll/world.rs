@@ -17,7 +17,7 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::tx::gone;
-use crate::{channel, fdtable, leave, link, rx, state};
+use crate::{channel, leave, link, own, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -80,11 +80,9 @@ fn kicker() -> Option<i32> {
     }
     // SAFETY: numbers.
     let fd = unsafe { libc::eventfd(1, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    let fd = if fd >= 0 { state::high_fd(fd)? } else { return None };
-    fdtable::mark_internal(fd);
+    let fd = if fd >= 0 { own::keep(fd)? } else { return None };
     if KICK.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
+        own::forget(fd);
     }
     Some(KICK.load(Ordering::Acquire))
 }
@@ -329,7 +327,7 @@ impl World for Ground<'_> {
     }
 
     fn has_room(&self, io: i32) -> bool {
-        rx::has_room(io)
+        socket::has_room(io)
     }
 
     fn in_ring(&mut self, conn: u32, io: i32) -> bool {
@@ -372,11 +370,11 @@ impl World for Ground<'_> {
     }
 
     fn has_bytes(&self, io: i32) -> bool {
-        raw::queued(io).is_ok_and(|n| n > 0) || rx::ended(io)
+        raw::queued(io).is_ok_and(|n| n > 0) || socket::ended(io)
     }
 
     fn has_end(&self, io: i32) -> bool {
-        rx::ended(io)
+        socket::ended(io)
     }
 
     fn kick(&mut self, data: u64) {

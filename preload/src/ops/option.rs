@@ -9,10 +9,7 @@ use libc::socklen_t;
 
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, life, proof, real, state, tx};
-
-/// Options by which a receive is told in its control message when bytes came.
-pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
+use crate::{fdtable, life, proof, real, socket, state, tx};
 
 fn conn(fd: c_int) -> Option<&'static Conn> {
     let i = fdtable::conn(fd)?;
@@ -93,7 +90,7 @@ fn is_kernels_own(name: c_int, n: c_int) -> bool {
     match name {
         libc::SO_RCVLOWAT => !matches!(n, 0 | 1),
         libc::SO_PEEK_OFF => n >= 0,
-        _ => TIMES.contains(&name) && n != 0,
+        _ => socket::TIMES.contains(&name) && n != 0,
     }
 }
 
@@ -108,7 +105,7 @@ pub fn note_inq(fd: c_int, c: &Conn) {
 /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
 fn is_over(fd: c_int, c: &Conn) -> bool {
     c.stage() == Stage::Live
-        && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || crate::rx::ended(fd))
+        && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || socket::ended(fd))
 }
 
 /// A candidate becomes plain TCP for good.

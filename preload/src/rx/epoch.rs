@@ -12,7 +12,7 @@ use dp_edge::sys::raw;
 
 use super::{bells_out, hint};
 use crate::channel::{self, End};
-use crate::{fdtable, state};
+use crate::{inside, socket, state};
 
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
@@ -22,7 +22,7 @@ pub(super) const SWITCHES: u32 = 64;
 /// must not wait for it.
 pub fn locked<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
     match c.rx_lock.lock(state::me(), family) {
-        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
+        Held::Clean | Held::Inherited if inside::is_another(fd, family, c) => {
             c.rx_lock.unlock();
             return None;
         }
@@ -205,7 +205,7 @@ pub fn drain_for_close(fd: i32, c: &Conn, rx: &End, patience: Patience) {
             0 if looks < SPINS => core::hint::spin_loop(),
             // Whatever was sent before a FIN is there before it: one more look, and no bell comes any more.
             0 if ended => return,
-            0 if super::ended(fd) => ended = true,
+            0 if socket::ended(fd) => ended = true,
             0 if patience.may_nap() => raw::nap(NAP),
             0 => return,
             n => drop(drain(fd, c, n)),

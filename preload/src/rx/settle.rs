@@ -7,10 +7,11 @@ use dp_channel::stream;
 use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
+use super::broken;
 use super::epoch::{catch_up, drain, locked, SWITCHES};
-use super::{broken, step};
 use crate::channel::{self, End};
-use crate::{state, wait};
+use crate::lost;
+use crate::socket::{self, Kernel};
 
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
@@ -83,7 +84,7 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
                 continue;
             }
             // Bytes of this epoch wait in the kernel, or are still on their way, or will never come.
-            let ended = ask && matches!(kernel_state(fd), Kernel::Fin | Kernel::Error);
+            let ended = ask && matches!(socket::state(fd), Kernel::Fin | Kernel::Error);
             return if there > 0 || ended { Settled::News } else { Settled::Quiet };
         }
         let bells = if ring {
@@ -99,7 +100,7 @@ fn settle_locked(fd: i32, c: &Conn, rx: &End, arm: bool, ask: bool) -> Settled {
                 return Settled::Err;
             }
         }
-        let at_kernel = if ask { kernel_state(fd) } else { Kernel::Nothing };
+        let at_kernel = if ask { socket::state(fd) } else { Kernel::Nothing };
         // FIN seen, ring looked at again (W11).
         if ringing() || rx.tx.moved(r) {
             continue;
@@ -157,8 +158,8 @@ fn may_wait_for_edges(c: &Conn) -> bool {
 pub(super) fn count_if_lost(fd: i32, c: &Conn, rx: &End, why: i32) {
     let unheard = || stream::waiting(&rx.ring(), &rx.rx.cursor) && !rx.word.is_hot() && !raw::is_readable(fd);
     let asleep = matches!(why, libc::EAGAIN | libc::EINTR) && in_ring(c.rx_epoch.load(Ordering::Relaxed));
-    if asleep && wait::never_comes(unheard) {
-        state::lost();
+    if asleep && lost::never_comes(unheard) {
+        lost::count();
     }
 }
 
@@ -204,65 +205,5 @@ fn bells_here(fd: i32, c: &Conn, rx: &End, r: u64) -> usize {
         0 => raw::queued(fd).unwrap_or(0),
         // A peer that says more than it sent loses bytes of its own, and keeps nobody busy.
         n => (n as usize).min(MANY_BELLS),
-    }
-}
-
-/// What the kernel says of a descriptor, taking nothing: neither bytes nor a pending error (W13).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kernel {
-    Nothing,
-    Bytes,
-    Fin,
-    Error,
-}
-
-/// Whether the peer has shut down, closed or died. Bytes may still lie before that.
-pub fn ended(fd: i32) -> bool {
-    ask(fd) & (libc::POLLRDHUP | libc::POLLHUP) != 0
-}
-
-/// Whether the connection is over in both directions. One that has not shut down was reset.
-pub fn is_over(fd: i32) -> bool {
-    ask(fd) & libc::POLLHUP != 0
-}
-
-/// Whether a send by the kernel would find room, or fail at once.
-pub fn has_room(fd: i32) -> bool {
-    poll_now(fd, libc::POLLOUT) & libc::POLLOUT != 0
-}
-
-/// What there is to receive, in poll's bits.
-fn ask(fd: i32) -> i16 {
-    poll_now(fd, libc::POLLIN | libc::POLLRDHUP)
-}
-
-/// poll(2) without waiting.
-fn poll_now(fd: i32, events: i16) -> i16 {
-    let mut p = libc::pollfd { fd, events, revents: 0 };
-    let t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let args = [&raw mut p as usize, 1, &raw const t as usize, 0, 8, 0];
-    // SAFETY: one entry, a timeout of nothing, no mask.
-    if unsafe { raw::call(libc::SYS_ppoll, args) }.is_err() {
-        return 0;
-    }
-    p.revents
-}
-
-fn kernel_state(fd: i32) -> Kernel {
-    let revents = ask(fd);
-    // Something in the error queue alone (MSG_ZEROCOPY, time stamps) is no end: an error closes, and hangs up.
-    if revents & libc::POLLNVAL != 0
-        || revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR | libc::POLLHUP
-    {
-        return Kernel::Error;
-    }
-    if revents & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
-        return Kernel::Nothing;
-    }
-    match raw::queued(fd) {
-        Ok(0) | Err(_) if revents & (libc::POLLRDHUP | libc::POLLHUP) != 0 => Kernel::Fin,
-        Ok(0) if step::at_mark(fd) => Kernel::Bytes,
-        Ok(0) => Kernel::Nothing,
-        _ => Kernel::Bytes,
     }
 }

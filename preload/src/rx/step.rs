@@ -11,6 +11,7 @@ use dp_edge::Error;
 use super::epoch::{catch_up, drain, locked};
 use super::{bells_out, broken, tidy, took, Step};
 use crate::channel::{self, End};
+use crate::socket;
 use crate::walk::{Discard, Walk};
 
 /// Which part of a receive a step is.
@@ -20,14 +21,6 @@ pub(super) enum Part {
     First,
     /// It has something already.
     More,
-}
-
-/// Whether the next byte is the urgent one, or follows it (asm-generic/sockios.h).
-const SIOCATMARK: libc::c_ulong = 0x8905;
-
-/// Whether an urgent byte comes next, or was taken here: FIONREAD says 0 then.
-pub(super) fn at_mark(fd: i32) -> bool {
-    raw::ioctl_int(fd, SIOCATMARK) == Ok(1)
 }
 
 /// Turns of a loop that only a hostile peer can keep going.
@@ -125,7 +118,7 @@ fn tcp_step(
         }
         if limit == 0 {
             // Nothing to read of this epoch: is it the end, an error, or just nothing yet?
-            let at_kernel = peek_one(fd);
+            let at_kernel = socket::peek_one(fd);
             if rx.tx.moved(r) && at_kernel != Err(libc::EAGAIN) && there == 0 {
                 // It said where it went before it ended (W11). If that place is never reached, the end took
                 // bytes with it: a reset, whatever the kernel calls it.
@@ -139,10 +132,10 @@ fn tcp_step(
             let steps_over = there == 0 && part == Part::First && flags & libc::MSG_PEEK == 0;
             match at_kernel {
                 // Nothing follows it. A receive that begins there steps over it all the same: it is urgent no more.
-                Ok(0) | Err(libc::EAGAIN) if steps_over && at_mark(fd) => limit = usize::MAX,
+                Ok(0) | Err(libc::EAGAIN) if steps_over && socket::at_mark(fd) => limit = usize::MAX,
                 Ok(0) => return Some(Step::Eof),
                 // FIONREAD ends at an urgent byte, also when that was read. Who sent one never switches again.
-                Ok(_) if there == 0 && at_mark(fd) => {
+                Ok(_) if there == 0 && socket::at_mark(fd) => {
                     limit = usize::MAX;
                 }
                 Ok(_) if there == 0 => return None,
@@ -151,7 +144,7 @@ fn tcp_step(
                 Err(e) => return Some(Step::Err(e)),
             }
         }
-        if part == Part::More && at_mark(fd) {
+        if part == Part::More && socket::at_mark(fd) {
             return Some(Step::Err(libc::EAGAIN)); // no receive goes across
         }
         let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
@@ -191,18 +184,11 @@ fn tcp_step(
 /// The slot was given to another connection, as the kernel knew nothing of this one any more: what it says now.
 #[cold]
 pub(super) fn taken_over(fd: i32, c: &Conn) -> Step {
-    let ended = peek_one(fd) == Ok(0);
+    let ended = socket::peek_one(fd) == Ok(0);
     let reset = broken(fd, c);
     if ended {
         Step::Eof
     } else {
         reset
     }
-}
-
-/// What a receive of one byte would say now.
-pub(super) fn peek_one(fd: i32) -> Result<usize, i32> {
-    let mut byte = 0u8;
-    // SAFETY: one byte.
-    unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) }
 }

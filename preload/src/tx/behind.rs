@@ -7,7 +7,7 @@ use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
 use crate::channel;
-use crate::{leave, ops, real, signals, state};
+use crate::{leave, ops, real, signals, socket, state};
 
 /// The longest time between two looks, ms: another process of the family may have paid.
 const LOOK: i32 = 1000;
@@ -16,7 +16,7 @@ const LOOK: i32 = 1000;
 /// after the kernel has said so itself, and knows that somebody wants to hear of room.
 #[cold]
 pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
-    let limit = if blocking { limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
+    let limit = if blocking { socket::limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
     let began = state::now();
     loop {
         let pay = || leave::follow(fd, c, &channel::sending(c));
@@ -37,7 +37,7 @@ pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32
 /// A receive that began at `began` waits for bytes, or for room for what is owed.
 #[cold]
 pub fn wait_for_either(fd: i32, began: u64) -> Result<(), i32> {
-    sleep(fd, libc::POLLIN | libc::POLLOUT, limit(fd, libc::SO_RCVTIMEO), began)
+    sleep(fd, libc::POLLIN | libc::POLLOUT, socket::limit(fd, libc::SO_RCVTIMEO), began)
 }
 
 /// Waits for one of these, or for [`LOOK`]. EAGAIN: the time since `began` is over.
@@ -54,12 +54,4 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32
         Err(libc::EINTR) if !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }
-}
-
-/// A time limit of the socket's in nanoseconds; `None` is for ever.
-pub(super) fn limit(fd: i32, name: i32) -> Option<u64> {
-    let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    raw::getsockopt(fd, libc::SOL_SOCKET, name, &mut t).ok()?;
-    let ns = (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_usec as u64 * 1000);
-    (ns > 0).then_some(ns)
 }

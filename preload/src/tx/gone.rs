@@ -14,7 +14,7 @@ use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
-use crate::rx;
+use crate::socket;
 
 /// Unanswered sends that look at the clock each; of those after them, every [`MANY`]th looks at all.
 const FEW: u32 = 8;
@@ -65,10 +65,10 @@ pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
 /// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
 #[cold]
 fn after_a_rest(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
-    if !rx::ended(fd) {
+    if !socket::ended(fd) {
         return true;
     }
-    let was_over = rx::is_over(fd);
+    let was_over = socket::is_over(fd);
     if !was_over && taken(tx) != tail {
         // If it died, it was a reset that came, and not a FIN.
         suspect(c);
@@ -77,7 +77,7 @@ fn after_a_rest(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
     if !was_over {
         super::announce(c, fd, tx);
     }
-    if rx::is_over(fd) {
+    if socket::is_over(fd) {
         suspect(c);
     }
     !was_over
@@ -95,7 +95,7 @@ fn unanswered(fd: i32, c: &Conn, tx: &End, tail: Pos, n: u32) -> bool {
     if taken(tx) == tail {
         return waited < IDLE || after_a_rest(fd, c, tx, tail);
     }
-    if !rx::ended(fd) {
+    if !socket::ended(fd) {
         return true;
     }
     suspect(c);
@@ -109,7 +109,7 @@ fn taken(tx: &End) -> Pos {
 
 /// Whether the other end is gone and did not say so: what is on TCP had better stay there.
 pub fn without_a_word(fd: i32, c: &Conn) -> bool {
-    !channel::receiving(c).tx.is_ending() && rx::ended(fd)
+    !channel::receiving(c).tx.is_ending() && socket::ended(fd)
 }
 
 /// The next send asks the kernel.
@@ -141,13 +141,13 @@ pub enum Gone {
 /// a reset.
 pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
     c.alone.store(0, Ordering::Relaxed);
-    if !rx::ended(fd) {
+    if !socket::ended(fd) {
         return Gone::No;
     }
-    let was_over = rx::is_over(fd);
+    let was_over = socket::is_over(fd);
     if !was_over {
         super::announce(c, fd, tx);
-        if !rx::is_over(fd) {
+        if !socket::is_over(fd) {
             return Gone::No;
         }
     }
@@ -178,7 +178,8 @@ pub fn was_told(c: &Conn, e: i32) {
 /// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
 /// has the error that it would have on TCP from here on, and the kernel knows that it is over. True where that is news.
 pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
-    let died = c.stage() == Stage::Live && has_unread(c) && rx::ended(fd) && died_with_unread(family, fd, c);
+    let died =
+        c.stage() == Stage::Live && has_unread(c) && socket::ended(fd) && died_with_unread(family, fd, c);
     if died {
         c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
     }
@@ -195,14 +196,14 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     let has_left = channel::sending(c).word.is_raw();
     if c.has(Conn::SHUT_WR) {
         // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
-        let died = !has_left && rx::ended(fd);
+        let died = !has_left && socket::ended(fd);
         if died {
             kill(c);
         }
         return died;
     }
     // A reset that has come already was told, or is about to be.
-    if rx::is_over(fd) {
+    if socket::is_over(fd) {
         return false;
     }
     if has_left {
@@ -217,9 +218,9 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
 /// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
 /// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
 pub fn meets_reset(fd: i32, c: &Conn, pay: impl FnOnce()) {
-    let ended = rx::ended(fd) && !rx::is_over(fd);
+    let ended = socket::ended(fd) && !socket::is_over(fd);
     pay();
-    if ended && rx::is_over(fd) {
+    if ended && socket::is_over(fd) {
         let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
         c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ use dp_edge::sys::raw;
 use super::room::{NAP, NAPS};
 use super::{hand_back, to_ring};
 use crate::channel::{self, End};
-use crate::rx::spin_until;
+use crate::spin::until;
 use crate::state;
 
 /// How long a sender waits for the short ring to be empty, ns: what is in it is as quickly taken.
@@ -37,7 +37,7 @@ pub(super) fn widen(c: &Conn, tx: &End, tail: &mut Tail) -> bool {
         let theirs = tx.rx.cpu.load(Ordering::Relaxed);
         theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1 && !tx.word.has_sleepers()
     };
-    let soon = empty() || elsewhere() && spin_until(EMPTY, empty);
+    let soon = empty() || elsewhere() && until(EMPTY, empty);
     if !soon {
         return false;
     }
@@ -163,7 +163,7 @@ pub(super) fn over(fd: i32, c: &Conn, tx: &End, blocking: bool) -> bool {
     let followed = || tx.rx.caught_up(tx.tx);
     let elsewhere =
         tx.rx.cpu.load(Ordering::Relaxed) != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
-    let soon = elsewhere && spin_until(FOLLOW, followed)
+    let soon = elsewhere && until(FOLLOW, followed)
         || blocking
             && (0..NAPS).any(|_| {
                 raw::nap(NAP);
