@@ -15,54 +15,8 @@ use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::{positions, receiving, sending, slot_live};
-use crate::{door, fdtable, life, proof, state};
-
-/// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
-pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
-    let Some(pid) = state::pid().filter(|_| fdtable::covers(fd)) else { return false };
-    let Some(family) = crate::own::family_or_make() else { return false };
-    let unseen = match fd {
-        // stdio reads and writes the standard streams inside itself.
-        0..=2 => Some(Reason::Stdio),
-        _ => state::ended(),
-    };
-    if let Some(why) = unseen {
-        family.count(why);
-        return false;
-    }
-    let Some(member) = state::member() else {
-        family.count(Reason::Slots);
-        return false;
-    };
-    let before = family.header().high.load(Ordering::Relaxed);
-    let again = || {
-        life::dead::clear(family, true);
-        family.claim()
-    };
-    let Some(i) = family.claim().or_else(again) else {
-        family.count(Reason::Slots);
-        return false;
-    };
-    if i >= before {
-        life::dead::at_a_new_entry(family, i);
-    }
-    let c = family.conn(i);
-    c.reset(side as u32, local, peer);
-    family.holders(c).begin(member);
-    c.pid.store(pid, Ordering::Relaxed);
-    c.fd.store(fd as u32, Ordering::Relaxed);
-    if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
-        keep_plain(fd, Reason::IoUring);
-    }
-    true
-}
-
-/// The connection behind `fd`, which was just tracked, stays on TCP.
-pub fn keep_plain(fd: i32, why: Reason) {
-    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        give_up(fd, family.conn(i), why);
-    }
-}
+use crate::guests::Search;
+use crate::{door, proof, state};
 
 /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
 /// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
@@ -107,15 +61,6 @@ pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
     c.stage()
 }
 
-/// Where a side looks that has no answer yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
-    /// Server: in what is mapped, which takes no system call.
-    Mapped,
-    /// Everywhere.
-    Everywhere,
-}
-
 /// Turns at which something is tried once more: often enough to be done in a connection of some thirty exchanges, then now
 /// and then.
 fn is_another_try(turn: u32) -> bool {
@@ -154,7 +99,7 @@ fn patient(c: &Conn, turn: u32) -> bool {
     began == 0 || turn % 64 != 0 || state::now() - began < PATIENCE_NS
 }
 
-fn give_up(fd: i32, c: &Conn, why: Reason) {
+pub fn give_up(fd: i32, c: &Conn, why: Reason) {
     proof::put_back(fd, c);
     proof::sends_at_once(fd, c);
     c.reason.store(why as u32, Ordering::Relaxed);

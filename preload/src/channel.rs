@@ -185,3 +185,11 @@ pub fn count_worth(family: Family, c: &Conn) {
     let arena = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     family.arena(arena).worth.count(u64::from(lines));
 }
+
+/// Whether receives are to be told how much is left, which the kernel's own socket knows.
+pub fn note_inq(fd: i32, c: &Conn) {
+    match raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
+        Ok(0) | Err(_) => c.clear(Conn::INQ),
+        Ok(_) => c.set(Conn::INQ),
+    }
+}

@@ -7,8 +7,7 @@ use dp_channel::slot::Side;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
-use crate::candidate::Search;
-use crate::guests::{self, Offer, Wrong};
+use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, own, state};
 

@@ -16,7 +16,6 @@ use dp_channel::unmapped::{key, Key, Unmapped};
 use dp_edge::sys::raw;
 
 use self::view::{slot, View};
-use crate::candidate::Search;
 use crate::retired::Retired;
 use crate::{link, own, proof, state};
 
@@ -138,6 +137,15 @@ impl Guest {
     fn close(&self) {
         own::close(self.fd.swap(-1, Ordering::SeqCst));
     }
+}
+
+/// Where a side looks that has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Server: in what is mapped, which takes no system call.
+    Mapped,
+    /// Everywhere.
+    Everywhere,
 }
 
 /// Which offers of those that proved to be wrong before.

@@ -11,21 +11,16 @@
 //! and they read that rest, or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it. So who
 //! leaves pays for that, and never the sender ([`back`]).
 
-pub mod back;
-
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Held, Reason, Stage};
 use dp_channel::switch::in_ring;
-use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::{self, End};
-use crate::fdtable::{self, Entry};
+use crate::fdtable::{self};
 use crate::inside::brief::briefly;
-use crate::ops::option;
-use crate::tx::gone;
-use crate::{candidate, epoll, life, proof, relay, rx, socket, state, tx};
+use crate::{candidate, client, epoll, proof, rx, socket, state, tx};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,90 +36,11 @@ pub enum Left {
     Stranded,
 }
 
-/// How often, and how long at a time, whoever gives a descriptor away waits for a sender to take the rest back, ns.
-const LOOKS: u32 = 50;
-const LOOK: u32 = 100_000;
-
 /// Whether somebody who sees the channel, this process or a relay of its own, takes what the sender does not put on TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Stays,
     No,
-}
-
-/// Somebody who does not see channels gets the connection behind `fd`: the descriptor to give, which is the end
-/// of a relay where the sender cannot put on TCP what is unread, or does not. If there can be no relay either, the connection
-/// is reset: the stranger must not take a part for the whole.
-pub fn give(fd: i32, why: Reason) -> i32 {
-    let Some(i) = fdtable::conn(fd) else { return fd };
-    if let Some(end) = relay::end(i) {
-        return end;
-    }
-    let left = leave_as(fd, why, Reader::Stays);
-    let Some(family) = state::family() else { return fd };
-    let c = family.conn(i);
-    let clean = match left {
-        Left::Nothing => true,
-        Left::Rest => briefly(|| is_taken_back(family, fd, c) && is_clean_for_good(family, fd, c)),
-        Left::Inside | Left::Stranded => false,
-    };
-    if clean {
-        return fd;
-    }
-    // A relay would wait for the lock of a call that may never go on.
-    let end = if left == Left::Inside { None } else { relay::start(family, fd, i) };
-    end.unwrap_or_else(|| {
-        tx::reset(fd, family.conn(i), why);
-        fd
-    })
-}
-
-/// The same for the number `fd` itself.
-pub fn give_number(fd: i32, why: Reason) {
-    let end = give(fd, why);
-    if end != fd {
-        relay::put_at(end, fd);
-    }
-}
-
-/// Whether the sender puts on TCP, within a moment, what was left. One that waits for this connection does it at once; one
-/// that does something else may not for long.
-fn is_taken_back(family: Family, fd: i32, c: &Conn) -> bool {
-    for _ in 0..LOOKS {
-        raw::nap(LOOK);
-        let inward = channel::receiving(c);
-        let look = || (rx::unread(fd, c, &inward), bells_left(c, &inward));
-        match rx::locked(family, fd, c, look) {
-            Some((false, false)) => return true,
-            // It has looked, and leaves it to us.
-            Some((true, _)) if !inward.tx.can_take_back() => return false,
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Nobody here reads the ring any more. A sender that had not heard of that yet may have put something there, or left
-/// something: false then.
-fn is_clean_for_good(family: Family, fd: i32, c: &Conn) -> bool {
-    let inward = channel::receiving(c);
-    inward.word.stops_reading();
-    let clean = || !rx::unread(fd, c, &inward) && !bells_left(c, &inward);
-    rx::locked(family, fd, c, clean) == Some(true)
-}
-
-/// From now on the process sees the connection behind `fd` as a stranger does. What its sender has not taken back yet
-/// comes by TCP when that does; a relay would take it, and the end, from relatives that have the connection, too. What no
-/// sender will take back, only a relay has.
-pub fn for_good(fd: i32, why: Reason) {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
-    let c = family.conn(i);
-    let shared = !channel::exclusive(family, c);
-    if shared && leave(fd, why) == Left::Rest {
-        briefly(|| is_taken_back(family, fd, c));
-    } else {
-        give_number(fd, why);
-    }
 }
 
 /// Takes the connection behind `fd` to plain TCP for good, for somebody who does not see channels. What is left in the
@@ -145,7 +61,7 @@ fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
 
 fn leave_inside(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left {
     match c.stage() {
-        Stage::Candidate | Stage::Offered => option::plain(fd, c, why),
+        Stage::Candidate | Stage::Offered => plain(fd, c, why),
         _ => {}
     }
     if matches!(c.stage(), Stage::Offered | Stage::Accepted) {
@@ -183,6 +99,56 @@ fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
     }
 }
 
+/// A candidate becomes plain TCP for good.
+pub fn plain(fd: i32, c: &Conn, why: Reason) {
+    let Some(family) = state::family() else { return };
+    if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
+        // Another thread may be moving it to the next stage just now.
+        let held = c.rx_lock.lock(state::me(), family);
+        let may = match c.stage() {
+            Stage::Candidate => true,
+            Stage::Offered => channel::slot(c).is_some_and(|s| {
+                let mine = s.withdraw(c.generation.load(Ordering::Relaxed));
+                if mine {
+                    client::release(c);
+                }
+                mine
+            }),
+            _ => false,
+        };
+        if may {
+            proof::put_back(fd, c);
+            proof::sends_at_once(fd, c);
+            c.reason.store(why as u32, Ordering::Relaxed);
+            state::count(why);
+            c.set_stage(Stage::Plain);
+        }
+        if held != Held::Mine {
+            c.rx_lock.unlock();
+        }
+    }
+    if c.stage() == Stage::Live {
+        demote(family, fd, c, why);
+    }
+}
+
+/// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
+/// as the peer follows. The connection stays tracked, the bytes stay in order.
+fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
+    c.reason.store(why as u32, Ordering::Relaxed);
+    c.set(Conn::TX_TCP);
+    if c.stage() != Stage::Live {
+        return;
+    }
+    // In a handler inside a send of this thread the next send hands back: the flag is set.
+    tx::under_lock(family, fd, c, || {
+        let out = channel::sending(c);
+        if in_ring(out.tx.epoch()) {
+            tx::hand_back(fd, c, &out);
+        }
+    });
+}
+
 /// The same where glibc is about to write by itself: behind everything that was sent before.
 pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
     leave_and_read(fd, why);
@@ -212,7 +178,7 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
         if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
             tx::announce(c, fd, &out);
         }
-        clear(fd, c, &out);
+        tx::left::clear(fd, c, &out);
     });
     if cleared.is_none() {
         // The send that we are inside of goes on in the ring; the next one hands back.
@@ -250,180 +216,10 @@ fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left 
 }
 
 /// Whether bells that were counted are not here yet. Under the lock.
-fn bells_left(c: &Conn, inward: &End) -> bool {
+pub fn bells_left(c: &Conn, inward: &End) -> bool {
     if in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
         inward.word.bells() != c.drained.load(Ordering::Relaxed)
     } else {
         c.rx_data.load(Ordering::Relaxed) > c.rx_kernel.load(Ordering::Relaxed)
     }
-}
-
-/// Sender: what the receiver has not taken goes onto TCP, unless it stays where it is, and so does everything after it.
-/// Under the sender's lock. After a FIN nothing can.
-pub fn clear(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::SHUT_WR) {
-        proof::sends_at_once(fd, c);
-    }
-    if !c.has(Conn::SHUT_WR) && in_ring(out.tx.epoch()) {
-        if back::stays(fd, c, out) {
-            tx::hand_back(fd, c, out);
-        } else {
-            let at = back::freeze(c, out);
-            // Data is data again from here on: told before the first of it is there.
-            out.tx.to_tcp(at.pos, c.tx_kernel.load(Ordering::Relaxed));
-            back::pay(fd, c, out);
-            c.back.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    c.set(Conn::TX_TCP);
-}
-
-/// The same right after a hand-back: nothing was put on TCP since, so the rest of the ring still comes before it.
-pub fn clear_behind(fd: i32, c: &Conn, out: &End) {
-    if !c.has(Conn::TX_TCP | Conn::SHUT_WR) && !back::stays(fd, c, out) {
-        back::freeze(c, out);
-        back::pay(fd, c, out);
-    }
-    c.set(Conn::TX_TCP);
-}
-
-/// The peer left: follows it, or goes on with what is owed. Under the sender's lock. What lies in the ring was sent before this
-/// call: if the peer has died with that unread, it is a reset.
-pub fn follow(fd: i32, c: &Conn, out: &End) {
-    if c.has(Conn::OWES | Conn::TX_TCP) {
-        follow_behind(fd, c, out);
-    } else {
-        gone::meets_reset(fd, c, || follow_behind(fd, c, out));
-    }
-}
-
-/// The same behind what this call has put into the ring itself.
-pub fn follow_behind(fd: i32, c: &Conn, out: &End) {
-    if c.has(Conn::OWES) {
-        back::pay(fd, c, out);
-    } else if !c.has(Conn::TX_TCP) {
-        c.reason.store(Reason::PeerLeft as u32, Ordering::Relaxed);
-        state::count(Reason::PeerLeft);
-        clear(fd, c, out);
-    }
-}
-
-/// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
-pub fn follow_if_left(family: Family, fd: i32, c: &Conn) {
-    // Only a live one has an edge to look at.
-    let follows = || c.has(Conn::OWES) || !c.has(Conn::TX_TCP) && channel::sending(c).word.is_raw();
-    if c.stage() == Stage::Live && follows() {
-        // A signal handler inside our own send leaves that to the send's end.
-        tx::under_lock(family, fd, c, || follow(fd, c, &channel::sending(c)));
-    }
-}
-
-/// Before a FIN: if the peer left, what it has not read goes onto TCP while that is possible.
-pub fn before_end(family: Family, fd: i32, c: &Conn) {
-    if c.stage() == Stage::Live {
-        channel::sending(c).tx.will_end();
-        follow_if_left(family, fd, c);
-    }
-}
-
-/// Before this process starts another program beside itself: channels that one would inherit leave.
-pub fn before_spawn() {
-    walk(|fd, _| {
-        leave(fd, Reason::Exec);
-    });
-}
-
-/// Before this process becomes another program.
-pub fn before_exec() {
-    walk(|fd, standard| {
-        let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
-        let mine = !state::is_borrowed_memory() && channel::exclusive(family, family.conn(i));
-        // Where others have it as well, they read the rest of the ring, unless it is about to be a standard stream.
-        if !mine && standard == 0 {
-            leave(fd, Reason::Exec);
-            return;
-        }
-        let end = give(fd, Reason::Exec);
-        if end != fd {
-            for k in (0..3).filter(|k| standard & 1 << k != 0 && *k != fd) {
-                relay::put_at(end, k);
-            }
-            relay::put_at(end, fd);
-        }
-    });
-    let_others_have();
-}
-
-/// Before this process becomes another program: relatives alone have what is closed with that. Else each of them would be
-/// taken for one of several for as long as the program lasts.
-fn let_others_have() {
-    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
-    if state::is_borrowed_memory() {
-        return;
-    }
-    fdtable::each(|fd, e| {
-        let Entry::Conn(i) = e else { return };
-        let c = family.conn(i);
-        if !family.holders(c).has(me) {
-            return;
-        }
-        let mut lasts = stays(fd);
-        if !lasts && fdtable::refs(i).load(Ordering::Relaxed) > 1 {
-            fdtable::each(|n, e| lasts |= e == Entry::Conn(i) && stays(n));
-        }
-        // The last one keeps it: whoever finds this process gone does what is to be done.
-        if !lasts && family.holders(c).remove(me) {
-            family.holders(c).add(me);
-        }
-    });
-}
-
-/// It did not become another program.
-pub fn exec_failed() {
-    let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
-    if state::is_borrowed_memory() {
-        return;
-    }
-    fdtable::each(|fd, e| {
-        let Entry::Conn(i) = e else { return };
-        let c = family.conn(i);
-        if family.holders(c).has(me) {
-            return;
-        }
-        let again = family.holders(c).add_again(me);
-        if !again || !socket::stands_for(fd, c) {
-            // Relatives have ended it meanwhile.
-            fdtable::clear(fd);
-            if again {
-                life::forget(i);
-            }
-        }
-    });
-}
-
-fn stays(fd: i32) -> bool {
-    raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0)
-}
-
-/// Calls `f` for every connection that a program started now would have; with it, the standard streams that are
-/// the same connection, a bit each.
-fn walk(f: impl Fn(i32, u32)) {
-    let Some(family) = state::family().filter(|_| state::ON.load(Ordering::Relaxed)) else { return };
-    // A child of vfork may have put a connection there without our seeing it.
-    let unseen = |fd: i32| stays(fd) && !matches!(fdtable::get(fd), Entry::Conn(_));
-    let standard = [0, 1, 2].map(|fd| if unseen(fd) { tcp::cookie(fd).unwrap_or(0) } else { 0 });
-    fdtable::each(|fd, e| {
-        let Entry::Conn(i) = e else { return };
-        let mut bits = u32::from(fd < 3) << (fd & 3);
-        if standard != [0; 3] {
-            let cookie = tcp::cookie(fd).unwrap_or(u64::MAX);
-            bits |= (0..3).filter(|&k| standard[k] == cookie).fold(0, |b, k| b | 1 << k);
-        }
-        if bits != 0 || stays(fd) {
-            f(fd, bits);
-        } else {
-            // The kernel may close it without a word.
-            follow_if_left(family, fd, family.conn(i));
-        }
-    });
 }

@@ -1,8 +1,10 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
+mod begin;
 pub mod dead;
 mod fork;
 
+pub use begin::{keep_plain, track};
 pub use fork::{
     child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
     Prepared,
@@ -13,13 +15,12 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Lock, Reason, Stage};
 use dp_channel::slot::{Side, Slot};
-use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::End;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, door, epoll, guests, leave, link, own, relay, rx, state, tx};
+use crate::{channel, client, door, ends, epoll, guests, link, own, rx, state, tx};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -201,7 +202,7 @@ pub fn forget(i: u32) {
 /// The connection behind `fd` has left for TCP, and is the kernel's alone from now on.
 pub fn let_be(fd: i32) {
     if let Some(i) = drop_ref(fd, fd) {
-        relay::forget(i);
+        ends::forget(i);
         forget(i);
     }
 }
@@ -237,7 +238,7 @@ fn abandon(i: u32) {
 
 /// The last close of connection `i` in this process. `fd` is its open file; -1: that is closed.
 pub fn end(fd: i32, i: u32) {
-    relay::forget(i);
+    ends::forget(i);
     if fd < 0 {
         return abandon(i);
     }
@@ -246,7 +247,7 @@ pub fn end(fd: i32, i: u32) {
     let last = channel::exclusive(family, c);
     if c.stage() == Stage::Live {
         if last {
-            leave::before_end(family, fd, c);
+            tx::left::before_end(family, fd, c);
             let left = channel::receiving(c).word.is_raw();
             if !left {
                 farewell(family, fd, c);
@@ -379,10 +380,6 @@ pub fn copied(old: i32, new: i32) {
             fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
             fdtable::set(new, Entry::Conn(i));
             epoll::reopened(new, i);
-            if (0..=2).contains(&new) {
-                // A connection as standard input or output: stdio uses it inside itself.
-                leave::give_number(new, Reason::Stdio);
-            }
         }
         Entry::Listener(i) => {
             door::retain(i);
@@ -398,21 +395,4 @@ pub fn copied(old: i32, new: i32) {
         Entry::Unconnected(_) => fdtable::no_more_alone(old),
         Entry::Internal | Entry::None => {}
     }
-}
-
-/// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
-/// as the peer follows. The connection stays tracked, the bytes stay in order.
-pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
-    c.reason.store(why as u32, Ordering::Relaxed);
-    c.set(Conn::TX_TCP);
-    if c.stage() != Stage::Live {
-        return;
-    }
-    // In a handler inside a send of this thread the next send hands back: the flag is set.
-    tx::under_lock(family, fd, c, || {
-        let out = channel::sending(c);
-        if in_ring(out.tx.epoch()) {
-            tx::hand_back(fd, c, &out);
-        }
-    });
 }

@@ -24,6 +24,7 @@ use crate::fdtable;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::state;
+use crate::tx;
 use crate::tx::{behind, gone};
 use crate::walk::Walk;
 use crate::{signals, socket, spin};
@@ -277,7 +278,7 @@ pub fn receive(
         if c.error.load(Ordering::Relaxed) != 0 {
             return if sum > 0 { Ok(sum) } else { end_or_error(family, fd, c) };
         }
-        crate::leave::follow_if_left(family, fd, c);
+        tx::left::follow_if_left(family, fd, c);
         if c.has(Conn::SHUT_RD) {
             // An error is told all the same.
             return match socket::peek_one(fd) {
@@ -348,7 +349,7 @@ pub fn receive(
 fn spin_a_while(c: &Conn) -> bool {
     let rx = channel::receiving(c);
     // The end of the stream comes through the kernel, and no looking finds it there.
-    if rx.tx.is_ending() || !spin::may(c, &rx) {
+    if rx.tx.is_ending() || !spin::can_pay(c, &rx) {
         return false;
     }
     let budget = spin::budget(c);

@@ -6,12 +6,12 @@ use dp_channel::family::Conn;
 use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 
-use crate::channel::{self, End};
+use crate::channel::End;
 use crate::state;
 
 /// Whether spinning before sleeping can pay: another CPU runs the peer.
 #[inline]
-pub fn may(c: &Conn, rx: &End) -> bool {
+pub fn can_pay(c: &Conn, rx: &End) -> bool {
     if state::CPUS.load(Ordering::Relaxed) < 2 || c.armed_by.load(Ordering::Relaxed) != 0 {
         return false;
     }

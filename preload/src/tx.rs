@@ -5,9 +5,11 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
+mod back;
 pub mod behind;
 mod bell;
 pub mod gone;
+pub mod left;
 pub mod over;
 mod room;
 
@@ -23,6 +25,7 @@ use dp_edge::ring::Lines;
 use dp_edge::sys::raw;
 use dp_edge::{ring, Error};
 
+pub use self::back::lingers_anew;
 pub use self::bell::announce;
 use self::bell::{published, ring_bell, wake_set};
 use self::gone::Gone;
@@ -288,7 +291,7 @@ fn locked(fd: i32, c: &Conn, w: &mut Walk, call: Call, blocking: bool) -> Result
     }
     let tx = channel::sending(c);
     if tx.word.is_raw() {
-        crate::leave::follow(fd, c, &tx);
+        left::follow(fd, c, &tx);
         return match c.error.swap(0, Ordering::Relaxed) {
             0 if c.has(Conn::OWES) => Err(libc::EAGAIN),
             0 => Ok(Then::Kernel(0)),
@@ -366,7 +369,7 @@ fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<The
                     Owed::Left if !tx.word.is_raw() => break,
                     Owed::Left => {
                         c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        crate::leave::follow_behind(fd, c, tx);
+                        left::follow_behind(fd, c, tx);
                         return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
                     }
                 }
@@ -417,7 +420,7 @@ pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
     // A receiver that left before it could see that counts on us to take back what it has not read.
     fence(Ordering::SeqCst);
     if tx.word.is_raw() {
-        crate::leave::clear_behind(fd, c, tx);
+        left::clear_behind(fd, c, tx);
     }
 }
 

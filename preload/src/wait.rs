@@ -15,6 +15,7 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::{self, Settled};
+use crate::tx;
 use crate::tx::gone;
 use crate::{channel, epoll, link, signals, spin, state};
 pub use event::inherited;
@@ -311,7 +312,7 @@ fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (usize, bool) {
     let mut armed = 0;
     for p in fds {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-            crate::leave::follow_if_left(family, p.fd, c);
+            tx::left::follow_if_left(family, p.fd, c);
             // Stale bells out, so that the kernel's readiness means something.
             news |= rx::settle_unasked(family, p.fd, c) == Settled::News && !rx::is_below_mark(p.fd, c);
             fall_asleep(c, event);
@@ -357,7 +358,7 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
 fn budget(family: Family, fds: &[pollfd]) -> u32 {
     let pays = |p: &pollfd| {
         live(family, p).is_some_and(|c| {
-            p.events & IN != 0 && c.stage() == Stage::Live && spin::may(c, &channel::receiving(c))
+            p.events & IN != 0 && c.stage() == Stage::Live && spin::can_pay(c, &channel::receiving(c))
         })
     };
     let worthwhile = briefly(|| fds.iter().take(64).any(pays));

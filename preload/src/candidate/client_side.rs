@@ -6,9 +6,9 @@ use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::slot::{Side, Slot, State};
 
 use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, MOVES_ON};
+use crate::channel::note_inq;
 use crate::channel::{exclusive, slot};
 use crate::client::Answer;
-use crate::ops::option::note_inq;
 use crate::{client, proof, socket, state};
 
 /// Whether it is time for the first offer, which comes later where channels to the server do not pay.

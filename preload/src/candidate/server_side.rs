@@ -7,9 +7,10 @@ use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 
-use super::{base_position, give_up, patient, same_socket, Search, MOVES_ON};
+use super::{base_position, give_up, patient, same_socket, MOVES_ON};
+use crate::channel::note_inq;
 use crate::channel::{attach, exclusive};
-use crate::ops::option::note_inq;
+use crate::guests::Search;
 use crate::{door, proof, socket};
 
 /// Is there an offer? Under the receiver's lock.

@@ -65,7 +65,7 @@ impl Looked {
         let n = self.n.load(Ordering::Acquire) as usize;
         self.entry[..n.min(64)].iter().any(|e| {
             let c = family.conn(e.load(Ordering::Relaxed) & !READS);
-            c.stage() == Stage::Live && spin::may(c, &channel::receiving(c))
+            c.stage() == Stage::Live && spin::can_pay(c, &channel::receiving(c))
         })
     }
 

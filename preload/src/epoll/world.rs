@@ -17,7 +17,7 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::tx::gone;
-use crate::{channel, leave, link, own, rx, socket, state};
+use crate::{channel, link, own, rx, socket, state, tx};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -355,7 +355,7 @@ impl World for Ground<'_> {
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
         let Some((family, c)) = self.conn(conn) else { return Settled::Ready };
-        leave::follow_if_left(family, io, c);
+        tx::left::follow_if_left(family, io, c);
         match rx::settle(family, io, c, arm) {
             rx::Settled::Quiet => Settled::Quiet,
             _ => Settled::Ready,

@@ -10,7 +10,6 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Member, Reason, Stage};
-use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use super::{dead, let_go, Whose};

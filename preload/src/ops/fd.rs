@@ -9,7 +9,7 @@ use super::give_int;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{inside, leave, life, real, rx, state};
+use crate::{give, inside, leave, life, real, rx, state};
 
 /// close(2).
 ///
@@ -47,6 +47,10 @@ pub unsafe fn dup(fd: c_int) -> c_int {
 fn noted(old: c_int, new: c_int) -> c_int {
     if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) && !state::is_borrowed_memory() {
         life::copied(old, new);
+        if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
+            // A connection as standard input or output: stdio uses it inside itself.
+            give::give_number(new, Reason::Stdio);
+        }
     }
     new
 }

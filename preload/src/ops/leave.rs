@@ -6,7 +6,7 @@ use dp_channel::family::Reason;
 use libc::{msghdr, FILE};
 
 use crate::fdtable::{self, Entry};
-use crate::{epoll, kept, leave, life, real};
+use crate::{epoll, exec, give, kept, leave, life, real};
 
 /// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
 ///
@@ -15,7 +15,7 @@ use crate::{epoll, kept, leave, life, real};
 /// As for the call it replaces.
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if fdtable::conn(fd).is_some() {
-        leave::give_number(fd, Reason::Stdio);
+        give::give_number(fd, Reason::Stdio);
     }
     // SAFETY: the program's arguments.
     unsafe { real::fdopen()(fd, mode) }
@@ -118,7 +118,7 @@ unsafe fn passing_by<R>(m: &msghdr, to: *mut u8, send: &mut impl FnMut(*const ms
     unsafe {
         to.copy_from_nonoverlapping(m.msg_control.cast(), m.msg_controllen);
         own.msg_control = to.cast();
-        each_passed(&own, |at| at.write_unaligned(leave::give(at.read_unaligned(), Reason::Passed)));
+        each_passed(&own, |at| at.write_unaligned(give::give(at.read_unaligned(), Reason::Passed)));
     }
     send(&own)
 }
@@ -132,7 +132,7 @@ pub unsafe fn passing_unseen(m: &msghdr) {
     // SAFETY: by the contract.
     unsafe {
         if passes(m) {
-            each_passed(m, |at| leave::give_number(at.read_unaligned(), Reason::Passed));
+            each_passed(m, |at| give::give_number(at.read_unaligned(), Reason::Passed));
         }
     }
 }
@@ -182,10 +182,10 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
 
 /// Becomes another program by `real`, which returns only if it could not.
 pub fn executing<R>(real: impl FnOnce() -> R) -> R {
-    leave::before_exec();
+    exec::before();
     let failed = real();
     let errno = super::errno();
-    leave::exec_failed();
+    exec::failed();
     super::fail(errno);
     failed
 }
@@ -193,7 +193,7 @@ pub fn executing<R>(real: impl FnOnce() -> R) -> R {
 /// Starts another program by `real`.
 fn spawning<R>(real: impl FnOnce() -> R) -> R {
     fdtable::count_start();
-    leave::before_spawn();
+    exec::before_spawn();
     let result = real();
     fdtable::count_start();
     result
@@ -254,7 +254,7 @@ macro_rules! pidfd {
             argv: *const *const c_char,
             env: *const *const c_char,
         ) -> c_int {
-            leave::before_spawn();
+            exec::before_spawn();
             // SAFETY: the program's arguments.
             real::$name().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
         }
@@ -275,7 +275,7 @@ pidfd! {
 /// As for the call it replaces.
 pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
     fdtable::no_more_alone(fd);
-    let fd = leave::give(fd, Reason::Exec);
+    let fd = give::give(fd, Reason::Exec);
     // SAFETY: the program's arguments.
     unsafe { real::posix_spawn_file_actions_adddup2()(fa, fd, new) }
 }

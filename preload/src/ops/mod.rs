@@ -62,7 +62,7 @@ impl Outcome {
 }
 
 /// How far a connection has come, after the step that this call may be for it.
-pub fn stage(family: Family, fd: c_int, c: &Conn) -> Stage {
+pub fn stage(family: Family, fd: i32, c: &Conn) -> Stage {
     match candidate::advance(family, fd, c) {
         Stage::Accepted => candidate::check_live(family, fd, c),
         stage => stage,

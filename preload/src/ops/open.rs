@@ -11,7 +11,7 @@ use libc::{sockaddr, socklen_t};
 
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{candidate, channel, door, epoll, leave, life, real, state, tx};
+use crate::{channel, door, epoll, life, real, state, tx};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -78,7 +78,7 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
         if alone {
-            candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
+            life::track(fd, Side::Client, tcp::Addr::default(), peer);
         } else if first() {
             state::count(Reason::Shared);
         }
@@ -178,7 +178,7 @@ unsafe fn accepted(
                 admit(new, peer);
             }
             if door == 0 {
-                candidate::keep_plain(new, Reason::NoUnix);
+                life::keep_plain(new, Reason::NoUnix);
             }
         }
         return new;
@@ -206,7 +206,7 @@ fn admit(fd: c_int, peer: tcp::Addr) {
     if peer.is_loopback() {
         if let Some(local) = tcp::local(fd) {
             if wanted(Direction::Listen, local, || true) {
-                candidate::track(fd, Side::Server, local, peer);
+                life::track(fd, Side::Server, local, peer);
             }
         }
     }
@@ -251,13 +251,13 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
 }
 
 /// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
-fn shut(family: Family, fd: c_int, c: &Conn, how: c_int) -> bool {
+fn shut(family: Family, fd: i32, c: &Conn, how: c_int) -> bool {
     if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
         // On TCP its reset would be here by now.
         c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
     }
     if how != libc::SHUT_RD {
-        leave::before_end(family, fd, c);
+        tx::left::before_end(family, fd, c);
     }
     let mark = || {
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {

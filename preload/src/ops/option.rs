@@ -3,13 +3,13 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_channel::family::{Conn, Family, Reason, Stage};
 use dp_edge::sys::raw;
 use libc::socklen_t;
 
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, life, proof, real, socket, state, tx};
+use crate::{fdtable, proof, real, socket, state, tx};
 
 fn conn(fd: c_int) -> Option<&'static Conn> {
     let i = fdtable::conn(fd)?;
@@ -51,7 +51,7 @@ pub unsafe fn setsockopt(
                 crate::leave::leave(fd, Reason::Option);
             }
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
-                plain(fd, c, Reason::Option);
+                crate::leave::plain(fd, c, Reason::Option);
             }
             // The kernel cannot encrypt what does not pass through it: the library does it itself.
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
@@ -64,7 +64,7 @@ pub unsafe fn setsockopt(
     let rc = unsafe { real::setsockopt()(fd, level, name, value, len) };
     if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
         if let Some(c) = conn(fd) {
-            note_inq(fd, c);
+            crate::channel::note_inq(fd, c);
         }
     }
     if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) {
@@ -78,7 +78,7 @@ pub unsafe fn setsockopt(
         if let Some(c) = conn(fd).filter(|c| crate::channel::slot_live(c)) {
             crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
             if let Some(family) = state::family().filter(|_| c.has(Conn::OWES)) {
-                crate::tx::under_lock(family, fd, c, || crate::leave::back::lingers_anew(fd, c));
+                crate::tx::under_lock(family, fd, c, || tx::lingers_anew(fd, c));
             }
         }
     }
@@ -94,51 +94,10 @@ fn is_kernels_own(name: c_int, n: c_int) -> bool {
     }
 }
 
-/// Whether receives are to be told how much is left, which the kernel's own socket knows.
-pub fn note_inq(fd: c_int, c: &Conn) {
-    match raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
-        Ok(0) | Err(_) => c.clear(Conn::INQ),
-        Ok(_) => c.set(Conn::INQ),
-    }
-}
-
 /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
-fn is_over(fd: c_int, c: &Conn) -> bool {
+fn is_over(fd: i32, c: &Conn) -> bool {
     c.stage() == Stage::Live
         && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || socket::ended(fd))
-}
-
-/// A candidate becomes plain TCP for good.
-pub fn plain(fd: c_int, c: &Conn, why: Reason) {
-    let Some(family) = state::family() else { return };
-    if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
-        // Another thread may be moving it to the next stage just now.
-        let held = c.rx_lock.lock(state::me(), family);
-        let may = match c.stage() {
-            Stage::Candidate => true,
-            Stage::Offered => crate::channel::slot(c).is_some_and(|s| {
-                let mine = s.withdraw(c.generation.load(Ordering::Relaxed));
-                if mine {
-                    crate::client::release(c);
-                }
-                mine
-            }),
-            _ => false,
-        };
-        if may {
-            proof::put_back(fd, c);
-            proof::sends_at_once(fd, c);
-            c.reason.store(why as u32, Ordering::Relaxed);
-            state::count(why);
-            c.set_stage(Stage::Plain);
-        }
-        if held != Held::Mine {
-            c.rx_lock.unlock();
-        }
-    }
-    if c.stage() == Stage::Live {
-        life::demote(family, fd, c, why);
-    }
 }
 
 /// getsockopt(2): an error the shim met is the program's.
@@ -200,7 +159,7 @@ pub unsafe fn getsockopt(
 }
 
 /// The error that the kernel does not have, and that the call in hand tells; 0 for none.
-pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
+pub fn kept_error(family: Family, fd: i32, c: &Conn) -> c_int {
     if c.error.load(Ordering::Relaxed) == 0 {
         tx::gone::hears_of_death(family, fd, c);
     }

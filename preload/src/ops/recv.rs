@@ -241,7 +241,7 @@ fn keep_error(c: &Conn, done: c_int) {
 }
 
 /// The error that the connection has to tell, which is told by this.
-fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
+fn pending_error(family: Family, fd: i32, c: &Conn) -> Option<i32> {
     let of_kernel = || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
     if c.error.load(Ordering::Relaxed) == 0 {
         if let Some(e) = of_kernel() {

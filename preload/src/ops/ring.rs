@@ -22,7 +22,7 @@ use libc::{msghdr, sigset_t, size_t};
 use crate::fdtable::{self, Entry};
 use crate::real::{Params, Ring};
 use crate::walk::nowhere;
-use crate::{epoll, leave, real, state};
+use crate::{epoll, give, leave, real, state};
 
 /// The process has a ring that cannot be followed: it may read and write any socket where no hook sees it.
 pub fn cannot_be_followed() {
@@ -57,7 +57,7 @@ pub fn registering(number: c_uint) {
 fn touch(fd: c_int) {
     loop {
         match fdtable::get(fd) {
-            Entry::Conn(_) => leave::give_number(fd, Reason::IoUring),
+            Entry::Conn(_) => give::give_number(fd, Reason::IoUring),
             // A thread that waits for it in the kernel, or changes it there, sees what the kernel sees.
             Entry::Epoll(i) => epoll::give_away(i),
             Entry::None | Entry::Unconnected(_) if fd >= 0 && !fdtable::mark_elsewhere(fd) => continue,

@@ -12,6 +12,7 @@ use super::epoch::{catch_up, drain, locked, SWITCHES};
 use crate::channel::{self, End};
 use crate::lost;
 use crate::socket::{self, Kernel};
+use crate::tx;
 
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
@@ -48,7 +49,7 @@ pub(super) fn settle_and(family: Family, fd: i32, c: &Conn, arm: bool, ask: bool
     let rx = channel::receiving(c);
     let settled = locked(family, fd, c, || settle_locked(fd, c, &rx, arm, ask)).unwrap_or(Settled::Busy);
     // A bell that was drained may have been the one that says so.
-    crate::leave::follow_if_left(family, fd, c);
+    tx::left::follow_if_left(family, fd, c);
     settled
 }
 
@@ -142,7 +143,7 @@ pub(super) fn tidy(family: Family, fd: i32, c: &Conn, rx: &End) {
         }
     });
     // A bell that was drained may have been the one that says so.
-    crate::leave::follow_if_left(family, fd, c);
+    tx::left::follow_if_left(family, fd, c);
 }
 
 /// Whether somebody may wait for edges of the connection, who needs a new bell for the next byte: in a set that is known, or

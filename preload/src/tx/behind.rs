@@ -4,10 +4,9 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family};
-use dp_edge::sys::raw;
 
 use crate::channel;
-use crate::{leave, ops, real, signals, socket, state};
+use crate::{errno, real, signals, socket, state};
 
 /// The longest time between two looks, ms: another process of the family may have paid.
 const LOOK: i32 = 1000;
@@ -19,7 +18,7 @@ pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32
     let limit = if blocking { socket::limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
     let began = state::now();
     loop {
-        let pay = || leave::follow(fd, c, &channel::sending(c));
+        let pay = || super::left::follow(fd, c, &channel::sending(c));
         if c.has(Conn::OWES) && super::under_lock(family, fd, c, pay).is_none() {
             return Err(libc::EAGAIN);
         }
@@ -50,7 +49,7 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32
     let ms = left.map_or(LOOK, |ns| ns.div_ceil(1_000_000).min(LOOK as u64) as i32);
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
-    match ops::took(unsafe { real::poll()(&mut p, 1, ms) } as isize) {
+    match errno::took(unsafe { real::poll()(&mut p, 1, ms) } as isize) {
         Err(libc::EINTR) if !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }

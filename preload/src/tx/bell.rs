@@ -20,7 +20,7 @@ pub(super) fn published(c: &Conn, fd: i32, tx: &End) {
         Owed::Nothing => {}
         Owed::Bell => ring_bell(c, fd, tx),
         Owed::Event(number) => wake_set(c, fd, tx, number),
-        Owed::Left if tx.word.is_raw() => crate::leave::follow_behind(fd, c, tx),
+        Owed::Left if tx.word.is_raw() => super::left::follow_behind(fd, c, tx),
         // Closed: the kernel says so to the next call.
         Owed::Left => {}
     }

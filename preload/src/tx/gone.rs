@@ -208,7 +208,7 @@ pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
     }
     if has_left {
         // To one that has left nobody rings; what it had not read goes where it draws a reset.
-        crate::leave::follow_if_left(family, fd, c);
+        super::left::follow_if_left(family, fd, c);
         return c.error.swap(0, Ordering::Relaxed) != 0;
     }
     let unread = || has_unread(c) && probe(fd, c, &channel::sending(c)) == Gone::Unread;

@@ -18,9 +18,10 @@ use dp_edge::ring::{Cursor, Lines};
 use dp_edge::sys::raw;
 
 use self::room::Room;
+use super::reset;
 use crate::channel::End;
+use crate::kept;
 use crate::walk::Walk;
-use crate::{kept, tx};
 
 mod room;
 
@@ -62,7 +63,7 @@ pub(super) fn pay(fd: i32, c: &Conn, out: &End) {
         Ok(()) => {}
         Err(libc::EAGAIN) => return ends_by_a_reset(fd, c),
         Err(libc::EBADMSG) => {
-            tx::reset(fd, c, Reason::Corrupt);
+            reset(fd, c, Reason::Corrupt);
             c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
         }
         // W13: the program's next call gets it. What the peer sent before may still be read.
