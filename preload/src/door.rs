@@ -2,11 +2,11 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use dp_channel::family::{Conn, Id, Reason, Stage};
-use dp_channel::slot::Side;
+use dp_channel::family::{Id, Reason, Stage};
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, own, state};
@@ -43,9 +43,7 @@ impl Door {
         let port = self.port.load(Ordering::Relaxed);
         let waits = |i: u32| {
             let c = family.conn(i);
-            c.stage() == Stage::Candidate
-                && c.side.load(Ordering::Relaxed) == Side::Server as u32
-                && u32::from(c.local().port) == port
+            c.stage() == Stage::Candidate && !c.is_client() && u32::from(c.local().port) == port
         };
         let awaited = family.used().any(waits);
         awaited
@@ -201,16 +199,16 @@ fn close(d: &Door) -> bool {
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Option<Offer> {
+pub fn find_offer(c: Channel, search: Search, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
-        local = tcp::local(fd)?;
+        local = tcp::local(c.fd)?;
         c.set_addresses(local, c.peer());
     }
     if search == Search::Mapped {
-        return guests::find(fd, c, Wrong::PassOver, search, walking);
+        return guests::find(c, Wrong::PassOver, search, walking);
     }
-    let look = |which| guests::find(fd, c, which, search, walking);
+    let look = |which| guests::find(c, which, search, walking);
     // What lies here must not hide what waits at the door.
     look(Wrong::PassOver)
         .or_else(|| receive_hellos(local.port).then(|| look(Wrong::PassOver)).flatten())
@@ -218,7 +216,7 @@ pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Optio
 }
 
 /// The guest that was answered may be let in.
-pub fn admit(c: &Conn, walking: &Walking) -> Admission {
+pub fn admit(c: Channel, walking: &Walking) -> Admission {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Admission::Later;
     }

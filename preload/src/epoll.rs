@@ -21,8 +21,9 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 use dp_channel::watch::{Set, Target, World, IN};
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{rx, spin, state};
+use crate::{spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
@@ -313,7 +314,7 @@ pub fn has_news(i: u32) -> bool {
         news = set.rows().each().any(|r| {
             let row = set.rows().get(r);
             row.want & IN != 0
-                && row.conn().is_some_and(|conn| rx::has_reachable_tokens(family, row.io, family.conn(conn)))
+                && row.conn().is_some_and(|conn| Channel::new(family, row.io, conn).has_reachable_tokens())
         });
     });
     news

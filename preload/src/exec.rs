@@ -6,10 +6,11 @@ use dp_channel::family::Reason;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::give::give;
 use crate::leave::leave;
-use crate::{channel, life, relay, socket, state, tx};
+use crate::{life, relay, socket, state};
 
 /// Before this process starts another program beside itself: channels that one would inherit leave.
 pub fn before_spawn() {
@@ -21,8 +22,8 @@ pub fn before_spawn() {
 /// Before this process becomes another program.
 pub fn before() {
     walk(|fd, standard| {
-        let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return };
-        let mine = !state::is_borrowed_memory() && channel::exclusive(family, family.conn(i));
+        let Some(c) = Channel::of(fd) else { return };
+        let mine = !state::is_borrowed_memory() && c.is_ours_alone();
         // Where others have it as well, they read the rest of the ring, unless it is about to be a standard stream.
         if !mine && standard == 0 {
             leave(fd, Reason::Exec);
@@ -108,7 +109,7 @@ fn walk(f: impl Fn(i32, u32)) {
             f(fd, bits);
         } else {
             // The kernel may close it without a word.
-            tx::left::follow_if_left(family, fd, family.conn(i));
+            Channel::new(family, fd, i).follow_if_left();
         }
     });
 }

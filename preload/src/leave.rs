@@ -13,14 +13,14 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_channel::family::{Conn, End, Held, Reason, Stage};
 use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
-use crate::channel::{self, End};
+use crate::channel::Channel;
 use crate::fdtable::{self};
 use crate::inside::brief::briefly;
-use crate::{candidate, client, epoll, proof, rx, socket, state, tx};
+use crate::{client, epoll, rx, socket, state};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,171 +55,175 @@ pub fn leave_and_read(fd: i32, why: Reason) -> Left {
 }
 
 fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
-    let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) else { return Left::Nothing };
-    briefly(|| leave_inside(family, fd, family.conn(i), why, reader))
+    Channel::of(fd).map_or(Left::Nothing, |c| briefly(|| c.leave_inside(why, reader)))
 }
 
-fn leave_inside(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left {
-    match c.stage() {
-        Stage::Candidate | Stage::Offered => plain(fd, c, why),
-        _ => {}
-    }
-    if matches!(c.stage(), Stage::Offered | Stage::Accepted) {
-        // Under the lock: another thread of ours may be about to go a step further.
-        let held = c.rx_lock.lock(state::me(), family);
-        take_back_our_word(family, fd, c);
-        if held != Held::Mine {
-            c.rx_lock.unlock();
+impl Channel {
+    fn leave_inside(self, why: Reason, reader: Reader) -> Left {
+        match self.stage() {
+            Stage::Candidate | Stage::Offered => self.stay_plain(why),
+            _ => {}
         }
-    }
-    if c.stage() == Stage::Live {
-        return live(family, fd, c, why, reader);
-    }
-    Left::Nothing
-}
-
-/// Leaves before both sides are known to have agreed.
-fn take_back_our_word(family: Family, fd: i32, c: &Conn) {
-    let generation = c.generation.load(Ordering::Relaxed);
-    match c.stage() {
-        Stage::Offered => {
-            // The server took the offer meanwhile; without our word it carries nothing.
-            if let Some(s) = channel::slot(c) {
-                s.kill(generation);
+        if matches!(self.stage(), Stage::Offered | Stage::Accepted) {
+            // Under the lock: another thread of ours may be about to go a step further.
+            let held = self.rx_lock.lock(state::me(), self.family);
+            self.take_back_our_word();
+            if held != Held::Mine {
+                self.rx_lock.unlock();
             }
-            c.set_stage(Stage::Plain);
         }
-        Stage::Accepted if channel::slot(c).is_some_and(|s| s.refuse(generation)) => {
-            c.set_stage(Stage::Plain);
+        if self.stage() == Stage::Live {
+            return self.leave_live(why, reader);
         }
-        // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
-        // all the same, and bells are where a stranger would look for bytes.
-        Stage::Accepted => candidate::go_live(family, fd, c),
-        _ => {}
+        Left::Nothing
     }
-}
 
-/// A candidate becomes plain TCP for good.
-pub fn plain(fd: i32, c: &Conn, why: Reason) {
-    let Some(family) = state::family() else { return };
-    if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
-        // Another thread may be moving it to the next stage just now.
-        let held = c.rx_lock.lock(state::me(), family);
-        let may = match c.stage() {
-            Stage::Candidate => true,
-            Stage::Offered => channel::slot(c).is_some_and(|s| {
-                let mine = s.withdraw(c.generation.load(Ordering::Relaxed));
-                if mine {
-                    client::release(c);
+    /// Leaves before both sides are known to have agreed.
+    fn take_back_our_word(self) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        match self.stage() {
+            Stage::Offered => {
+                // The server took the offer meanwhile; without our word it carries nothing.
+                if let Some(s) = self.slot() {
+                    s.kill(generation);
                 }
-                mine
-            }),
-            _ => false,
-        };
-        if may {
-            proof::put_back(fd, c);
-            proof::sends_at_once(fd, c);
-            c.reason.store(why as u32, Ordering::Relaxed);
-            state::count(why);
-            c.set_stage(Stage::Plain);
-        }
-        if held != Held::Mine {
-            c.rx_lock.unlock();
+                self.set_stage(Stage::Plain);
+            }
+            Stage::Accepted if self.slot().is_some_and(|s| s.refuse(generation)) => {
+                self.set_stage(Stage::Plain);
+            }
+            // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
+            // all the same, and bells are where a stranger would look for bytes.
+            Stage::Accepted => self.go_live(),
+            _ => {}
         }
     }
-    if c.stage() == Stage::Live {
-        demote(family, fd, c, why);
-    }
-}
 
-/// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
-/// as the peer follows. The connection stays tracked, the bytes stay in order.
-fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
-    c.reason.store(why as u32, Ordering::Relaxed);
-    c.set(Conn::TX_TCP);
-    if c.stage() != Stage::Live {
-        return;
-    }
-    // In a handler inside a send of this thread the next send hands back: the flag is set.
-    tx::under_lock(family, fd, c, || {
-        let out = channel::sending(c);
-        if in_ring(out.tx.epoch()) {
-            tx::hand_back(fd, c, &out);
+    /// A candidate becomes plain TCP for good.
+    pub fn stay_plain(self, why: Reason) {
+        if matches!(self.stage(), Stage::Candidate | Stage::Offered) {
+            // Another thread may be moving it to the next stage just now.
+            let held = self.rx_lock.lock(state::me(), self.family);
+            let may = match self.stage() {
+                Stage::Candidate => true,
+                Stage::Offered => self.slot().is_some_and(|s| {
+                    let mine = s.withdraw(self.generation.load(Ordering::Relaxed));
+                    if mine {
+                        client::release(&self);
+                    }
+                    mine
+                }),
+                _ => false,
+            };
+            if may {
+                self.put_proof_back();
+                self.sends_at_once();
+                self.reason.store(why as u32, Ordering::Relaxed);
+                state::count(why);
+                self.set_stage(Stage::Plain);
+            }
+            if held != Held::Mine {
+                self.rx_lock.unlock();
+            }
         }
-    });
+        if self.stage() == Stage::Live {
+            self.demote(why);
+        }
+    }
+
+    /// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
+    /// as the peer follows. The connection stays tracked, the bytes stay in order.
+    fn demote(self, why: Reason) {
+        self.reason.store(why as u32, Ordering::Relaxed);
+        self.set(Conn::TX_TCP);
+        if self.stage() != Stage::Live {
+            return;
+        }
+        // In a handler inside a send of this thread the next send hands back: the flag is set.
+        self.as_sender(|| {
+            let out = self.sending();
+            if in_ring(out.tx.epoch()) {
+                self.hand_back(&out);
+            }
+        });
+    }
 }
 
 /// The same where glibc is about to write by itself: behind everything that was sent before.
 pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
     leave_and_read(fd, why);
-    match (state::family(), fdtable::conn(fd)) {
-        (Some(family), Some(i)) => tx::behind::wait(family, fd, family.conn(i), !raw::is_nonblocking(fd)),
-        _ => Ok(()),
-    }
+    Channel::of(fd).map_or(Ok(()), |c| c.wait_behind(!raw::is_nonblocking(fd)))
 }
 
-/// Plain TCP for every call, unless something is still to be read, or put there, before that.
-fn live(family: Family, fd: i32, c: &Conn, why: Reason, reader: Reader) -> Left {
-    let again = c.has(Conn::TX_TCP);
-    if !again {
-        c.reason.store(why as u32, Ordering::Relaxed);
-        state::count(why);
-    }
-    let inward = channel::receiving(c);
-    inward.word.leave_raw(reader == Reader::Stays);
-    // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
-    // back itself. Where nobody can look, as if there were something.
-    let rest = rx::locked(family, fd, c, || rx::unread(fd, c, &inward)).unwrap_or(true);
-    let cleared = tx::under_lock(family, fd, c, || {
-        let out = channel::sending(c);
-        // It goes to TCP for good: no longer ring.
-        tx::over::drop_claim(c, &out);
-        // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
-        if rest && !again && (in_ring(out.tx.epoch()) || tx::to_ring(fd, c, &out)) {
-            tx::announce(c, fd, &out);
+impl Channel {
+    /// Plain TCP for every call, unless something is still to be read, or put there, before that.
+    fn leave_live(self, why: Reason, reader: Reader) -> Left {
+        let again = self.has(Conn::TX_TCP);
+        if !again {
+            self.reason.store(why as u32, Ordering::Relaxed);
+            state::count(why);
         }
-        tx::left::clear(fd, c, &out);
-    });
-    if cleared.is_none() {
-        // The send that we are inside of goes on in the ring; the next one hands back.
-        c.set(Conn::TX_TCP);
-    }
-    let left = rx::locked(family, fd, c, || {
-        rx::drain_for_close(fd, c, &inward, rx::Patience::Stranger);
-        let left = || (rx::unread(fd, c, &inward), bells_left(c, &inward));
-        if left() == (false, false) {
-            inward.word.stops_reading();
+        let inward = self.receiving();
+        inward.word.leave_raw(reader == Reader::Stays);
+        // The peer publishes, then looks at the word; we wrote the word, and look now: what is not here yet, it takes
+        // back itself. Where nobody can look, as if there were something.
+        let rest = self.as_receiver(|| self.has_unread(&inward)).unwrap_or(true);
+        let cleared = self.as_sender(|| {
+            let out = self.sending();
+            // It goes to TCP for good: no longer ring.
+            self.drop_claim(&out);
+            // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
+            if rest && !again && (in_ring(out.tx.epoch()) || self.to_ring(&out)) {
+                self.announce(&out);
+            }
+            self.clear_direction(&out);
+        });
+        if cleared.is_none() {
+            // The send that we are inside of goes on in the ring; the next one hands back.
+            self.set(Conn::TX_TCP);
         }
-        left()
-    });
-    let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
-    if let Some(i) = fdtable::conn(fd).filter(|_| rest) {
-        epoll::bells_are_gone(i);
+        let left = self.as_receiver(|| {
+            self.drain_for_close(&inward, rx::Patience::Stranger);
+            let left = || (self.has_unread(&inward), self.has_bells_left(&inward));
+            if left() == (false, false) {
+                inward.word.stops_reading();
+            }
+            left()
+        });
+        let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
+        if let Some(i) = fdtable::conn(self.fd).filter(|_| rest) {
+            epoll::bells_are_gone(i);
+        }
+        // What the program asked of TCP holds again.
+        let _ = raw::setsockopt_int(
+            self.fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            i32::from(self.has(Conn::NODELAY)),
+        );
+        if self.has(Conn::CORK) {
+            let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+        }
+        if !rest && !bells && !self.has(Conn::OWES) {
+            self.set_stage(Stage::Plain);
+        }
+        match rest || bells {
+            // The owner of the other end sees this one, and waits until it is clear.
+            _ if self.has(Conn::OWES) => Left::Stranded,
+            false => Left::Nothing,
+            // A bell that does not come is for somebody who can tell it from data.
+            true if !rest => Left::Stranded,
+            true if inward.tx.can_take_back() && !socket::ended(self.fd) => Left::Rest,
+            true => Left::Stranded,
+        }
     }
-    // What the program asked of TCP holds again.
-    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
-    if c.has(Conn::CORK) {
-        let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
-    }
-    if !rest && !bells && !c.has(Conn::OWES) {
-        c.set_stage(Stage::Plain);
-    }
-    match rest || bells {
-        // The owner of the other end sees this one, and waits until it is clear.
-        _ if c.has(Conn::OWES) => Left::Stranded,
-        false => Left::Nothing,
-        // A bell that does not come is for somebody who can tell it from data.
-        true if !rest => Left::Stranded,
-        true if inward.tx.can_take_back() && !socket::ended(fd) => Left::Rest,
-        true => Left::Stranded,
-    }
-}
 
-/// Whether bells that were counted are not here yet. Under the lock.
-pub fn bells_left(c: &Conn, inward: &End) -> bool {
-    if in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
-        inward.word.bells() != c.drained.load(Ordering::Relaxed)
-    } else {
-        c.rx_data.load(Ordering::Relaxed) > c.rx_kernel.load(Ordering::Relaxed)
+    /// Whether bells that were counted are not here yet. Under the lock.
+    pub fn has_bells_left(self, inward: &End) -> bool {
+        if in_ring(self.rx_epoch.load(Ordering::Relaxed)) {
+            inward.word.bells() != self.drained.load(Ordering::Relaxed)
+        } else {
+            self.rx_data.load(Ordering::Relaxed) > self.rx_kernel.load(Ordering::Relaxed)
+        }
     }
 }

@@ -20,16 +20,17 @@ mod run;
 use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::{ends, life, own, state};
 
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
-pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
-    let c = family.conn(i);
-    let (ours, theirs) = pair::pair(fd, c)?;
-    let started = reserve(family, c).is_some_and(|n| {
-        let started = split(family, n, || run::relay(family, fd, i, theirs, n));
+pub fn start(c: Channel, i: u32) -> Option<i32> {
+    let family = c.family;
+    let (ours, theirs) = pair::pair(c)?;
+    let started = reserve(family, &c).is_some_and(|n| {
+        let started = split(family, n, || run::relay(c, i, theirs, n));
         if !started {
-            release(family, c, n);
+            release(family, &c, n);
         }
         started
     });

@@ -2,11 +2,10 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::family::Conn;
+use dp_channel::family::{Conn, End};
 use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 
-use crate::channel::End;
 use crate::state;
 
 /// Whether spinning before sleeping can pay: another CPU runs the peer.

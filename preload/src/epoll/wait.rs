@@ -12,7 +12,7 @@ use libc::epoll_event;
 use super::world::Ground;
 use super::{place, Locked, Place};
 use crate::lost::{self, FIRST_NET, LAST_NET};
-use crate::{channel, signals, spin, state};
+use crate::{signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -321,8 +321,8 @@ impl<'a> Wait<'a> {
 /// Whether a hot channel's sender is more than one process (L6).
 fn wary(set: &Set, family: Option<Family>) -> bool {
     family.is_some_and(|family| {
-        set.hot_rows().filter_map(|row| row.conn()).any(|conn| {
-            channel::slot(family.conn(conn)).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0)
-        })
+        set.hot_rows()
+            .filter_map(|row| row.conn())
+            .any(|conn| family.conn(conn).slot().is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0))
     })
 }

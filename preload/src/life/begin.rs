@@ -7,7 +7,8 @@ use dp_channel::slot::Side;
 use dp_channel::tcp;
 
 use super::dead;
-use crate::{candidate, fdtable, own, state};
+use crate::channel::Channel;
+use crate::{fdtable, own, state};
 
 /// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
 pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
@@ -51,7 +52,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
 
 /// The connection behind `fd`, which was just tracked, stays on TCP.
 pub fn keep_plain(fd: i32, why: Reason) {
-    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        candidate::give_up(fd, family.conn(i), why);
+    if let Some(c) = Channel::of(fd) {
+        c.give_up(why);
     }
 }

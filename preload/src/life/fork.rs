@@ -14,7 +14,7 @@ use dp_edge::sys::raw;
 
 use super::{dead, let_go, Whose};
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, diag, door, epoll, inside, leave, link, socket, spin, state, wait};
+use crate::{client, diag, door, epoll, inside, leave, link, socket, spin, state, wait};
 
 /// What a parent prepared for its child.
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
 /// Member `n` has connection `c`, too.
 pub fn hold(family: Family, c: &Conn, n: u32) {
     family.holders(c).add(n);
-    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), c.slot()) {
         s.shared.store(1, Ordering::Relaxed);
     }
 }

@@ -7,8 +7,9 @@ use dp_channel::family::Stage;
 use libc::{sockaddr, socklen_t};
 
 use super::option;
+use crate::channel::Channel;
 use crate::inside::brief::briefly;
-use crate::{fdtable, real, state, tx};
+use crate::{fdtable, real};
 
 /// getpeername(2).
 ///
@@ -66,9 +67,7 @@ pub unsafe fn setsockopt(
 
 /// Has the kernel know of the other end's death.
 fn hear(fd: c_int) {
-    let conn = || Some((state::family()?, fdtable::conn(fd)?));
-    if let Some((family, i)) = conn() {
-        let c = family.conn(i);
-        briefly(|| c.stage() == Stage::Live && tx::gone::hears_of_death(family, fd, c));
+    if let Some(c) = Channel::of(fd) {
+        briefly(|| c.stage() == Stage::Live && c.hears_of_death());
     }
 }

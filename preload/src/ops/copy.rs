@@ -8,8 +8,9 @@ use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took};
+use crate::channel::Channel;
 use crate::walk::nowhere;
-use crate::{fdtable, kept, real, state};
+use crate::{kept, real};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -27,7 +28,7 @@ const PAGE: usize = 4096;
 const MOST: usize = 0x7fff_f000;
 
 fn live(fd: c_int) -> bool {
-    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+    let conn = Channel::of(fd);
     conn.is_some_and(|c| !matches!(c.stage(), Stage::Plain | Stage::Unused))
 }
 

@@ -6,10 +6,11 @@ use dp_channel::family::{Conn, Reason, Stage};
 use dp_edge::sys::raw;
 
 use super::give_int;
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{give, inside, leave, life, real, rx, state};
+use crate::{give, inside, leave, life, real, state};
 
 /// close(2).
 ///
@@ -196,9 +197,9 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
 
 /// Does `real`, which may make `fd` block, or not.
 fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
-    match (fdtable::conn(fd), state::family()) {
-        (Some(i), Some(family)) => family.conn(i).mode.change(real),
-        _ => real(),
+    match Channel::of(fd) {
+        Some(c) => c.mode.change(real),
+        None => real(),
     }
 }
 
@@ -226,12 +227,12 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         }
     }
     if request == libc::FIONREAD && fdtable::conn(fd).is_some() && !nowhere(arg as *const c_int) {
-        let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+        let c = Channel::of(fd);
         if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
             if !c.has(Conn::COUNTS) {
                 c.set(Conn::COUNTS);
             }
-            let n = briefly(|| rx::readable_bytes(fd, c)).map(|n| {
+            let n = briefly(|| c.readable_bytes()).map(|n| {
                 // SAFETY: the program's int.
                 unsafe { *(arg as *mut c_int) = n.min(i32::MAX as usize) as c_int };
                 0
@@ -245,9 +246,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         libc::FIONBIO => changing(fd, real),
         AT_MARK => {
             let rc = real();
-            let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+            let c = Channel::of(fd);
             // What is in the ring comes before the urgent byte.
-            if rc == 0 && c.is_some_and(|c| briefly(|| rx::has_tokens(c))) {
+            if rc == 0 && c.is_some_and(|c| briefly(|| c.has_tokens())) {
                 // SAFETY: the kernel wrote the program's int.
                 unsafe { (arg as *mut c_int).write_unaligned(0) };
             }

@@ -14,15 +14,16 @@ pub mod recv;
 pub mod ring;
 pub mod sandbox;
 pub mod send;
+#[cfg(not(test))]
 pub mod variadic;
 pub mod wait;
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use dp_channel::family::{Conn, Family, Stage};
+use dp_channel::family::Stage;
 
-use crate::candidate;
+use crate::channel::Channel;
 pub(crate) use crate::errno::{errno, fail, give, give_int, took};
 use crate::inside::Inside;
 
@@ -61,10 +62,12 @@ impl Outcome {
     }
 }
 
-/// How far a connection has come, after the step that this call may be for it.
-pub fn stage(family: Family, fd: i32, c: &Conn) -> Stage {
-    match candidate::advance(family, fd, c) {
-        Stage::Accepted => candidate::check_live(family, fd, c),
-        stage => stage,
+impl Channel {
+    /// How far a connection has come, after the step that this call may be for it.
+    pub fn stage_of_call(self) -> Stage {
+        match self.advance() {
+            Stage::Accepted => self.check_live(),
+            stage => stage,
+        }
     }
 }

@@ -2,16 +2,17 @@
 
 use core::ffi::c_int;
 
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Conn, Reason, Stage};
 use dp_channel::rules::{Action, Direction};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 use libc::{sockaddr, socklen_t};
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{channel, door, epoll, life, real, state, tx};
+use crate::{door, epoll, life, real, state};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -221,11 +222,11 @@ fn admit(fd: c_int, peer: tcp::Addr) {
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     // What is no way to shut down, the kernel refuses.
     let known = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
-    let conn = fdtable::conn(fd).filter(|_| known).and_then(|i| state::family().map(|f| (f, f.conn(i))));
+    let conn = Channel::of(fd).filter(|_| known);
     let mut before = 0;
-    if let Some((family, c)) = conn {
+    if let Some(c) = conn {
         before = [Conn::SHUT_WR, Conn::SHUT_RD].into_iter().filter(|&flag| c.has(flag)).sum();
-        if briefly(|| shut(family, fd, c, how)) {
+        if briefly(|| c.shut(how)) {
             // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
@@ -238,10 +239,10 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let rc = unsafe { real::shutdown()(fd, how) };
     match conn {
         // What an earlier call has shut stays so.
-        Some((_, c)) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
+        Some(c) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
         // What the peer sends from here on, the kernel answers with a reset.
-        Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
-            if let Some(s) = channel::slot(c).filter(|_| c.stage() == Stage::Live) {
+        Some(c) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
+            if let Some(s) = c.slot().filter(|_| c.stage() == Stage::Live) {
                 s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
             }
         }),
@@ -250,24 +251,26 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     rc
 }
 
-/// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
-fn shut(family: Family, fd: i32, c: &Conn, how: c_int) -> bool {
-    if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
-        // On TCP its reset would be here by now.
-        c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
-    }
-    if how != libc::SHUT_RD {
-        tx::left::before_end(family, fd, c);
-    }
-    let mark = || {
-        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_WR);
+impl Channel {
+    /// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
+    fn shut(self, how: c_int) -> bool {
+        if self.stage() == Stage::Live && self.died_with_unread() {
+            // On TCP its reset would be here by now.
+            self.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
         }
-        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_RD);
+        if how != libc::SHUT_RD {
+            self.before_end();
         }
-        c.has(Conn::OWES) && how != libc::SHUT_RD
-    };
-    // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
-    tx::under_lock(family, fd, c, mark).unwrap_or_else(mark)
+        let mark = || {
+            if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+                self.set(Conn::SHUT_WR);
+            }
+            if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+                self.set(Conn::SHUT_RD);
+            }
+            self.has(Conn::OWES) && how != libc::SHUT_RD
+        };
+        // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
+        self.as_sender(mark).unwrap_or_else(mark)
+    }
 }

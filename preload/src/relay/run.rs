@@ -3,23 +3,24 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family};
+use dp_channel::family::Conn;
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::{errno, life, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
-pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
+pub fn relay(c: Channel, i: u32, other: i32, n: u32) {
     join(n);
-    if let Some([conn, other]) = alone([fd, other], i) {
-        pump(conn, other, family.conn(i));
+    if let Some([conn, other]) = alone([c.fd, other], i) {
+        pump(conn, other, &c);
         // SAFETY: descriptors of ours.
         unsafe { libc::close(conn) };
         raw::close(other);
     }
-    family.member(n as usize).clear();
+    c.family.member(n as usize).clear();
 }
 
 fn join(n: u32) {

@@ -11,71 +11,72 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Reason};
+use dp_channel::family::{Conn, End, Reason};
 use dp_channel::leaving;
 use dp_channel::stream;
 use dp_edge::ring::{Cursor, Lines};
 use dp_edge::sys::raw;
 
 use self::room::Room;
-use super::reset;
-use crate::channel::End;
+use crate::channel::Channel;
 use crate::kept;
 use crate::walk::Walk;
 
 mod room;
 
-/// Whether what the receiver has not taken stays in the ring, for it to read on: TCP does not take it at once. Under the
-/// sender's lock.
-pub(super) fn stays(fd: i32, c: &Conn, out: &End) -> bool {
-    let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
-    let lines = c.tail().pos.since(at.pos).min(out.ring().count());
-    if leaving::is_little(lines) || !out.word.is_read_on() {
-        return false;
-    }
-    let mut room = Room::new(fd);
-    let fits = room.has(leaving::bytes(lines)) || room.widen(leaving::bytes(lines));
-    room.put_back();
-    !fits
-}
-
-/// Freezes the cursor. What is behind it is owed from here on. Under the sender's lock.
-pub(super) fn freeze(c: &Conn, out: &End) -> Cursor {
-    // First: if this process is killed now, its relatives must not put anything else there.
-    c.set(Conn::OWES);
-    let at = stream::freeze(&out.rx.cursor);
-    c.owed().store(at.pack(), Ordering::Relaxed);
-    c.linger.store(0, Ordering::Relaxed);
-    at
-}
-
-/// Puts on TCP what is owed, as far as that goes now. Under the sender's lock.
-pub(super) fn pay(fd: i32, c: &Conn, out: &End) {
-    let mut room = Room::new(fd);
-    let mut result = put(fd, c, out);
-    let owed = Cursor::unpack(c.owed().load(Ordering::Relaxed));
-    let lines = c.tail().pos.since(owed.pos).min(out.ring().count());
-    if result == Err(libc::EAGAIN) && room.widen(leaving::bytes(lines)) {
-        result = put(fd, c, out);
-    }
-    room.put_back();
-    match result {
-        Ok(()) => {}
-        Err(libc::EAGAIN) => return ends_by_a_reset(fd, c),
-        Err(libc::EBADMSG) => {
-            reset(fd, c, Reason::Corrupt);
-            c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+impl Channel {
+    /// Whether what the receiver has not taken stays in the ring, for it to read on: TCP does not take it at once. Under the
+    /// sender's lock.
+    pub(super) fn rest_stays(self, out: &End) -> bool {
+        let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
+        let lines = self.tail().pos.since(at.pos).min(out.ring().count());
+        if leaving::is_little(lines) || !out.word.is_read_on() {
+            return false;
         }
-        // W13: the program's next call gets it. What the peer sent before may still be read.
-        Err(e) => c.error.store(e as u32, Ordering::Relaxed),
+        let mut room = Room::new(self.fd);
+        let fits = room.has(leaving::bytes(lines)) || room.widen(leaving::bytes(lines));
+        room.put_back();
+        !fits
     }
-    ends_as_it_was(fd, c);
-    c.clear(Conn::OWES);
-    // What the program asked for meanwhile comes behind it.
-    if result == Ok(()) && c.has(Conn::SHUT_WR) {
-        let args = [fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
-        // SAFETY: numbers.
-        let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+
+    /// Freezes the cursor. What is behind it is owed from here on. Under the sender's lock.
+    pub(super) fn freeze_rest(self, out: &End) -> Cursor {
+        // First: if this process is killed now, its relatives must not put anything else there.
+        self.set(Conn::OWES);
+        let at = stream::freeze(&out.rx.cursor);
+        self.owed().store(at.pack(), Ordering::Relaxed);
+        self.linger.store(0, Ordering::Relaxed);
+        at
+    }
+
+    /// Puts on TCP what is owed, as far as that goes now. Under the sender's lock.
+    pub(super) fn pay_rest(self, out: &End) {
+        let mut room = Room::new(self.fd);
+        let mut result = self.put_rest(out);
+        let owed = Cursor::unpack(self.owed().load(Ordering::Relaxed));
+        let lines = self.tail().pos.since(owed.pos).min(out.ring().count());
+        if result == Err(libc::EAGAIN) && room.widen(leaving::bytes(lines)) {
+            result = self.put_rest(out);
+        }
+        room.put_back();
+        match result {
+            Ok(()) => {}
+            Err(libc::EAGAIN) => return self.ends_by_a_reset(),
+            Err(libc::EBADMSG) => {
+                self.reset_by(Reason::Corrupt);
+                self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+            }
+            // W13: the program's next call gets it. What the peer sent before may still be read.
+            Err(e) => self.error.store(e as u32, Ordering::Relaxed),
+        }
+        self.ends_as_it_was();
+        self.clear(Conn::OWES);
+        // What the program asked for meanwhile comes behind it.
+        if result == Ok(()) && self.has(Conn::SHUT_WR) {
+            let args = [self.fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+            // SAFETY: numbers.
+            let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
+        }
     }
 }
 
@@ -87,68 +88,77 @@ const LONGEST: usize = 4096;
 /// The same where there is only the stack, which may be a small one.
 const LITTLE: usize = 256;
 
-/// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
-fn put(fd: i32, c: &Conn, out: &End) -> Result<(), i32> {
-    // SAFETY: not more than there is, and any bytes are bytes.
-    let long = |place| put_by(fd, c, out, unsafe { core::slice::from_raw_parts_mut(place, LONGEST) });
-    kept::with(long).unwrap_or_else(|| put_by(fd, c, out, &mut [0; LITTLE]))
-}
+impl Channel {
+    /// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
+    fn put_rest(self, out: &End) -> Result<(), i32> {
+        // SAFETY: not more than there is, and any bytes are bytes.
+        let long = |place| self.put_rest_by(out, unsafe { core::slice::from_raw_parts_mut(place, LONGEST) });
+        kept::with(long).unwrap_or_else(|| self.put_rest_by(out, &mut [0; LITTLE]))
+    }
 
-fn put_by(fd: i32, c: &Conn, out: &End, buf: &mut [u8]) -> Result<(), i32> {
-    let mut at = Cursor::unpack(c.owed().load(Ordering::Relaxed));
-    let end = c.tail().pos;
-    loop {
-        // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
-        match end.since(at.pos) {
-            0 => return Ok(()),
-            lines if lines > out.ring().count() => return Err(libc::EBADMSG),
-            _ => {}
-        }
-        let mut next = at;
-        let n = match stream::retrieve(&out.ring(), &mut next, &mut Walk::one(buf.as_mut_ptr(), buf.len())) {
-            Ok(n) if n > 0 => n,
-            _ => return Err(libc::EBADMSG),
-        };
-        // SAFETY: the buffer.
-        let sent = match unsafe { raw::send(fd, buf.as_ptr(), n, PIECE) } {
-            Ok(sent) => sent,
-            Err(libc::EINTR) => continue,
-            Err(e) => return Err(e),
-        };
-        c.tx_kernel.fetch_add(sent as u64, Ordering::Relaxed);
-        if sent < n {
-            // The headers may have changed since: then this is another place, or none.
-            next = at;
-            let mut w = Walk::one(buf.as_mut_ptr(), sent);
-            if stream::retrieve(&out.ring(), &mut next, &mut w) != Ok(sent) {
-                return Err(libc::EBADMSG);
+    fn put_rest_by(self, out: &End, buf: &mut [u8]) -> Result<(), i32> {
+        let mut at = Cursor::unpack(self.owed().load(Ordering::Relaxed));
+        let end = self.tail().pos;
+        loop {
+            // The cursor was the peer's to write, and so is the ring: it must not lead past the end, or for ever.
+            match end.since(at.pos) {
+                0 => return Ok(()),
+                lines if lines > out.ring().count() => return Err(libc::EBADMSG),
+                _ => {}
             }
+            let mut next = at;
+            let n =
+                match stream::retrieve(&out.ring(), &mut next, &mut Walk::one(buf.as_mut_ptr(), buf.len())) {
+                    Ok(n) if n > 0 => n,
+                    _ => return Err(libc::EBADMSG),
+                };
+            // SAFETY: the buffer.
+            let sent = match unsafe { raw::send(self.fd, buf.as_ptr(), n, PIECE) } {
+                Ok(sent) => sent,
+                Err(libc::EINTR) => continue,
+                Err(e) => return Err(e),
+            };
+            self.tx_kernel.fetch_add(sent as u64, Ordering::Relaxed);
+            if sent < n {
+                // The headers may have changed since: then this is another place, or none.
+                next = at;
+                let mut w = Walk::one(buf.as_mut_ptr(), sent);
+                if stream::retrieve(&out.ring(), &mut next, &mut w) != Ok(sent) {
+                    return Err(libc::EBADMSG);
+                }
+            }
+            at = next;
+            self.owed().store(at.pack(), Ordering::Relaxed);
         }
-        at = next;
-        c.owed().store(at.pack(), Ordering::Relaxed);
     }
-}
 
-/// However this end goes now, the other one is told that something is missing.
-fn ends_by_a_reset(fd: i32, c: &Conn) {
-    if c.linger.load(Ordering::Relaxed) == 0 {
-        let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
-        let _ = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
-        c.linger.store(leaving::pack_linger(linger.l_onoff != 0, linger.l_linger), Ordering::Relaxed);
-        raw::reset_at_close(fd);
+    /// However this end goes now, the other one is told that something is missing.
+    fn ends_by_a_reset(self) {
+        if self.linger.load(Ordering::Relaxed) == 0 {
+            let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
+            let _ = raw::getsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+            self.linger.store(leaving::pack_linger(linger.l_onoff != 0, linger.l_linger), Ordering::Relaxed);
+            raw::reset_at_close(self.fd);
+        }
     }
-}
 
-fn ends_as_it_was(fd: i32, c: &Conn) {
-    if let Some((on, seconds)) = leaving::unpack_linger(c.linger.swap(0, Ordering::Relaxed)) {
-        let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
-        let _ = raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
+    fn ends_as_it_was(self) {
+        if let Some((on, seconds)) = leaving::unpack_linger(self.linger.swap(0, Ordering::Relaxed)) {
+            let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
+            let _ = raw::setsockopt(
+                self.fd,
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                &linger,
+                size_of::<libc::linger>(),
+            );
+        }
     }
-}
 
-/// The program has changed SO_LINGER meanwhile.
-pub fn lingers_anew(fd: i32, c: &Conn) {
-    if c.has(Conn::OWES) && c.linger.swap(0, Ordering::Relaxed) != 0 {
-        ends_by_a_reset(fd, c);
+    /// The program has changed SO_LINGER meanwhile.
+    pub fn lingers_anew(self) {
+        if self.has(Conn::OWES) && self.linger.swap(0, Ordering::Relaxed) != 0 {
+            self.ends_by_a_reset();
+        }
     }
 }

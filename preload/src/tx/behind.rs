@@ -3,33 +3,35 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family};
+use dp_channel::family::Conn;
 
-use crate::channel;
+use crate::channel::Channel;
 use crate::{errno, real, signals, socket, state};
 
 /// The longest time between two looks, ms: another process of the family may have paid.
 const LOOK: i32 = 1000;
 
-/// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait. EAGAIN comes
-/// after the kernel has said so itself, and knows that somebody wants to hear of room.
-#[cold]
-pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
-    let limit = if blocking { socket::limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
-    let began = state::now();
-    loop {
-        let pay = || super::left::follow(fd, c, &channel::sending(c));
-        if c.has(Conn::OWES) && super::under_lock(family, fd, c, pay).is_none() {
-            return Err(libc::EAGAIN);
+impl Channel {
+    /// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait. EAGAIN comes
+    /// after the kernel has said so itself, and knows that somebody wants to hear of room.
+    #[cold]
+    pub fn wait_behind(self, blocking: bool) -> Result<(), i32> {
+        let limit = if blocking { socket::limit(self.fd, libc::SO_SNDTIMEO) } else { Some(0) };
+        let began = state::now();
+        loop {
+            let pay = || self.follow(&self.sending());
+            if self.has(Conn::OWES) && self.as_sender(pay).is_none() {
+                return Err(libc::EAGAIN);
+            }
+            if !self.has(Conn::OWES) {
+                break;
+            }
+            sleep(self.fd, libc::POLLOUT, limit, began)?;
         }
-        if !c.has(Conn::OWES) {
-            break;
+        match self.error.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            e => Err(e as i32),
         }
-        sleep(fd, libc::POLLOUT, limit, began)?;
-    }
-    match c.error.swap(0, Ordering::Relaxed) {
-        0 => Ok(()),
-        e => Err(e as i32),
     }
 }
 

@@ -5,9 +5,9 @@ use core::sync::atomic::Ordering;
 use dp_edge::sys::raw;
 
 use super::bell::here;
-use crate::channel::End;
 use crate::spin::until;
 use crate::{signals, socket, state};
+use dp_channel::family::End;
 
 /// How long a sender looks for room in one call while the receiver goes on taking, ns.
 const ROOM_WAIT: u64 = 500_000;
