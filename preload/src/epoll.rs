@@ -12,6 +12,8 @@
 mod event;
 mod list;
 mod lock;
+#[cfg(test)]
+mod tests;
 mod wait;
 mod world;
 

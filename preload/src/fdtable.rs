@@ -19,6 +19,9 @@ use dp_edge::sys::{raw, together};
 
 use crate::state;
 
+#[cfg(test)]
+mod tests;
+
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {

@@ -33,6 +33,9 @@ use dp_edge::sys::process;
 use crate::channel::Channel;
 use crate::{diag, loopback};
 
+#[cfg(test)]
+mod tests;
+
 /// A number that nobody can guess, never 0.
 pub fn random() -> Option<u64> {
     process::random().ok().map(|n| n | 1)

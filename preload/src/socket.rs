@@ -4,6 +4,9 @@ use dp_channel::family::Conn;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
+#[cfg(test)]
+mod tests;
+
 /// What the kernel says of a descriptor, taking nothing: neither bytes nor a pending error (W13).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {

@@ -12,6 +12,8 @@ pub mod gone;
 pub mod left;
 pub mod over;
 mod room;
+#[cfg(test)]
+mod tests;
 
 use core::sync::atomic::{fence, Ordering};
 

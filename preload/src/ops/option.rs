@@ -82,7 +82,7 @@ pub unsafe fn setsockopt(
 }
 
 /// Whether an option of sockets, set to `n`, changes how receives work in a way that the kernel alone can bring about.
-fn is_kernels_own(name: c_int, n: c_int) -> bool {
+pub fn is_kernels_own(name: c_int, n: c_int) -> bool {
     match name {
         libc::SO_RCVLOWAT => !matches!(n, 0 | 1),
         libc::SO_PEEK_OFF => n >= 0,
