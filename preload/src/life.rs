@@ -345,14 +345,14 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
     match (c.stage(), slot) {
         (Stage::Candidate, _) => family.count(Reason::Closed),
         (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
-            client::release(&c);
+            client::release(c);
             family.count(Reason::Closed);
         }
         (stage, Some(_)) if c.is_client() => {
             if stage == Stage::Live {
                 count_worth(family, c);
             }
-            client::leave(&c);
+            client::leave(c);
         }
         (_, Some(s)) => {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
