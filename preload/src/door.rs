@@ -338,8 +338,6 @@ fn put_aside(conn: i32, door: usize) {
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    if BUSY.load(Ordering::Relaxed) != 0 {
-        BUSY.store(0, Ordering::Release);
-    }
+    state::clear(&BUSY);
     guests::inherited();
 }

@@ -230,40 +230,29 @@ pub fn connected(fd: i32, conn: u32) {
     }
 }
 
+/// Does `f` with each set in which connection `conn` may be.
+fn with_sets_of(conn: u32, f: impl Fn(&mut Set, &mut Ground)) {
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => with_index(i, f),
+        world::Registered::Anywhere => places().for_each(|(i, _)| with_index(i, &f)),
+    }
+}
+
 /// The program closes `fd` of connection `conn`: what sets have of it changes with that. `other`: another number of this
 /// process for the same socket; `kept`: relatives have it.
 pub fn closing(fd: i32, conn: u32, other: Option<i32>, kept: bool) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, w| set.closing(fd, conn, other, kept, w)),
-        world::Registered::Anywhere => {
-            for (i, _) in places() {
-                with_index(i, |set, w| set.closing(fd, conn, other, kept, w));
-            }
-        }
-    }
+    with_sets_of(conn, |set, w| set.closing(fd, conn, other, kept, w));
 }
 
 /// `fd` stands for connection `conn` now: perhaps a registration was left behind under that number.
 pub fn reopened(fd: i32, conn: u32) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, _| set.reopened(fd, conn)),
-        world::Registered::Anywhere => {
-            places().for_each(|(i, _)| with_index(i, |set, _| set.reopened(fd, conn)))
-        }
-    }
+    with_sets_of(conn, |set, _| set.reopened(fd, conn));
 }
 
 /// The bells of connection `conn` were taken, and what they announced was not: no kernel tells of it any more.
 pub fn bells_are_gone(conn: u32) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, w| set.bells_are_gone(conn, w)),
-        world::Registered::Anywhere => {
-            places().for_each(|(i, _)| with_index(i, |set, w| set.bells_are_gone(conn, w)))
-        }
-    }
+    with_sets_of(conn, |set, w| set.bells_are_gone(conn, w));
 }
 
 /// One more descriptor of a set.

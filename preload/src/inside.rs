@@ -414,10 +414,7 @@ pub fn sweep() {
 /// In a forked child: only the thread that forked is here. Connections that nobody here ever will have, it is to `forget`.
 pub fn inherited(forget: impl Fn(u32)) {
     fdtable::inherited();
-    // Each page that is written to is copied.
-    for word in [&LOCK, &CLOSING].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
-        word.store(0, Ordering::Relaxed);
-    }
+    [&LOCK, &CLOSING].into_iter().for_each(state::clear);
     if HIGH.load(Ordering::Relaxed) == 0 {
         return;
     }

@@ -84,9 +84,7 @@ impl Channel {
         match self.stage() {
             Stage::Offered => {
                 // The server took the offer meanwhile; without our word it carries nothing.
-                if let Some(s) = self.slot() {
-                    s.kill(generation);
-                }
+                self.kill_slot();
                 self.set_stage(Stage::Plain);
             }
             Stage::Accepted if self.slot().is_some_and(|s| s.refuse(generation)) => {
@@ -116,29 +114,19 @@ impl Channel {
                 _ => false,
             };
             if may {
-                self.put_proof_back();
-                self.sends_at_once();
-                self.reason.store(why as u32, Ordering::Relaxed);
-                state::count(why);
-                self.set_stage(Stage::Plain);
+                self.give_up(why);
             }
             if held != Held::Mine {
                 self.rx_lock.unlock();
             }
         }
-        if self.stage() == Stage::Live {
-            self.demote(why);
-        }
-    }
-
-    /// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
-    /// as the peer follows. The connection stays tracked, the bytes stay in order.
-    fn demote(self, why: Reason) {
-        self.reason.store(why as u32, Ordering::Relaxed);
-        self.set(Conn::TX_TCP);
         if self.stage() != Stage::Live {
             return;
         }
+        // As far as this side decides: sending at once, receiving as soon as the peer follows. The connection stays tracked, the
+        // bytes stay in order.
+        self.reason.store(why as u32, Ordering::Relaxed);
+        self.set(Conn::TX_TCP);
         // In a handler inside a send of this thread the next send hands back: the flag is set.
         self.as_sender(|| {
             let out = self.sending();

@@ -39,6 +39,7 @@ mod real;
 mod relay;
 mod retire;
 mod retired;
+mod rights;
 mod rx;
 mod signals;
 mod socket;

@@ -60,9 +60,7 @@ pub fn nobody_looks() -> bool {
 
 /// In a forked child: the threads that looked are the parent's.
 pub fn inherited() {
-    if LOOKERS.load(Ordering::Relaxed) != 0 {
-        LOOKERS.store(0, Ordering::Relaxed);
-    }
+    state::clear(&LOOKERS);
 }
 
 /// A yield that lasts longer gave the processor to somebody, ns.

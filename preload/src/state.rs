@@ -243,6 +243,13 @@ pub fn begin_as_child(member: Option<u32>, pid: u32) {
     }
 }
 
+/// In a forked child: what a thread of the parent had set is nobody's. A page that is not written to stays shared.
+pub fn clear(word: &AtomicU32) {
+    if word.load(Ordering::Relaxed) != 0 {
+        word.store(0, Ordering::Release);
+    }
+}
+
 /// The process whose memory this is; in a child of vfork, its parent. What notes it tells whether a fork came since.
 pub fn owner() -> u32 {
     self_page().map_or(0, |page| page.pid.load(Ordering::Relaxed))

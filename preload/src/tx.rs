@@ -473,9 +473,7 @@ impl Channel {
     pub fn reset_by(self, why: Reason) {
         self.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
-        if let Some(s) = self.slot() {
-            s.kill(self.generation.load(Ordering::Relaxed));
-        }
+        self.kill_slot();
         // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
         let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
         // SAFETY: the address outlives the call.

@@ -196,7 +196,5 @@ impl Iterator for Doors {
 
 /// In a forked child: a thread of the parent may have been at work.
 pub(super) fn inherited() {
-    if MAKING.load(Ordering::Relaxed) != 0 {
-        MAKING.store(0, Ordering::Release);
-    }
+    state::clear(&MAKING);
 }

@@ -242,8 +242,8 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
         Some(c) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
         // What the peer sends from here on, the kernel answers with a reset.
         Some(c) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
-            if let Some(s) = c.slot().filter(|_| c.stage() == Stage::Live) {
-                s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
+            if c.stage() == Stage::Live {
+                c.kill_slot();
             }
         }),
         _ => {}

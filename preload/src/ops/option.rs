@@ -58,24 +58,19 @@ pub unsafe fn setsockopt(
     }
     // SAFETY: the program's arguments.
     let rc = unsafe { real::setsockopt()(fd, level, name, value, len) };
-    if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
-        if let Some(c) = Channel::of(fd) {
-            c.note_inq();
-        }
-    }
-    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) {
-        if let Some(c) = Channel::of(fd) {
-            c.rate_is_set_by_program();
-        }
-    }
-    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
-        // where we have left.
-        if let Some(c) = Channel::of(fd).filter(|c| c.slot_live()) {
-            c.sending().tx.ends_abruptly(raw::resets_at_close(fd));
-            if c.has(Conn::OWES) {
-                c.as_sender(|| c.lingers_anew());
+    if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
+        match (level, name) {
+            (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
+            // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel
+            // still where we have left.
+            (libc::SOL_SOCKET, libc::SO_LINGER) if c.slot_live() => {
+                c.sending().tx.ends_abruptly(raw::resets_at_close(fd));
+                if c.has(Conn::OWES) {
+                    c.as_sender(|| c.lingers_anew());
+                }
             }
+            _ => {}
         }
     }
     rc
@@ -129,28 +124,21 @@ pub unsafe fn getsockopt(
         // SAFETY: as of this function; the kernel wrote that many bytes there.
         unsafe { tell_pacing(name, own, value, *len as usize) };
     }
-    if rc == 0 && level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK) {
-        if let Some(c) = Channel::of(fd).filter(|c| c.stage() == Stage::Live) {
-            let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
-            // SAFETY: the kernel wrote that many bytes there.
-            unsafe {
-                if *len >= 4 {
-                    value.cast::<c_int>().write_unaligned(c_int::from(c.has(flag)));
-                }
+    if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
+        // SAFETY: the kernel wrote that many bytes there.
+        let said = unsafe { (*len >= 4).then(|| &mut *value.cast::<[u8; 4]>()) };
+        match ((level, name), said) {
+            ((libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK), Some(said))
+                if c.stage() == Stage::Live =>
+            {
+                let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
+                *said = c_int::from(c.has(flag)).to_ne_bytes();
             }
-        }
-    }
-    if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-        if let Some(c) = Channel::of(fd) {
-            // SAFETY: the kernel wrote an int there.
-            unsafe {
-                if *len >= 4 {
-                    match *value.cast::<c_int>() {
-                        0 => *value.cast::<c_int>() = c.take_error(),
-                        e => c.was_told(e),
-                    }
-                }
-            }
+            ((libc::SOL_SOCKET, libc::SO_ERROR), Some(said)) => match c_int::from_ne_bytes(*said) {
+                0 => *said = c.take_error().to_ne_bytes(),
+                e => c.was_told(e),
+            },
+            _ => {}
         }
     }
     rc

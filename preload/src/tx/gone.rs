@@ -165,13 +165,6 @@ impl Channel {
         Gone::Unread
     }
 
-    /// From here on the kernel has it all.
-    fn kill_slot(self) {
-        if let Some(s) = self.slot() {
-            s.kill(self.generation.load(Ordering::Relaxed));
-        }
-    }
-
     /// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
     /// that it was told.
     pub fn was_told(self, e: i32) {

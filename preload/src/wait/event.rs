@@ -119,9 +119,5 @@ impl Event {
 /// In a forked child: threads of the parent may have been in polls. Their events are given up when the child makes its
 /// own.
 pub fn inherited() {
-    for e in &TABLE {
-        if e.sleeper.load(Ordering::Relaxed) != 0 {
-            e.sleeper.store(0, Ordering::Relaxed);
-        }
-    }
+    TABLE.iter().for_each(|e| state::clear(&e.sleeper));
 }

@@ -137,6 +137,13 @@ impl Conn {
         self.slot().is_some_and(|s| s.is(self.generation.load(Ordering::Relaxed), State::Live))
     }
 
+    /// The slot is dead from here on: the kernel has it all.
+    pub fn kill_slot(&self) {
+        if let Some(s) = self.slot() {
+            s.kill(self.generation.load(Ordering::Relaxed));
+        }
+    }
+
     /// Puts the arena's addresses into the connection. False: slot `n` is not mapped.
     pub fn attach(&self, arena: &Arena, n: u32, side: Side, generation: u32) -> bool {
         let other = if side == Side::Client { Side::Server } else { Side::Client };
