@@ -5,231 +5,139 @@
 //! client; each step happens inside a call the program makes anyway, none adds a round trip.
 
 mod client_side;
+mod policy;
 mod server_side;
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Conn, Reason, Stage};
 use dp_channel::slot::{Side, Slot};
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
-use crate::channel::{positions, receiving, sending, slot_live};
-use crate::ops::option::TIMES;
-use crate::{door, fdtable, life, proof, state};
+use crate::channel::Channel;
+use crate::guests::Search;
+use crate::{door, state};
 
-/// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
-pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
-    let Some(pid) = state::pid().filter(|_| fdtable::covers(fd)) else { return false };
-    let Some(family) = state::family_or_make() else { return false };
-    let unseen = match fd {
-        // stdio reads and writes the standard streams inside itself.
-        0..=2 => Some(Reason::Stdio),
-        _ => state::ended(),
-    };
-    if let Some(why) = unseen {
-        family.count(why);
-        return false;
-    }
-    let Some(member) = state::member() else {
-        family.count(Reason::Slots);
-        return false;
-    };
-    let before = family.header().high.load(Ordering::Relaxed);
-    let again = || {
-        life::dead::clear(family, true);
-        family.claim()
-    };
-    let Some(i) = family.claim().or_else(again) else {
-        family.count(Reason::Slots);
-        return false;
-    };
-    if i >= before {
-        life::dead::at_a_new_entry(family, i);
-    }
-    let c = family.conn(i);
-    c.reset(side as u32, local, peer);
-    family.holders(c).begin(member);
-    c.pid.store(pid, Ordering::Relaxed);
-    c.fd.store(fd as u32, Ordering::Relaxed);
-    if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
-        keep_plain(fd, Reason::IoUring);
-    }
-    true
-}
-
-/// The connection behind `fd`, which was just tracked, stays on TCP.
-pub fn keep_plain(fd: i32, why: Reason) {
-    if let (Some(family), Some(i)) = (state::family(), fdtable::conn(fd)) {
-        give_up(fd, family.conn(i), why);
-    }
-}
-
-/// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
-/// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
-pub fn advance(family: Family, fd: i32, c: &Conn) -> Stage {
-    let stage = c.stage();
-    if !matches!(stage, Stage::Candidate | Stage::Offered) {
-        return stage;
-    }
-    let calls = c.calls.fetch_add(1, Ordering::Relaxed) + 1;
-    let after = state::AFTER.load(Ordering::Relaxed);
-    if calls <= after {
-        return stage;
-    }
-    let turn = calls - after;
-    let client = c.side.load(Ordering::Relaxed) == Side::Client as u32;
-    // A proof under way is looked at in every call: it is over soon.
-    let search = Search::at(turn).or_else(|| proof::is_shown(c).then_some(Search::Mapped));
-    let tries = match search {
-        // A client has nothing to search: it makes its offer.
-        Some(search) if client => search == Search::Everywhere && client_side::is_due(family, c, turn),
-        search => search.is_some(),
-    };
-    if stage == Stage::Candidate && !tries {
-        return stage;
-    }
-    // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
-    // another has just confirmed for an offer that was refused.
-    if c.rx_lock.try_lock(state::me()) {
-        match (c.stage(), client) {
-            (Stage::Candidate, true) => client_side::post(family, fd, c, turn),
-            (Stage::Offered, _) => client_side::await_answer(family, fd, c, turn),
-            (Stage::Candidate, false) => {
-                server_side::look_for_offer(family, fd, c, turn, search.unwrap_or(Search::Mapped));
-                if c.stage() != Stage::Candidate {
-                    door::sweep();
+impl Channel {
+    /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
+    /// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
+    pub fn advance(self) -> Stage {
+        let stage = self.stage();
+        if !matches!(stage, Stage::Candidate | Stage::Offered) {
+            return stage;
+        }
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let after = state::AFTER.load(Ordering::Relaxed);
+        if calls <= after {
+            return stage;
+        }
+        let turn = calls - after;
+        let client = self.is_client();
+        // A proof under way is looked at in every call: it is over soon.
+        let search = policy::search_at(turn).or_else(|| self.shows_proof().then_some(Search::Mapped));
+        let tries = policy::tries(search, client, || self.offer_is_due(turn));
+        if stage == Stage::Candidate && !tries {
+            return stage;
+        }
+        // One thread at a time, and by the stage as it is now: one that comes late would take a channel that
+        // another has just confirmed for an offer that was refused.
+        if self.rx_lock.try_lock(state::me()) {
+            match (self.stage(), client) {
+                (Stage::Candidate, true) => self.post_offer(turn),
+                (Stage::Offered, _) => self.await_answer(turn),
+                (Stage::Candidate, false) => {
+                    self.look_for_offer(turn, search.unwrap_or(Search::Mapped));
+                    if self.stage() != Stage::Candidate {
+                        door::sweep();
+                    }
                 }
+                _ => {}
             }
-            _ => {}
+            self.rx_lock.unlock();
         }
-        c.rx_lock.unlock();
+        self.stage()
     }
-    c.stage()
-}
 
-/// Where a side looks that has no answer yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
-    /// Server: in what is mapped, which takes no system call.
-    Mapped,
-    /// Everywhere.
-    Everywhere,
-}
-
-/// Turns at which something is tried once more: often enough to be done in a connection of some thirty exchanges, then now
-/// and then.
-fn is_another_try(turn: u32) -> bool {
-    turn.is_power_of_two() || turn % if turn < 64 { 8 } else { 64 } == 0
-}
-
-impl Search {
-    /// Always at first. A client may make its offer at any turn.
-    fn at(turn: u32) -> Option<Search> {
-        if turn < 8 || is_another_try(turn) {
-            Some(Search::Everywhere)
-        } else {
-            (turn % 8 == 0).then_some(Search::Mapped)
+    /// Whether somebody may still answer. The clock is asked only where that matters, and not in every call.
+    fn is_patient(self, turn: u32) -> bool {
+        if turn <= policy::PATIENCE {
+            return true;
         }
-    }
-}
-
-/// From this turn on an offer that nobody answers is made anew, behind another hello, and an answer that is not followed by
-/// a proof counts as wrong.
-const MOVES_ON: u32 = 16;
-
-/// After this many calls *and* this long without an answer the connection is plain TCP for good.
-const PATIENCE: u32 = 1 << 10;
-
-const PATIENCE_NS: u64 = 2_000_000_000;
-
-fn patient(c: &Conn, turn: u32) -> bool {
-    if turn <= PATIENCE {
-        return true;
-    }
-    // The clock is asked only from here on, and not in every call.
-    let began = c.since.load(Ordering::Relaxed);
-    if began == 0 {
-        c.since.store(state::now(), Ordering::Relaxed);
-    }
-    began == 0 || turn % 64 != 0 || state::now() - began < PATIENCE_NS
-}
-
-fn give_up(fd: i32, c: &Conn, why: Reason) {
-    proof::put_back(fd, c);
-    proof::sends_at_once(fd, c);
-    c.reason.store(why as u32, Ordering::Relaxed);
-    state::count(why);
-    c.set_stage(Stage::Plain);
-}
-
-/// A low-water mark above one byte: a bell alone would wake nobody (W14). Or peeks that go on where the last one ended,
-/// which the kernel counts. Or receives that are told when bytes came. Or somebody who waits for SIGIO, which comes for the
-/// kernel's bytes only (W3).
-fn unsuited(fd: i32) -> bool {
-    raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).is_ok_and(|n| n > 1)
-        || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|n| n >= 0)
-        || TIMES.iter().any(|&name| raw::getsockopt_int(fd, libc::SOL_SOCKET, name).is_ok_and(|n| n != 0))
-        || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
-}
-
-/// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
-/// that was disconnected and connected anew keeps its cookie and has another tuple.
-fn same_socket(fd: i32, c: &Conn, s: &Slot, side: Side) -> bool {
-    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return false };
-    if (local, peer) != (c.local(), c.peer()) {
-        return false;
-    }
-    let (tuple, cookie) = match side {
-        Side::Client => (tcp::tuple(local, peer), tcp::cookie(fd) == Some(s.cookie.load(Ordering::Relaxed))),
-        Side::Server => (tcp::tuple(peer, local), true),
-    };
-    cookie && s.matches(&tuple, tcp::netns(fd))
-}
-
-/// Reads the receive position. The stage already says that new receives take the lock; those that were
-/// under way before are counted by `rx_flight`.
-fn base_position(fd: i32, c: &Conn) -> bool {
-    if c.rx_flight.load(Ordering::SeqCst) != 0 {
-        return false;
-    }
-    let Some(at) = tcp::consumed(fd) else { return false };
-    c.rx_kernel.store(at, Ordering::Relaxed);
-    c.rx_data.store(0, Ordering::Relaxed);
-    c.rx_counted.store(0, Ordering::Relaxed);
-    receiving(c).rx.consumed.store(at, Ordering::Relaxed);
-    true
-}
-
-/// Both sides agreed. Under the receiver's lock.
-pub fn go_live(family: Family, fd: i32, c: &Conn) {
-    // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
-    // cork longer (W14). What the program asked for is remembered for its questions.
-    for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
-        let theirs = raw::getsockopt_int(fd, libc::IPPROTO_TCP, name).map_or(0, |v| i32::from(v != 0));
-        if theirs != 0 {
-            c.set(flag);
+        let began = self.since.load(Ordering::Relaxed);
+        if began == 0 {
+            self.since.store(state::now(), Ordering::Relaxed);
         }
-        if theirs != ours {
-            let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, name, ours);
-        }
+        policy::is_patient(turn, began, state::now)
     }
-    sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
-    c.first.store(positions(c), Ordering::Relaxed);
-    c.set_stage(Stage::Live);
-    family.header().channels.fetch_add(1, Ordering::Relaxed);
-}
 
-/// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
-pub fn check_live(family: Family, fd: i32, c: &Conn) -> Stage {
-    if c.side.load(Ordering::Relaxed) == Side::Server as u32
-        && slot_live(c)
-        && c.rx_lock.try_lock(state::me())
-    {
-        if c.stage() == Stage::Accepted {
-            go_live(family, fd, c);
-        }
-        c.rx_lock.unlock();
+    /// It stays on TCP.
+    pub fn give_up(self, why: Reason) {
+        self.put_proof_back();
+        self.sends_at_once();
+        self.reason.store(why as u32, Ordering::Relaxed);
+        state::count(why);
+        self.set_stage(Stage::Plain);
     }
-    c.stage()
+
+    /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
+    /// that was disconnected and connected anew keeps its cookie and has another tuple.
+    fn is_socket_of(self, s: &Slot, side: Side) -> bool {
+        let (Some(local), Some(peer)) = (tcp::local(self.fd), tcp::peer(self.fd)) else { return false };
+        if (local, peer) != (self.local(), self.peer()) {
+            return false;
+        }
+        let (tuple, cookie) = match side {
+            Side::Client => {
+                (tcp::tuple(local, peer), tcp::cookie(self.fd) == Some(s.cookie.load(Ordering::Relaxed)))
+            }
+            Side::Server => (tcp::tuple(peer, local), true),
+        };
+        cookie && s.matches(&tuple, tcp::netns(self.fd))
+    }
+
+    /// Reads the receive position. The stage already says that new receives take the lock; those that were
+    /// under way before are counted by `rx_flight`.
+    fn take_base_position(self) -> bool {
+        if self.rx_flight.load(Ordering::SeqCst) != 0 {
+            return false;
+        }
+        let Some(at) = tcp::consumed(self.fd) else { return false };
+        self.rx_kernel.store(at, Ordering::Relaxed);
+        self.rx_data.store(0, Ordering::Relaxed);
+        self.rx_counted.store(0, Ordering::Relaxed);
+        self.receiving().rx.consumed.store(at, Ordering::Relaxed);
+        true
+    }
+
+    /// Both sides agreed. Under the receiver's lock.
+    pub fn go_live(self) {
+        // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
+        // cork longer (W14). What the program asked for is remembered for its questions.
+        for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
+            let theirs =
+                raw::getsockopt_int(self.fd, libc::IPPROTO_TCP, name).map_or(0, |v| i32::from(v != 0));
+            if theirs != 0 {
+                self.set(flag);
+            }
+            if theirs != ours {
+                let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, name, ours);
+            }
+        }
+        self.sending().tx.ends_abruptly(raw::resets_at_close(self.fd));
+        self.first.store(self.positions(), Ordering::Relaxed);
+        self.set_stage(Stage::Live);
+        self.family.header().channels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
+    pub fn check_live(self) -> Stage {
+        if !self.is_client() && self.slot_live() && self.rx_lock.try_lock(state::me()) {
+            if self.stage() == Stage::Accepted {
+                self.go_live();
+            }
+            self.rx_lock.unlock();
+        }
+        self.stage()
+    }
 }

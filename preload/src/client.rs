@@ -14,8 +14,9 @@ use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 use dp_edge::ring::{Cursor, Lines};
 
+use crate::channel::Channel;
 use crate::retired::Retired;
-use crate::{channel, proof, state};
+use crate::{proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, has_nobody, maps};
 use round::{begin_anew, go_round};
@@ -48,24 +49,24 @@ pub fn inherited() {
 }
 
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
-pub fn offer(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
-    walking(|| offer_in(family, fd, c))
+pub fn offer(c: Channel) -> Result<(), No> {
+    walking(|| offer_in(c))
 }
 
-fn offer_in(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
+fn offer_in(c: Channel) -> Result<(), No> {
     let never = |r| Err(No::Never(r));
-    let (Some(local), Some(peer)) = (tcp::local(fd), tcp::peer(fd)) else { return Err(No::Later) };
+    let (Some(local), Some(peer)) = (tcp::local(c.fd), tcp::peer(c.fd)) else { return Err(No::Later) };
     c.set_addresses(local, peer);
-    if given::wants_a_hello(family, c, peer) {
-        let _ = go_round(family, peer);
+    if given::wants_a_hello(c, peer) {
+        let _ = go_round(c.family, peer);
     }
-    let i = choose(family, c, peer)?;
+    let i = choose(c, peer)?;
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
-    let own = family.arena(i);
+    let own = c.family.arena(i);
     let slots = arena.geometry().slots;
     let take = || own.slot(|n| both_left(&arena, n));
     let Some(n) = take().or_else(|| sweep(i, own, &arena, take)) else {
-        return if begin_anew(family, i) { Err(No::Later) } else { never(Reason::Slots) };
+        return if begin_anew(c.family, i) { Err(No::Later) } else { never(Reason::Slots) };
     };
     if n >= slots {
         own.free(n);
@@ -88,7 +89,7 @@ fn offer_in(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Memory);
     }
-    let Some(cookie) = tcp::cookie(fd) else {
+    let Some(cookie) = tcp::cookie(c.fd) else {
         own.free(n);
         return never(Reason::Option);
     };
@@ -104,13 +105,11 @@ fn offer_in(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
         own.free(n);
         return never(Reason::Memory);
     };
-    let generation = s.offer(&tuple, cookie, tcp::netns(fd), nonce);
+    let generation = s.offer(&tuple, cookie, tcp::netns(c.fd), nonce);
     c.nonce.store(nonce, Ordering::Relaxed);
     c.expected.store(0, Ordering::Relaxed);
     c.arena.store(i as u32, Ordering::Relaxed);
-    if channel::attach(c, &arena, n, Side::Client, generation)
-        && arena.publish(tuple.hash(arena.index_len()), n)
-    {
+    if c.attach(&arena, n, Side::Client, generation) && arena.publish(tuple.hash(arena.index_len()), n) {
         return Ok(());
     }
     s.withdraw(generation);
@@ -120,16 +119,16 @@ fn offer_in(family: Family, fd: i32, c: &Conn) -> Result<(), No> {
 }
 
 /// The arena for the next offer of `c`.
-fn choose(family: Family, c: &Conn, server: tcp::Addr) -> Result<usize, No> {
-    if let Some(i) = find(family, c, server) {
+fn choose(c: Channel, server: tcp::Addr) -> Result<usize, No> {
+    if let Some(i) = find(c, server) {
         return Ok(i);
     }
-    let made = go_round(family, server);
+    let made = go_round(c.family, server);
     // All that have a door are tried: they have been told anew, and may be tried again.
-    if c.tried.load(Ordering::Relaxed) != 0 && find(family, c, server).is_none() {
+    if c.tried.load(Ordering::Relaxed) != 0 && find(c, server).is_none() {
         c.tried.store(0, Ordering::Relaxed);
     }
-    find(family, c, server).ok_or(match made {
+    find(c, server).ok_or(match made {
         Ok(()) => No::Later,
         Err(no) => no,
     })
@@ -224,24 +223,22 @@ pub enum Answer {
 }
 
 /// Looks at the answer, and answers it (PROTOCOLS I2). Under the receiver's lock.
-pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
+pub fn look_at_answer(c: Channel, s: &Slot) -> Answer {
     let challenge = s.challenge.load(Ordering::Acquire);
-    let (i, Some(family)) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, state::family()) else {
-        return Answer::Nothing;
-    };
+    let i = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     // What was looked at is not looked at again: the kernel would say the same.
     if challenge == 0 || challenge == c.expected.load(Ordering::Relaxed) {
         return Answer::Nothing;
     }
     c.expected.store(challenge, Ordering::Relaxed);
-    let own = family.arena(i);
+    let own = c.family.arena(i);
     let key = [0, 1].map(|k: usize| MAPPED[i].key[k].load(Ordering::Relaxed));
     let number = |side| possession::number(side, key, id_of(i), c.nonce.load(Ordering::Relaxed), challenge);
     // Whether our own end is what it was, is asked before the offer is confirmed.
-    if !proof::other_shows(c, tcp::netns(fd), number(Side::Server)) {
+    if !c.other_end_shows(tcp::netns(c.fd), number(Side::Server)) {
         return Answer::Wrong;
     }
-    if !proof::show(fd, c, number(Side::Client)) {
+    if !c.show_proof(number(Side::Client)) {
         return Answer::Nothing;
     }
     own.prove(state::now());
@@ -251,15 +248,15 @@ pub fn look_at_answer(fd: i32, c: &Conn, s: &Slot) -> Answer {
 
 /// Nobody takes the offer of `c`, which was withdrawn: perhaps a worker that has not met us serves it, or another
 /// family. The next offer goes elsewhere; `again`: after another hello to all.
-pub fn give_up_here(family: Family, c: &Conn, again: bool) {
+pub fn give_up_here(c: Channel, again: bool) {
     c.tried.fetch_or(1 << (c.arena.load(Ordering::Relaxed) as usize % ARENAS), Ordering::Relaxed);
     // Where no arena is left, choose() goes round anyway.
     if again {
         MAPPED[c.arena.load(Ordering::Relaxed) as usize % ARENAS].anew.store(ANEW, Ordering::Relaxed);
     }
-    if again && find(family, c, c.peer()).is_some() {
+    if again && find(c, c.peer()).is_some() {
         walking(|| {
-            let _ = go_round(family, c.peer());
+            let _ = go_round(c.family, c.peer());
         });
     }
 }
@@ -277,7 +274,7 @@ pub fn leave(c: &Conn) {
         c.mapping.store(0, Ordering::Release);
     }
     with_slot(c, |family, i, n| {
-        if let Some(s) = channel::slot(c) {
+        if let Some(s) = c.slot() {
             s.leave(c.generation.load(Ordering::Relaxed), Side::Client);
         }
         let own = family.arena(i);

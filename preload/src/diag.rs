@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use dp_channel::tcp::{self, Addr};
 use dp_edge::sys::raw;
 
-use crate::{fdtable, state};
+use crate::{own, state};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST: usize = 16 + 56;
@@ -169,7 +169,7 @@ fn keep(netns: Option<u64>) -> Option<i32> {
     if stands {
         // The parent's.
         KEPT.fd.store(-1, Ordering::Relaxed);
-        fdtable::give_up(fd);
+        own::close(fd);
     }
     let new = open().ok()?;
     let there = tcp::netns(new);
@@ -177,8 +177,7 @@ fn keep(netns: Option<u64>) -> Option<i32> {
         raw::close(new);
         return None;
     };
-    let fd = state::high_fd(new)?;
-    fdtable::mark_internal(fd);
+    let fd = own::keep(new)?;
     KEPT.netns.store(there, Ordering::Relaxed);
     KEPT.cookie.store(cookie, Ordering::Relaxed);
     KEPT.owner.store(state::owner(), Ordering::Relaxed);

@@ -2,15 +2,14 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use dp_channel::family::{Conn, Id, Reason, Stage};
-use dp_channel::slot::Side;
+use dp_channel::family::{Id, Reason, Stage};
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 
-use crate::candidate::Search;
-use crate::guests::{self, Offer, Wrong};
+use crate::channel::Channel;
+use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, state};
+use crate::{fdtable, link, own, state};
 
 pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
 
@@ -44,9 +43,7 @@ impl Door {
         let port = self.port.load(Ordering::Relaxed);
         let waits = |i: u32| {
             let c = family.conn(i);
-            c.stage() == Stage::Candidate
-                && c.side.load(Ordering::Relaxed) == Side::Server as u32
-                && u32::from(c.local().port) == port
+            c.stage() == Stage::Candidate && !c.is_client() && u32::from(c.local().port) == port
         };
         let awaited = family.used().any(waits);
         awaited
@@ -124,7 +121,7 @@ fn listen(addr: tcp::Addr) -> Option<i32> {
     if !state::roomy() {
         return None;
     }
-    let fd = state::high_fd(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
+    let fd = own::high(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
     for copy in 0..COPIES {
         let (un, len) = intro::door_address(addr, copy);
         // SAFETY: the address outlives the call.
@@ -196,26 +193,22 @@ fn close(d: &Door) -> bool {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    let fd = d.fd.swap(-1, Ordering::AcqRel);
-    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
-    }
+    own::close(d.fd.swap(-1, Ordering::AcqRel));
     BUSY.store(0, Ordering::Release);
     true
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Option<Offer> {
+pub fn find_offer(c: Channel, search: Search, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
-        local = tcp::local(fd)?;
+        local = tcp::local(c.fd)?;
         c.set_addresses(local, c.peer());
     }
     if search == Search::Mapped {
-        return guests::find(fd, c, Wrong::PassOver, search, walking);
+        return guests::find(c, Wrong::PassOver, search, walking);
     }
-    let look = |which| guests::find(fd, c, which, search, walking);
+    let look = |which| guests::find(c, which, search, walking);
     // What lies here must not hide what waits at the door.
     look(Wrong::PassOver)
         .or_else(|| receive_hellos(local.port).then(|| look(Wrong::PassOver)).flatten())
@@ -223,7 +216,7 @@ pub fn find_offer(fd: i32, c: &Conn, search: Search, walking: &Walking) -> Optio
 }
 
 /// The guest that was answered may be let in.
-pub fn admit(c: &Conn, walking: &Walking) -> Admission {
+pub fn admit(c: Channel, walking: &Walking) -> Admission {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Admission::Later;
     }
@@ -339,15 +332,12 @@ fn put_aside(conn: i32, door: usize) {
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
     if old >= 0 {
-        fdtable::set(old, fdtable::Entry::None);
-        raw::close(old);
+        own::forget(old);
     }
 }
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    if BUSY.load(Ordering::Relaxed) != 0 {
-        BUSY.store(0, Ordering::Release);
-    }
+    state::clear(&BUSY);
     guests::inherited();
 }

@@ -12,6 +12,8 @@
 mod event;
 mod list;
 mod lock;
+#[cfg(test)]
+mod tests;
 mod wait;
 mod world;
 
@@ -21,8 +23,9 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 use dp_channel::watch::{Set, Target, World, IN};
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{rx, state};
+use crate::{spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
@@ -227,40 +230,29 @@ pub fn connected(fd: i32, conn: u32) {
     }
 }
 
+/// Does `f` with each set in which connection `conn` may be.
+fn with_sets_of(conn: u32, f: impl Fn(&mut Set, &mut Ground)) {
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => with_index(i, f),
+        world::Registered::Anywhere => places().for_each(|(i, _)| with_index(i, &f)),
+    }
+}
+
 /// The program closes `fd` of connection `conn`: what sets have of it changes with that. `other`: another number of this
 /// process for the same socket; `kept`: relatives have it.
 pub fn closing(fd: i32, conn: u32, other: Option<i32>, kept: bool) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, w| set.closing(fd, conn, other, kept, w)),
-        world::Registered::Anywhere => {
-            for (i, _) in places() {
-                with_index(i, |set, w| set.closing(fd, conn, other, kept, w));
-            }
-        }
-    }
+    with_sets_of(conn, |set, w| set.closing(fd, conn, other, kept, w));
 }
 
 /// `fd` stands for connection `conn` now: perhaps a registration was left behind under that number.
 pub fn reopened(fd: i32, conn: u32) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, _| set.reopened(fd, conn)),
-        world::Registered::Anywhere => {
-            places().for_each(|(i, _)| with_index(i, |set, _| set.reopened(fd, conn)))
-        }
-    }
+    with_sets_of(conn, |set, _| set.reopened(fd, conn));
 }
 
 /// The bells of connection `conn` were taken, and what they announced was not: no kernel tells of it any more.
 pub fn bells_are_gone(conn: u32) {
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, |set, w| set.bells_are_gone(conn, w)),
-        world::Registered::Anywhere => {
-            places().for_each(|(i, _)| with_index(i, |set, w| set.bells_are_gone(conn, w)))
-        }
-    }
+    with_sets_of(conn, |set, w| set.bells_are_gone(conn, w));
 }
 
 /// One more descriptor of a set.
@@ -313,7 +305,7 @@ pub fn has_news(i: u32) -> bool {
         news = set.rows().each().any(|r| {
             let row = set.rows().get(r);
             row.want & IN != 0
-                && row.conn().is_some_and(|conn| rx::has_reachable_tokens(family, row.io, family.conn(conn)))
+                && row.conn().is_some_and(|conn| Channel::new(family, row.io, conn).has_reachable_tokens())
         });
     });
     news
@@ -348,7 +340,7 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
         }
         done
     });
-    forgotten && rx::nobody_looks()
+    forgotten && spin::nobody_looks()
 }
 
 /// In a forked child: the sets are the parent's, too.

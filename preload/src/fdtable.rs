@@ -15,10 +15,12 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
-use dp_channel::family::{Conn, Family};
 use dp_edge::sys::{raw, together};
 
-use crate::{inside, state};
+use crate::state;
+
+#[cfg(test)]
+mod tests;
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,13 +244,6 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
     }
 }
 
-/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection, or was closed, and the
-/// file kept under another number.
-pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
-    let is = |i: u32| core::ptr::eq(family.conn(i), c);
-    conn_inside(fd).map_or_else(|| inside::keeps_elsewhere(fd, is), |i| !is(i))
-}
-
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
 pub fn mark_kept(fd: i32, of: u32) {
     if let Some(c) = cell(fd) {
@@ -311,14 +306,6 @@ pub fn covers(fd: i32) -> bool {
 /// Marks a descriptor as the shim's own.
 pub fn mark_internal(fd: i32) {
     set(fd, Entry::Internal);
-}
-
-/// Closes a descriptor of the shim's own that a process has by its parent, if the number still stands for it.
-pub fn give_up(fd: i32) {
-    if get(fd) == Entry::Internal {
-        set(fd, Entry::None);
-        raw::close(fd);
-    }
 }
 
 /// How many descriptors of this process stand for connection `i`.

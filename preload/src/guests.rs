@@ -16,9 +16,9 @@ use dp_channel::unmapped::{key, Key, Unmapped};
 use dp_edge::sys::raw;
 
 use self::view::{slot, View};
-use crate::candidate::Search;
+use crate::channel::Channel;
 use crate::retired::Retired;
-use crate::{fdtable, link, proof, state};
+use crate::{link, own, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped.
@@ -136,12 +136,17 @@ impl Guest {
 
     /// Forgets the memory of a guest that is not mapped, or not any more. Only where nobody else walks.
     fn close(&self) {
-        let fd = self.fd.swap(-1, Ordering::SeqCst);
-        if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
-            fdtable::set(fd, fdtable::Entry::None);
-            raw::close(fd);
-        }
+        own::close(self.fd.swap(-1, Ordering::SeqCst));
     }
+}
+
+/// Where a side looks that has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Server: in what is mapped, which takes no system call.
+    Mapped,
+    /// Everywhere.
+    Everywhere,
 }
 
 /// Which offers of those that proved to be wrong before.
@@ -154,7 +159,7 @@ pub enum Wrong {
 }
 
 /// An offer for the connection.
-pub fn find(fd: i32, c: &Conn, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
+pub fn find(c: Channel, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
     let tuple = tcp::tuple(c.peer(), c.local());
     // Asked for only where something lies at all.
     let mut netns = None;
@@ -172,7 +177,7 @@ pub fn find(fd: i32, c: &Conn, which: Wrong, search: Search, _: &Walking) -> Opt
             view.slot(slot, |s| {
                 let Some((generation, State::Offered)) = s.get() else { return None };
                 let nonce = s.nonce.load(Ordering::Relaxed);
-                let netns = *netns.get_or_insert_with(|| tcp::netns(fd));
+                let netns = *netns.get_or_insert_with(|| tcp::netns(c.fd));
                 s.matches(&tuple, netns).then_some(Offer { guest, slot, generation, nonce })
             })
         });
@@ -194,7 +199,7 @@ pub fn find(fd: i32, c: &Conn, which: Wrong, search: Search, _: &Walking) -> Opt
 }
 
 /// Our socket shows that we hold the connection, and the client is told to look.
-pub fn answer(fd: i32, c: &Conn, offer: &Offer, _: &Walking) {
+pub fn answer(c: Channel, offer: &Offer, _: &Walking) {
     let g = &MET[offer.guest];
     let (Some(view), Some(challenge)) = (g.view(), proof::random()) else { return };
     let number = possession::number(Side::Server, g.key(), g.opener(), offer.nonce, challenge);
@@ -204,8 +209,8 @@ pub fn answer(fd: i32, c: &Conn, offer: &Offer, _: &Walking) {
     c.generation.store(offer.generation, Ordering::Relaxed);
     c.expected.store(offer.nonce, Ordering::Relaxed);
     c.nonce.store(challenge, Ordering::Relaxed);
-    if proof::show(fd, c, number) && !view.challenge(offer.slot, challenge) {
-        proof::put_back(fd, c);
+    if c.show_proof(number) && !view.challenge(offer.slot, challenge) {
+        c.put_proof_back();
     }
 }
 
@@ -220,13 +225,13 @@ pub enum Shown {
 }
 
 /// The guest that `c` was offered by, if it still is that one.
-fn guest_of(c: &Conn) -> Option<&'static Guest> {
+fn guest_of(c: Channel) -> Option<&'static Guest> {
     let g = &MET[c.guest.load(Ordering::Relaxed) as usize % GUESTS];
     (g.in_use() && g.key()[1] == c.memory.load(Ordering::Relaxed)).then_some(g)
 }
 
 /// Whether the client has answered.
-pub fn is_shown(c: &Conn, _: &Walking) -> Shown {
+pub fn is_shown(c: Channel, _: &Walking) -> Shown {
     let (slot, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
     let Some(view) = guest_of(c).and_then(Guest::view) else { return Shown::Gone };
     let found = view.slot(slot, |s| {
@@ -241,14 +246,14 @@ pub fn is_shown(c: &Conn, _: &Walking) -> Shown {
 }
 
 /// What the client's socket shows if it holds the other end. The nonce is that of the moment when it was answered.
-pub fn expected(c: &Conn, _: &Walking) -> Option<u64> {
+pub fn expected(c: Channel, _: &Walking) -> Option<u64> {
     let g = guest_of(c)?;
     let (nonce, challenge) = (c.expected.load(Ordering::Relaxed), c.nonce.load(Ordering::Relaxed));
     Some(possession::number(Side::Client, g.key(), g.opener(), nonce, challenge))
 }
 
 /// The link to the client of `c`: our name of it, and the client's.
-pub fn links(c: &Conn) -> [u64; 2] {
+pub fn links(c: Channel) -> [u64; 2] {
     guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
 }
 
@@ -263,7 +268,7 @@ pub enum Admission {
 }
 
 /// The client of `c` has proven itself. One thread at a time.
-pub fn admit(c: &Conn, _: &Walking) -> Admission {
+pub fn admit(c: Channel, _: &Walking) -> Admission {
     let n = c.slot.load(Ordering::Relaxed);
     let Some(g) = guest_of(c) else { return Admission::No };
     let uid = g.uid.load(Ordering::Relaxed);
@@ -353,12 +358,11 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         return true;
     }
     let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
-    let Some(fd) = state::high_fd(fd) else {
+    let Some(fd) = own::keep(fd) else {
         link::end(links[0]);
         state::count(Reason::Memory);
         return false;
     };
-    fdtable::mark_internal(fd);
     let g = &MET[i];
     // Those of the guest that had this place are no good to its client, who has been forgotten.
     link::end(g.links[0].swap(0, Ordering::Relaxed));

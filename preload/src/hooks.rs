@@ -1,124 +1,21 @@
-//! THE table: every symbol the shim replaces, one line each. A test compares it with the library's
-//! exports and with glibc's.
-//!
-//! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
-//! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
-//! program there, so they are plain `extern "C-unwind"` functions. A `twin` is another name of the call above
-//! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
-//! program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older C library
-//! lacks fails with ENOSYS: a program that looks for it finds ours.
+//! The symbols that the shim replaces, by the [`crate::table`].
 
 #![allow(missing_docs, non_snake_case)]
 
-use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void, CStr};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{
     epoll_event, fd_set, iovec, mmsghdr, msghdr, off64_t, off_t, pollfd, sigset_t, size_t, sockaddr,
     socklen_t, ssize_t, timespec, timeval, FILE,
 };
 
+use crate::real::{Iocb, Params, Ring};
+use crate::table::table;
 use crate::{ops, signals};
 
-/// The next definition of `name`, found once.
-#[cold]
-fn next(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
-    // SAFETY: a C string; RTLD_NEXT searches the libraries after this one.
-    let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    cell.store(p, Ordering::Release);
-    p
-}
-
-/// What stands in for a function that this C library does not have. Whatever it was given, nobody looks at it; whatever
-/// integer it returns is in the same place.
-unsafe extern "C-unwind" fn missing() -> c_long {
-    ops::fail(libc::ENOSYS) as c_long
-}
-
-/// The same, or [`missing`].
-#[cold]
-fn next_or_missing(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
-    let found = next(cell, name);
-    if !found.is_null() {
-        return found;
-    }
-    let missing = missing as unsafe extern "C-unwind" fn() -> c_long as *mut c_void;
-    cell.store(missing, Ordering::Release);
-    missing
-}
-
-/// A definition of `name` that the program's own search does not come by: in a library that a plug-in brought
-/// along for itself. Calls from there still come to us first.
-#[cold]
-fn next_anywhere(cell: &AtomicPtr<c_void>, name: &'static CStr, own: *mut c_void) -> *mut c_void {
-    let mut found = next(cell, name);
-    let mut object = Object { skip: 0, name: [0; 4096] };
-    for k in 0.. {
-        if !found.is_null() && found != own {
-            break;
-        }
-        found = core::ptr::null_mut();
-        object.skip = k;
-        // SAFETY: the callback gets the object back that outlives the call.
-        if unsafe { libc::dl_iterate_phdr(Some(name_of), (&raw mut object).cast()) } == 0 {
-            break;
-        }
-        // SAFETY: a C string; what is loaded already is only counted once more, and stays from now on if it is
-        // what was looked for.
-        unsafe {
-            let handle = libc::dlopen(object.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if !handle.is_null() {
-                found = libc::dlsym(handle, name.as_ptr());
-                if found.is_null() || found == own {
-                    libc::dlclose(handle);
-                }
-            }
-        }
-    }
-    // SAFETY: no arguments; what the program asks for next must not be our failure.
-    unsafe { libc::dlerror() };
-    cell.store(found, Ordering::Release);
-    found
-}
-
-/// A definition of `name` in whatever the program has loaded.
-pub fn find(name: &'static CStr) -> *mut c_void {
-    next_anywhere(&AtomicPtr::new(core::ptr::null_mut()), name, core::ptr::null_mut())
-}
-
-struct Object {
-    skip: usize,
-    name: [c_char; 4096],
-}
-
-/// Copies the name of the loaded object number `skip`; the program itself has none.
-unsafe extern "C" fn name_of(info: *mut libc::dl_phdr_info, _: size_t, to: *mut c_void) -> c_int {
-    // SAFETY: the caller's object, and the loader's information with its C string.
-    let (object, name) = unsafe { (&mut *to.cast::<Object>(), CStr::from_ptr((*info).dlpi_name)) };
-    let fits = name.count_bytes() < object.name.len();
-    if !fits || name.is_empty() {
-        return 0;
-    }
-    if object.skip > 0 {
-        object.skip -= 1;
-        return 0;
-    }
-    for (to, from) in object.name.iter_mut().zip(name.to_bytes_with_nul()) {
-        *to = *from as c_char;
-    }
-    1
-}
-
-macro_rules! cstr {
-    ($name:ident) => {
-        // SAFETY: the literal ends in NUL and holds no other.
-        unsafe { CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) }
-    };
-}
-
-macro_rules! one {
+macro_rules! hook {
     (quick $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
-        pub mod $name {
+        mod $name {
             use super::*;
             redhook::hook! {
                 unsafe fn $name($($v: $t),*) -> $r => hook {
@@ -126,231 +23,21 @@ macro_rules! one {
                     unsafe { $body($($v),*) }
                 }
             }
-            /// The next definition.
-            pub fn real() -> unsafe extern "C" fn($($t),*) -> $r {
-                redhook::real!($name)
-            }
-            /// Looks it up now.
-            pub fn warm() {
-                // redhook panics when there is none; such a symbol is then never called, either.
-                let cell = AtomicPtr::new(core::ptr::null_mut());
-                if !next(&cell, cstr!($name)).is_null() {
-                    let _ = real();
-                }
-            }
         }
     };
-    (sleep $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
-        pub mod $name {
-            use super::*;
-            static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-            /// The next definition.
-            #[inline(always)]
-            pub fn real() -> unsafe extern "C-unwind" fn($($t),*) -> $r {
-                let mut p = REAL.load(Ordering::Relaxed);
-                if p.is_null() {
-                    p = next_or_missing(&REAL, cstr!($name));
-                }
-                // SAFETY: the symbol of that name has this type.
-                unsafe { core::mem::transmute(p) }
-            }
-            /// Looks it up now.
-            pub fn warm() {
-                next_or_missing(&REAL, cstr!($name));
-            }
-            #[no_mangle]
-            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
-                // SAFETY: the program's own arguments, handed on as they came.
-                unsafe { $body($($v),*) }
-            }
-        }
-    };
-    (guest $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
-        pub mod $name {
-            use super::*;
-            static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-            /// The definition that the program has, if it has one.
-            pub fn real() -> Option<unsafe extern "C-unwind" fn($($t),*) -> $r> {
-                let mut p = REAL.load(Ordering::Acquire);
-                if p.is_null() {
-                    p = next_anywhere(&REAL, cstr!($name), $name as *mut c_void);
-                }
-                // SAFETY: the symbol of that name has this type, and null is None.
-                unsafe { core::mem::transmute(p) }
-            }
-            /// Not now: most programs have no such library.
-            pub fn warm() {}
-            #[no_mangle]
-            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
-                // SAFETY: the program's own arguments, handed on as they came.
-                unsafe { $body($($v),*) }
-            }
-        }
-    };
-    (twin $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
-        pub mod $name {
-            use super::*;
-            /// There is nothing to find.
-            pub fn warm() {}
-            #[no_mangle]
-            pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
-                // SAFETY: the program's own arguments, handed on as they came.
-                unsafe { $body($($v),*) }
-            }
+    ($form:ident $name:ident ($($v:ident: $t:ty),*) -> $r:ty = $body:path) => {
+        #[no_mangle]
+        pub unsafe extern "C-unwind" fn $name($($v: $t),*) -> $r {
+            // SAFETY: the program's own arguments, handed on as they came.
+            unsafe { $body($($v),*) }
         }
     };
 }
 
 macro_rules! hooks {
     ($($form:ident fn $name:ident($($v:ident: $t:ty),*) -> $r:ty = $body:path;)*) => {
-        $(one!($form $name($($v: $t),*) -> $r = $body);)*
-        /// Finds every next definition, so that no hook has to, later, inside a signal handler.
-        pub fn warm() {
-            $($name::warm();)*
-        }
+        $(hook!($form $name($($v: $t),*) -> $r = $body);)*
     };
 }
 
-hooks! {
-    // bytes in
-    sleep fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t = ops::recv::read;
-    twin fn __read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t = ops::recv::read;
-    sleep fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t = ops::recv::recv;
-    twin fn __recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t = ops::recv::recv;
-    sleep fn recvfrom(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom;
-    sleep fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t = ops::recv::recvmsg;
-    sleep fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int = ops::recv::recvmmsg;
-    sleep fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::recv::readv;
-    sleep fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
-    twin fn preadv64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::recv::preadv2;
-    sleep fn __read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t = ops::recv::read_chk;
-    sleep fn __recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t = ops::recv::recv_chk;
-    sleep fn __recvfrom_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t = ops::recv::recvfrom_chk;
-    // bytes out
-    sleep fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t = ops::send::write;
-    twin fn __write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t = ops::send::write;
-    sleep fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t = ops::send::send;
-    twin fn __send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t = ops::send::send;
-    sleep fn sendto(fd: c_int, buf: *const c_void, n: size_t, flags: c_int, to: *const sockaddr, len: socklen_t) -> ssize_t = ops::send::sendto;
-    sleep fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t = ops::send::sendmsg;
-    sleep fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
-    twin fn __sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = ops::send::sendmmsg;
-    sleep fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t = ops::send::writev;
-    sleep fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
-    twin fn pwritev64v2(fd: c_int, iov: *const iovec, n: c_int, at: off64_t, flags: c_int) -> ssize_t = ops::send::pwritev2;
-    sleep fn sendfile(out: c_int, from: c_int, offset: *mut off_t, n: size_t) -> ssize_t = ops::copy::sendfile;
-    twin fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t = ops::copy::sendfile;
-    sleep fn splice(from: c_int, off_in: *mut off64_t, out: c_int, off_out: *mut off64_t, n: size_t, flags: c_uint) -> ssize_t = ops::copy::splice;
-    // connections
-    sleep fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
-    twin fn __connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = ops::open::connect;
-    sleep fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int = ops::open::accept;
-    sleep fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int = ops::open::accept4;
-    quick fn listen(fd: c_int, backlog: c_int) -> c_int = ops::open::listen;
-    quick fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
-    twin fn __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = ops::open::socket;
-    quick fn shutdown(fd: c_int, how: c_int) -> c_int = ops::open::shutdown;
-    quick fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int = ops::ask::getpeername;
-    // descriptors
-    sleep fn close(fd: c_int) -> c_int = ops::fd::close;
-    twin fn __close(fd: c_int) -> c_int = ops::fd::close;
-    quick fn dup(fd: c_int) -> c_int = ops::fd::dup;
-    quick fn dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
-    twin fn __dup2(old: c_int, new: c_int) -> c_int = ops::fd::dup2;
-    quick fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = ops::fd::dup3;
-    sleep fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = ops::fd::close_range;
-    twin fn closefrom(first: c_int) -> () = ops::fd::closefrom;
-    sleep fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
-    twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
-    twin fn __fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
-    sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
-    quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::ask::setsockopt;
-    quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::ask::getsockopt;
-    quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
-    twin fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
-    quick fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
-    twin fn _IO_fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
-    sleep fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen;
-    sleep fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen64;
-    // other programs
-    quick fn execve(path: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::execve;
-    quick fn execv(path: *const c_char, argv: *const *const c_char) -> c_int = ops::leave::execv;
-    quick fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int = ops::leave::execvp;
-    quick fn execvpe(file: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::execvpe;
-    quick fn fexecve(fd: c_int, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::fexecve;
-    quick fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawn;
-    quick fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::posix_spawnp;
-    quick fn posix_spawn_file_actions_adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int = ops::leave::adddup2;
-    sleep fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, env: *const *const c_char, flags: c_int) -> c_int = ops::leave::execveat;
-    guest fn pidfd_spawn(pidfd: *mut c_int, path: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawn;
-    guest fn pidfd_spawnp(pidfd: *mut c_int, file: *const c_char, fa: *const c_void, attr: *const c_void, argv: *const *const c_char, env: *const *const c_char) -> c_int = ops::leave::pidfd_spawnp;
-    sleep fn system(command: *const c_char) -> c_int = ops::leave::system;
-    quick fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
-    twin fn _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
-    sleep fn fork() -> libc::pid_t = ops::fork::fork;
-    twin fn __fork() -> libc::pid_t = ops::fork::fork;
-    sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
-    sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
-    twin fn __clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
-    // input and output where no hook is
-    guest fn io_uring_setup(entries: c_uint, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_setup;
-    guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::ring::io_uring_queue_init;
-    guest fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_queue_init_params;
-    guest fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params, mem: *mut c_void, size: size_t) -> c_int = ops::ring::io_uring_queue_init_mem;
-    guest fn io_uring_queue_init_try_nosqarr(entries: c_uint, ring: *mut c_void, params: *mut ops::ring::Params) -> c_int = ops::ring::io_uring_queue_init_try_nosqarr;
-    guest fn io_uring_queue_mmap(fd: c_int, params: *mut ops::ring::Params, ring: *mut c_void) -> c_int = ops::ring::io_uring_queue_mmap;
-    guest fn io_uring_submit(ring: *mut ops::ring::Ring) -> c_int = ops::ring::io_uring_submit;
-    guest fn io_uring_submit_and_wait(ring: *mut ops::ring::Ring, n: c_uint) -> c_int = ops::ring::io_uring_submit_and_wait;
-    guest fn io_uring_submit_and_get_events(ring: *mut ops::ring::Ring) -> c_int = ops::ring::io_uring_submit_and_get_events;
-    guest fn io_uring_submit_and_wait_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_submit_and_wait_timeout;
-    guest fn io_uring_submit_and_wait_min_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, least: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_submit_and_wait_min_timeout;
-    guest fn io_uring_submit_and_wait_reg(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, index: c_int) -> c_int = ops::ring::io_uring_submit_and_wait_reg;
-    guest fn io_uring_wait_cqes(ring: *mut ops::ring::Ring, cqe: *mut c_void, n: c_uint, timeout: *mut c_void, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_wait_cqes;
-    guest fn io_uring_wait_cqe_timeout(ring: *mut ops::ring::Ring, cqe: *mut c_void, timeout: *mut c_void) -> c_int = ops::ring::io_uring_wait_cqe_timeout;
-    guest fn __io_uring_get_cqe(ring: *mut ops::ring::Ring, cqe: *mut c_void, submit: c_uint, n: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::__io_uring_get_cqe;
-    guest fn io_uring_enter(fd: c_uint, submit: c_uint, n: c_uint, flags: c_uint, mask: *mut sigset_t) -> c_int = ops::ring::io_uring_enter;
-    guest fn io_uring_enter2(fd: c_uint, submit: c_uint, n: c_uint, flags: c_uint, mask: *mut c_void, size: size_t) -> c_int = ops::ring::io_uring_enter2;
-    guest fn io_uring_register(fd: c_uint, number: c_uint, arg: *const c_void, n: c_uint) -> c_int = ops::ring::io_uring_register;
-    guest fn io_uring_register_files(ring: *mut ops::ring::Ring, files: *const c_int, n: c_uint) -> c_int = ops::ring::io_uring_register_files;
-    guest fn io_uring_register_files_tags(ring: *mut ops::ring::Ring, files: *const c_int, tags: *const u64, n: c_uint) -> c_int = ops::ring::io_uring_register_files_tags;
-    guest fn io_uring_register_files_update(ring: *mut ops::ring::Ring, at: c_uint, files: *const c_int, n: c_uint) -> c_int = ops::ring::io_uring_register_files_update;
-    guest fn io_uring_register_files_update_tag(ring: *mut ops::ring::Ring, at: c_uint, files: *const c_int, tags: *const u64, n: c_uint) -> c_int = ops::ring::io_uring_register_files_update_tag;
-    guest fn io_submit(context: *mut c_void, n: c_long, list: *const *const ops::aside::Iocb) -> c_int = ops::aside::io_submit;
-    guest fn aio_read(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
-    twin fn aio_read64(a: *mut libc::aiocb) -> c_int = ops::aside::aio_read;
-    guest fn aio_write(a: *mut libc::aiocb) -> c_int = ops::aside::aio_write;
-    twin fn aio_write64(a: *mut libc::aiocb) -> c_int = ops::aside::aio_write;
-    guest fn lio_listio(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
-    twin fn lio_listio64(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
-    sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
-    quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
-    quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
-    sleep fn backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
-    twin fn __backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
-    // what a process forbids itself
-    sleep fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = ops::sandbox::prctl;
-    // signals
-    sleep fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
-    twin fn __sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
-    sleep fn signal(number: c_int, handler: usize) -> usize = signals::signal;
-    sleep fn bsd_signal(number: c_int, handler: usize) -> usize = signals::bsd_signal;
-    sleep fn ssignal(number: c_int, handler: usize) -> usize = signals::ssignal;
-    sleep fn sysv_signal(number: c_int, handler: usize) -> usize = signals::sysv_signal;
-    sleep fn __sysv_signal(number: c_int, handler: usize) -> usize = signals::sysv_signal_too;
-    sleep fn sigset(number: c_int, handler: usize) -> usize = signals::sigset;
-    // waiting
-    sleep fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
-    twin fn __poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int = ops::wait::poll;
-    sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;
-    sleep fn __poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int = ops::wait::poll_chk;
-    sleep fn __ppoll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int = ops::wait::ppoll_chk;
-    sleep fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
-    twin fn __select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
-    sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::pselect;
-    quick fn epoll_create(size: c_int) -> c_int = ops::wait::epoll_create;
-    quick fn epoll_create1(flags: c_int) -> c_int = ops::wait::epoll_create1;
-    quick fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int = ops::wait::epoll_ctl;
-    sleep fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int = ops::wait::epoll_wait;
-    sleep fn epoll_pwait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait;
-    sleep fn epoll_pwait2(ep: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait2;
-}
+table!(hooks);

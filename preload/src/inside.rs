@@ -18,12 +18,13 @@ pub mod brief;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::OnceLock;
 
+use dp_channel::family::{Conn, Family};
 use dp_channel::limbo::Note;
 use dp_edge::sys::raw;
 
-use crate::fdtable::{self, Entry};
-use crate::{life, state};
+use crate::{fdtable, own, state};
 
 /// Threads that can be inside a connection at once. Further ones are not waited for.
 const PLACES: usize = 1024;
@@ -77,6 +78,9 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 static LOCK: AtomicU32 = AtomicU32::new(0);
 /// Threads between clearing an entry and keeping its file.
 static CLOSING: AtomicU32 = AtomicU32::new(0);
+/// What does the last close of a connection, given its open file. It stands on all that is here, so it says who it is when the
+/// library is loaded.
+pub static ENDS: OnceLock<fn(i32, u32)> = OnceLock::new();
 /// `__libc_single_threaded` of glibc, if it has that.
 static SINGLE: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -337,8 +341,15 @@ fn keep(fd: i32, word: u32, last: bool, from: u64) -> bool {
     })
 }
 
+/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection, or was closed, and the
+/// file kept under another number.
+pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
+    let is = |i: u32| core::ptr::eq(family.conn(i), c);
+    fdtable::conn_inside(fd).map_or_else(|| keeps_elsewhere(fd, is), |i| !is(i))
+}
+
 /// Whether an open file whose connection `is` the one asked for is kept under another number than `fd`.
-pub fn keeps_elsewhere(fd: i32, is: impl Fn(u32) -> bool) -> bool {
+fn keeps_elsewhere(fd: i32, is: impl Fn(u32) -> bool) -> bool {
     let kept = |k: &Kept| {
         let conn = fdtable::conn_of(k.word.load(Ordering::Acquire));
         conn.is_some_and(&is) && k.fd.load(Ordering::Relaxed) != fd
@@ -349,7 +360,7 @@ pub fn keeps_elsewhere(fd: i32, is: impl Fn(u32) -> bool) -> bool {
 /// Keeps the open file behind `fd`. False: there is no room for it.
 fn add(fd: i32, word: u32, last: bool) -> bool {
     let Some(k) = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == 0) else { return false };
-    let copy = if fd < 0 { Some(-1) } else { state::high_copy(fd) };
+    let copy = if fd < 0 { Some(-1) } else { own::copy(fd) };
     let Some(copy) = copy else { return false };
     if copy >= 0 {
         fdtable::mark_kept(copy, word);
@@ -371,8 +382,7 @@ fn take(k: &Kept) -> (i32, bool) {
 
 fn close_kept(fd: i32) {
     if fd >= 0 {
-        fdtable::set(fd, Entry::None);
-        raw::close(fd);
+        own::forget(fd);
     }
 }
 
@@ -393,19 +403,18 @@ pub fn sweep() {
         });
         let Some((word, (fd, end))) = found else { return };
         if let Some(i) = fdtable::conn_of(word).filter(|_| end) {
-            life::end(fd, i);
+            if let Some(end) = ENDS.get() {
+                end(fd, i);
+            }
         }
         close_kept(fd);
     }
 }
 
-/// In a forked child: only the thread that forked is here.
-pub fn inherited() {
+/// In a forked child: only the thread that forked is here. Connections that nobody here ever will have, it is to `forget`.
+pub fn inherited(forget: impl Fn(u32)) {
     fdtable::inherited();
-    // Each page that is written to is copied.
-    for word in [&LOCK, &CLOSING].into_iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
-        word.store(0, Ordering::Relaxed);
-    }
+    [&LOCK, &CLOSING].into_iter().for_each(state::clear);
     if HIGH.load(Ordering::Relaxed) == 0 {
         return;
     }
@@ -419,8 +428,7 @@ pub fn inherited() {
         let word = k.word.load(Ordering::Relaxed);
         let (fd, end) = take(k);
         if let Some(i) = fdtable::conn_of(word).filter(|_| end) {
-            // The parent has it; here nobody ever will.
-            life::forget(i);
+            forget(i);
         }
         close_kept(fd);
     }

@@ -13,6 +13,8 @@ use dp_channel::tcp::Addr;
 use dp_channel::unmapped;
 use dp_edge::sys::raw;
 
+use crate::rights::{self, Passed};
+
 /// Doors of different processes on one address (SO_REUSEPORT).
 pub const COPIES: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
@@ -109,78 +111,32 @@ pub fn opener(fd: i32) -> Option<Id> {
     Some([2, (u64::from(space) << 32) | u64::from(pid), family::start_of(pid)?])
 }
 
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
 /// Sends the hello with `arena`; `link` is our name of the connection.
 pub fn send_hello(door: i32, arena: i32, link: u64) -> Result<(), i32> {
-    let mut hello = Hello { magic: MAGIC, version: VERSION, _pad: 0, link };
-    let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
-    let mut control = Control([0; 64]);
-    // SAFETY: plain data, filled in below; CMSG_* stay inside the 64 bytes for one descriptor.
-    unsafe {
-        let mut msg: libc::msghdr = zeroed();
-        msg.msg_iov = &mut iov;
-        msg.msg_iovlen = 1;
-        msg.msg_control = (&raw mut control).cast();
-        msg.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
-        let c = libc::CMSG_FIRSTHDR(&msg);
-        (*c).cmsg_level = libc::SOL_SOCKET;
-        (*c).cmsg_type = libc::SCM_RIGHTS;
-        (*c).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
-        libc::CMSG_DATA(c).cast::<i32>().write_unaligned(arena);
-        raw::sendmsg(door, &msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(|_| ())
-    }
+    rights::send(door, &mut Hello { magic: MAGIC, version: VERSION, _pad: 0, link }, arena).map(drop)
 }
 
 /// Receives a hello; the arena's descriptor, close-on-exec. Descriptors beyond the first are closed.
 pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
     let mut hello = Hello { magic: 0, version: 0, _pad: 0, link: 0 };
-    let mut iov = libc::iovec { iov_base: (&raw mut hello).cast(), iov_len: size_of::<Hello>() };
-    let mut control = Control([0; 64]);
-    let mut fds = [-1i32; 8];
-    let mut n = 0;
-    // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
-    let got = unsafe {
-        let mut msg: libc::msghdr = zeroed();
-        msg.msg_iov = &mut iov;
-        msg.msg_iovlen = 1;
-        msg.msg_control = (&raw mut control).cast();
-        msg.msg_controllen = size_of::<Control>() as _;
-        let got = raw::recvmsg(conn, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
-        let mut c = libc::CMSG_FIRSTHDR(&msg);
-        while got.is_ok() && !c.is_null() {
-            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*c).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                for i in 0..bytes / size_of::<i32>() {
-                    let fd = libc::CMSG_DATA(c).cast::<i32>().add(i).read_unaligned();
-                    if n < fds.len() {
-                        fds[n] = fd;
-                        n += 1;
-                    } else {
-                        raw::close(fd);
-                    }
-                }
+    let mut arena = None;
+    let keep = |passed| match passed {
+        Passed::Descriptor(fd) if arena.is_none() => arena = Some(fd),
+        Passed::Descriptor(fd) => raw::close(fd),
+        Passed::Sender(_) => {}
+    };
+    // SAFETY: numbers.
+    let got = unsafe { rights::receive(conn, &mut hello, keep) };
+    let bad = match (got, arena) {
+        (Err(libc::EAGAIN), _) => Bad::Late,
+        (Ok(n), Some(arena)) if n == size_of::<Hello>() && hello.magic == MAGIC => {
+            if hello.version == VERSION {
+                return Ok(Said { arena, link: hello.link });
             }
-            c = libc::CMSG_NXTHDR(&msg, c);
+            Bad::Version
         }
-        got
+        _ => Bad::Shape,
     };
-    for fd in &fds[1.min(n)..n] {
-        raw::close(*fd);
-    }
-    if got == Err(libc::EAGAIN) {
-        return Err(Bad::Late);
-    }
-    let verdict = if got != Ok(size_of::<Hello>()) || hello.magic != MAGIC || n == 0 {
-        Err(Bad::Shape)
-    } else if hello.version != VERSION {
-        Err(Bad::Version)
-    } else {
-        return Ok(Said { arena: fds[0], link: hello.link });
-    };
-    if n > 0 {
-        raw::close(fds[0]);
-    }
-    verdict
+    arena.into_iter().for_each(raw::close);
+    Err(bad)
 }

@@ -1,25 +1,26 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
+mod begin;
 pub mod dead;
 mod fork;
 
+pub use begin::{keep_plain, track};
 pub use fork::{
     child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
-    stands_for, Prepared,
+    Prepared,
 };
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Lock, Reason, Stage};
+use dp_channel::family::{Conn, End, Family, Lock, Reason, Stage, ARENAS};
 use dp_channel::slot::{Side, Slot};
-use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
-use crate::channel::End;
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::{self, Closing};
-use crate::{channel, client, door, epoll, guests, leave, link, relay, rx, state, tx};
+use crate::{client, door, ends, epoll, guests, link, own, rx, state};
 
 /// Before the program's `close(fd)`: forgets the descriptor, and ends the connection with the last one.
 pub fn before_close(fd: i32) {
@@ -74,7 +75,7 @@ pub fn in_one_step(fd: i32, real: impl FnOnce() -> i32) -> i32 {
                 end(fd, i);
             }
             // A close that lingers goes on behind the step: nobody waits for that.
-            let lingering = if raw::lingers_at_close(fd) { state::high_copy(fd) } else { None };
+            let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };
             let rc = real();
             fdtable::changed(fd, word);
             if let Some(copy) = lingering {
@@ -201,15 +202,14 @@ pub fn forget(i: u32) {
 /// The connection behind `fd` has left for TCP, and is the kernel's alone from now on.
 pub fn let_be(fd: i32) {
     if let Some(i) = drop_ref(fd, fd) {
-        relay::forget(i);
+        ends::forget(i);
         forget(i);
     }
 }
 
 /// What epoll sets have of connection `i` by number `fd`, which is about to go: a registration lives as long as the file.
 fn unregister(fd: i32, i: u32) {
-    let Some(family) = state::family() else { return };
-    let c = family.conn(i);
+    let Some(c) = state::family().map(|family| Channel::new(family, fd, i)) else { return };
     if c.watched.load(Ordering::SeqCst) == 0 {
         return;
     }
@@ -221,40 +221,40 @@ fn unregister(fd: i32, i: u32) {
             }
         });
     }
-    epoll::closing(fd, i, other, !channel::exclusive(family, c));
+    epoll::closing(fd, i, other, !c.is_ours_alone());
 }
 
 /// The descriptor was closed behind our back: nothing can be said to the kernel any more.
 fn abandon(i: u32) {
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
-    let c = family.conn(i);
+    let c = Channel::new(family, -1, i);
     // The dead are no holders.
-    channel::exclusive(family, c);
-    if family.holders(c).remove(me) {
-        let_go(family, i, c, Whose::Ours);
+    c.is_ours_alone();
+    if family.holders(&c).remove(me) {
+        let_go(family, i, &c, Whose::Ours);
     }
 }
 
 /// The last close of connection `i` in this process. `fd` is its open file; -1: that is closed.
 pub fn end(fd: i32, i: u32) {
-    relay::forget(i);
+    ends::forget(i);
     if fd < 0 {
         return abandon(i);
     }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return };
-    let c = family.conn(i);
-    let last = channel::exclusive(family, c);
+    let c = Channel::new(family, fd, i);
+    let last = c.is_ours_alone();
     if c.stage() == Stage::Live {
         if last {
-            leave::before_end(family, fd, c);
-            let left = channel::receiving(c).word.is_raw();
+            c.before_end();
+            let left = c.receiving().word.is_raw();
             if !left {
-                farewell(family, fd, c);
+                c.farewell();
             } else if c.reason.load(Ordering::Relaxed) == Reason::Option as u32 {
                 // It left for the sake of an option, and what it had not read is still in the ring.
-                let edge = channel::receiving(c);
-                rx::locked(family, fd, c, || {
-                    if rx::unread(fd, c, &edge) {
+                let edge = c.receiving();
+                c.as_receiver(|| {
+                    if c.has_unread(&edge) {
                         raw::reset_at_close(fd);
                     }
                 });
@@ -262,29 +262,31 @@ pub fn end(fd: i32, i: u32) {
             // A process that left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
             // The process that has it may be dead, or end without a word: a bell it leaves would be a reset.
-            rx::settle(family, fd, c, true);
+            c.settle(true);
         }
     }
-    link::look_after(c);
+    link::look_after(&c);
     // The others may have left at the same moment.
-    if family.holders(c).remove(me) {
-        let_go(family, i, c, Whose::Ours);
+    if family.holders(&c).remove(me) {
+        let_go(family, i, &c, Whose::Ours);
     }
 }
 
-/// The last close of a live channel: FIN or RST, as TCP would have chosen (W12).
-fn farewell(family: Family, fd: i32, c: &Conn) {
-    let edge = channel::receiving(c);
-    // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
-    edge.word.leave();
-    rx::locked(family, fd, c, || last_words(fd, c, &edge));
-}
+impl Channel {
+    /// The last close of a live channel: FIN or RST, as TCP would have chosen (W12).
+    fn farewell(self) {
+        let edge = self.receiving();
+        // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
+        edge.word.leave();
+        self.as_receiver(|| self.last_words(&edge));
+    }
 
-fn last_words(fd: i32, c: &Conn, edge: &End) {
-    if rx::unread(fd, c, edge) {
-        raw::reset_at_close(fd);
-    } else {
-        rx::drain_for_close(fd, c, edge, rx::Patience::Close);
+    fn last_words(self, edge: &End) {
+        if self.has_unread(edge) {
+            raw::reset_at_close(self.fd);
+        } else {
+            self.drain_for_close(edge, rx::Patience::Close);
+        }
     }
 }
 
@@ -311,14 +313,14 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
     ] {
         to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
+    let client = c.is_client();
     match whose {
-        Whose::Ours => leave_slot(family, c, channel::slot(c)),
+        Whose::Ours => leave_slot(family, c, c.slot()),
         // Where we cannot say that we have left, the other side learns it from the kernel. What is mapped there must stay
         // while we do.
         Whose::Another => client::walking(|| {
             guests::walking(|walking| {
-                let slot = if mapped_here(c, walking) { channel::slot(c) } else { None };
+                let slot = if mapped_here(c, walking) { c.slot() } else { None };
                 leave_slot(family, c, slot);
             });
         }),
@@ -333,23 +335,22 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
         }
     }
     family.free(i);
-    if !client_side {
+    if !client {
         door::sweep();
     }
 }
 
 /// The slot goes back.
 fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
-    let client_side = c.side.load(Ordering::Relaxed) == Side::Client as u32;
     match (c.stage(), slot) {
         (Stage::Candidate, _) => family.count(Reason::Closed),
         (Stage::Offered, Some(s)) if s.withdraw(c.generation.load(Ordering::Relaxed)) => {
             client::release(c);
             family.count(Reason::Closed);
         }
-        (stage, Some(_)) if client_side => {
+        (stage, Some(_)) if c.is_client() => {
             if stage == Stage::Live {
-                channel::count_worth(family, c);
+                count_worth(family, c);
             }
             client::leave(c);
         }
@@ -360,12 +361,19 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
     }
 }
 
+/// Client: the channel ends. Whether it has paid decides when later ones are offered.
+fn count_worth(family: Family, c: &Conn) {
+    let lines = c.positions().wrapping_sub(c.first.load(Ordering::Relaxed));
+    let arena = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
+    family.arena(arena).worth.count(u64::from(lines));
+}
+
 /// Whether the connection's slot is where the entry says, in this process too. Also for a walker of the client's.
 fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
     let at = c.offer.load(Ordering::Acquire) as usize;
     let end = |a: dp_channel::tcp::Addr| (a.ip, a.port);
     (client::maps(at) || guests::maps(at, walking))
-        && channel::slot(c).and_then(Slot::ends).is_some_and(|(client, server)| {
+        && c.slot().and_then(Slot::ends).is_some_and(|(client, server)| {
             let (ours, theirs) = (end(c.local()), end(c.peer()));
             (client, server) == (ours, theirs) || (client, server) == (theirs, ours)
         })
@@ -379,10 +387,6 @@ pub fn copied(old: i32, new: i32) {
             fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
             fdtable::set(new, Entry::Conn(i));
             epoll::reopened(new, i);
-            if (0..=2).contains(&new) {
-                // A connection as standard input or output: stdio uses it inside itself.
-                leave::give_number(new, Reason::Stdio);
-            }
         }
         Entry::Listener(i) => {
             door::retain(i);
@@ -398,21 +402,4 @@ pub fn copied(old: i32, new: i32) {
         Entry::Unconnected(_) => fdtable::no_more_alone(old),
         Entry::Internal | Entry::None => {}
     }
-}
-
-/// Takes `fd` back to plain TCP for good, as far as this side decides: sending at once, receiving as soon
-/// as the peer follows. The connection stays tracked, the bytes stay in order.
-pub fn demote(family: Family, fd: i32, c: &Conn, why: Reason) {
-    c.reason.store(why as u32, Ordering::Relaxed);
-    c.set(Conn::TX_TCP);
-    if c.stage() != Stage::Live {
-        return;
-    }
-    // In a handler inside a send of this thread the next send hands back: the flag is set.
-    tx::under_lock(family, fd, c, || {
-        let out = channel::sending(c);
-        if in_ring(out.tx.epoch()) {
-            tx::hand_back(fd, c, &out);
-        }
-    });
 }

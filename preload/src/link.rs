@@ -18,13 +18,14 @@
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
-use core::mem::{size_of, zeroed};
+use core::mem::size_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::Conn;
 use dp_edge::sys::{process, raw};
 
-use crate::{fdtable, proof, state};
+use crate::rights::{self, Passed};
+use crate::{fdtable, own, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
@@ -94,7 +95,7 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
     let l = &TABLE.all[i];
     let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
         .ok()
-        .and_then(|_| Some((proof::random()?, state::high_copy(fd)?)));
+        .and_then(|_| Some((proof::random()?, own::copy(fd)?)));
     let Some((random, high)) = kept else {
         l.fd.store(0, Ordering::Release);
         return None;
@@ -119,7 +120,7 @@ fn named(name: u64) -> Option<&'static Link> {
 impl Link {
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Acquire) - 1;
-        is_ours(fd).then_some(fd)
+        own::is(fd).then_some(fd)
     }
 
     /// Nobody finds it from now on.
@@ -137,9 +138,9 @@ impl Link {
             fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             for t in &self.theirs {
-                close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+                own::close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
             }
-            close(fd - 1);
+            own::close(fd - 1);
             self.fd.store(0, Ordering::Release);
         }
     }
@@ -158,10 +159,7 @@ impl Link {
         }
         for _ in 0..FEW {
             let Some(told) = self.fd().and_then(receive) else { break };
-            let event = if told.is_believed { state::high_fd(told.event) } else { refuse(told.event) };
-            if let Some(event) = event {
-                fdtable::mark_internal(event);
-            }
+            let event = if told.is_believed { own::keep(told.event) } else { refuse(told.event) };
             self.keep(told.number, event.unwrap_or(-1));
         }
         self.reading.store(0, Ordering::Release);
@@ -175,7 +173,7 @@ impl Link {
             // Numbers count up, so the lowest is the oldest.
             None => match self.theirs.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
                 Some(at) => at,
-                None => return close(event),
+                None => return own::close(event),
             },
         };
         let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
@@ -187,22 +185,10 @@ impl Link {
         }
         for _ in 0..PATIENCE {
             if alone() {
-                return close(before);
+                return own::close(before);
             }
             core::hint::spin_loop();
         }
-    }
-}
-
-/// Whether a descriptor still is one of the shim's own.
-fn is_ours(fd: i32) -> bool {
-    fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal
-}
-
-fn close(fd: i32) {
-    if is_ours(fd) {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
     }
 }
 
@@ -266,9 +252,6 @@ struct Told {
     _pad: u32,
 }
 
-#[repr(C, align(8))]
-struct Control([u8; 128]);
-
 /// The process at the other end of `c` is told of a set of ours that has `event`, unless it was.
 pub fn tell(c: &Conn, number: u32, event: i32) {
     used(c, |l| tell_by(l, number, event));
@@ -282,24 +265,8 @@ fn tell_by(l: &Link, number: u32, event: i32) {
     let Some(oldest) = l.ours.iter().min_by_key(|n| n.load(Ordering::Relaxed)) else { return };
     oldest.store(number, Ordering::Relaxed);
     let Some(fd) = l.fd() else { return };
-    let mut told = Told { number, _pad: 0 };
-    let mut iov = libc::iovec { iov_base: (&raw mut told).cast(), iov_len: size_of::<Told>() };
-    let mut control = Control([0; 128]);
-    // SAFETY: plain data, filled in below; CMSG_* stay inside the 128 bytes for one descriptor.
-    let _ = unsafe {
-        let mut msg: libc::msghdr = zeroed();
-        msg.msg_iov = &mut iov;
-        msg.msg_iovlen = 1;
-        msg.msg_control = (&raw mut control).cast();
-        msg.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
-        let head = libc::CMSG_FIRSTHDR(&msg);
-        (*head).cmsg_level = libc::SOL_SOCKET;
-        (*head).cmsg_type = libc::SCM_RIGHTS;
-        (*head).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
-        libc::CMSG_DATA(head).cast::<i32>().write_unaligned(event);
-        // Where it cannot be told, bells are rung.
-        raw::sendmsg(fd, &msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-    };
+    // Where it cannot be told, bells are rung.
+    let _ = rights::send(fd, &mut Told { number, _pad: 0 }, event);
 }
 
 struct Heard {
@@ -311,40 +278,17 @@ struct Heard {
 /// One message of the link `fd`.
 fn receive(fd: i32) -> Option<Heard> {
     let mut told = Told { number: 0, _pad: 0 };
-    let mut iov = libc::iovec { iov_base: (&raw mut told).cast(), iov_len: size_of::<Told>() };
-    let mut control = Control([0; 128]);
-    let (mut event, mut cred) = (-1, None::<libc::ucred>);
-    // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
-    let got = unsafe {
-        let mut msg: libc::msghdr = zeroed();
-        msg.msg_iov = &mut iov;
-        msg.msg_iovlen = 1;
-        msg.msg_control = (&raw mut control).cast();
-        msg.msg_controllen = size_of::<Control>() as _;
-        let got = raw::recvmsg(fd, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
-        let mut head = libc::CMSG_FIRSTHDR(&msg);
-        while got.is_ok() && !head.is_null() {
-            let bytes = (*head).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-            let data = libc::CMSG_DATA(head);
-            match ((*head).cmsg_level, (*head).cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
-                    for i in 0..bytes / size_of::<i32>() {
-                        // The last one is kept.
-                        refuse(core::mem::replace(&mut event, data.cast::<i32>().add(i).read_unaligned()));
-                    }
-                }
-                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if bytes == size_of::<libc::ucred>() => {
-                    cred = Some(data.cast::<libc::ucred>().read_unaligned());
-                }
-                _ => {}
-            }
-            head = libc::CMSG_NXTHDR(&msg, head);
-        }
-        got
+    let (mut event, mut sender) = (-1, None);
+    let keep = |passed| match passed {
+        // The last one is kept.
+        Passed::Descriptor(fd) => drop(refuse(core::mem::replace(&mut event, fd))),
+        Passed::Sender(cred) => sender = Some(cred),
     };
+    // SAFETY: numbers.
+    let got = unsafe { rights::receive(fd, &mut told, keep) };
     if got == Ok(size_of::<Told>()) {
         let is_believed = event >= 0
-            && cred.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
+            && sender.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
             && raw::is_eventfd(event);
         return Some(Heard { number: told.number, event, is_believed });
     }
@@ -359,7 +303,7 @@ pub fn wake(c: &Conn, number: u32) -> bool {
             l.listen();
             l.event(number)
         });
-        known.is_some_and(|event| is_ours(event) && raw::signal_event(event))
+        known.is_some_and(|event| own::is(event) && raw::signal_event(event))
     });
     woken == Some(true)
 }
@@ -378,10 +322,5 @@ fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
     let high = TABLE.high.load(Ordering::Relaxed);
-    // What stands there need not be written: each page that is written to is copied.
-    for word in TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]) {
-        if word.load(Ordering::Relaxed) != 0 {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
+    TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]).for_each(state::clear);
 }

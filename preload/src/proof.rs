@@ -27,11 +27,14 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::Conn;
 use dp_channel::tcp;
 use dp_edge::sys::process;
 
+use crate::channel::Channel;
 use crate::{diag, loopback};
+
+#[cfg(test)]
+mod tests;
 
 /// A number that nobody can guess, never 0.
 pub fn random() -> Option<u64> {
@@ -44,76 +47,78 @@ const NO_LIMIT: u64 = u64::MAX;
 /// The rate of a socket that sends at once although it once had a rate.
 const AT_ONCE: u64 = 0;
 
-/// Has our socket show `number`.
-pub fn show(fd: i32, c: &Conn, number: u64) -> bool {
-    put_back(fd, c);
-    let Some(before) = hides(fd, c).or_else(|| tcp::pacing(fd)) else { return false };
-    if !tcp::set_pacing(fd, number) {
-        return false;
-    }
-    c.pacing.store(before, Ordering::Relaxed);
-    // Release: what the socket had before.
-    c.showing.store(number, Ordering::Release);
-    true
-}
-
-/// Whether our socket shows a number.
-pub fn is_shown(c: &Conn) -> bool {
-    c.showing.load(Ordering::Acquire) != 0
-}
-
-/// Gives our socket back the rate it had, unless the program has set one meanwhile.
-pub fn put_back(fd: i32, c: &Conn) {
-    let shown = c.showing.load(Ordering::Acquire);
-    if shown != 0 {
-        let own = c.pacing.load(Ordering::Relaxed);
-        let is_ours = tcp::pacing(fd) == Some(shown);
-        if is_ours {
-            tcp::set_pacing(fd, own);
+impl Channel {
+    /// Has our socket show `number`.
+    pub fn show_proof(self, number: u64) -> bool {
+        self.put_proof_back();
+        let Some(before) = self.hidden_rate().or_else(|| tcp::pacing(self.fd)) else { return false };
+        if !tcp::set_pacing(self.fd, number) {
+            return false;
         }
-        if !(is_ours && own == NO_LIMIT) {
-            c.pacing.store(0, Ordering::Relaxed);
+        self.pacing.store(before, Ordering::Relaxed);
+        // Release: what the socket had before.
+        self.showing.store(number, Ordering::Release);
+        true
+    }
+
+    /// Whether our socket shows a number.
+    pub fn shows_proof(self) -> bool {
+        self.showing.load(Ordering::Acquire) != 0
+    }
+
+    /// Gives our socket back the rate it had, unless the program has set one meanwhile.
+    pub fn put_proof_back(self) {
+        let shown = self.showing.load(Ordering::Acquire);
+        if shown != 0 {
+            let own = self.pacing.load(Ordering::Relaxed);
+            let is_ours = tcp::pacing(self.fd) == Some(shown);
+            if is_ours {
+                tcp::set_pacing(self.fd, own);
+            }
+            if !(is_ours && own == NO_LIMIT) {
+                self.pacing.store(0, Ordering::Relaxed);
+            }
+            self.showing.store(0, Ordering::Release);
         }
-        c.showing.store(0, Ordering::Release);
     }
-}
 
-/// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. One system
-/// call where that has been done already, none where there is nothing to do.
-pub fn sends_at_once(fd: i32, c: &Conn) {
-    if c.pacing.load(Ordering::Relaxed) != NO_LIMIT || is_shown(c) {
-        return;
-    }
-    match tcp::pacing(fd) {
-        Some(AT_ONCE) => {}
-        Some(NO_LIMIT) if loopback::queues_nothing(tcp::netns(fd)) => {
-            tcp::set_pacing(fd, AT_ONCE);
+    /// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. One system
+    /// call where that has been done already, none where there is nothing to do.
+    pub fn sends_at_once(self) {
+        if self.pacing.load(Ordering::Relaxed) != NO_LIMIT || self.shows_proof() {
+            return;
         }
-        _ => c.pacing.store(0, Ordering::Relaxed),
+        match tcp::pacing(self.fd) {
+            Some(AT_ONCE) => {}
+            Some(NO_LIMIT) if loopback::queues_nothing(tcp::netns(self.fd)) => {
+                tcp::set_pacing(self.fd, AT_ONCE);
+            }
+            _ => self.pacing.store(0, Ordering::Relaxed),
+        }
     }
-}
 
-/// The program has set a rate of its own.
-pub fn is_set_by_program(c: &Conn) {
-    if !is_shown(c) {
-        c.pacing.store(0, Ordering::Relaxed);
+    /// The program has set a rate of its own.
+    pub fn rate_is_set_by_program(self) {
+        if !self.shows_proof() {
+            self.pacing.store(0, Ordering::Relaxed);
+        }
     }
-}
 
-/// The program's own rate, where our socket has another one.
-pub fn hides(fd: i32, c: &Conn) -> Option<u64> {
-    let own = c.pacing.load(Ordering::Relaxed);
-    let ours = match c.showing.load(Ordering::Acquire) {
-        0 if own == NO_LIMIT => AT_ONCE,
-        0 => return None,
-        shown => shown,
-    };
-    // The program may have set another one meanwhile.
-    (tcp::pacing(fd) == Some(ours)).then_some(own)
-}
+    /// The program's own rate, where our socket has another one.
+    pub fn hidden_rate(self) -> Option<u64> {
+        let own = self.pacing.load(Ordering::Relaxed);
+        let ours = match self.showing.load(Ordering::Acquire) {
+            0 if own == NO_LIMIT => AT_ONCE,
+            0 => return None,
+            shown => shown,
+        };
+        // The program may have set another one meanwhile.
+        (tcp::pacing(self.fd) == Some(ours)).then_some(own)
+    }
 
-/// Whether the socket at the other end of the connection that `c` was when its addresses were asked for shows `number`, by
-/// the kernel's word. Whether a descriptor still stands for that connection, the caller asks afterwards.
-pub fn other_shows(c: &Conn, netns: u64, number: u64) -> bool {
-    diag::pacing(c.peer(), c.local(), netns) == Ok(number)
+    /// Whether the socket at the other end of the connection that this was when its addresses were asked for shows `number`, by
+    /// the kernel's word. Whether a descriptor still stands for that connection, the caller asks afterwards.
+    pub fn other_end_shows(self, netns: u64, number: u64) -> bool {
+        diag::pacing(self.peer(), self.local(), netns) == Ok(number)
+    }
 }

@@ -17,58 +17,20 @@
 mod pair;
 mod run;
 
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-
-use dp_channel::family::{Conn, Family, CONNS};
+use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
-use crate::fdtable::{self, Entry};
-use crate::{life, state};
-
-/// The stranger's end by connection, plus one; 0 none. Null as long as there was no relay.
-static ENDS: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
-
-/// The table of [`ENDS`] is there from now on, unless there is no memory for it.
-fn prepare() {
-    let bytes = CONNS * size_of::<AtomicI32>();
-    if !ENDS.load(Ordering::Acquire).is_null() {
-        return;
-    }
-    let Some(p) = state::reserve(bytes) else { return };
-    if ENDS.compare_exchange(core::ptr::null_mut(), p, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: just mapped; another thread was faster, and nobody has seen this one.
-        let _ = unsafe { raw::call(libc::SYS_munmap, [p as usize, bytes, 0, 0, 0, 0]) };
-    }
-}
-
-fn kept(i: u32) -> Option<&'static AtomicI32> {
-    let p = ENDS.load(Ordering::Acquire);
-    // SAFETY: CONNS entries, zero at first; the index is masked to them.
-    (!p.is_null()).then(|| unsafe { &*p.add(i as usize & (CONNS - 1)) })
-}
-
-/// The end to give away in place of connection `i`, if there is a relay for it.
-pub fn end(i: u32) -> Option<i32> {
-    kept(i).and_then(|k| k.load(Ordering::Acquire).checked_sub(1)).filter(|fd| *fd >= 0)
-}
-
-/// The program has no descriptor of connection `i` any more.
-pub fn forget(i: u32) {
-    let Some(k) = kept(i) else { return };
-    if let fd @ 1.. = k.swap(0, Ordering::AcqRel) {
-        fdtable::set(fd - 1, Entry::None);
-        raw::close(fd - 1);
-    }
-}
+use crate::channel::Channel;
+use crate::{ends, life, own, state};
 
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
-pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
-    let c = family.conn(i);
-    let (ours, theirs) = pair::pair(fd, c)?;
-    let started = reserve(family, c).is_some_and(|n| {
-        let started = split(family, n, || run::relay(family, fd, i, theirs, n));
+pub fn start(c: Channel, i: u32) -> Option<i32> {
+    let family = c.family;
+    let (ours, theirs) = pair::pair(c)?;
+    let started = reserve(family, &c).is_some_and(|n| {
+        let started = split(family, n, || run::relay(c, i, theirs, n));
         if !started {
-            release(family, c, n);
+            release(family, &c, n);
         }
         started
     });
@@ -77,14 +39,10 @@ pub fn start(family: Family, fd: i32, i: u32) -> Option<i32> {
         raw::close(ours);
         return None;
     }
-    let ours = state::high_fd(ours)?;
+    let ours = own::high(ours)?;
     // A child of vfork shares the table with a parent that does not have this descriptor.
     if !state::is_borrowed_memory() {
-        prepare();
-        if let Some(k) = kept(i) {
-            fdtable::mark_internal(ours);
-            k.store(ours + 1, Ordering::Release);
-        }
+        ends::keep(i, ours);
     }
     Some(ours)
 }

@@ -13,9 +13,9 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::Reason;
 
+use crate::errno::{errno, fail};
 use crate::fdtable::{self, Entry};
-use crate::ops::{errno, fail};
-use crate::{door, epoll, leave, life, state};
+use crate::{door, epoll, give, life, state};
 
 /// From here on as if we had not been loaded.
 #[cold]
@@ -27,7 +27,7 @@ pub fn retire() {
     state::end_channels(Reason::Sandbox);
     fdtable::each(|fd, e| {
         if matches!(e, Entry::Conn(_)) {
-            leave::for_good(fd, Reason::Sandbox);
+            give::for_good(fd, Reason::Sandbox);
         }
     });
     // Sets first: what they have of a connection is said to the kernel while both are known.

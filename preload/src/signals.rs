@@ -53,7 +53,7 @@ pub fn interrupted() -> bool {
         // SAFETY: plain data, and a question.
         let ends = unsafe {
             let mut action: sigaction = core::mem::zeroed();
-            crate::hooks::sigaction::real()(signal, core::ptr::null(), &mut action) == 0
+            crate::real::sigaction()(signal, core::ptr::null(), &mut action) == 0
                 && action.sa_flags & libc::SA_RESTART == 0
         };
         if ends {
@@ -110,7 +110,7 @@ fn is_counted(signal: c_int, handler: usize) -> bool {
 /// As for the call it replaces.
 pub unsafe fn set(signal: c_int, action: *const sigaction, old: *mut sigaction) -> c_int {
     // SAFETY: the program's arguments, or a copy of them.
-    let real = |action, old| unsafe { crate::hooks::sigaction::real()(signal, action, old) };
+    let real = |action, old| unsafe { crate::real::sigaction()(signal, action, old) };
     let Some(at) = usize::try_from(signal).ok().and_then(|signal| HANDLERS.get(signal)) else {
         return real(action, old);
     };
@@ -146,7 +146,7 @@ macro_rules! set_handlers {
             /// As for the call it replaces.
             pub unsafe fn $name(signal: c_int, handler: usize) -> usize {
                 // SAFETY: the program's arguments, or our handler.
-                set_by(signal, handler, |handler| unsafe { crate::hooks::$hook::real()(signal, handler) })
+                set_by(signal, handler, |handler| unsafe { crate::real::$hook()(signal, handler) })
             }
         )*
     };

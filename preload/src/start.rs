@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::config::environment;
 
-use crate::{fdtable, inside, life, state};
+use crate::{fdtable, inside, life, lost, state};
 
 extern "C" {
     fn pthread_atfork(
@@ -25,7 +25,7 @@ fn prepare() {
     if dp_channel::config::disabled() {
         return;
     }
-    crate::hooks::warm();
+    crate::real::warm();
     state::prepare_clock();
     inside::prepare();
     // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
@@ -52,7 +52,7 @@ fn prepare() {
     }
     if let Some(path) = std::env::var_os("DP_LOST").filter(|path| !path.is_empty()) {
         let path = std::os::unix::ffi::OsStringExt::into_vec(path);
-        let _ = std::ffi::CString::new(path).map(state::set_lost);
+        let _ = std::ffi::CString::new(path).map(lost::set_file);
     }
     if let Some(n) = environment::CHAOS.told() {
         state::CHAOS.store(n as u32, Ordering::Relaxed);
@@ -61,6 +61,7 @@ fn prepare() {
     if !state::prepare_self() || !fdtable::prepare() {
         return;
     }
+    let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
     unsafe { pthread_atfork(Some(life::prepare_fork_c), None, Some(life::child_of_fork_c)) };
     state::ON.store(true, Ordering::Release);

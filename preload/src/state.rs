@@ -1,10 +1,10 @@
 //! What the shim keeps per process: settings, the family's memory, who we are.
 //!
-//! Everything here is reached from hooks, so it is plain atomics: no lock, no allocation, no destructor.
+//! Everything here is reached from real, so it is plain atomics: no lock, no allocation, no destructor.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
-use std::os::fd::IntoRawFd;
+use std::sync::OnceLock;
 
 use dp_channel::arena::Geometry;
 use dp_channel::config::environment;
@@ -125,28 +125,15 @@ pub fn family() -> Option<Family> {
     (!p.is_null()).then(|| unsafe { *p })
 }
 
-/// The family, made now if need be. `None` when there is no memory or descriptor for it.
-pub fn family_or_make() -> Option<Family> {
-    if let Some(f) = family() {
-        return Some(f);
-    }
-    if !roomy() {
-        return None;
-    }
-    let (family, fd) = Family::create().ok()?;
+/// Keeps the family, unless another thread was faster. `None`: there is no memory for it.
+pub fn set_family(family: Family) -> Option<bool> {
     let place = leak_value(family)?;
-    match FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            // Kept open for `dp ls`, out of the program's way.
-            if let Some(high) = high_fd(fd.into_raw_fd()) {
-                crate::fdtable::mark_internal(high);
-                FAMILY_FD.store(high, Ordering::Release);
-            }
-            Some(family)
-        }
-        // Another thread was faster; ours is closed on drop of `fd`, its mapping stays (sparse).
-        Err(_) => self::family(),
-    }
+    Some(FAMILY.compare_exchange(core::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire).is_ok())
+}
+
+/// Keeps the descriptor of the family's memory.
+pub fn set_family_fd(fd: i32) {
+    FAMILY_FD.store(fd, Ordering::Release);
 }
 
 /// The family's memory, -1 if there is none.
@@ -191,28 +178,7 @@ pub fn roomy() -> bool {
     descriptor_limit() >= ROOMY
 }
 
-/// Where descriptors of ours begin, if the program may have that many: beyond what select(2) takes. Not much further,
-/// because each fork copies the table of descriptors up to the highest.
-const HIGH: usize = 1024;
-
-/// Moves a descriptor of ours to a high number, so that the program's stay small and dense. Closes it and
-/// says `None` when there is no room: then it is the program that needs it.
-pub fn high_fd(fd: i32) -> Option<i32> {
-    let high = high_copy(fd);
-    raw::close(fd);
-    high
-}
-
-/// A copy of a descriptor, where ours are. `None`: there is no room.
-pub fn high_copy(fd: i32) -> Option<i32> {
-    let soft = descriptor_limit() as usize;
-    [soft.saturating_sub(64).min(HIGH), soft / 2]
-        .into_iter()
-        .find_map(|min| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, min).ok())
-        .map(|n| n as i32)
-}
-
-/// Our number among the family's members; joins if need be. `None` when there are too many already.
+/// Our number among the family's members; joins if need be. `None` when there is no family, or too many are in it already.
 pub fn member() -> Option<u32> {
     let page = self_page()?;
     match page.member.load(Ordering::Acquire) {
@@ -229,7 +195,7 @@ pub fn member_if_joined() -> Option<u32> {
 
 #[cold]
 fn join(page: &Self_) -> Option<u32> {
-    let family = family_or_make()?;
+    let family = family()?;
     let pid = raw::getpid();
     // SAFETY: no arguments, no failure.
     let uid = unsafe { libc::geteuid() };
@@ -242,7 +208,9 @@ fn join(page: &Self_) -> Option<u32> {
     let enlist = || family.enlist(|m| m.claim(pid, uid, program()));
     let found = match page.member.load(Ordering::Acquire) {
         0 => enlist().or_else(|| {
-            crate::life::dead::clear(family, true);
+            if let Some(make_room) = MAKES_ROOM.get() {
+                make_room(family);
+            }
             enlist()
         }),
         n => Some(n - 1),
@@ -254,6 +222,10 @@ fn join(page: &Self_) -> Option<u32> {
     JOINING.store(false, Ordering::Release);
     found
 }
+
+/// What gives back the places of the dead among the family's members. It knows connections, which stand on all that is
+/// here, so it says who it is when the library is loaded.
+pub static MAKES_ROOM: OnceLock<fn(Family)> = OnceLock::new();
 
 /// A thread is making this process a member.
 static JOINING: AtomicBool = AtomicBool::new(false);
@@ -268,6 +240,13 @@ pub fn begin_as_child(member: Option<u32>, pid: u32) {
         // Also without a number: its own children of vfork are told by it.
         page.pid.store(pid, Ordering::Relaxed);
         page.member.store(member.map_or(0, |n| n + 1), Ordering::Release);
+    }
+}
+
+/// In a forked child: what a thread of the parent had set is nobody's. A page that is not written to stays shared.
+pub fn clear(word: &AtomicU32) {
+    if word.load(Ordering::Relaxed) != 0 {
+        word.store(0, Ordering::Release);
     }
 }
 
@@ -362,27 +341,6 @@ pub fn unix(got: Result<i32, i32>) -> Result<i32, i32> {
 /// Whether AF_UNIX sockets were refused.
 pub fn unix_is_forbidden() -> bool {
     NO_UNIX.load(Ordering::Relaxed)
-}
-
-/// Counts a wake-up that was lost and found by a second look.
-#[cold]
-pub fn lost() {
-    if let Some(f) = family() {
-        f.header().lost.fetch_add(1, Ordering::Relaxed);
-    }
-    let path = LOST.load(Ordering::Acquire);
-    if !path.is_null() {
-        // SAFETY: a C string that was leaked.
-        raw::append(unsafe { core::ffi::CStr::from_ptr(path) }, program());
-    }
-}
-
-/// The file that hears of each lost wake-up (`DP_LOST`), or null.
-static LOST: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(core::ptr::null_mut());
-
-/// Keeps the name of that file. Called by the constructor only.
-pub fn set_lost(path: std::ffi::CString) {
-    LOST.store(path.into_raw(), Ordering::Release);
 }
 
 type Clock = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> i32;

@@ -5,17 +5,21 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
+mod back;
 pub mod behind;
 mod bell;
 pub mod gone;
+pub mod left;
 pub mod over;
 mod room;
+#[cfg(test)]
+mod tests;
 
 use core::sync::atomic::{fence, Ordering};
 
 use dp_channel::arena::SHORT as SHORT_LINES;
 use dp_channel::bell::Owed;
-use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_channel::family::{Conn, End, Held, Reason, Stage};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
@@ -23,15 +27,13 @@ use dp_edge::ring::Lines;
 use dp_edge::sys::raw;
 use dp_edge::{ring, Error};
 
-pub use self::bell::announce;
-use self::bell::{published, ring_bell, wake_set};
 use self::gone::Gone;
 use self::room::{room, Limit};
-use crate::channel::{self, End};
+use crate::channel::Channel;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, proof, signals, state};
+use crate::{fdtable, inside, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -68,422 +70,415 @@ enum Then {
     Kernel(usize),
 }
 
-/// The fast path: a live ring with room, the lock free. `None`: take the long way.
-#[inline(always)]
-pub fn quick(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
-    briefly(|| quick_inside(c, fd, entry, w))
-}
+impl Channel {
+    /// The fast path: a live ring with room, the lock free. `None`: take the long way.
+    #[inline(always)]
+    pub fn quick_send(self, entry: u32, w: &mut Walk) -> Option<usize> {
+        briefly(|| self.quick_send_inside(entry, w))
+    }
 
-#[inline(always)]
-fn quick_inside(c: &Conn, fd: i32, entry: u32, w: &mut Walk) -> Option<usize> {
-    if c.stage() != Stage::Live {
-        return None;
-    }
-    let tx = channel::sending(c);
-    if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !c.tx_lock.try_lock(state::me()) {
-        return None;
-    }
-    let mut done = None;
-    // Asked again under the lock: another thread may have handed back, or closed the descriptor. Whoever gives the entry
-    // away takes the lock once before.
-    if fdtable::word(fd) == entry
-        && in_ring(tx.tx.epoch())
-        && !c.has(Conn::SHUT_WR | Conn::TX_TCP)
-        && channel::slot_live(c)
-    {
-        let mut tail = c.tail();
-        let want = w.left();
-        let whole = dp_edge::ring::lines_for(want);
-        let ring = tx.ring();
-        if want > 0
-            && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
-            && gone::listens(fd, c, &tx, tail.pos)
-            && (gone::suspected(c) || !chaos(c))
+    #[inline(always)]
+    fn quick_send_inside(self, entry: u32, w: &mut Walk) -> Option<usize> {
+        if self.stage() != Stage::Live {
+            return None;
+        }
+        let tx = self.sending();
+        if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !self.tx_lock.try_lock(state::me()) {
+            return None;
+        }
+        let mut done = None;
+        // Asked again under the lock: another thread may have handed back, or closed the descriptor. Whoever gives the entry
+        // away takes the lock once before.
+        if fdtable::word(self.fd) == entry
+            && in_ring(tx.tx.epoch())
+            && !self.has(Conn::SHUT_WR | Conn::TX_TCP)
+            && self.slot_live()
         {
-            if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
-                c.set_tail(tail);
-                let sum = c.tx_bytes.load(Ordering::Relaxed);
-                c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
-                // A bell to nobody would take the error that the kernel has for the program.
-                if !gone::suspected(c) {
-                    published(c, fd, &tx);
+            let mut tail = self.tail();
+            let want = w.left();
+            let whole = dp_edge::ring::lines_for(want);
+            let ring = tx.ring();
+            if want > 0
+                && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
+                && self.listens(&tx, tail.pos)
+                && (self.is_suspected() || !self.chaos())
+            {
+                if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
+                    self.set_tail(tail);
+                    let sum = self.tx_bytes.load(Ordering::Relaxed);
+                    self.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
+                    // A bell to nobody would take the error that the kernel has for the program.
+                    if !self.is_suspected() {
+                        self.published(&tx);
+                    }
+                    done = Some(n);
                 }
-                done = Some(n);
             }
         }
+        self.tx_lock.unlock_to_others();
+        done
     }
-    c.tx_lock.unlock_to_others();
-    done
-}
 
-/// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
-/// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
-#[cold]
-pub fn keep(c: &Conn, e: i32) {
-    let of_the_call =
-        [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
-    if !of_the_call.contains(&e) {
-        c.error.store(e as u32, Ordering::Relaxed);
+    /// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
+    /// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
+    #[cold]
+    pub fn keep_error_of_send(self, e: i32) {
+        let of_the_call =
+            [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
+        if !of_the_call.contains(&e) {
+            self.error.store(e as u32, Ordering::Relaxed);
+        }
     }
-}
 
-/// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.
-#[inline(always)]
-fn chaos(c: &Conn) -> bool {
-    let seed = state::CHAOS.load(Ordering::Relaxed);
-    if seed == 0 {
-        return false;
+    /// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.
+    #[inline(always)]
+    fn chaos(self) -> bool {
+        let seed = state::CHAOS.load(Ordering::Relaxed);
+        if seed == 0 {
+            return false;
+        }
+        let n = self.tx_full.fetch_add(1, Ordering::Relaxed).wrapping_add(seed).wrapping_mul(0x9e37_79b9);
+        (n >> 13) % 7 == 0
     }
-    let n = c.tx_full.fetch_add(1, Ordering::Relaxed).wrapping_add(seed).wrapping_mul(0x9e37_79b9);
-    (n >> 13) % 7 == 0
-}
 
-/// A whole send on a connection that may be live.
-///
-/// `kernel(w, flags)` is libc's sendmsg on what is left of `w`, blocking as the descriptor is.
-pub fn send(
-    family: Family,
-    at: &Inside,
-    c: &Conn,
-    w: &mut Walk,
-    flags: i32,
-    kernel: impl Fn(&Walk, i32) -> Result<usize, i32>,
-) -> Result<usize, i32> {
-    let pending = c.error.swap(0, Ordering::Relaxed);
-    if pending != 0 {
-        return Err(pending as i32);
-    }
-    let blocking = flags & libc::MSG_DONTWAIT == 0 && !channel::is_nonblocking(at.fd(), c);
-    signals::begin();
-    let mut sum = 0;
-    // What has gone out is the result, and the error waits in the connection, as on TCP.
-    let begun = |sum, e| {
-        if sum == 0 {
-            return Err(e);
+    /// A whole send on a connection that may be live.
+    ///
+    /// `kernel(w, flags)` is libc's sendmsg on what is left of `w`, blocking as the descriptor is.
+    pub fn send(
+        self,
+        at: &Inside,
+        w: &mut Walk,
+        flags: i32,
+        kernel: impl Fn(&Walk, i32) -> Result<usize, i32>,
+    ) -> Result<usize, i32> {
+        let pending = self.error.swap(0, Ordering::Relaxed);
+        if pending != 0 {
+            return Err(pending as i32);
         }
-        keep(c, e);
-        Ok(sum)
-    };
-    loop {
-        // The program may close its number meanwhile: then it is another one.
-        let fd = at.fd();
-        if c.has(Conn::OWES) {
-            if let Err(e) = behind::wait(family, fd, c, blocking) {
-                return begun(sum, e);
+        let blocking = flags & libc::MSG_DONTWAIT == 0 && !self.by(at.fd()).is_nonblocking();
+        signals::begin();
+        let mut sum = 0;
+        // What has gone out is the result, and the error waits in the connection, as on TCP.
+        let begun = |sum, e| {
+            if sum == 0 {
+                return Err(e);
             }
-        }
-        match enter(family, fd, c) {
-            Err(_) if at.fd() != fd => continue,
-            entered => entered?,
-        }
-        let then = locked(fd, c, w, Call::Send(flags), blocking);
-        match then {
-            // A receiver that left: what follows it must wait.
-            Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
-                c.tx_lock.unlock();
-                sum += n;
-            }
-            Ok(Then::Kernel(n)) => {
-                let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
-                // Where something went out before, the call succeeds, and nothing is to be told of the rest.
-                let flags = if sum + n > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
-                return match in_kernel(c, blocking, || kernel(w, flags)) {
-                    Ok(more) => Ok(sum + n + more),
-                    Err(e) => begun(sum + n, e),
-                };
-            }
-            Ok(Then::Done(n)) => {
-                c.tx_lock.unlock_to_others();
-                return Ok(sum + n);
-            }
-            Err(e) => {
-                c.tx_lock.unlock();
-                if e != libc::EAGAIN || !c.has(Conn::OWES) {
+            self.keep_error_of_send(e);
+            Ok(sum)
+        };
+        loop {
+            // The program may close its number meanwhile: then it is another one.
+            let c = self.by(at.fd());
+            if c.has(Conn::OWES) {
+                if let Err(e) = c.wait_behind(blocking) {
                     return begun(sum, e);
                 }
             }
-        }
-    }
-}
-
-/// A call whose bytes only the kernel can move, as splice(2): the direction is on TCP while it runs.
-pub fn by_kernel(
-    family: Family,
-    fd: i32,
-    c: &Conn,
-    kernel: impl FnOnce() -> Result<usize, i32>,
-) -> Result<usize, i32> {
-    let pending = c.error.swap(0, Ordering::Relaxed);
-    if pending != 0 {
-        return Err(pending as i32);
-    }
-    loop {
-        if c.has(Conn::OWES) {
-            behind::wait(family, fd, c, !channel::is_nonblocking(fd, c))?;
-        }
-        enter(family, fd, c)?;
-        match locked(fd, c, &mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
-            _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
-            // It may wait for what it sends as well as for room, whatever the socket's own flag says.
-            Ok(_) => return in_kernel(c, true, kernel),
-            Err(e) => {
-                c.tx_lock.unlock();
-                return Err(e);
+            match c.enter_as_sender() {
+                Err(_) if at.fd() != c.fd => continue,
+                entered => entered?,
+            }
+            let then = c.send_locked(w, Call::Send(flags), blocking);
+            match then {
+                // A receiver that left: what follows it must wait.
+                Ok(Then::Kernel(n)) if c.has(Conn::OWES) => {
+                    c.tx_lock.unlock();
+                    sum += n;
+                }
+                Ok(Then::Kernel(n)) => {
+                    let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
+                    // Where something went out before, the call succeeds, and nothing is to be told of the rest.
+                    let flags = if sum + n > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
+                    return match c.in_kernel(blocking, || kernel(w, flags)) {
+                        Ok(more) => Ok(sum + n + more),
+                        Err(e) => begun(sum + n, e),
+                    };
+                }
+                Ok(Then::Done(n)) => {
+                    c.tx_lock.unlock_to_others();
+                    return Ok(sum + n);
+                }
+                Err(e) => {
+                    c.tx_lock.unlock();
+                    if e != libc::EAGAIN || !c.has(Conn::OWES) {
+                        return begun(sum, e);
+                    }
+                }
             }
         }
     }
-}
 
-/// Does `f` under the sender's lock. `None`: this is a signal handler inside a send of its own thread, which is half
-/// done. Nothing was done then, and the caller must not wait for it.
-pub fn under_lock<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
-    enter(family, fd, c).ok()?;
-    let result = f();
-    c.tx_lock.unlock();
-    Some(result)
-}
-
-/// Takes the sender's lock.
-fn enter(family: Family, fd: i32, c: &Conn) -> Result<(), i32> {
-    match c.tx_lock.lock(state::me(), family) {
-        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
-            c.tx_lock.unlock();
-            return Err(libc::EBADF);
+    /// A call whose bytes only the kernel can move, as splice(2): the direction is on TCP while it runs.
+    pub fn send_by_kernel(self, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+        let pending = self.error.swap(0, Ordering::Relaxed);
+        if pending != 0 {
+            return Err(pending as i32);
         }
-        Held::Clean => {}
-        // A signal handler inside our own send: half a token may lie there. It must not wait (L5).
-        Held::Mine => return Err(libc::EAGAIN),
-        Held::Inherited if c.stage() == Stage::Live => mend(fd, c),
-        Held::Inherited => {}
+        loop {
+            if self.has(Conn::OWES) {
+                self.wait_behind(!self.is_nonblocking())?;
+            }
+            self.enter_as_sender()?;
+            match self.send_locked(&mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
+                _ if self.has(Conn::OWES) => self.tx_lock.unlock(),
+                // It may wait for what it sends as well as for room, whatever the socket's own flag says.
+                Ok(_) => return self.in_kernel(true, kernel),
+                Err(e) => {
+                    self.tx_lock.unlock();
+                    return Err(e);
+                }
+            }
+        }
     }
-    Ok(())
-}
 
-/// The kernel's part of a send, and the end of the sender's lock.
-fn in_kernel(c: &Conn, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
-    if may_wait {
-        // Outside the lock, but counted: no switch while it runs (E5).
-        c.tx_flight.fetch_add(1, Ordering::SeqCst);
-        c.tx_lock.unlock();
+    /// Does `f` under the sender's lock. `None`: this is a signal handler inside a send of its own thread, which is half
+    /// done. Nothing was done then, and the caller must not wait for it.
+    pub fn as_sender<R>(self, f: impl FnOnce() -> R) -> Option<R> {
+        self.enter_as_sender().ok()?;
+        let result = f();
+        self.tx_lock.unlock();
+        Some(result)
     }
-    let result = kernel();
-    match result {
-        Ok(n) => drop(c.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
-        Err(e) => gone::was_told(c, e),
-    }
-    if may_wait {
-        c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-    } else {
-        c.tx_lock.unlock();
-    }
-    result
-}
 
-fn locked(fd: i32, c: &Conn, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
-    if c.stage() != Stage::Live {
-        return Ok(Then::Kernel(0));
+    /// Takes the sender's lock.
+    fn enter_as_sender(self) -> Result<(), i32> {
+        match self.tx_lock.lock(state::me(), self.family) {
+            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
+                self.tx_lock.unlock();
+                return Err(libc::EBADF);
+            }
+            Held::Clean => {}
+            // A signal handler inside our own send: half a token may lie there. It must not wait (L5).
+            Held::Mine => return Err(libc::EAGAIN),
+            Held::Inherited if self.stage() == Stage::Live => self.mend(),
+            Held::Inherited => {}
+        }
+        Ok(())
     }
-    if c.has(Conn::OWES) {
-        return Err(libc::EAGAIN);
+
+    /// The kernel's part of a send, and the end of the sender's lock.
+    fn in_kernel(self, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+        if may_wait {
+            // Outside the lock, but counted: no switch while it runs (E5).
+            self.tx_flight.fetch_add(1, Ordering::SeqCst);
+            self.tx_lock.unlock();
+        }
+        let result = kernel();
+        match result {
+            Ok(n) => drop(self.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
+            Err(e) => self.was_told(e),
+        }
+        if may_wait {
+            self.tx_flight.fetch_sub(1, Ordering::SeqCst);
+        } else {
+            self.tx_lock.unlock();
+        }
+        result
     }
-    let tx = channel::sending(c);
-    if tx.word.is_raw() {
-        crate::leave::follow(fd, c, &tx);
-        return match c.error.swap(0, Ordering::Relaxed) {
-            0 if c.has(Conn::OWES) => Err(libc::EAGAIN),
-            0 => Ok(Then::Kernel(0)),
-            e => Err(e as i32),
+
+    fn send_locked(self, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
+        if self.stage() != Stage::Live {
+            return Ok(Then::Kernel(0));
+        }
+        if self.has(Conn::OWES) {
+            return Err(libc::EAGAIN);
+        }
+        let tx = self.sending();
+        if tx.word.is_raw() {
+            self.follow(&tx);
+            return match self.error.swap(0, Ordering::Relaxed) {
+                0 if self.has(Conn::OWES) => Err(libc::EAGAIN),
+                0 => Ok(Then::Kernel(0)),
+                e => Err(e as i32),
+            };
+        }
+        let mut ring = in_ring(tx.tx.epoch());
+        if call.is_urgent() {
+            // An urgent byte is counted by one end and not by the other: no more switches.
+            self.set(Conn::TX_TCP);
+        }
+        // The quick way has asked already, but for what is too long for it, or for the room that there is.
+        let too_long = || {
+            let lines = dp_edge::ring::lines_for(w.left());
+            w.left() > stream::MAX_TOKEN
+                || self.tail().reserve(tx.ring().count(), lines, &tx.rx.cursor).is_err()
         };
-    }
-    let mut ring = in_ring(tx.tx.epoch());
-    if call.is_urgent() {
-        // An urgent byte is counted by one end and not by the other: no more switches.
-        c.set(Conn::TX_TCP);
-    }
-    // The quick way has asked already, but for what is too long for it, or for the room that there is.
-    let too_long = || {
-        let lines = dp_edge::ring::lines_for(w.left());
-        w.left() > stream::MAX_TOKEN || c.tail().reserve(tx.ring().count(), lines, &tx.rx.cursor).is_err()
-    };
-    let asks = ring && !c.has(Conn::SHUT_WR | Conn::TX_TCP) && w.left() > 0 && too_long();
-    if asks && channel::slot_live(c) && gone::listens(fd, c, &tx, c.tail().pos) && gone::suspected(c) {
-        // The first send to an end that is gone succeeds, and its bytes are nobody's.
-        let n = w.left();
-        w.skip(n);
-        return Ok(Then::Done(n));
-    }
-    if ring && gone::suspected(c) && gone::probe(fd, c, &tx) == Gone::Unread {
-        return Err(libc::ECONNRESET);
-    }
-    if !call.is_served() || c.has(Conn::SHUT_WR | Conn::TX_TCP) || !channel::slot_live(c) {
-        if ring {
-            hand_back(fd, c, &tx);
+        let asks = ring && !self.has(Conn::SHUT_WR | Conn::TX_TCP) && w.left() > 0 && too_long();
+        if asks && self.slot_live() && self.listens(&tx, self.tail().pos) && self.is_suspected() {
+            // The first send to an end that is gone succeeds, and its bytes are nobody's.
+            let n = w.left();
+            w.skip(n);
+            return Ok(Then::Done(n));
         }
-        return Ok(Then::Kernel(0));
-    }
-    if ring && chaos(c) {
-        // Now and then the way to a longer ring.
-        match c.back.load(Ordering::Relaxed) % 8 {
-            3 => c.set(Conn::NARROW),
-            7 if tx.tx.ring() == OWN => over::ask(c, &tx),
-            _ => {}
+        if ring && self.is_suspected() && self.probe(&tx) == Gone::Unread {
+            return Err(libc::ECONNRESET);
         }
-        hand_back(fd, c, &tx);
-        ring = false;
-    } else if !ring && !gone::without_a_word(fd, c) {
-        if w.left() > stream::MAX_TOKEN {
-            over::outgrown_on_tcp(c, &tx);
+        if !call.is_served() || self.has(Conn::SHUT_WR | Conn::TX_TCP) || !self.slot_live() {
+            if ring {
+                self.hand_back(&tx);
+            }
+            return Ok(Then::Kernel(0));
         }
-        ring = to_ring(fd, c, &tx);
+        if ring && self.chaos() {
+            // Now and then the way to a longer ring.
+            match self.back.load(Ordering::Relaxed) % 8 {
+                3 => self.set(Conn::NARROW),
+                7 if tx.tx.ring() == OWN => self.ask_for_longer(&tx),
+                _ => {}
+            }
+            self.hand_back(&tx);
+            ring = false;
+        } else if !ring && !self.is_gone_without_a_word() {
+            if w.left() > stream::MAX_TOKEN {
+                self.outgrown_on_tcp(&tx);
+            }
+            ring = self.to_ring(&tx);
+        }
+        if !ring || w.left() == 0 {
+            return Ok(Then::Kernel(0));
+        }
+        self.fill(&tx, w, blocking)
     }
-    if !ring || w.left() == 0 {
-        return Ok(Then::Kernel(0));
-    }
-    fill(fd, c, &tx, w, blocking)
-}
 
-/// Puts what is left of `w` into the ring, looking for room for a while when it is full.
-fn fill(fd: i32, c: &Conn, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
-    if w.left() > stream::MAX_TOKEN && over::is_stream(c, tx) && !over::over(fd, c, tx, blocking) {
-        return Ok(Then::Kernel(0));
-    }
-    let mut tail = c.tail();
-    let mut sent = 0;
-    let mut began = 0;
-    let mut wait = Limit::default();
-    if w.left() > ring::max_payload(SHORT_LINES) && tx.tx.ring() == SHORT {
-        over::widen(c, tx, &mut tail);
-    }
-    while w.left() > 0 {
-        match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
-            Ok(n) => {
-                sent += n;
-                c.set_tail(tail);
-                match tx.word.after_publish(channel::peer_groups(c), &tx.rx.event) {
-                    Owed::Nothing => {}
-                    Owed::Bell => ring_bell(c, fd, tx),
-                    Owed::Event(number) => wake_set(c, fd, tx, number),
-                    Owed::Left if !tx.word.is_raw() => break,
-                    Owed::Left => {
-                        c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        crate::leave::follow_behind(fd, c, tx);
-                        return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
+    /// Puts what is left of `w` into the ring, looking for room for a while when it is full.
+    fn fill(self, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
+        if w.left() > stream::MAX_TOKEN && self.is_stream(tx) && !self.over_to_longer(tx, blocking) {
+            return Ok(Then::Kernel(0));
+        }
+        let mut tail = self.tail();
+        let mut sent = 0;
+        let mut began = 0;
+        let mut wait = Limit::default();
+        if w.left() > ring::max_payload(SHORT_LINES) && tx.tx.ring() == SHORT {
+            self.widen(tx, &mut tail);
+        }
+        while w.left() > 0 {
+            match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
+                Ok(n) => {
+                    sent += n;
+                    self.set_tail(tail);
+                    match tx.word.after_publish(self.peer_groups(), &tx.rx.event) {
+                        Owed::Nothing => {}
+                        Owed::Bell => self.ring_bell(tx),
+                        Owed::Event(number) => self.wake_set(tx, number),
+                        Owed::Left if !tx.word.is_raw() => break,
+                        Owed::Left => {
+                            self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                            self.follow_behind(tx);
+                            return Ok(if w.left() == 0 { Then::Done(sent) } else { Then::Kernel(sent) });
+                        }
                     }
                 }
-            }
-            Err(Error::Full) => {
-                if over::widen(c, tx, &mut tail) {
-                    c.set_tail(tail);
-                    continue;
-                }
-                if over::outgrown(c, tx, sent) {
-                    if !over::over(fd, c, tx, blocking) {
-                        c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                        return Ok(Then::Kernel(sent));
+                Err(Error::Full) => {
+                    if self.widen(tx, &mut tail) {
+                        self.set_tail(tail);
+                        continue;
                     }
-                    (tail, began) = (c.tail(), 0);
-                } else if let Some(e) = wait.is_over(fd, sent).filter(|_| blocking) {
-                    c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-                    return if sent > 0 { Ok(Then::Done(sent)) } else { Err(e) };
-                } else if fdtable::conn_inside(fd).is_none()
-                    || !wait.counted(|| room(tx, &mut began, blocking))
-                {
-                    // Closed meanwhile, it is the kernel's to wait.
-                    break;
-                } else if over::widen(c, tx, &mut tail) {
-                    // A receiver on our own processor has taken everything, and waits.
-                    c.set_tail(tail);
+                    if self.is_outgrown(tx, sent) {
+                        if !self.over_to_longer(tx, blocking) {
+                            self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                            return Ok(Then::Kernel(sent));
+                        }
+                        (tail, began) = (self.tail(), 0);
+                    } else if let Some(e) = wait.is_over(self.fd, sent).filter(|_| blocking) {
+                        self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                        return if sent > 0 { Ok(Then::Done(sent)) } else { Err(e) };
+                    } else if fdtable::conn_inside(self.fd).is_none()
+                        || !wait.counted(|| room(tx, &mut began, blocking))
+                    {
+                        // Closed meanwhile, it is the kernel's to wait.
+                        break;
+                    } else if self.widen(tx, &mut tail) {
+                        // A receiver on our own processor has taken everything, and waits.
+                        self.set_tail(tail);
+                    }
+                }
+                Err(_) => {
+                    self.reset_by(Reason::Corrupt);
+                    return Err(libc::ECONNRESET);
                 }
             }
-            Err(_) => {
-                reset(fd, c, Reason::Corrupt);
-                return Err(libc::ECONNRESET);
+        }
+        self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+        if w.left() == 0 {
+            return Ok(Then::Done(sent));
+        }
+        self.hand_back(tx);
+        Ok(Then::Kernel(sent))
+    }
+
+    /// E7: the ring ends here; data is data again on TCP. Under the lock.
+    pub fn hand_back(self, tx: &End) {
+        tx.tx.to_tcp(self.tail().pos, self.tx_kernel.load(Ordering::Relaxed));
+        self.back.fetch_add(1, Ordering::Relaxed);
+        self.sends_at_once();
+        // A receiver that left before it could see that counts on us to take back what it has not read.
+        fence(Ordering::SeqCst);
+        if tx.word.is_raw() {
+            self.clear_behind(tx);
+        }
+    }
+
+    /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
+    pub fn to_ring(self, tx: &End) -> bool {
+        if tx.word.has_left() || self.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
+            return false;
+        }
+        let taken = tx.rx.consumed.load(Ordering::Acquire);
+        // A cheap guess first; the kernel's own count decides.
+        // A sender that is to have a longer ring has been quicker than the receiver, and may be so on TCP, too.
+        let longer = self.is_granted(tx);
+        let nearly = if longer { u64::MAX } else { NEARLY_READ };
+        if tx.tx.epoch() > 0 && self.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
+            return false;
+        }
+        let Some(p) = tcp::written(self.fd, self.is_client()) else { return false };
+        if p.saturating_sub(taken) > nearly {
+            return false;
+        }
+        // A receiver that has read all, and mapped nothing, has refused.
+        if longer || self.has(Conn::NARROW) || self.has(Conn::OUTGROWN) && p == taken {
+            self.go_over(tx);
+        }
+        self.tx_kernel.store(p, Ordering::Relaxed);
+        let mine = state::cpu();
+        tx.tx.cpu.store(mine, Ordering::Relaxed);
+        tx.tx.to_ring(tx.rx, p)
+    }
+
+    /// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count
+    /// what it had put on TCP, and ring (L4). It may have counted a bell without sending it, and no other would
+    /// be sent before the receiver, who sleeps, has taken that one.
+    #[cold]
+    fn mend(self) {
+        if self.has(Conn::OWES) {
+            // How much of it is on TCP, the dead one knew.
+            return self.reset_by(Reason::PeerLeft);
+        }
+        let tx = self.sending();
+        self.drop_claim(&tx);
+        self.tx_lines.store(tx.ring().count() as u32, Ordering::Relaxed);
+        if in_ring(tx.tx.epoch()) {
+            let mut tail = self.tail();
+            stream::recover(&tx.ring(), &mut tail);
+            self.set_tail(tail);
+            if let Some(p) = tcp::written(self.fd, self.is_client()) {
+                self.tx_kernel.store(p, Ordering::Relaxed);
             }
+            self.announce(&tx);
         }
     }
-    c.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
-    if w.left() == 0 {
-        return Ok(Then::Done(sent));
-    }
-    hand_back(fd, c, tx);
-    Ok(Then::Kernel(sent))
-}
 
-/// E7: the ring ends here; data is data again on TCP. Under the lock.
-pub fn hand_back(fd: i32, c: &Conn, tx: &End) {
-    tx.tx.to_tcp(c.tail().pos, c.tx_kernel.load(Ordering::Relaxed));
-    c.back.fetch_add(1, Ordering::Relaxed);
-    proof::sends_at_once(fd, c);
-    // A receiver that left before it could see that counts on us to take back what it has not read.
-    fence(Ordering::SeqCst);
-    if tx.word.is_raw() {
-        crate::leave::clear_behind(fd, c, tx);
+    /// The peer is not honest, memory is not what it should be, or bytes would be missing: the connection ends, loudly.
+    pub fn reset_by(self, why: Reason) {
+        self.reason.store(why as u32, Ordering::Relaxed);
+        state::count(why);
+        self.kill_slot();
+        // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
+        let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
+        // SAFETY: the address outlives the call.
+        let _ = unsafe { raw::connect(self.fd, &nobody, size_of::<libc::sockaddr>() as u32) };
+        // From here on the kernel answers; nothing of the peer's is looked at again.
+        self.set_stage(Stage::Plain);
     }
-}
-
-/// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
-pub fn to_ring(fd: i32, c: &Conn, tx: &End) -> bool {
-    if tx.word.has_left() || c.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
-        return false;
-    }
-    let taken = tx.rx.consumed.load(Ordering::Acquire);
-    // A cheap guess first; the kernel's own count decides.
-    // A sender that is to have a longer ring has been quicker than the receiver, and may be so on TCP, too.
-    let longer = over::is_granted(c, tx);
-    let nearly = if longer { u64::MAX } else { NEARLY_READ };
-    if tx.tx.epoch() > 0 && c.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
-        return false;
-    }
-    let client = c.side.load(Ordering::Relaxed) == dp_channel::slot::Side::Client as u32;
-    let Some(p) = tcp::written(fd, client) else { return false };
-    if p.saturating_sub(taken) > nearly {
-        return false;
-    }
-    // A receiver that has read all, and mapped nothing, has refused.
-    if longer || c.has(Conn::NARROW) || c.has(Conn::OUTGROWN) && p == taken {
-        over::go_over(c, tx);
-    }
-    c.tx_kernel.store(p, Ordering::Relaxed);
-    let mine = state::cpu();
-    tx.tx.cpu.store(mine, Ordering::Relaxed);
-    tx.tx.to_ring(tx.rx, p)
-}
-
-/// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count
-/// what it had put on TCP, and ring (L4). It may have counted a bell without sending it, and no other would
-/// be sent before the receiver, who sleeps, has taken that one.
-#[cold]
-fn mend(fd: i32, c: &Conn) {
-    if c.has(Conn::OWES) {
-        // How much of it is on TCP, the dead one knew.
-        return reset(fd, c, Reason::PeerLeft);
-    }
-    let tx = channel::sending(c);
-    over::drop_claim(c, &tx);
-    c.tx_lines.store(tx.ring().count() as u32, Ordering::Relaxed);
-    if in_ring(tx.tx.epoch()) {
-        let mut tail = c.tail();
-        stream::recover(&tx.ring(), &mut tail);
-        c.set_tail(tail);
-        let client = c.side.load(Ordering::Relaxed) == dp_channel::slot::Side::Client as u32;
-        if let Some(p) = tcp::written(fd, client) {
-            c.tx_kernel.store(p, Ordering::Relaxed);
-        }
-        announce(c, fd, &tx);
-    }
-}
-
-/// The peer is not honest, memory is not what it should be, or bytes would be missing: the connection ends, loudly.
-pub fn reset(fd: i32, c: &Conn, why: Reason) {
-    c.reason.store(why as u32, Ordering::Relaxed);
-    state::count(why);
-    if let Some(s) = channel::slot(c) {
-        s.kill(c.generation.load(Ordering::Relaxed));
-    }
-    // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
-    let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
-    // SAFETY: the address outlives the call.
-    let _ = unsafe { raw::connect(fd, &nobody, size_of::<libc::sockaddr>() as u32) };
-    // From here on the kernel answers; nothing of the peer's is looked at again.
-    c.set_stage(Stage::Plain);
 }

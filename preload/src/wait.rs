@@ -11,11 +11,12 @@ use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::rx::{self, Settled};
-use crate::tx::gone;
-use crate::{channel, epoll, link, signals, state};
+use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
+use crate::rx::Settled;
+use crate::{epoll, link, signals, spin, state};
 pub use event::inherited;
 use event::Event;
 
@@ -32,21 +33,23 @@ pub fn concerns(fds: &[pollfd]) -> bool {
     })
 }
 
-fn live(family: Family, p: &pollfd) -> Option<&'static Conn> {
-    let c = family.conn(fdtable::conn(p.fd)?);
+fn live(family: Family, p: &pollfd) -> Option<Channel> {
+    let c = Channel::new(family, p.fd, fdtable::conn(p.fd)?);
     matches!(c.stage(), Stage::Accepted | Stage::Live).then_some(c)
 }
 
-fn has_data(fd: i32, c: &Conn) -> bool {
-    let rx = channel::receiving(c);
-    in_ring(c.rx_epoch.load(Ordering::Relaxed))
-        && stream::waiting(&rx.ring(), &rx.rx.cursor)
-        && !rx::is_below_mark(fd, c)
-}
+impl Channel {
+    fn has_data(self) -> bool {
+        let rx = self.receiving();
+        in_ring(self.rx_epoch.load(Ordering::Relaxed))
+            && stream::waiting(&rx.ring(), &rx.rx.cursor)
+            && !self.is_below_mark()
+    }
 
-/// Follows the sender; whether the ring has something that makes the descriptor readable.
-fn has_news(family: Family, fd: i32, c: &Conn) -> bool {
-    rx::news(family, fd, c, &channel::receiving(c)) && !rx::is_below_mark(fd, c)
+    /// Follows the sender; whether the ring has something that makes the descriptor readable.
+    fn is_readable(self) -> bool {
+        self.has_news(&self.receiving()) && !self.is_below_mark()
+    }
 }
 
 /// poll(2): `timeout` in nanoseconds, negative for ever. `kernel(timeout)` is libc's ppoll on the same
@@ -94,7 +97,7 @@ pub fn poll(
         if slice == net && !told.get() {
             net = (net * 2).min(LAST_NET);
             if lost(family, fds) {
-                state::lost();
+                lost::count();
                 net = FIRST_NET;
             }
         }
@@ -106,24 +109,6 @@ pub fn poll(
     }
 }
 
-/// A sleep that lasts long looks again, as one in an epoll set does (`epoll/wait.rs`): the same times, ns.
-const FIRST_NET: i64 = 1_000_000_000;
-const LAST_NET: i64 = 64_000_000_000;
-/// How long a bell may be on its way, ns, and how often that is waited for: its sender may have been preempted between
-/// saying that it rings and ringing.
-const ON_ITS_WAY: u32 = 20_000_000;
-const TURNS: u32 = 10;
-
-/// Whether what is `unheard` of stays so.
-#[cold]
-pub fn never_comes(unheard: impl Fn() -> bool) -> bool {
-    unheard()
-        && (0..TURNS).all(|_| {
-            raw::nap(ON_ITS_WAY);
-            unheard()
-        })
-}
-
 /// Whether a channel holds something of which no bell told, and which nobody looks for.
 #[cold]
 fn lost(family: Family, fds: &[pollfd]) -> bool {
@@ -131,8 +116,8 @@ fn lost(family: Family, fds: &[pollfd]) -> bool {
         fds.iter().any(|p| {
             p.events & IN != 0
                 && live(family, p).is_some_and(|c| {
-                    let rx = channel::receiving(c);
-                    !rx.word.is_hot() && !raw::is_readable(p.fd) && has_news(family, p.fd, c)
+                    let rx = c.receiving();
+                    !rx.word.is_hot() && !raw::is_readable(p.fd) && c.is_readable()
                 })
         })
     })
@@ -201,16 +186,16 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
         let c = live(family, p).filter(|_| p.events & !(IN | OUT) == 0)?;
         if c.stage() != Stage::Live
             || c.has(Conn::SHUT_WR | Conn::SHUT_RD)
-            || channel::receiving(c).tx.is_ending()
+            || c.receiving().tx.is_ending()
             || c.error.load(Ordering::Relaxed) != 0
         {
             return None;
         }
-        if p.events & IN != 0 && has_data(p.fd, c) {
+        if p.events & IN != 0 && c.has_data() {
             p.revents |= p.events & IN;
         }
         if p.events & OUT != 0 {
-            if !in_ring(channel::sending(c).tx.epoch()) {
+            if !in_ring(c.sending().tx.epoch()) {
                 return None;
             }
             // A caller that waits for bytes as well wants to know of an end or an error first.
@@ -235,7 +220,7 @@ fn any_news(family: Family, fds: &[pollfd]) -> bool {
     let has_some = |p: &pollfd| {
         p.events & IN != 0
             && match fdtable::get(p.fd) {
-                Entry::Conn(_) => live(family, p).is_some_and(|c| has_news(family, p.fd, c)),
+                Entry::Conn(_) => live(family, p).is_some_and(|c| c.is_readable()),
                 Entry::Epoll(i) => epoll::has_news(i),
                 _ => false,
             }
@@ -262,17 +247,17 @@ fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
             // What the other end's death draws, the kernel has only since.
             let over = p.revents & if c.has(Conn::SHUT_WR) { libc::POLLERR } else { libc::POLLHUP } != 0;
             let told = p.revents & (IN | libc::POLLRDHUP | libc::POLLHUP) != 0;
-            if told && !over && gone::hears_of_death(family, p.fd, c) {
+            if told && !over && c.hears_of_death() {
                 p.revents |= libc::POLLHUP | p.events & (IN | OUT | libc::POLLRDHUP);
             }
-            if p.revents & IN != 0 && !rx::counted(c) {
-                let hot = channel::receiving(c).word.is_hot();
-                if rx::settle(family, p.fd, c, !hot) == Settled::Quiet {
+            if p.revents & IN != 0 && !c.has_counted() {
+                let hot = c.receiving().word.is_hot();
+                if c.settle(!hot) == Settled::Quiet {
                     p.revents &= !IN;
                 }
             }
             // While the word is hot no bell tells that the sender went over to the ring: it is followed here.
-            if p.events & IN != 0 && has_news(family, p.fd, c) {
+            if p.events & IN != 0 && c.is_readable() {
                 p.revents |= p.events & IN;
             }
             // A receive that had bytes to give met it, so the kernel does not have it any more (W13).
@@ -296,7 +281,7 @@ fn asleep(
     timeout: i64,
     kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
-    let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && may_have_event(c));
+    let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
     let (armed, news) = briefly(|| arm(family, fds, event));
     let news = news || any_news(family, fds);
@@ -311,7 +296,7 @@ fn asleep(
     briefly(|| {
         for p in &fds[..armed] {
             if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-                channel::receiving(c).word.awake();
+                c.receiving().word.awake();
             }
         }
     });
@@ -328,10 +313,10 @@ fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (usize, bool) {
     let mut armed = 0;
     for p in fds {
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-            crate::leave::follow_if_left(family, p.fd, c);
+            c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
-            news |= rx::settle_unasked(family, p.fd, c) == Settled::News && !rx::is_below_mark(p.fd, c);
-            fall_asleep(c, event);
+            news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
+            c.fall_asleep(event);
         }
         armed += 1;
         if news {
@@ -341,32 +326,34 @@ fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (usize, bool) {
     (armed, news)
 }
 
-/// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
-/// kernel's readiness instead. A set that gets it before this end has noticed that it is live relies on bells.
-fn may_have_event(c: &Conn) -> bool {
-    c.stage() == Stage::Live
-        && c.link.load(Ordering::Relaxed) != 0
-        && c.watched.load(Ordering::SeqCst) == 0
-        && c.armed_by.load(Ordering::SeqCst) == 0
-}
-
-/// W2. Whoever looks for something afterwards sees it, or is woken.
-fn fall_asleep(c: &Conn, event: Option<&Event>) {
-    let rx = channel::receiving(c);
-    let Some((number, fd)) = event.filter(|_| may_have_event(c)).and_then(Event::name) else {
-        rx.word.sleep();
-        return;
-    };
-    link::tell(c, number, fd);
-    if rx.rx.event.load(Ordering::Relaxed) != number {
-        rx.rx.event.store(number, Ordering::Relaxed);
+impl Channel {
+    /// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
+    /// kernel's readiness instead. A set that gets it before this end has noticed that it is live relies on bells.
+    fn may_have_event(self) -> bool {
+        self.stage() == Stage::Live
+            && self.link.load(Ordering::Relaxed) != 0
+            && self.watched.load(Ordering::SeqCst) == 0
+            && self.armed_by.load(Ordering::SeqCst) == 0
     }
-    // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
-    rx.word.make_hot();
-    rx.word.sleep_by_event();
-    // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
-    if !may_have_event(c) {
-        rx.word.without_event();
+
+    /// W2. Whoever looks for something afterwards sees it, or is woken.
+    fn fall_asleep(self, event: Option<&Event>) {
+        let rx = self.receiving();
+        let Some((number, event)) = event.filter(|_| self.may_have_event()).and_then(Event::name) else {
+            rx.word.sleep();
+            return;
+        };
+        link::tell(&self, number, event);
+        if rx.rx.event.load(Ordering::Relaxed) != number {
+            rx.rx.event.store(number, Ordering::Relaxed);
+        }
+        // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
+        rx.word.make_hot();
+        rx.word.sleep_by_event();
+        // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
+        if !self.may_have_event() {
+            rx.word.without_event();
+        }
     }
 }
 
@@ -374,13 +361,13 @@ fn fall_asleep(c: &Conn, event: Option<&Event>) {
 fn budget(family: Family, fds: &[pollfd]) -> u32 {
     let pays = |p: &pollfd| {
         live(family, p).is_some_and(|c| {
-            p.events & IN != 0 && c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
+            p.events & IN != 0 && c.stage() == Stage::Live && spin::can_pay(&c, &c.receiving())
         })
     };
     let worthwhile = briefly(|| fds.iter().take(64).any(pays));
     let first = || fds.iter().find_map(|p| live(family, p));
     if worthwhile {
-        first().map_or(0, rx::spin_budget)
+        first().map_or(0, |c| spin::budget(&c))
     } else {
         0
     }
@@ -389,15 +376,14 @@ fn budget(family: Family, fds: &[pollfd]) -> u32 {
 /// Looks for a while.
 fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
-    rx::looking(|| {
+    spin::looking(|| {
         for c in fds.iter().filter_map(|p| live(family, p)) {
             if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
-                channel::receiving(c).word.make_hot();
+                c.receiving().word.make_hot();
             }
         }
-        rx::spin_and_learn(first, budget, || {
-            fds.iter().any(|p| live(family, p).is_some_and(|c| rx::hint(c, &channel::receiving(c))))
-                || signals::came()
+        spin::and_learn(&first, budget, || {
+            fds.iter().any(|p| live(family, p).is_some_and(|c| c.hint(&c.receiving()))) || signals::came()
         })
     })
 }

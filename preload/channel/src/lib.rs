@@ -37,6 +37,9 @@ pub mod config;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+mod geometry;
+#[cfg(not(loom))]
 pub mod leaving;
 pub mod limbo;
 pub mod mode;

@@ -10,21 +10,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::arena::{Geometry, PAGE};
-use crate::spare::SPARES;
+use crate::geometry::{Geometry, Part, PAGE, SPARES};
 use dp_edge::segment::map_undumped;
 use dp_edge::sys::together;
-
-/// A part of an arena that is mapped as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// What comes before the spare rings.
-    First,
-    /// A spare ring.
-    Spare(usize),
-    /// Slots with their rings.
-    Chunk(usize),
-}
 
 /// A bit in the address of a chunk.
 const POPULATED: usize = 1;

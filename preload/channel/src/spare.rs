@@ -16,14 +16,13 @@
 //! Both sides write the word, and neither believes it: a ring that two directions of these two processes have taken
 //! holds rubbish, of these two, and nothing outside of it is reached.
 
-use crate::arena::populate;
-use crate::places::{Part, Places};
+pub use crate::geometry::SPARES;
+use crate::geometry::{populate, Part};
+use crate::places::Places;
 use dp_edge::ring::LINE;
 use dp_edge::segment::Mapped;
 use dp_edge::sync::{AtomicU32, Ordering};
 
-/// How many there are in an arena.
-pub const SPARES: u32 = 16;
 /// What is a stream: so many bytes, ...
 pub const STREAM: u64 = 16 << 20;
 /// ... in so long, ns.
@@ -120,6 +119,7 @@ mod tests {
 
     use super::*;
     use crate::arena::{Arena, Geometry};
+    use crate::unmapped::Unmapped;
     use dp_edge::ring::{Lines, Pos};
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     fn each_is_taken_once_and_comes_back() {
         let (arena, fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 256 }).unwrap();
         let ours = arena.spares().unwrap();
-        let theirs = Arena::open(fd.as_fd()).unwrap().spares().unwrap();
+        let theirs = Unmapped::look(fd.as_fd(), usize::MAX).unwrap().map().unwrap().spares().unwrap();
         let mut taken: Vec<u32> =
             (0..SPARES).map(|i| [ours, theirs][i as usize % 2].claim().unwrap()).collect();
         assert!(!theirs.any_free());

@@ -9,7 +9,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::arena::{Arena, Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
+use crate::arena::Arena;
+use crate::geometry::{Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
 use crate::slot::Slot;
 use dp_edge::segment::sealed_len;
 use dp_edge::sync::Ordering;

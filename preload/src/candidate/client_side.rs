@@ -2,31 +2,27 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Reason, Stage};
 use dp_channel::slot::{Side, Slot, State};
 
-use super::{base_position, give_up, go_live, is_another_try, patient, same_socket, unsuited, MOVES_ON};
-use crate::channel::{exclusive, slot};
+use super::policy;
+use crate::channel::Channel;
 use crate::client::Answer;
-use crate::ops::option::note_inq;
-use crate::{client, proof, state};
+use crate::{client, socket, state};
 
-/// Whether it is time for the first offer, which comes later where channels to the server do not pay.
-pub(super) fn is_due(family: Family, c: &Conn, turn: u32) -> bool {
-    if !state::LEARNS.load(Ordering::Relaxed) {
-        return true;
+impl Channel {
+    /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
+    pub(super) fn offer_is_due(self, turn: u32) -> bool {
+        if !state::LEARNS.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut first = self.first.load(Ordering::Relaxed);
+        if first == 0 {
+            first = client::first_turn(self);
+            self.first.store(first, Ordering::Relaxed);
+        }
+        turn >= first
     }
-    let mut first = c.first.load(Ordering::Relaxed);
-    if first == 0 {
-        first = client::first_turn(family, c);
-        c.first.store(first, Ordering::Relaxed);
-    }
-    turn >= first
-}
-
-/// Turns since the first offer was due, that one included.
-fn turns_since_due(c: &Conn, turn: u32) -> u32 {
-    turn.saturating_sub(c.first.load(Ordering::Relaxed).saturating_sub(1))
 }
 
 fn no_door() -> Reason {
@@ -37,95 +33,91 @@ fn no_door() -> Reason {
     }
 }
 
-/// Makes the offer, if it can be made. Under the receiver's lock.
-pub(super) fn post(family: Family, fd: i32, c: &Conn, turn: u32) {
-    if !exclusive(family, c) {
-        return give_up(fd, c, Reason::Shared);
-    }
-    // Before the socket is asked six questions.
-    if client::has_nobody(family, c) {
-        return give_up(fd, c, no_door());
-    }
-    if unsuited(fd) {
-        return give_up(fd, c, Reason::Option);
-    }
-    match client::offer(family, fd, c) {
-        Ok(()) => {
-            note_inq(fd, c);
-            c.set_stage(Stage::Offered);
+impl Channel {
+    /// Makes the offer, if it can be made. Under the receiver's lock.
+    pub(super) fn post_offer(self, turn: u32) {
+        if !self.is_ours_alone() {
+            return self.give_up(Reason::Shared);
         }
-        Err(client::No::Never(Reason::NoDoor)) => give_up(fd, c, no_door()),
-        Err(client::No::Never(why)) => give_up(fd, c, why),
-        Err(client::No::Later) if !patient(c, turn) => give_up(fd, c, Reason::Silent),
-        Err(client::No::Later) => {}
+        // Before the socket is asked six questions.
+        if client::has_nobody(self) {
+            return self.give_up(no_door());
+        }
+        if socket::is_unsuited(self.fd) {
+            return self.give_up(Reason::Option);
+        }
+        match client::offer(self) {
+            Ok(()) => {
+                self.note_inq();
+                self.set_stage(Stage::Offered);
+            }
+            Err(client::No::Never(Reason::NoDoor)) => self.give_up(no_door()),
+            Err(client::No::Never(why)) => self.give_up(why),
+            Err(client::No::Later) if !self.is_patient(turn) => self.give_up(Reason::Silent),
+            Err(client::No::Later) => {}
+        }
     }
-}
 
-/// Was the offer taken? Under the receiver's lock.
-pub(super) fn await_answer(family: Family, fd: i32, c: &Conn, turn: u32) {
-    let (Some(s), generation) = (slot(c), c.generation.load(Ordering::Relaxed)) else { return };
-    let turn = turns_since_due(c, turn);
-    if s.is(generation, State::Accepted) {
-        if proof::is_shown(c) {
-            return confirm(family, fd, c, s, generation);
+    /// Was the offer taken? Under the receiver's lock.
+    pub(super) fn await_answer(self, turn: u32) {
+        let (Some(s), generation) = (self.slot(), self.generation.load(Ordering::Relaxed)) else { return };
+        let turn = policy::turns_since_due(turn, self.first.load(Ordering::Relaxed));
+        if s.is(generation, State::Accepted) {
+            if self.shows_proof() {
+                return self.confirm_offer(s, generation);
+            }
+            // Taken by somebody who has proven nothing.
+            s.kill(generation);
+            client::leave(&self);
+            return self.offer_elsewhere(turn, Answer::Wrong);
         }
-        // Taken by somebody who has proven nothing.
-        s.kill(generation);
-        client::leave(c);
-        return elsewhere(family, fd, c, turn, Answer::Wrong);
-    }
-    if !s.is(generation, State::Offered) {
-        client::release(c);
-        return give_up(fd, c, Reason::Silent);
-    }
-    let answer = client::look_at_answer(fd, c, s);
-    let over = !patient(c, turn);
-    // Perhaps another worker of the server took the last introduction, or another family serves the address by now.
-    let move_on = match answer {
-        Answer::Proven => false,
-        Answer::Wrong => true,
-        Answer::Nothing if proof::is_shown(c) || turn < 4 => false,
-        Answer::Nothing => is_another_try(turn) && (turn >= MOVES_ON || client::has_another(family, c)),
-    };
-    if (over || move_on) && s.withdraw(generation) {
-        client::release(c);
-        proof::put_back(fd, c);
-        if over {
-            give_up(fd, c, if c.wrong.load(Ordering::Relaxed) > 0 { Reason::Owner } else { Reason::Silent });
-        } else {
-            elsewhere(family, fd, c, turn, answer);
+        if !s.is(generation, State::Offered) {
+            client::release(&self);
+            return self.give_up(Reason::Silent);
+        }
+        let answer = client::look_at_answer(self, s);
+        let over = !self.is_patient(turn);
+        // Perhaps another worker of the server took the last introduction, or another family serves the address by now.
+        let move_on = policy::moves_on(answer, turn, self.shows_proof(), || client::has_another(self));
+        if (over || move_on) && s.withdraw(generation) {
+            client::release(&self);
+            self.put_proof_back();
+            if over {
+                self.give_up(policy::why_given_up(self.wrong.load(Ordering::Relaxed), Reason::Silent));
+            } else {
+                self.offer_elsewhere(turn, answer);
+            }
         }
     }
 }
 
-/// Answers that prove to be wrong before a connection is left alone.
-const WRONG: u32 = 8;
-
-/// Nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
-fn elsewhere(family: Family, fd: i32, c: &Conn, turn: u32, answer: Answer) {
-    c.set_stage(Stage::Candidate);
-    if answer == Answer::Wrong && c.wrong.fetch_add(1, Ordering::Relaxed) >= WRONG {
-        return give_up(fd, c, Reason::Owner);
+impl Channel {
+    /// Nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
+    fn offer_elsewhere(self, turn: u32, answer: Answer) {
+        self.set_stage(Stage::Candidate);
+        if answer == Answer::Wrong && self.wrong.fetch_add(1, Ordering::Relaxed) >= policy::WRONG {
+            return self.give_up(Reason::Owner);
+        }
+        client::give_up_here(self, turn >= policy::MOVES_ON);
+        self.post_offer(turn);
     }
-    client::give_up_here(family, c, turn >= MOVES_ON);
-    post(family, fd, c, turn);
-}
 
-/// The server took the offer; from here on receives count first, and either side may switch. Under the
-/// receiver's lock: no receive of ours may be in the kernel while the position is read.
-fn confirm(family: Family, fd: i32, c: &Conn, s: &Slot, generation: u32) {
-    if !same_socket(fd, c, s, Side::Client) {
-        s.kill(generation);
-        client::leave(c);
-        give_up(fd, c, Reason::State);
-    } else if exclusive(family, c) {
-        c.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
-        c.set_stage(Stage::Accepted);
-        if base_position(fd, c) && s.confirm(generation) {
-            proof::put_back(fd, c);
-            go_live(family, fd, c);
-        } else {
-            c.set_stage(Stage::Offered);
+    /// The server took the offer; from here on receives count first, and either side may switch. Under the
+    /// receiver's lock: no receive of ours may be in the kernel while the position is read.
+    fn confirm_offer(self, s: &Slot, generation: u32) {
+        if !self.is_socket_of(s, Side::Client) {
+            s.kill(generation);
+            client::leave(&self);
+            self.give_up(Reason::State);
+        } else if self.is_ours_alone() {
+            self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.set_stage(Stage::Accepted);
+            if self.take_base_position() && s.confirm(generation) {
+                self.put_proof_back();
+                self.go_live();
+            } else {
+                self.set_stage(Stage::Offered);
+            }
         }
     }
 }

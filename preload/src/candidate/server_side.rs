@@ -3,80 +3,84 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Reason, Stage};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 
-use super::{base_position, give_up, patient, same_socket, unsuited, Search, MOVES_ON};
-use crate::channel::{attach, exclusive};
-use crate::ops::option::note_inq;
-use crate::{door, proof};
+use super::policy;
+use crate::channel::Channel;
+use crate::guests::Search;
+use crate::{door, socket};
 
-/// Is there an offer? Under the receiver's lock.
-pub(super) fn look_for_offer(family: Family, fd: i32, c: &Conn, turn: u32, search: Search) {
-    if !exclusive(family, c) {
-        return;
-    }
-    door::walking(|walking| {
-        if proof::is_shown(c) {
-            return await_proof(fd, c, turn, walking);
+impl Channel {
+    /// Is there an offer? Under the receiver's lock.
+    pub(super) fn look_for_offer(self, turn: u32, search: Search) {
+        if !self.is_ours_alone() {
+            return;
         }
-        match door::find_offer(fd, c, search, walking) {
-            Some(offer) => door::answer(fd, c, &offer, walking),
-            None if patient(c, turn) => {}
-            None if c.wrong.load(Ordering::Relaxed) > 0 => give_up(fd, c, Reason::Owner),
-            None => give_up(fd, c, Reason::NoOffer),
-        }
-    });
-}
-
-/// Has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
-fn await_proof(fd: i32, c: &Conn, turn: u32, walking: &door::Walking) {
-    let wrong = || {
-        c.wrong.fetch_add(1, Ordering::Relaxed);
-    };
-    match door::is_shown(c, walking) {
-        door::Shown::NotYet if turn < MOVES_ON || !turn.is_power_of_two() => return,
-        // It may be somebody else's offer, which hides the true one.
-        door::Shown::NotYet => wrong(),
-        door::Shown::Gone => {}
-        door::Shown::Said => {
-            let proven = door::expected(c, walking)
-                .is_some_and(|number| proof::other_shows(c, tcp::netns(fd), number));
-            if proven {
-                let (n, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
-                return match door::admit(c, walking) {
-                    door::Admission::Yes(arena) => {
-                        proof::put_back(fd, c);
-                        accept(fd, c, &arena, n, generation)
-                    }
-                    door::Admission::No => give_up(fd, c, Reason::Slots),
-                    // The next call tries again, with the same proofs.
-                    door::Admission::Later => {}
-                };
+        door::walking(|walking| {
+            if self.shows_proof() {
+                return self.await_proof(turn, walking);
             }
-            wrong();
-        }
+            match door::find_offer(self, search, walking) {
+                Some(offer) => door::answer(self, &offer, walking),
+                None if self.is_patient(turn) => {}
+                None => {
+                    self.give_up(policy::why_given_up(self.wrong.load(Ordering::Relaxed), Reason::NoOffer))
+                }
+            }
+        });
     }
-    proof::put_back(fd, c);
-}
 
-/// Takes the offer.
-fn accept(fd: i32, c: &Conn, arena: &Arena, n: u32, generation: u32) {
-    let Some(s) = arena.slot(n) else { return give_up(fd, c, Reason::Memory) };
-    if unsuited(fd) {
-        give_up(fd, c, Reason::Option);
-    } else if !same_socket(fd, c, s, Side::Server) {
-        give_up(fd, c, Reason::State);
-    } else if attach(c, arena, n, Side::Server, generation) {
-        let [ours, theirs] = door::links(c);
-        note_inq(fd, c);
-        c.link.store(ours, Ordering::Relaxed);
-        s.link.store(theirs, Ordering::Relaxed);
-        c.set_stage(Stage::Accepted);
-        if !(base_position(fd, c) && s.accept(generation)) {
-            c.set_stage(Stage::Candidate);
-            c.offer.store(0, Ordering::Release);
+    /// Has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
+    fn await_proof(self, turn: u32, walking: &door::Walking) {
+        let wrong = || {
+            self.wrong.fetch_add(1, Ordering::Relaxed);
+        };
+        match door::is_shown(self, walking) {
+            door::Shown::NotYet if !policy::doubts(turn) => return,
+            // It may be somebody else's offer, which hides the true one.
+            door::Shown::NotYet => wrong(),
+            door::Shown::Gone => {}
+            door::Shown::Said => {
+                let proven = door::expected(self, walking)
+                    .is_some_and(|number| self.other_end_shows(tcp::netns(self.fd), number));
+                if proven {
+                    let (n, generation) =
+                        (self.slot.load(Ordering::Relaxed), self.generation.load(Ordering::Relaxed));
+                    return match door::admit(self, walking) {
+                        door::Admission::Yes(arena) => {
+                            self.put_proof_back();
+                            self.accept_offer(&arena, n, generation)
+                        }
+                        door::Admission::No => self.give_up(Reason::Slots),
+                        // The next call tries again, with the same proofs.
+                        door::Admission::Later => {}
+                    };
+                }
+                wrong();
+            }
+        }
+        self.put_proof_back();
+    }
+
+    /// Takes the offer.
+    fn accept_offer(self, arena: &Arena, n: u32, generation: u32) {
+        let Some(s) = arena.slot(n) else { return self.give_up(Reason::Memory) };
+        if socket::is_unsuited(self.fd) {
+            self.give_up(Reason::Option);
+        } else if !self.is_socket_of(s, Side::Server) {
+            self.give_up(Reason::State);
+        } else if self.attach(arena, n, Side::Server, generation) {
+            let [ours, theirs] = door::links(self);
+            self.note_inq();
+            self.link.store(ours, Ordering::Relaxed);
+            s.link.store(theirs, Ordering::Relaxed);
+            self.set_stage(Stage::Accepted);
+            if !(self.take_base_position() && s.accept(generation)) {
+                self.set_stage(Stage::Candidate);
+                self.offer.store(0, Ordering::Release);
+            }
         }
     }
 }

@@ -5,14 +5,14 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::BorrowedFd;
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{Conn, Family, Id, ARENAS};
+use dp_channel::family::{Family, Id, ARENAS};
 use dp_channel::slot::Slot;
 use dp_channel::tcp;
-use dp_edge::sys::raw;
 
 use super::round::is_nobody;
 use super::RETIRED;
-use crate::{diag, fdtable};
+use crate::channel::Channel;
+use crate::{diag, own};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
@@ -94,7 +94,7 @@ pub fn maps(address: usize) -> bool {
 /// Does `f` with the memory of arena `i`, unless the program has closed all descriptors there are.
 pub(super) fn with_memory(i: usize, f: impl FnOnce(BorrowedFd)) {
     let fd = MAPPED[i].fd.load(Ordering::Acquire);
-    if fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal {
+    if own::is(fd) {
         // SAFETY: our descriptor.
         f(unsafe { BorrowedFd::borrow_raw(fd) });
     }
@@ -140,19 +140,19 @@ pub(super) fn found(family: Family, i: usize, server: tcp::Addr, round: u64) {
 
 /// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
 /// proven to end.
-pub(super) fn find(family: Family, c: &Conn, server: tcp::Addr) -> Option<usize> {
+pub(super) fn find(c: Channel, server: tcp::Addr) -> Option<usize> {
     let tried = c.tried.load(Ordering::Relaxed);
-    present(family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| family.arena(i).proven())
+    present(c.family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| c.family.arena(i).proven())
 }
 
 /// Whether nobody had a door at the server's address a moment ago, and no arena of ours is known there either.
-pub fn has_nobody(family: Family, c: &Conn) -> bool {
-    is_nobody(c.peer()) && find(family, c, c.peer()).is_none()
+pub fn has_nobody(c: Channel) -> bool {
+    is_nobody(c.peer()) && find(c, c.peer()).is_none()
 }
 
 /// At which turn `c` is to have its first offer: later where channels to this server do not pay.
-pub fn first_turn(family: Family, c: &Conn) -> u32 {
-    find(family, c, c.peer()).map_or(1, |i| family.arena(i).worth.first_turn())
+pub fn first_turn(c: Channel) -> u32 {
+    find(c, c.peer()).map_or(1, |i| c.family.arena(i).worth.first_turn())
 }
 
 /// The arena that a server family was given, whatever address it was found at.
@@ -170,9 +170,9 @@ pub(super) fn id_of(i: usize) -> Id {
 
 /// Whether connections to this server begin with a hello of their own; this one is counted. Lost stores of other threads
 /// cost a hello.
-pub(super) fn wants_a_hello(family: Family, c: &Conn, server: tcp::Addr) -> bool {
+pub(super) fn wants_a_hello(c: Channel, server: tcp::Addr) -> bool {
     let first = c.tried.load(Ordering::Relaxed) == 0;
-    let Some(i) = find(family, c, server).filter(|_| first) else { return false };
+    let Some(i) = find(c, server).filter(|_| first) else { return false };
     let anew = MAPPED[i].anew.load(Ordering::Relaxed);
     if anew > 0 {
         MAPPED[i].anew.store(anew - 1, Ordering::Relaxed);
@@ -230,15 +230,14 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
     }
     let address = MAPPED[i].arena.swap(0, Ordering::AcqRel);
     let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
-    if memfd >= 0 && fdtable::get(memfd) == fdtable::Entry::Internal {
+    if own::is(memfd) {
         // Another thread may have found the arena just before, so it stays mapped for now; its pages go.
         if ours && all_left.get() {
             // SAFETY: our descriptor.
             let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
             arena.empty(fd);
         }
-        fdtable::set(memfd, fdtable::Entry::None);
-        raw::close(memfd);
+        own::forget(memfd);
     }
     RETIRED.put(address);
     if ours {
@@ -248,8 +247,8 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
 }
 
 /// Whether the offer of `c`, not taken so far, might be taken elsewhere: in another arena for this address.
-pub fn has_another(family: Family, c: &Conn) -> bool {
+pub fn has_another(c: Channel) -> bool {
     let here = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     let tried = c.tried.load(Ordering::Relaxed) | 1 << here;
-    present(family, c.peer()).any(|i| tried & (1 << i) == 0)
+    present(c.family, c.peer()).any(|i| tried & (1 << i) == 0)
 }

@@ -12,7 +12,7 @@ use dp_edge::sys::raw;
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, state};
+use crate::{link, own, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -145,14 +145,12 @@ fn make(door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
         memory
     };
     let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
-    let Some(memfd) = state::high_fd(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
-    fdtable::mark_internal(memfd);
+    let Some(memfd) = own::keep(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
     let told = intro::send_hello(door, memfd, link).is_ok();
     match state::leak_value(arena).filter(|_| told) {
         Some(p) => Ok((p as usize, memfd, key)),
         None => {
-            fdtable::set(memfd, fdtable::Entry::None);
-            raw::close(memfd);
+            own::forget(memfd);
             Err(unmap(arena))
         }
     }
@@ -198,7 +196,5 @@ impl Iterator for Doors {
 
 /// In a forked child: a thread of the parent may have been at work.
 pub(super) fn inherited() {
-    if MAKING.load(Ordering::Relaxed) != 0 {
-        MAKING.store(0, Ordering::Release);
-    }
+    state::clear(&MAKING);
 }

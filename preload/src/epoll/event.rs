@@ -9,7 +9,7 @@ use dp_channel::bell::BY_BELL;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
-use crate::{fdtable, state};
+use crate::{fdtable, own, state};
 
 /// All zero is none.
 pub struct Event {
@@ -66,7 +66,7 @@ impl Event {
         // A parent's, if there is one.
         self.forget();
         let number = next_number()?;
-        let fd = state::high_fd(raw::eventfd().ok()?)?;
+        let fd = own::high(raw::eventfd().ok()?)?;
         let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
         if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_err() {
             raw::close(fd);
@@ -81,8 +81,7 @@ impl Event {
 
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Relaxed) - 1;
-        let ours = fd >= 0 && self.owner.load(Ordering::Relaxed) == state::owner();
-        (ours && fdtable::get(fd) == fdtable::Entry::Internal).then_some(fd)
+        (self.owner.load(Ordering::Relaxed) == state::owner() && own::is(fd)).then_some(fd)
     }
 
     /// How whoever sleeps in the set is woken.
@@ -100,9 +99,6 @@ impl Event {
     }
 
     fn forget(&self) {
-        let fd = self.fd.swap(0, Ordering::Relaxed) - 1;
-        if fd >= 0 {
-            fdtable::give_up(fd);
-        }
+        own::close(self.fd.swap(0, Ordering::Relaxed) - 1);
     }
 }

@@ -15,7 +15,7 @@ use dp_channel::bell::Group;
 use dp_channel::family::{Family, Stage};
 use dp_channel::watch::MAX_HOT;
 
-use crate::{channel, rx};
+use crate::spin;
 
 /// Arenas in which a set has a group at most; connections in others stay cold.
 pub const MAX_ARENAS: usize = 32;
@@ -56,7 +56,7 @@ impl Looked {
         self.entry[..n.min(MAX_HOT)].iter().any(|e| {
             let e = e.load(Ordering::Relaxed);
             let c = family.conn(e & !READS);
-            e & READS != 0 && c.stage() == Stage::Live && rx::hint(c, &channel::receiving(c))
+            e & READS != 0 && c.stage() == Stage::Live && c.hint(&c.receiving())
         })
     }
 
@@ -65,7 +65,7 @@ impl Looked {
         let n = self.n.load(Ordering::Acquire) as usize;
         self.entry[..n.min(64)].iter().any(|e| {
             let c = family.conn(e.load(Ordering::Relaxed) & !READS);
-            c.stage() == Stage::Live && rx::may_spin(c, &channel::receiving(c))
+            c.stage() == Stage::Live && spin::can_pay(c, &c.receiving())
         })
     }
 

@@ -5,13 +5,14 @@ use core::sync::atomic::Ordering;
 use dp_channel::bell;
 use dp_channel::family::Family;
 use dp_channel::watch::{Out, Set};
-use dp_edge::spin;
+use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::world::Ground;
 use super::{place, Locked, Place};
-use crate::{channel, rx, signals, state};
+use crate::lost::{self, FIRST_NET, LAST_NET};
+use crate::{signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -21,10 +22,6 @@ const ASK_CALLS: u32 = 32;
 /// believe that the bell is out. If a relative keeps the connection open, no FIN wakes us: look again then (L6).
 const SECOND_LOOK: i64 = 1_000_000_000;
 
-/// A sleep that lasts long looks again for wake-ups that were lost: first after so long, ns, then after twice as long
-/// each time, up to the last.
-const FIRST_NET: i64 = 1_000_000_000;
-const LAST_NET: i64 = 64_000_000_000;
 /// Times a wait may find news that it does not report, before it sleeps a little all the same.
 const PATIENCE: u32 = 100;
 
@@ -283,19 +280,19 @@ impl<'a> Wait<'a> {
         let longest = state::SPIN.load(Ordering::Relaxed);
         let mut budget = self.place.spin.load(Ordering::Relaxed).min(longest);
         if budget == 0 {
-            self.place.spin.store(spin::again(longest), Ordering::Relaxed);
+            self.place.spin.store(pace::again(longest), Ordering::Relaxed);
             return false;
         }
         let rest = left(self.timeout, self.start);
         if rest >= 0 {
             budget = budget.min(rest.min(i64::from(u32::MAX)) as u32);
         }
-        rx::looking(|| {
+        spin::looking(|| {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = rx::spin_yielding(budget, || looked.any(family) || signals::came());
-            self.place.spin.store(spin::learned(budget, hit, longest), Ordering::Relaxed);
+            let hit = spin::yielding(budget, || looked.any(family) || signals::came());
+            self.place.spin.store(pace::learned(budget, hit, longest), Ordering::Relaxed);
             hit
         })
     }
@@ -310,11 +307,11 @@ impl<'a> Wait<'a> {
         }
         drop(locked);
         let fd = self.place.fd.load(Ordering::Relaxed);
-        let announced = !crate::wait::never_comes(|| !raw::is_readable(fd));
+        let announced = !lost::never_comes(|| !raw::is_readable(fd));
         locked = self.place.lock(self.i)?;
         let (set, mut w) = locked.parts();
         if !announced && set.find_lost(&mut w) {
-            state::lost();
+            lost::count();
             self.net = FIRST_NET;
         }
         Some(locked)
@@ -324,8 +321,8 @@ impl<'a> Wait<'a> {
 /// Whether a hot channel's sender is more than one process (L6).
 fn wary(set: &Set, family: Option<Family>) -> bool {
     family.is_some_and(|family| {
-        set.hot_rows().filter_map(|row| row.conn()).any(|conn| {
-            channel::slot(family.conn(conn)).is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0)
-        })
+        set.hot_rows()
+            .filter_map(|row| row.conn())
+            .any(|conn| family.conn(conn).slot().is_some_and(|s| s.shared.load(Ordering::Relaxed) != 0))
     })
 }

@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use dp_channel::arena::GROUPS;
 use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
-use dp_channel::slot::Side;
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
 use dp_channel::watch::{Set, Settled, World};
@@ -16,8 +15,8 @@ use libc::epoll_event;
 
 use super::list::Looked;
 use super::Place;
-use crate::tx::gone;
-use crate::{channel, fdtable, leave, link, rx, state};
+use crate::channel::Channel;
+use crate::{link, own, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -80,11 +79,9 @@ fn kicker() -> Option<i32> {
     }
     // SAFETY: numbers.
     let fd = unsafe { libc::eventfd(1, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    let fd = if fd >= 0 { state::high_fd(fd)? } else { return None };
-    fdtable::mark_internal(fd);
+    let fd = if fd >= 0 { own::keep(fd)? } else { return None };
     if KICK.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        fdtable::set(fd, fdtable::Entry::None);
-        raw::close(fd);
+        own::forget(fd);
     }
     Some(KICK.load(Ordering::Acquire))
 }
@@ -102,12 +99,17 @@ impl<'a> Ground<'a> {
         Ground { place, index, family: state::family() }
     }
 
-    fn conn(&self, i: u32) -> Option<(Family, &'static Conn)> {
-        self.family.map(|f| (f, f.conn(i)))
+    fn conn(&self, i: u32) -> Option<&'static Conn> {
+        self.family.map(|family| family.conn(i))
     }
 
-    fn live(&self, i: u32) -> Option<(Family, &'static Conn)> {
-        self.conn(i).filter(|(_, c)| c.stage() == Stage::Live)
+    fn live(&self, i: u32) -> Option<&'static Conn> {
+        self.conn(i).filter(|c| c.stage() == Stage::Live)
+    }
+
+    /// The same as it is reached by `io`.
+    fn channel(&self, i: u32, io: i32) -> Option<Channel> {
+        self.family.map(|family| Channel::new(family, io, i))
     }
 
     /// What is looked at without the lock, if anything is.
@@ -148,7 +150,7 @@ impl<'a> Ground<'a> {
             self.place.slept.store(slept + 1, Ordering::Relaxed);
         }
         if slept == EVENTFUL {
-            set.hot_rows().filter_map(|row| self.live(row.conn()?)).for_each(|(_, c)| self.tell(c));
+            set.hot_rows().filter_map(|row| self.live(row.conn()?)).for_each(|c| self.tell(c));
         }
         self.place.event.how()
     }
@@ -180,7 +182,7 @@ impl<'a> Ground<'a> {
     /// This set's group in the connection's arena, from 1 on.
     fn group(&self, c: &Conn) -> Option<u8> {
         let looked = self.looked_or_make()?;
-        let groups = my_groups(c);
+        let groups = c.my_groups();
         let at = groups.as_ptr() as usize;
         // SAFETY: the set's lock is held.
         if let Some(i) = unsafe { looked.group(at) } {
@@ -203,7 +205,7 @@ impl<'a> Ground<'a> {
             looked.add_group(at, i as u8 + 1) || {
                 // Those of arenas in which nothing is hot any more make room.
                 looked.keep_groups(|at| {
-                    looked.connections().any(|conn| my_groups(family.conn(conn)).as_ptr() as usize == at)
+                    looked.connections().any(|conn| family.conn(conn).my_groups().as_ptr() as usize == at)
                 });
                 looked.add_group(at, i as u8 + 1)
             }
@@ -215,20 +217,6 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// This side's groups: client's and server's lie next to each other.
-fn my_groups(c: &Conn) -> &'static [Group] {
-    let theirs = channel::peer_groups(c).as_ptr();
-    // SAFETY: arena.rs lays the client's groups out before the server's.
-    unsafe {
-        let mine = if c.side.load(Ordering::Relaxed) == Side::Client as u32 {
-            theirs.sub(GROUPS)
-        } else {
-            theirs.add(GROUPS)
-        };
-        core::slice::from_raw_parts(mine, GROUPS)
-    }
-}
-
 impl World for Ground<'_> {
     fn ctl(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), i32> {
         let set = self.place.fd.load(Ordering::Relaxed);
@@ -236,7 +224,7 @@ impl World for Ground<'_> {
     }
 
     fn watch(&mut self, conn: u32, more: bool) -> u32 {
-        let Some((_, c)) = self.conn(conn) else { return 0 };
+        let Some(c) = self.conn(conn) else { return 0 };
         if more {
             if !note(conn, self.index) {
                 self.uncounted(conn);
@@ -253,36 +241,36 @@ impl World for Ground<'_> {
     }
 
     fn watched(&self, conn: u32) -> u32 {
-        self.conn(conn).map_or(0, |(_, c)| c.watched.load(Ordering::SeqCst))
+        self.conn(conn).map_or(0, |c| c.watched.load(Ordering::SeqCst))
     }
 
     fn uncounted(&mut self, conn: u32) {
-        if let (Some((_, c)), Some(me)) = (self.conn(conn), state::member_if_joined()) {
+        if let (Some(c), Some(me)) = (self.conn(conn), state::member_if_joined()) {
             c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
             self.make_cold(conn);
         }
     }
 
     fn is_channel(&self, conn: u32) -> bool {
-        self.conn(conn).is_some_and(|(_, c)| matches!(c.stage(), Stage::Accepted | Stage::Live))
+        self.conn(conn).is_some_and(|c| matches!(c.stage(), Stage::Accepted | Stage::Live))
     }
 
     fn make_hot(&mut self, conn: u32) -> bool {
-        let Some((family, c)) = self.live(conn) else { return false };
+        let (Some(family), Some(c)) = (self.family, self.live(conn)) else { return false };
         if !in_ring(c.rx_epoch.load(Ordering::Relaxed))
             || c.watched.load(Ordering::SeqCst) != 1
             || armed(family, c)
         {
             return false;
         }
-        if channel::receiving(c).tx.is_ending() {
+        if c.receiving().tx.is_ending() {
             return false;
         }
         let Some(group) = self.group(c) else { return false };
         if self.place.slept.load(Ordering::Relaxed) >= EVENTFUL {
             self.tell(c);
         }
-        let word = channel::receiving(c).word;
+        let word = c.receiving().word;
         if !word.heat_group(group) {
             return false;
         }
@@ -295,26 +283,26 @@ impl World for Ground<'_> {
     }
 
     fn make_cold(&mut self, conn: u32) {
-        if let Some((_, c)) = self.live(conn) {
-            channel::receiving(c).word.make_cold();
+        if let Some(c) = self.live(conn) {
+            c.receiving().word.make_cold();
         }
     }
 
     fn is_hot(&self, conn: u32) -> bool {
-        self.live(conn).is_some_and(|(_, c)| channel::receiving(c).word.is_hot())
+        self.live(conn).is_some_and(|c| c.receiving().word.is_hot())
     }
 
     fn has_tokens(&self, conn: u32) -> bool {
-        self.conn(conn).is_some_and(|(_, c)| rx::has_tokens(c))
+        self.conn(conn).is_some_and(|c| c.has_tokens())
     }
 
     fn waiting(&mut self, conn: u32, io: i32) -> bool {
-        self.conn(conn).is_some_and(|(family, c)| rx::has_reachable_tokens(family, io, c))
+        self.channel(conn, io).is_some_and(Channel::has_reachable_tokens)
     }
 
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos {
-        let Some((_, c)) = self.live(conn) else { return from.unwrap_or_default() };
-        let rx = channel::receiving(c);
+        let Some(c) = self.live(conn) else { return from.unwrap_or_default() };
+        let rx = c.receiving();
         if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
             // What lies behind bytes on their way through TCP was shown to nobody, whatever of those was.
             return Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos;
@@ -323,20 +311,19 @@ impl World for Ground<'_> {
     }
 
     fn writable(&self, conn: u32) -> bool {
-        self.live(conn).is_some_and(|(_, c)| {
-            c.has(Conn::SHUT_WR) || in_ring(channel::sending(c).tx.epoch()) && channel::slot_live(c)
-        })
+        self.live(conn)
+            .is_some_and(|c| c.has(Conn::SHUT_WR) || in_ring(c.sending().tx.epoch()) && c.slot_live())
     }
 
     fn has_room(&self, io: i32) -> bool {
-        rx::has_room(io)
+        socket::has_room(io)
     }
 
     fn in_ring(&mut self, conn: u32, io: i32) -> bool {
-        let Some((family, c)) = self.live(conn) else { return false };
-        let rx = channel::receiving(c);
+        let Some(c) = self.channel(conn, io).filter(|c| c.stage() == Stage::Live) else { return false };
+        let rx = c.receiving();
         if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
-            rx::news(family, io, c, &rx); // follows
+            c.has_news(&rx); // follows
         }
         let epoch = c.rx_epoch.load(Ordering::Relaxed);
         in_ring(epoch) && !rx.tx.moved(epoch) && !rx.tx.is_ending()
@@ -344,21 +331,21 @@ impl World for Ground<'_> {
 
     fn is_ending(&self, conn: u32) -> bool {
         // An end that has shut down itself is always readable, which only the kernel knows.
-        self.live(conn).is_none_or(|(_, c)| channel::receiving(c).tx.is_ending() || c.has(Conn::SHUT_RD))
+        self.live(conn).is_none_or(|c| c.receiving().tx.is_ending() || c.has(Conn::SHUT_RD))
     }
 
     fn has_error(&self, conn: u32) -> bool {
-        self.conn(conn).is_some_and(|(_, c)| c.error.load(Ordering::Relaxed) != 0)
+        self.conn(conn).is_some_and(|c| c.error.load(Ordering::Relaxed) != 0)
     }
 
     fn died(&mut self, conn: u32, io: i32) -> bool {
-        self.live(conn).is_some_and(|(family, c)| gone::hears_of_death(family, io, c))
+        self.channel(conn, io).is_some_and(Channel::hears_of_death)
     }
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {
-        let Some((family, c)) = self.conn(conn) else { return Settled::Ready };
-        leave::follow_if_left(family, io, c);
-        match rx::settle(family, io, c, arm) {
+        let Some(c) = self.channel(conn, io) else { return Settled::Ready };
+        c.follow_if_left();
+        match c.settle(arm) {
             rx::Settled::Quiet => Settled::Quiet,
             _ => Settled::Ready,
         }
@@ -366,17 +353,17 @@ impl World for Ground<'_> {
 
     fn arm(&mut self, conn: u32) {
         // The other end may be live, and send into the ring, before this one has noticed.
-        if let Some((_, c)) = self.conn(conn).filter(|_| self.is_channel(conn)) {
-            channel::receiving(c).word.arm();
+        if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
+            c.receiving().word.arm();
         }
     }
 
     fn has_bytes(&self, io: i32) -> bool {
-        raw::queued(io).is_ok_and(|n| n > 0) || rx::ended(io)
+        raw::queued(io).is_ok_and(|n| n > 0) || socket::ended(io)
     }
 
     fn has_end(&self, io: i32) -> bool {
-        rx::ended(io)
+        socket::ended(io)
     }
 
     fn kick(&mut self, data: u64) {

@@ -88,8 +88,6 @@ pub fn nobody_is() -> bool {
 
 /// In a forked child, before its parent's places are given back.
 pub(super) fn inherited() {
-    if UNPLACED.load(Ordering::Relaxed) != 0 {
-        UNPLACED.store(0, Ordering::Relaxed);
-    }
+    state::clear(&UNPLACED);
     places().iter().for_each(|place| place.brief.take_back(0));
 }

@@ -10,12 +10,11 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Member, Reason, Stage};
-use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use super::{dead, let_go, Whose};
 use crate::fdtable::{self, Entry};
-use crate::{channel, client, diag, door, epoll, inside, leave, link, rx, state, wait};
+use crate::{client, diag, door, epoll, inside, leave, link, socket, spin, state, wait};
 
 /// What a parent prepared for its child.
 #[derive(Clone, Copy)]
@@ -116,7 +115,7 @@ pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
 /// Member `n` has connection `c`, too.
 pub fn hold(family: Family, c: &Conn, n: u32) {
     family.holders(c).add(n);
-    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), channel::slot(c)) {
+    if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), c.slot()) {
         s.shared.store(1, Ordering::Relaxed);
     }
 }
@@ -153,14 +152,14 @@ pub fn child_of_fork(prepared: Prepared) {
         |&(n, pid): &(u32, u32)| family.is_some_and(|family| family.member(n as usize).settle(pid, me));
     let n = prepared.place.filter(settled).map(|(n, _)| n);
     state::begin_as_child(n, me);
-    inside::inherited();
+    inside::inherited(super::forget);
     epoll::inherited();
     client::inherited();
     door::inherited();
     link::inherited();
     wait::inherited();
     diag::inherited();
-    rx::inherited();
+    spin::inherited();
     if let Some(family) = family.filter(|_| changed || n.is_none()) {
         agree(family, n, changed);
     }
@@ -178,7 +177,7 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
         fdtable::refs(i).store(0, Ordering::Relaxed);
     }
     fdtable::each(|fd, e| match e {
-        Entry::Conn(i) if ours(family.conn(i)) && (!changed || stands_for(fd, family.conn(i))) => {
+        Entry::Conn(i) if ours(family.conn(i)) && (!changed || socket::stands_for(fd, family.conn(i))) => {
             fdtable::refs(i).fetch_add(1, Ordering::Relaxed);
         }
         // The parent's, or that of whoever has its entry by now: nothing is said to anybody.
@@ -196,15 +195,5 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
         for i in marked().filter(|&i| fdtable::refs(i).load(Ordering::Relaxed) == 0) {
             drop_mark(family, i, n);
         }
-    }
-}
-
-/// Whether `fd` is the socket of connection `c`, as far as addresses tell.
-pub fn stands_for(fd: i32, c: &Conn) -> bool {
-    let same = |known: u16, found: Option<tcp::Addr>| known == 0 || found.is_some_and(|a| a.port == known);
-    match tcp::peer(fd) {
-        Some(peer) => peer.port == c.peer().port && same(c.local().port, tcp::local(fd)),
-        // Not connected yet, or reset.
-        None => tcp::is_tcp(fd),
     }
 }

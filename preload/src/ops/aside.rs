@@ -7,17 +7,9 @@ use dp_channel::family::Reason;
 use libc::aiocb;
 
 use super::fail;
+use crate::real::Iocb;
 use crate::walk::nowhere;
-use crate::{hooks, leave, state};
-
-/// An operation of io_submit(2), as far as it matters here.
-#[repr(C)]
-pub struct Iocb {
-    _data: u64,
-    _key: [u32; 2],
-    _operation: [u16; 2],
-    fd: u32,
-}
+use crate::{leave, real, state};
 
 /// Connections among the descriptors of `list` leave; files are what such programs are about.
 ///
@@ -47,7 +39,7 @@ pub unsafe fn io_submit(context: *mut c_void, n: c_long, list: *const *const Ioc
     // SAFETY: the program's arguments.
     unsafe {
         submitted(n, list);
-        hooks::io_submit::real().map_or(-libc::ENOSYS, |real| real(context, n, list))
+        real::io_submit().map_or(-libc::ENOSYS, |real| real(context, n, list))
     }
 }
 
@@ -68,7 +60,7 @@ pub unsafe fn aio_read(a: *mut aiocb) -> c_int {
     // SAFETY: the program's argument.
     unsafe {
         queued(a);
-        hooks::aio_read::real().map_or_else(|| fail(libc::ENOSYS) as c_int, |real| real(a))
+        real::aio_read().map_or_else(|| fail(libc::ENOSYS) as c_int, |real| real(a))
     }
 }
 
@@ -81,7 +73,7 @@ pub unsafe fn aio_write(a: *mut aiocb) -> c_int {
     // SAFETY: the program's argument.
     unsafe {
         queued(a);
-        hooks::aio_write::real().map_or_else(|| fail(libc::ENOSYS) as c_int, |real| real(a))
+        real::aio_write().map_or_else(|| fail(libc::ENOSYS) as c_int, |real| real(a))
     }
 }
 
@@ -97,7 +89,7 @@ pub unsafe fn lio_listio(mode: c_int, list: *const *mut aiocb, n: c_int, event: 
             unsafe { queued(*list.add(i)) };
         }
     }
-    let Some(real) = hooks::lio_listio::real() else { return fail(libc::ENOSYS) as c_int };
+    let Some(real) = real::lio_listio() else { return fail(libc::ENOSYS) as c_int };
     // SAFETY: the program's arguments.
     unsafe { real(mode, list, n, event) }
 }

@@ -7,8 +7,9 @@ use dp_channel::family::Stage;
 use libc::{sockaddr, socklen_t};
 
 use super::option;
+use crate::channel::Channel;
 use crate::inside::brief::briefly;
-use crate::{fdtable, hooks, state, tx};
+use crate::{fdtable, real};
 
 /// getpeername(2).
 ///
@@ -18,7 +19,7 @@ use crate::{fdtable, hooks, state, tx};
 pub unsafe fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     hear(fd);
     // SAFETY: the program's arguments.
-    unsafe { hooks::getpeername::real()(fd, addr, len) }
+    unsafe { real::getpeername()(fd, addr, len) }
 }
 
 /// getsockopt(2); [`option`] has all but the state. SO_ERROR asks the kernel first.
@@ -35,7 +36,7 @@ pub unsafe fn getsockopt(
 ) -> c_int {
     if fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+        return unsafe { real::getsockopt()(fd, level, name, value, len) };
     }
     if (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
         hear(fd);
@@ -58,7 +59,7 @@ pub unsafe fn setsockopt(
 ) -> c_int {
     if fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
+        return unsafe { real::setsockopt()(fd, level, name, value, len) };
     }
     // SAFETY: the program's arguments.
     briefly(|| unsafe { option::setsockopt(fd, level, name, value, len) })
@@ -66,9 +67,7 @@ pub unsafe fn setsockopt(
 
 /// Has the kernel know of the other end's death.
 fn hear(fd: c_int) {
-    let conn = || Some((state::family()?, fdtable::conn(fd)?));
-    if let Some((family, i)) = conn() {
-        let c = family.conn(i);
-        briefly(|| c.stage() == Stage::Live && tx::gone::hears_of_death(family, fd, c));
+    if let Some(c) = Channel::of(fd) {
+        briefly(|| c.stage() == Stage::Live && c.hears_of_death());
     }
 }

@@ -8,8 +8,9 @@ use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took};
+use crate::channel::Channel;
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, kept, state};
+use crate::{kept, real};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -27,7 +28,7 @@ const PAGE: usize = 4096;
 const MOST: usize = 0x7fff_f000;
 
 fn live(fd: c_int) -> bool {
-    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+    let conn = Channel::of(fd);
     conn.is_some_and(|c| !matches!(c.stage(), Stage::Plain | Stage::Unused))
 }
 
@@ -39,11 +40,11 @@ fn live(fd: c_int) -> bool {
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     if !live(out) || (!offset.is_null() && nowhere(offset)) {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::sendfile::real()(out, from, offset, n) };
+        return unsafe { real::sendfile()(out, from, offset, n) };
     }
     if !is_file(from) {
         // SAFETY: the program's arguments.
-        return super::send::by_kernel(out, || unsafe { hooks::sendfile::real()(out, from, offset, n) });
+        return super::send::by_kernel(out, || unsafe { real::sendfile()(out, from, offset, n) });
     }
     // SAFETY: the program's arguments.
     with_buffer(n, |buf| unsafe { copy_file(out, from, offset, n, buf) })
@@ -124,7 +125,7 @@ pub unsafe fn splice(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::splice::real()(from, off_in, out, off_out, n, flags) };
+    let real = || unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
     let pipe = |fd| raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok();
     if live(out) && pipe(from).is_some() && off_out.is_null() {
         return super::send::by_kernel(out, real);
@@ -181,7 +182,7 @@ fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool, buf: &m
 fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
     let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: one entry.
-    took(unsafe { hooks::poll::real()(&mut p, 1, if wait { -1 } else { 0 }) } as isize)?;
+    took(unsafe { real::poll()(&mut p, 1, if wait { -1 } else { 0 }) } as isize)?;
     if p.revents & libc::POLLERR != 0 {
         // Nobody will read it.
         // SAFETY: a signal to this thread, as the kernel would send it.
@@ -200,13 +201,13 @@ fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
 fn write_all(fd: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the buffer.
-        let n = unsafe { hooks::write::real()(fd, bytes.as_ptr().cast(), bytes.len()) };
+        let n = unsafe { real::write()(fd, bytes.as_ptr().cast(), bytes.len()) };
         if n > 0 {
             bytes = &bytes[n as usize..];
         } else if errno() == libc::EAGAIN || errno() == libc::EINTR {
             let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
             // SAFETY: one entry.
-            unsafe { hooks::poll::real()(&mut p, 1, 1000) };
+            unsafe { real::poll()(&mut p, 1, 1000) };
         } else {
             return;
         }

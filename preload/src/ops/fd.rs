@@ -6,10 +6,11 @@ use dp_channel::family::{Conn, Reason, Stage};
 use dp_edge::sys::raw;
 
 use super::give_int;
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{hooks, inside, leave, life, rx, state};
+use crate::{give, inside, leave, life, real, state};
 
 /// close(2).
 ///
@@ -19,7 +20,7 @@ use crate::{hooks, inside, leave, life, rx, state};
 #[inline]
 pub unsafe fn close(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let real = || unsafe { hooks::close::real()(fd) };
+    let real = || unsafe { real::close()(fd) };
     match fdtable::get(fd) {
         Entry::None => real(),
         // A program that closes everything it can think of does not mean ours; to it, they are not there.
@@ -40,13 +41,17 @@ pub unsafe fn close(fd: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let new = unsafe { hooks::dup::real()(fd) };
+    let new = unsafe { real::dup()(fd) };
     noted(fd, new)
 }
 
 fn noted(old: c_int, new: c_int) -> c_int {
     if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) && !state::is_borrowed_memory() {
         life::copied(old, new);
+        if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
+            // A connection as standard input or output: stdio uses it inside itself.
+            give::give_number(new, Reason::Stdio);
+        }
     }
     new
 }
@@ -58,7 +63,7 @@ fn noted(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    replaced(old, new, || unsafe { hooks::dup2::real()(old, new) })
+    replaced(old, new, || unsafe { real::dup2()(old, new) })
 }
 
 /// dup3(2).
@@ -68,7 +73,7 @@ pub unsafe fn dup2(old: c_int, new: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::dup3::real()(old, new, flags) };
+    let real = || unsafe { real::dup3()(old, new, flags) };
     if flags & !libc::O_CLOEXEC != 0 {
         // It will fail, and what stands at `new` stays.
         return real();
@@ -112,7 +117,7 @@ fn step_aside(fd: c_int) {
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const UNSHARE: c_int = 2;
     // SAFETY: the program's arguments.
-    let real = |a: c_uint, b: c_uint| unsafe { hooks::close_range::real()(a, b, flags) };
+    let real = |a: c_uint, b: c_uint| unsafe { real::close_range()(a, b, flags) };
     // What will fail closes nothing.
     let closes = flags & !UNSHARE == 0 && first <= last;
     if !closes || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
@@ -179,7 +184,7 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
         signal_driven(fd);
     }
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::fcntl::real()(fd, cmd, arg) };
+    let real = || unsafe { real::fcntl()(fd, cmd, arg) };
     if cmd == libc::F_SETFL {
         return changing(fd, real);
     }
@@ -192,9 +197,9 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
 
 /// Does `real`, which may make `fd` block, or not.
 fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
-    match (fdtable::conn(fd), state::family()) {
-        (Some(i), Some(family)) => family.conn(i).mode.change(real),
-        _ => real(),
+    match Channel::of(fd) {
+        Some(c) => c.mode.change(real),
+        None => real(),
     }
 }
 
@@ -222,12 +227,12 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         }
     }
     if request == libc::FIONREAD && fdtable::conn(fd).is_some() && !nowhere(arg as *const c_int) {
-        let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+        let c = Channel::of(fd);
         if let Some(c) = c.filter(|c| matches!(c.stage(), Stage::Accepted | Stage::Live)) {
             if !c.has(Conn::COUNTS) {
                 c.set(Conn::COUNTS);
             }
-            let n = briefly(|| rx::readable_bytes(fd, c)).map(|n| {
+            let n = briefly(|| c.readable_bytes()).map(|n| {
                 // SAFETY: the program's int.
                 unsafe { *(arg as *mut c_int) = n.min(i32::MAX as usize) as c_int };
                 0
@@ -236,14 +241,14 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
         }
     }
     // SAFETY: the program's arguments.
-    let real = || unsafe { hooks::ioctl::real()(fd, request, arg) };
+    let real = || unsafe { real::ioctl()(fd, request, arg) };
     match request {
         libc::FIONBIO => changing(fd, real),
         AT_MARK => {
             let rc = real();
-            let c = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
+            let c = Channel::of(fd);
             // What is in the ring comes before the urgent byte.
-            if rc == 0 && c.is_some_and(|c| briefly(|| rx::has_tokens(c))) {
+            if rc == 0 && c.is_some_and(|c| briefly(|| c.has_tokens())) {
                 // SAFETY: the kernel wrote the program's int.
                 unsafe { (arg as *mut c_int).write_unaligned(0) };
             }

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life};
+use crate::{fdtable, life, real};
 
 /// fork(2), whose handlers do everything, unless there is no child after all.
 ///
@@ -14,7 +14,7 @@ use crate::{fdtable, hooks, life};
 #[link_section = "dp_forks"]
 pub unsafe fn fork() -> libc::pid_t {
     // SAFETY: no arguments.
-    let child = unsafe { hooks::fork::real()() };
+    let child = unsafe { real::fork()() };
     match child {
         // Its handler has done everything, and each page that it touches is one more fault.
         0 => {}
@@ -35,7 +35,7 @@ pub unsafe fn fork() -> libc::pid_t {
 /// As for the call it replaces.
 pub unsafe fn bare_fork() -> libc::pid_t {
     // SAFETY: no arguments.
-    forking(|| unsafe { hooks::_Fork::real()() } as c_long) as libc::pid_t
+    forking(|| unsafe { real::_Fork()() } as c_long) as libc::pid_t
 }
 
 /// A call that returns 0 in the child and its number, or -1, in the parent.
@@ -80,7 +80,7 @@ pub unsafe fn clone(
     tls: usize,
     ctid: usize,
 ) -> c_int {
-    let real = hooks::clone::real();
+    let real = real::clone();
     if flags & libc::CLONE_VM != 0 || run == 0 || stack.is_null() {
         // SAFETY: the program's arguments.
         return unsafe { real(run, stack, flags, with, ptid, tls, ctid) };

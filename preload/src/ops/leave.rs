@@ -6,7 +6,7 @@ use dp_channel::family::Reason;
 use libc::{msghdr, FILE};
 
 use crate::fdtable::{self, Entry};
-use crate::{epoll, hooks, kept, leave, life};
+use crate::{epoll, exec, give, kept, leave, life, real};
 
 /// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
 ///
@@ -15,10 +15,10 @@ use crate::{epoll, hooks, kept, leave, life};
 /// As for the call it replaces.
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if fdtable::conn(fd).is_some() {
-        leave::give_number(fd, Reason::Stdio);
+        give::give_number(fd, Reason::Stdio);
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::fdopen::real()(fd, mode) }
+    unsafe { real::fdopen()(fd, mode) }
 }
 
 /// fclose(3): closes a descriptor without our hook of close.
@@ -30,7 +30,7 @@ pub unsafe fn fclose(f: *mut FILE) -> c_int {
     // SAFETY: the program's argument.
     unsafe {
         closing(f);
-        hooks::fclose::real()(f)
+        real::fclose()(f)
     }
 }
 
@@ -59,7 +59,7 @@ pub unsafe fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) ->
     // SAFETY: the program's arguments.
     unsafe {
         closing(f);
-        hooks::freopen::real()(path, mode, f)
+        real::freopen()(path, mode, f)
     }
 }
 
@@ -72,7 +72,7 @@ pub unsafe fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) 
     // SAFETY: the program's arguments.
     unsafe {
         closing(f);
-        hooks::freopen64::real()(path, mode, f)
+        real::freopen64()(path, mode, f)
     }
 }
 
@@ -118,7 +118,7 @@ unsafe fn passing_by<R>(m: &msghdr, to: *mut u8, send: &mut impl FnMut(*const ms
     unsafe {
         to.copy_from_nonoverlapping(m.msg_control.cast(), m.msg_controllen);
         own.msg_control = to.cast();
-        each_passed(&own, |at| at.write_unaligned(leave::give(at.read_unaligned(), Reason::Passed)));
+        each_passed(&own, |at| at.write_unaligned(give::give(at.read_unaligned(), Reason::Passed)));
     }
     send(&own)
 }
@@ -132,7 +132,7 @@ pub unsafe fn passing_unseen(m: &msghdr) {
     // SAFETY: by the contract.
     unsafe {
         if passes(m) {
-            each_passed(m, |at| leave::give_number(at.read_unaligned(), Reason::Passed));
+            each_passed(m, |at| give::give_number(at.read_unaligned(), Reason::Passed));
         }
     }
 }
@@ -182,10 +182,10 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
 
 /// Becomes another program by `real`, which returns only if it could not.
 pub fn executing<R>(real: impl FnOnce() -> R) -> R {
-    leave::before_exec();
+    exec::before();
     let failed = real();
     let errno = super::errno();
-    leave::exec_failed();
+    exec::failed();
     super::fail(errno);
     failed
 }
@@ -193,7 +193,7 @@ pub fn executing<R>(real: impl FnOnce() -> R) -> R {
 /// Starts another program by `real`.
 fn spawning<R>(real: impl FnOnce() -> R) -> R {
     fdtable::count_start();
-    leave::before_spawn();
+    exec::before_spawn();
     let result = real();
     fdtable::count_start();
     result
@@ -208,7 +208,7 @@ macro_rules! exec {
         /// As for the call it replaces.
         pub unsafe fn $name($($v: $t),*) -> $r {
             // SAFETY: the program's arguments.
-            $how(|| unsafe { hooks::$name::real()($($v),*) })
+            $how(|| unsafe { real::$name()($($v),*) })
         }
     )*};
 }
@@ -254,9 +254,9 @@ macro_rules! pidfd {
             argv: *const *const c_char,
             env: *const *const c_char,
         ) -> c_int {
-            leave::before_spawn();
+            exec::before_spawn();
             // SAFETY: the program's arguments.
-            hooks::$name::real().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
+            real::$name().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
         }
     )*};
 }
@@ -275,9 +275,9 @@ pidfd! {
 /// As for the call it replaces.
 pub unsafe fn adddup2(fa: *mut c_void, fd: c_int, new: c_int) -> c_int {
     fdtable::no_more_alone(fd);
-    let fd = leave::give(fd, Reason::Exec);
+    let fd = give::give(fd, Reason::Exec);
     // SAFETY: the program's arguments.
-    unsafe { hooks::posix_spawn_file_actions_adddup2::real()(fa, fd, new) }
+    unsafe { real::posix_spawn_file_actions_adddup2()(fa, fd, new) }
 }
 
 /// Before glibc writes to `fd` inside itself.
@@ -298,7 +298,7 @@ pub unsafe fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c
         return super::fail(e) as c_int;
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::vdprintf::real()(fd, format, args) }
+    unsafe { real::vdprintf()(fd, format, args) }
 }
 
 /// vdprintf(3) under -D_FORTIFY_SOURCE.
@@ -311,7 +311,7 @@ pub unsafe fn vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: 
         return super::fail(e) as c_int;
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::__vdprintf_chk::real()(fd, flag, format, args) }
+    unsafe { real::__vdprintf_chk()(fd, flag, format, args) }
 }
 
 /// backtrace_symbols_fd(3): glibc writes inside itself.
@@ -322,6 +322,6 @@ pub unsafe fn vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: 
 pub unsafe fn backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) {
     if printing(fd).is_ok() {
         // SAFETY: the program's arguments.
-        unsafe { hooks::backtrace_symbols_fd::real()(frames, n, fd) }
+        unsafe { real::backtrace_symbols_fd()(frames, n, fd) }
     }
 }

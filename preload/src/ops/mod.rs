@@ -14,15 +14,17 @@ pub mod recv;
 pub mod ring;
 pub mod sandbox;
 pub mod send;
+#[cfg(not(test))]
 pub mod variadic;
 pub mod wait;
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use dp_channel::family::{Conn, Family, Stage};
+use dp_channel::family::Stage;
 
-use crate::candidate;
+use crate::channel::Channel;
+pub(crate) use crate::errno::{errno, fail, give, give_int, took};
 use crate::inside::Inside;
 
 extern "C-unwind" {
@@ -60,51 +62,12 @@ impl Outcome {
     }
 }
 
-/// How far a connection has come, after the step that this call may be for it.
-pub fn stage(family: Family, fd: c_int, c: &Conn) -> Stage {
-    match candidate::advance(family, fd, c) {
-        Stage::Accepted => candidate::check_live(family, fd, c),
-        stage => stage,
-    }
-}
-
-/// Sets errno and returns -1.
-#[cold]
-pub fn fail(e: i32) -> isize {
-    // SAFETY: this thread's errno.
-    unsafe { *libc::__errno_location() = e };
-    -1
-}
-
-/// The errno of the call just made.
-pub fn errno() -> i32 {
-    // SAFETY: this thread's errno.
-    unsafe { *libc::__errno_location() }
-}
-
-/// A result as libc returns it.
-#[inline(always)]
-pub fn give(r: Result<usize, i32>) -> isize {
-    match r {
-        Ok(n) => n as isize,
-        Err(e) => fail(e),
-    }
-}
-
-/// The same for calls that return an int.
-pub fn give_int(r: Result<i32, i32>) -> c_int {
-    match r {
-        Ok(n) => n,
-        Err(e) => fail(e) as c_int,
-    }
-}
-
-/// What libc returned, as a result.
-#[inline]
-pub fn took(n: isize) -> Result<usize, i32> {
-    if n < 0 {
-        Err(errno())
-    } else {
-        Ok(n as usize)
+impl Channel {
+    /// How far a connection has come, after the step that this call may be for it.
+    pub fn stage_of_call(self) -> Stage {
+        match self.advance() {
+            Stage::Accepted => self.check_live(),
+            stage => stage,
+        }
     }
 }

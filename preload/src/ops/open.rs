@@ -2,16 +2,17 @@
 
 use core::ffi::c_int;
 
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Conn, Reason, Stage};
 use dp_channel::rules::{Action, Direction};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
 use libc::{sockaddr, socklen_t};
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{candidate, channel, door, epoll, hooks, leave, life, state, tx};
+use crate::{door, epoll, life, real, state};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -24,7 +25,7 @@ fn on() -> bool {
 /// As for the call it replaces.
 pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let fd = unsafe { hooks::socket::real()(domain, kind, protocol) };
+    let fd = unsafe { real::socket()(domain, kind, protocol) };
     life::forget_stale(fd);
     let is_tcp = matches!(domain, libc::AF_INET | libc::AF_INET6) && kind & KIND == libc::SOCK_STREAM;
     if fd >= 0 && is_tcp && on() && !state::is_borrowed_memory() {
@@ -43,7 +44,7 @@ const KIND: c_int = 0xf;
 /// As for the call it replaces.
 pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::connect::real()(fd, addr, len) };
+    let real = || unsafe { real::connect()(fd, addr, len) };
     if !on() {
         return real();
     }
@@ -78,7 +79,7 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
         if alone {
-            candidate::track(fd, Side::Client, tcp::Addr::default(), peer);
+            life::track(fd, Side::Client, tcp::Addr::default(), peer);
         } else if first() {
             state::count(Reason::Shared);
         }
@@ -117,7 +118,7 @@ fn wanted(direction: Direction, a: tcp::Addr, first: impl FnOnce() -> bool) -> b
 /// As for the call it replaces.
 pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::listen::real()(fd, backlog) };
+    let rc = unsafe { real::listen()(fd, backlog) };
     fdtable::no_more_alone(fd);
     if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
         let e = door::open(fd);
@@ -135,7 +136,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the program's arguments; the closure only adds an address buffer.
-    unsafe { accepted(fd, addr, len, |a, l| hooks::accept::real()(fd, a, l)) }
+    unsafe { accepted(fd, addr, len, |a, l| real::accept()(fd, a, l)) }
 }
 
 /// accept4(2).
@@ -145,7 +146,7 @@ pub unsafe fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_i
 /// As for the call it replaces.
 pub unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     // SAFETY: as above.
-    unsafe { accepted(fd, addr, len, |a, l| hooks::accept4::real()(fd, a, l, flags)) }
+    unsafe { accepted(fd, addr, len, |a, l| real::accept4()(fd, a, l, flags)) }
 }
 
 unsafe fn accepted(
@@ -178,7 +179,7 @@ unsafe fn accepted(
                 admit(new, peer);
             }
             if door == 0 {
-                candidate::keep_plain(new, Reason::NoUnix);
+                life::keep_plain(new, Reason::NoUnix);
             }
         }
         return new;
@@ -206,7 +207,7 @@ fn admit(fd: c_int, peer: tcp::Addr) {
     if peer.is_loopback() {
         if let Some(local) = tcp::local(fd) {
             if wanted(Direction::Listen, local, || true) {
-                candidate::track(fd, Side::Server, local, peer);
+                life::track(fd, Side::Server, local, peer);
             }
         }
     }
@@ -221,28 +222,28 @@ fn admit(fd: c_int, peer: tcp::Addr) {
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     // What is no way to shut down, the kernel refuses.
     let known = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
-    let conn = fdtable::conn(fd).filter(|_| known).and_then(|i| state::family().map(|f| (f, f.conn(i))));
+    let conn = Channel::of(fd).filter(|_| known);
     let mut before = 0;
-    if let Some((family, c)) = conn {
+    if let Some(c) = conn {
         before = [Conn::SHUT_WR, Conn::SHUT_RD].into_iter().filter(|&flag| c.has(flag)).sum();
-        if briefly(|| shut(family, fd, c, how)) {
+        if briefly(|| c.shut(how)) {
             // The thread that puts the rest on TCP ends it after that.
             if how == libc::SHUT_RDWR {
                 // SAFETY: numbers.
-                let _ = unsafe { hooks::shutdown::real()(fd, libc::SHUT_RD) };
+                let _ = unsafe { real::shutdown()(fd, libc::SHUT_RD) };
             }
             return 0;
         }
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::shutdown::real()(fd, how) };
+    let rc = unsafe { real::shutdown()(fd, how) };
     match conn {
         // What an earlier call has shut stays so.
-        Some((_, c)) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
+        Some(c) if rc != 0 => c.clear((Conn::SHUT_WR | Conn::SHUT_RD) & !before),
         // What the peer sends from here on, the kernel answers with a reset.
-        Some((_, c)) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
-            if let Some(s) = channel::slot(c).filter(|_| c.stage() == Stage::Live) {
-                s.kill(c.generation.load(core::sync::atomic::Ordering::Relaxed));
+        Some(c) if c.has(Conn::SHUT_RD) && c.has(Conn::SHUT_WR) => briefly(|| {
+            if c.stage() == Stage::Live {
+                c.kill_slot();
             }
         }),
         _ => {}
@@ -250,24 +251,26 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     rc
 }
 
-/// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
-fn shut(family: Family, fd: c_int, c: &Conn, how: c_int) -> bool {
-    if c.stage() == Stage::Live && tx::gone::died_with_unread(family, fd, c) {
-        // On TCP its reset would be here by now.
-        c.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
-    }
-    if how != libc::SHUT_RD {
-        leave::before_end(family, fd, c);
-    }
-    let mark = || {
-        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_WR);
+impl Channel {
+    /// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
+    fn shut(self, how: c_int) -> bool {
+        if self.stage() == Stage::Live && self.died_with_unread() {
+            // On TCP its reset would be here by now.
+            self.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);
         }
-        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-            c.set(Conn::SHUT_RD);
+        if how != libc::SHUT_RD {
+            self.before_end();
         }
-        c.has(Conn::OWES) && how != libc::SHUT_RD
-    };
-    // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
-    tx::under_lock(family, fd, c, mark).unwrap_or_else(mark)
+        let mark = || {
+            if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+                self.set(Conn::SHUT_WR);
+            }
+            if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+                self.set(Conn::SHUT_RD);
+            }
+            self.has(Conn::OWES) && how != libc::SHUT_RD
+        };
+        // Under the sender's lock: no token may follow the FIN, but for those of a send that we are inside of.
+        self.as_sender(mark).unwrap_or_else(mark)
+    }
 }

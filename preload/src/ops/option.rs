@@ -3,21 +3,14 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Held, Reason, Stage};
+use dp_channel::family::{Conn, Reason, Stage};
 use dp_edge::sys::raw;
 use libc::socklen_t;
 
+use crate::channel::Channel;
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{fdtable, hooks, life, proof, state, tx};
-
-/// Options by which a receive is told in its control message when bytes came.
-pub const TIMES: [c_int; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
-
-fn conn(fd: c_int) -> Option<&'static Conn> {
-    let i = fdtable::conn(fd)?;
-    Some(state::family()?.conn(i))
-}
+use crate::{real, socket};
 
 /// setsockopt(2).
 ///
@@ -31,7 +24,7 @@ pub unsafe fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    if let Some(c) = conn(fd) {
+    if let Some(c) = Channel::of(fd) {
         let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
         // SAFETY: the program's int.
         let int = || (len >= 4 && !nowhere(value)).then(|| unsafe { value.cast::<c_int>().read_unaligned() });
@@ -50,11 +43,11 @@ pub unsafe fn setsockopt(
             }
             // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own. When
             // bytes came, it can say of those alone that it delivers.
-            (libc::SOL_SOCKET, _) if int().is_some_and(|n| is_kernels_own(name, n)) && !is_over(fd, c) => {
+            (libc::SOL_SOCKET, _) if int().is_some_and(|n| is_kernels_own(name, n)) && !c.is_over() => {
                 crate::leave::leave(fd, Reason::Option);
             }
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
-                plain(fd, c, Reason::Option);
+                c.stay_plain(Reason::Option);
             }
             // The kernel cannot encrypt what does not pass through it: the library does it itself.
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
@@ -64,83 +57,39 @@ pub unsafe fn setsockopt(
         }
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::setsockopt::real()(fd, level, name, value, len) };
-    if rc == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
-        if let Some(c) = conn(fd) {
-            note_inq(fd, c);
-        }
-    }
-    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) {
-        if let Some(c) = conn(fd) {
-            proof::is_set_by_program(c);
-        }
-    }
-    if rc == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-        // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel still
-        // where we have left.
-        if let Some(c) = conn(fd).filter(|c| crate::channel::slot_live(c)) {
-            crate::channel::sending(c).tx.ends_abruptly(raw::resets_at_close(fd));
-            if let Some(family) = state::family().filter(|_| c.has(Conn::OWES)) {
-                crate::tx::under_lock(family, fd, c, || crate::leave::back::lingers_anew(fd, c));
+    let rc = unsafe { real::setsockopt()(fd, level, name, value, len) };
+    if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
+        match (level, name) {
+            (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
+            // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel
+            // still where we have left.
+            (libc::SOL_SOCKET, libc::SO_LINGER) if c.slot_live() => {
+                c.sending().tx.ends_abruptly(raw::resets_at_close(fd));
+                if c.has(Conn::OWES) {
+                    c.as_sender(|| c.lingers_anew());
+                }
             }
+            _ => {}
         }
     }
     rc
 }
 
 /// Whether an option of sockets, set to `n`, changes how receives work in a way that the kernel alone can bring about.
-fn is_kernels_own(name: c_int, n: c_int) -> bool {
+pub fn is_kernels_own(name: c_int, n: c_int) -> bool {
     match name {
         libc::SO_RCVLOWAT => !matches!(n, 0 | 1),
         libc::SO_PEEK_OFF => n >= 0,
-        _ => TIMES.contains(&name) && n != 0,
+        _ => socket::TIMES.contains(&name) && n != 0,
     }
 }
 
-/// Whether receives are to be told how much is left, which the kernel's own socket knows.
-pub fn note_inq(fd: c_int, c: &Conn) {
-    match raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
-        Ok(0) | Err(_) => c.clear(Conn::INQ),
-        Ok(_) => c.set(Conn::INQ),
-    }
-}
-
-/// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
-fn is_over(fd: c_int, c: &Conn) -> bool {
-    c.stage() == Stage::Live
-        && (c.has(Conn::SHUT_RD) || crate::channel::receiving(c).tx.is_ending() || crate::rx::ended(fd))
-}
-
-/// A candidate becomes plain TCP for good.
-pub fn plain(fd: c_int, c: &Conn, why: Reason) {
-    let Some(family) = state::family() else { return };
-    if matches!(c.stage(), Stage::Candidate | Stage::Offered) {
-        // Another thread may be moving it to the next stage just now.
-        let held = c.rx_lock.lock(state::me(), family);
-        let may = match c.stage() {
-            Stage::Candidate => true,
-            Stage::Offered => crate::channel::slot(c).is_some_and(|s| {
-                let mine = s.withdraw(c.generation.load(Ordering::Relaxed));
-                if mine {
-                    crate::client::release(c);
-                }
-                mine
-            }),
-            _ => false,
-        };
-        if may {
-            proof::put_back(fd, c);
-            proof::sends_at_once(fd, c);
-            c.reason.store(why as u32, Ordering::Relaxed);
-            state::count(why);
-            c.set_stage(Stage::Plain);
-        }
-        if held != Held::Mine {
-            c.rx_lock.unlock();
-        }
-    }
-    if c.stage() == Stage::Live {
-        life::demote(family, fd, c, why);
+impl Channel {
+    /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
+    fn is_over(self) -> bool {
+        self.stage() == Stage::Live
+            && (self.has(Conn::SHUT_RD) || self.receiving().tx.is_ending() || socket::ended(self.fd))
     }
 }
 
@@ -166,48 +115,43 @@ pub unsafe fn getsockopt(
         (level, name),
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) | (libc::IPPROTO_TCP, libc::TCP_INFO)
     );
-    let hidden = || conn(fd).filter(|_| paces).and_then(|c| proof::hides(fd, c));
+    let hidden = || Channel::of(fd).filter(|_| paces).and_then(|c| c.hidden_rate());
     // Another thread may have a number shown, or put back, while the kernel is asked.
     let before = hidden();
     // SAFETY: the program's arguments.
-    let rc = unsafe { hooks::getsockopt::real()(fd, level, name, value, len) };
+    let rc = unsafe { real::getsockopt()(fd, level, name, value, len) };
     if let (0, Some(own)) = (rc, before.or_else(hidden)) {
         // SAFETY: as of this function; the kernel wrote that many bytes there.
         unsafe { tell_pacing(name, own, value, *len as usize) };
     }
-    if rc == 0 && level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK) {
-        if let Some(c) = conn(fd).filter(|c| c.stage() == Stage::Live) {
-            let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
-            // SAFETY: the kernel wrote that many bytes there.
-            unsafe {
-                if *len >= 4 {
-                    value.cast::<c_int>().write_unaligned(c_int::from(c.has(flag)));
-                }
+    if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
+        // SAFETY: the kernel wrote that many bytes there.
+        let said = unsafe { (*len >= 4).then(|| &mut *value.cast::<[u8; 4]>()) };
+        match ((level, name), said) {
+            ((libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK), Some(said))
+                if c.stage() == Stage::Live =>
+            {
+                let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
+                *said = c_int::from(c.has(flag)).to_ne_bytes();
             }
-        }
-    }
-    if rc == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-        if let (Some(family), Some(c)) = (state::family(), conn(fd)) {
-            // SAFETY: the kernel wrote an int there.
-            unsafe {
-                if *len >= 4 {
-                    match *value.cast::<c_int>() {
-                        0 => *value.cast::<c_int>() = kept_error(family, fd, c),
-                        e => tx::gone::was_told(c, e),
-                    }
-                }
-            }
+            ((libc::SOL_SOCKET, libc::SO_ERROR), Some(said)) => match c_int::from_ne_bytes(*said) {
+                0 => *said = c.take_error().to_ne_bytes(),
+                e => c.was_told(e),
+            },
+            _ => {}
         }
     }
     rc
 }
 
-/// The error that the kernel does not have, and that the call in hand tells; 0 for none.
-pub fn kept_error(family: Family, fd: c_int, c: &Conn) -> c_int {
-    if c.error.load(Ordering::Relaxed) == 0 {
-        tx::gone::hears_of_death(family, fd, c);
+impl Channel {
+    /// The error that the kernel does not have, and that the call in hand tells; 0 for none.
+    pub fn take_error(self) -> c_int {
+        if self.error.load(Ordering::Relaxed) == 0 {
+            self.hears_of_death();
+        }
+        self.error.swap(0, Ordering::Relaxed) as c_int
     }
-    c.error.swap(0, Ordering::Relaxed) as c_int
 }
 
 /// Puts the program's own pacing rate where the kernel put another one, in its answer of `len` bytes.
@@ -238,7 +182,7 @@ const ZEROCOPY_RECEIVE: c_int = 35;
 ///
 /// As for getsockopt(2).
 unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -> Option<c_int> {
-    let c = conn(fd)?;
+    let c = Channel::of(fd)?;
     if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
         crate::leave::leave_and_read(fd, Reason::Option);
         return None;
@@ -253,7 +197,7 @@ unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -
     if room < words[0] + 4 {
         return None; // EINVAL
     }
-    let n = match crate::rx::readable_bytes(fd, c) {
+    let n = match c.readable_bytes() {
         Ok(n) => n.min(i32::MAX as usize) as u32,
         Err(e) => return Some(super::fail(e) as c_int),
     };

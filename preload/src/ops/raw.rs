@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_uint};
 
 use super::{aside, copy, fd, fork, open, recv, ring, sandbox, send, wait};
-use crate::hooks;
+use crate::real;
 use crate::walk::nowhere;
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
@@ -65,19 +65,19 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_preadv2 => recv::preadv2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
             libc::SYS_pwritev2 => send::pwritev2(x, b as _, c as c_int, d as i64, f as c_int) as c_long,
             libc::SYS_execve | libc::SYS_execveat => {
-                super::leave::executing(|| hooks::syscall::real()(n, a, b, c, d, e, f))
+                super::leave::executing(|| real::syscall()(n, a, b, c, d, e, f))
             }
             libc::SYS_clone | libc::SYS_clone3 if fork::copies(n, a) => {
-                fork::forking(|| hooks::syscall::real()(n, a, b, c, d, e, f))
+                fork::forking(|| real::syscall()(n, a, b, c, d, e, f))
             }
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_fork => fork::forking(|| hooks::syscall::real()(n, a, b, c, d, e, f)),
+            libc::SYS_fork => fork::forking(|| real::syscall()(n, a, b, c, d, e, f)),
             libc::SYS_io_submit => {
                 aside::submitted(b as c_long, c as _);
-                hooks::syscall::real()(n, a, b, c, d, e, f)
+                real::syscall()(n, a, b, c, d, e, f)
             }
             libc::SYS_io_uring_setup => {
-                let new = hooks::syscall::real()(n, a, b, c, d, e, f);
+                let new = real::syscall()(n, a, b, c, d, e, f);
                 if new >= 0 {
                     ring::cannot_be_followed();
                 }
@@ -85,18 +85,18 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             }
             libc::SYS_io_uring_enter => {
                 ring::entering(b as c_uint);
-                hooks::syscall::real()(n, a, b, c, d, e, f)
+                real::syscall()(n, a, b, c, d, e, f)
             }
             libc::SYS_io_uring_register => {
                 ring::registering(b as c_uint);
-                hooks::syscall::real()(n, a, b, c, d, e, f)
+                real::syscall()(n, a, b, c, d, e, f)
             }
             libc::SYS_prctl => sandbox::prctl(x, b as _, c as _, d as _, e as _).into(),
             libc::SYS_seccomp => {
                 sandbox::seccomp(a as c_uint, c as u64);
-                hooks::syscall::real()(n, a, b, c, d, e, f)
+                real::syscall()(n, a, b, c, d, e, f)
             }
-            _ => hooks::syscall::real()(n, a, b, c, d, e, f),
+            _ => real::syscall()(n, a, b, c, d, e, f),
         }
     }
 }

@@ -8,11 +8,12 @@ use dp_edge::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
-use crate::hooks;
+use crate::channel::Channel;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
+use crate::real;
 use crate::walk::{nowhere, Walk};
-use crate::{fdtable, rx, state, tx};
+use crate::{fdtable, state};
 
 #[inline(always)]
 fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
@@ -23,12 +24,12 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let entry = fdtable::settled(fd);
     let Some(i) = fdtable::conn_of(entry) else { return Outcome::Kernel };
     let Some(family) = state::family() else { return Outcome::Kernel };
-    let c = family.conn(i);
+    let c = Channel::new(family, fd, i);
     if w.is_bad() && flags & libc::MSG_TRUNC == 0 && c.stage() == Stage::Live {
         return Outcome::Done(Err(libc::EFAULT));
     }
     if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
-        if let Some(n) = rx::quick(family, fd, entry, c, w) {
+        if let Some(n) = c.quick_receive(entry, w) {
             return Outcome::Done(Ok(n));
         }
     }
@@ -41,23 +42,22 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let Some(family) = state::family() else { return Outcome::Kernel };
     // The walk lies in the hook's frame.
     let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-    let outcome = within(family, inside, fd, w, flags);
+    let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
     if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
     outcome
 }
 
-fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
-    let c = family.conn(inside.conn());
-    match super::stage(family, fd, c) {
+fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
+    match c.stage_of_call() {
         Stage::Unused | Stage::Plain => return Outcome::Kernel,
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs).
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             let stage = c.stage();
             if matches!(stage, Stage::Candidate | Stage::Offered) {
-                return Outcome::Counted(&c.rx_flight, inside);
+                return Outcome::Counted(&c.conn.rx_flight, inside);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
             // Another thread gave up meanwhile: there are no rings.
@@ -74,13 +74,13 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
         // Out-of-band bytes and error queues are the kernel's.
         return Outcome::Kernel;
     }
-    Outcome::Done(rx::receive(family, &inside, c, w, flags, &|fd, there| {
+    Outcome::Done(c.receive(&inside, w, flags, &|fd, there| {
         let mut byte = 0u8;
         // MSG_TRUNC: on TCP nothing is copied, whatever the length.
         let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
         let flags = libc::MSG_PEEK | all;
         // SAFETY: one byte, or none; libc's own function, so that a cancelled thread unwinds from here.
-        took(unsafe { hooks::recv::real()(fd, (&raw mut byte).cast(), there + 1, flags) })
+        took(unsafe { real::recv()(fd, (&raw mut byte).cast(), there + 1, flags) })
     }))
 }
 
@@ -92,7 +92,7 @@ fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int)
 #[inline(always)]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::read::real()(fd, buf, n) };
+    let real = || unsafe { real::read()(fd, buf, n) };
     // Unlike recv, read of nothing returns at once.
     if fdtable::conn(fd).is_none() || n == 0 {
         return real();
@@ -109,7 +109,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
 #[inline(always)]
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::recv::real()(fd, buf, n, flags) };
+    let real = || unsafe { real::recv()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -131,7 +131,7 @@ pub unsafe fn recvfrom(
     len: *mut socklen_t,
 ) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = move || unsafe { hooks::recvfrom::real()(fd, buf, n, flags, from, len) };
+    let real = move || unsafe { real::recvfrom()(fd, buf, n, flags, from, len) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -151,7 +151,7 @@ pub unsafe fn recvfrom(
 /// As for the call it replaces.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = move || unsafe { hooks::recvmsg::real()(fd, msg, flags) };
+    let real = move || unsafe { real::recvmsg()(fd, msg, flags) };
     if fdtable::conn(fd).is_none() || nowhere(msg) {
         return real();
     }
@@ -178,7 +178,7 @@ pub unsafe fn recvmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int, time
     // One call, and one open file: whatever becomes of the number between two messages.
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::recvmmsg::real()(fd, v, n, flags, timeout) };
+        return unsafe { real::recvmmsg()(fd, v, n, flags, timeout) };
     };
     // SAFETY: the program's arguments.
     let done = unsafe { messages(family, inside, v, n, flags, timeout) };
@@ -204,7 +204,7 @@ unsafe fn messages(
         Err(e) => return fail(e) as c_int,
     };
     // Unlike any other receive, this one is told of an error before it looks for bytes.
-    if let Some(e) = pending_error(family, at.fd(), family.conn(at.conn())) {
+    if let Some(e) = Channel::new(family, at.fd(), at.conn()).pending_error() {
         return fail(e) as c_int;
     }
     if n > 0 && nowhere(v) {
@@ -218,7 +218,7 @@ unsafe fn messages(
         // SAFETY: the program's message.
         let got = unsafe { message(family, at, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
         if got < 0 {
-            keep_error(family.conn(at.conn()), done);
+            Channel::new(family, at.fd(), at.conn()).keep_error(done);
             return if done > 0 { done } else { -1 };
         }
         // At the end of the stream every message has no bytes, and is one.
@@ -232,24 +232,27 @@ unsafe fn messages(
     done
 }
 
-/// An error behind messages that were received: the next call is told, but for those that say "not now".
-fn keep_error(c: &Conn, done: c_int) {
-    let e = super::errno();
-    if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
-        c.error.store(e as u32, Ordering::Relaxed);
-    }
-}
-
-/// The error that the connection has to tell, which is told by this.
-fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
-    let of_kernel = || raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
-    if c.error.load(Ordering::Relaxed) == 0 {
-        if let Some(e) = of_kernel() {
-            tx::gone::was_told(c, e);
-            return Some(e);
+impl Channel {
+    /// An error behind messages that were received: the next call is told, but for those that say "not now".
+    fn keep_error(self, done: c_int) {
+        let e = super::errno();
+        if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
+            self.error.store(e as u32, Ordering::Relaxed);
         }
     }
-    Some(super::option::kept_error(family, fd, c)).filter(|&e| e != 0)
+
+    /// The error that the connection has to tell, which is told by this.
+    fn pending_error(self) -> Option<i32> {
+        let of_kernel =
+            || raw::getsockopt_int(self.fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
+        if self.error.load(Ordering::Relaxed) == 0 {
+            if let Some(e) = of_kernel() {
+                self.was_told(e);
+                return Some(e);
+            }
+        }
+        Some(self.take_error()).filter(|&e| e != 0)
+    }
 }
 
 /// One message of [`recvmmsg`]: a recvmsg on an open file, whose number may have changed.
@@ -259,12 +262,12 @@ fn pending_error(family: Family, fd: c_int, c: &Conn) -> Option<i32> {
 /// As for recvmsg(2).
 unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = |m: *mut msghdr| unsafe { hooks::recvmsg::real()(at.fd(), m, flags) };
+    let real = |m: *mut msghdr| unsafe { real::recvmsg()(at.fd(), m, flags) };
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    match within(family, at, at.fd(), &mut w, flags) {
+    match within(Channel::new(family, at.fd(), at.conn()), at, &mut w, flags) {
         Outcome::Done(result) => {
             answered(at.fd(), m, result.is_ok(), flags);
             super::give(result)
@@ -285,8 +288,8 @@ fn answered(fd: c_int, m: &mut msghdr, received: bool, flags: c_int) {
     }
     m.msg_namelen = 0;
     m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
-    let conn = fdtable::conn(fd).and_then(|i| state::family().map(|f| f.conn(i)));
-    let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| briefly(|| rx::readable_bytes(fd, c)).ok());
+    let conn = Channel::of(fd);
+    let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| briefly(|| c.readable_bytes()).ok());
     match left {
         Some(left) => tell(m, left.min(c_int::MAX as usize) as c_int),
         None => m.msg_controllen = 0,
@@ -356,7 +359,7 @@ impl Deadline {
 /// As for the call it replaces.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    unsafe { scatter(fd, iov, n, 0, || hooks::readv::real()(fd, iov, n)) }
+    unsafe { scatter(fd, iov, n, 0, || real::readv()(fd, iov, n)) }
 }
 
 /// A scattered receive, or `real` where the kernel has it all.
@@ -391,7 +394,7 @@ unsafe fn scatter(
 pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__read_chk::real()(fd, buf, n, room) };
+        return unsafe { real::__read_chk()(fd, buf, n, room) };
     }
     // SAFETY: the program's arguments.
     unsafe { read(fd, buf, n) }
@@ -405,7 +408,7 @@ pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t) -> 
 pub unsafe fn recv_chk(fd: c_int, buf: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__recv_chk::real()(fd, buf, n, room, flags) };
+        return unsafe { real::__recv_chk()(fd, buf, n, room, flags) };
     }
     // SAFETY: the program's arguments.
     unsafe { recv(fd, buf, n, flags) }
@@ -427,7 +430,7 @@ pub unsafe fn recvfrom_chk(
 ) -> ssize_t {
     if n > room || fdtable::conn(fd).is_none() {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::__recvfrom_chk::real()(fd, buf, n, room, flags, from, len) };
+        return unsafe { real::__recvfrom_chk()(fd, buf, n, room, flags, from, len) };
     }
     // SAFETY: the program's arguments.
     unsafe { recvfrom(fd, buf, n, flags, from, len) }
@@ -440,7 +443,7 @@ pub unsafe fn recvfrom_chk(
 /// As for the call it replaces.
 pub unsafe fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::preadv2::real()(fd, iov, n, at, flags) };
+    let real = || unsafe { real::preadv2()(fd, iov, n, at, flags) };
     if at != -1 {
         return real();
     }

@@ -13,39 +13,16 @@
 //! first, and leaves, or it finds the mark.
 
 use core::ffi::{c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use dp_channel::family::Reason;
 use dp_channel::uring::{self, Touch};
 use libc::{msghdr, sigset_t, size_t};
 
 use crate::fdtable::{self, Entry};
+use crate::real::{Params, Ring};
 use crate::walk::nowhere;
-use crate::{epoll, hooks, leave, state};
-
-/// The beginning of liburing's `struct io_uring`: the submission queue, the same in all its versions.
-#[repr(C)]
-pub struct Ring {
-    head: *const AtomicU32,
-    tail: *const AtomicU32,
-    mask: *const u32,
-    entries: *const u32,
-    _flags: *const u32,
-    _dropped: *const u32,
-    /// Where the entries from head to tail are; null: in a row.
-    array: *const u32,
-    sqes: *const [u8; uring::ENTRY],
-    /// What the program has filled in, and the kernel was not told of.
-    from: u32,
-    to: u32,
-}
-
-/// The beginning of `struct io_uring_params`.
-#[repr(C)]
-pub struct Params {
-    _entries: [u32; 2],
-    flags: u32,
-}
+use crate::{epoll, give, leave, real, state};
 
 /// The process has a ring that cannot be followed: it may read and write any socket where no hook sees it.
 pub fn cannot_be_followed() {
@@ -80,7 +57,7 @@ pub fn registering(number: c_uint) {
 fn touch(fd: c_int) {
     loop {
         match fdtable::get(fd) {
-            Entry::Conn(_) => leave::give_number(fd, Reason::IoUring),
+            Entry::Conn(_) => give::give_number(fd, Reason::IoUring),
             // A thread that waits for it in the kernel, or changes it there, sees what the kernel sees.
             Entry::Epoll(i) => epoll::give_away(i),
             Entry::None | Entry::Unconnected(_) if fd >= 0 && !fdtable::mark_elsewhere(fd) => continue,
@@ -154,7 +131,7 @@ fn submit(entry: &[u8; uring::ENTRY]) {
 fn set_up(flags: Option<c_uint>) {
     let version = || {
         let number = |name| {
-            let found = hooks::find(name);
+            let found = real::find(name);
             // SAFETY: liburing's functions of these names take nothing, and return a number.
             (!found.is_null()).then(|| unsafe {
                 core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found)()
@@ -190,7 +167,7 @@ macro_rules! library {
             // SAFETY: the program's arguments.
             unsafe {
                 $($before;)?
-                let Some(real) = hooks::$name::real() else { return -libc::ENOSYS };
+                let Some(real) = real::$name() else { return -libc::ENOSYS };
                 let rc = real($($v),*);
                 $(if rc >= 0 {
                     $after;

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 
 use crate::walk::nowhere;
-use crate::{hooks, retire};
+use crate::{real, retire};
 
 fn is_null(at: u64) -> bool {
     nowhere(at as usize as *const c_void)
@@ -19,7 +19,7 @@ pub unsafe fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulon
         retire::retire();
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::prctl::real()(option, a, b, c, d) }
+    unsafe { real::prctl()(option, a, b, c, d) }
 }
 
 /// Before seccomp(2), for which libc has no function.

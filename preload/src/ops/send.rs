@@ -3,12 +3,13 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Reason, Stage};
+use dp_channel::family::{Family, Reason, Stage};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
-use crate::hooks;
+use crate::channel::Channel;
 use crate::inside::Inside;
+use crate::real;
 use crate::walk::{nowhere, Walk};
 use crate::{fdtable, leave, state, tx};
 
@@ -19,12 +20,12 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     unsafe { super::pthread_testcancel() };
     let entry = fdtable::settled(fd);
     let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Outcome::Kernel };
-    let c = family.conn(i);
+    let c = Channel::new(family, fd, i);
     if w.is_bad() && c.stage() == Stage::Live {
         return Outcome::Done(Err(libc::EFAULT));
     }
     if flags & !tx::FLAGS == 0 {
-        if let Some(n) = tx::quick(c, fd, entry, w) {
+        if let Some(n) = c.quick_send(entry, w) {
             return Outcome::Done(Ok(n));
         }
     }
@@ -37,40 +38,41 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let Some(family) = state::family() else { return Outcome::Kernel };
     // The walk lies in the hook's frame.
     let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-    let outcome = within(family, inside, fd, w, flags);
+    let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
     if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
     outcome
 }
 
-fn within(family: Family, inside: Inside, fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
-    let c = family.conn(inside.conn());
+fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
     if flags & libc::MSG_OOB != 0 && c.stage() != Stage::Live {
         // FIONREAD ends at an urgent byte, so the other side could not tell where its stream stands when it agrees.
-        leave::leave_and_read(fd, Reason::Option);
+        leave::leave_and_read(c.fd, Reason::Option);
     }
-    outcome(family, fd, c, inside).unwrap_or_else(|| {
+    c.outcome_of_send(inside).unwrap_or_else(|| {
         if w.is_bad() {
             return Outcome::Done(Err(libc::EFAULT));
         }
-        Outcome::Done(tx::send(family, &inside, c, w, flags, |w, flags| kernel(&inside, c, w, flags)))
+        Outcome::Done(c.send(&inside, w, flags, |w, flags| c.rest_by_kernel(&inside, w, flags)))
     })
 }
 
-/// What to do where the channel is not live; `None` where it is.
-fn outcome(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Option<Outcome> {
-    match super::stage(family, fd, c) {
-        Stage::Unused | Stage::Plain => Some(Outcome::Kernel),
-        Stage::Live => None,
-        _ => {
-            // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
-            c.tx_flight.fetch_add(1, Ordering::SeqCst);
-            if c.stage() != Stage::Live {
-                return Some(Outcome::Counted(&c.tx_flight, inside));
+impl Channel {
+    /// What to do where the channel is not live; `None` where it is.
+    fn outcome_of_send(self, inside: Inside) -> Option<Outcome> {
+        match self.stage_of_call() {
+            Stage::Unused | Stage::Plain => Some(Outcome::Kernel),
+            Stage::Live => None,
+            _ => {
+                // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
+                self.tx_flight.fetch_add(1, Ordering::SeqCst);
+                if self.stage() != Stage::Live {
+                    return Some(Outcome::Counted(&self.conn.tx_flight, inside));
+                }
+                self.tx_flight.fetch_sub(1, Ordering::SeqCst);
+                None
             }
-            c.tx_flight.fetch_sub(1, Ordering::SeqCst);
-            None
         }
     }
 }
@@ -79,9 +81,9 @@ fn outcome(family: Family, fd: c_int, c: &'static Conn, inside: Inside) -> Optio
 pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     let frame = 0u8;
     let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else { return real() };
-    let c = family.conn(inside.conn());
-    let live = || Outcome::Done(tx::by_kernel(family, fd, c, || took(real())));
-    let outcome = outcome(family, fd, c, inside).unwrap_or_else(live);
+    let c = Channel::new(family, fd, inside.conn());
+    let live = || Outcome::Done(c.send_by_kernel(|| took(real())));
+    let outcome = c.outcome_of_send(inside).unwrap_or_else(live);
     if !matches!(outcome, Outcome::Counted(..)) {
         inside.leave();
     }
@@ -97,32 +99,34 @@ fn quiet(sent: usize) -> c_int {
     }
 }
 
-/// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
-fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
-    let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
-    let mut w = *w;
-    let mut sum = 0;
-    loop {
-        let list = w.fill_list(&mut pieces, usize::MAX);
-        let asked: usize = list.iter().map(|p| p.iov_len).sum();
-        // SAFETY: plain data.
-        let mut msg: msghdr = unsafe { core::mem::zeroed() };
-        msg.msg_iov = list.as_mut_ptr();
-        msg.msg_iovlen = list.len() as _;
-        // SAFETY: the list covers the program's own buffers.
-        match took(unsafe { hooks::sendmsg::real()(at.fd(), &msg, flags | quiet(sum)) }) {
-            Ok(n) => {
-                sum += n;
-                w.skip(n);
-                if n < asked || w.left() == 0 {
+impl Channel {
+    /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
+    fn rest_by_kernel(self, at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
+        let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
+        let mut w = *w;
+        let mut sum = 0;
+        loop {
+            let list = w.fill_list(&mut pieces, usize::MAX);
+            let asked: usize = list.iter().map(|p| p.iov_len).sum();
+            // SAFETY: plain data.
+            let mut msg: msghdr = unsafe { core::mem::zeroed() };
+            msg.msg_iov = list.as_mut_ptr();
+            msg.msg_iovlen = list.len() as _;
+            // SAFETY: the list covers the program's own buffers.
+            match took(unsafe { real::sendmsg()(at.fd(), &msg, flags | quiet(sum)) }) {
+                Ok(n) => {
+                    sum += n;
+                    w.skip(n);
+                    if n < asked || w.left() == 0 {
+                        return Ok(sum);
+                    }
+                }
+                Err(e) if sum > 0 => {
+                    self.keep_error_of_send(e);
                     return Ok(sum);
                 }
+                Err(e) => return Err(e),
             }
-            Err(e) if sum > 0 => {
-                tx::keep(c, e);
-                return Ok(sum);
-            }
-            Err(e) => return Err(e),
         }
     }
 }
@@ -135,7 +139,7 @@ fn kernel(at: &Inside, c: &Conn, w: &Walk, flags: c_int) -> Result<usize, i32> {
 #[inline(always)]
 pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::write::real()(fd, buf, n) };
+    let real = || unsafe { real::write()(fd, buf, n) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -151,7 +155,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
 #[inline(always)]
 pub unsafe fn send(fd: c_int, buf: *const c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::send::real()(fd, buf, n, flags) };
+    let real = || unsafe { real::send()(fd, buf, n, flags) };
     if fdtable::conn(fd).is_none() {
         return real();
     }
@@ -173,7 +177,7 @@ pub unsafe fn sendto(
     len: socklen_t,
 ) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::sendto::real()(fd, buf, n, flags, to, len) };
+    let real = || unsafe { real::sendto()(fd, buf, n, flags, to, len) };
     if fdtable::conn(fd).is_none() || flags & libc::MSG_FASTOPEN != 0 {
         return real();
     }
@@ -188,7 +192,7 @@ pub unsafe fn sendto(
 /// As for the call it replaces.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came, or a copy of them.
-    let real = |msg| unsafe { hooks::sendmsg::real()(fd, msg, flags) };
+    let real = |msg| unsafe { real::sendmsg()(fd, msg, flags) };
     if nowhere(msg) {
         return real(msg);
     }
@@ -222,7 +226,7 @@ pub unsafe fn sendmmsg(fd: c_int, v: *mut mmsghdr, n: c_uint, flags: c_int) -> c
     let passes = |i: c_uint| unsafe { super::leave::passes(&(*v.add(i as usize)).msg_hdr) };
     if fdtable::conn(fd).is_none() && (nowhere(v) || !(0..n.min(1024)).any(passes)) {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::sendmmsg::real()(fd, v, n, flags) };
+        return unsafe { real::sendmmsg()(fd, v, n, flags) };
     }
     let frame = 0u8;
     // One call, and one open file: whatever becomes of the number between two messages.
@@ -278,18 +282,18 @@ unsafe fn messages(at: Option<Inside>, fd: c_int, v: *mut mmsghdr, n: c_uint, fl
 unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize_t {
     let fd = at.fd();
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::sendmsg::real()(fd, m, flags) };
+    let real = || unsafe { real::sendmsg()(fd, m, flags) };
     // SAFETY: the program's scatter list.
     let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
         return fail(libc::EMSGSIZE);
     };
-    let entry = fdtable::word(fd);
+    let (entry, c) = (fdtable::word(fd), Channel::new(family, fd, at.conn()));
     if flags & !tx::FLAGS == 0 && at.is(entry) && !w.is_bad() {
-        if let Some(n) = tx::quick(family.conn(at.conn()), fd, entry, &mut w) {
+        if let Some(n) = c.quick_send(entry, &mut w) {
             return n as ssize_t;
         }
     }
-    match within(family, at, fd, &mut w, flags) {
+    match within(c, at, &mut w, flags) {
         Outcome::Done(result) => super::give(result),
         Outcome::Kernel => real(),
         Outcome::Counted(flight, _) => {
@@ -307,7 +311,7 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
 /// As for the call it replaces.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    unsafe { gather(fd, iov, n, 0, || hooks::writev::real()(fd, iov, n)) }
+    unsafe { gather(fd, iov, n, 0, || real::writev()(fd, iov, n)) }
 }
 
 /// A gathered send, or `real` where the kernel has it all.
@@ -341,7 +345,7 @@ unsafe fn gather(
 /// As for the call it replaces.
 pub unsafe fn pwritev2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_int) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { hooks::pwritev2::real()(fd, iov, n, at, flags) };
+    let real = || unsafe { real::pwritev2()(fd, iov, n, at, flags) };
     if at != -1 {
         return real();
     }

@@ -7,7 +7,7 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
 use crate::walk::nowhere;
-use crate::{epoll, hooks, kept, life, state, wait};
+use crate::{epoll, kept, life, real, state, wait};
 use dp_edge::sys::raw;
 
 const MS: i64 = 1_000_000;
@@ -32,7 +32,7 @@ fn kernel_poll(fds: &mut [pollfd], timeout: i64, mask: *const sigset_t) -> Resul
     let t = timespec { tv_sec: timeout / 1_000_000_000, tv_nsec: timeout % 1_000_000_000 };
     let t = if timeout < 0 { core::ptr::null() } else { &raw const t };
     // SAFETY: the program's array and mask.
-    result(unsafe { hooks::ppoll::real()(fds.as_mut_ptr(), fds.len() as _, t, mask) })
+    result(unsafe { real::ppoll()(fds.as_mut_ptr(), fds.len() as _, t, mask) })
 }
 
 /// # Safety
@@ -56,7 +56,7 @@ pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
     let all = unsafe { list(fds, n) };
     if !wait::concerns(all) {
         // SAFETY: the program's arguments.
-        return unsafe { hooks::poll::real()(fds, n, timeout) };
+        return unsafe { real::poll()(fds, n, timeout) };
     }
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
     give_int(wait::poll(all, ns, false, |f, t| kernel_poll(f, t, core::ptr::null())))
@@ -82,7 +82,7 @@ pub unsafe fn ppoll(
             give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
         }
         // SAFETY: the program's arguments.
-        _ => unsafe { hooks::ppoll::real()(fds, n, timeout, mask) },
+        _ => unsafe { real::ppoll()(fds, n, timeout, mask) },
     }
 }
 
@@ -94,7 +94,7 @@ pub unsafe fn ppoll(
 pub unsafe fn poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int {
     if (n as usize).saturating_mul(size_of::<pollfd>()) > room {
         // SAFETY: glibc's own check ends the program.
-        return unsafe { hooks::__poll_chk::real()(fds, n, timeout, room) };
+        return unsafe { real::__poll_chk()(fds, n, timeout, room) };
     }
     // SAFETY: the program's arguments.
     unsafe { poll(fds, n, timeout) }
@@ -114,7 +114,7 @@ pub unsafe fn ppoll_chk(
 ) -> c_int {
     if (n as usize).saturating_mul(size_of::<pollfd>()) > room {
         // SAFETY: glibc's own check ends the program.
-        return unsafe { hooks::__ppoll_chk::real()(fds, n, timeout, mask, room) };
+        return unsafe { real::__ppoll_chk()(fds, n, timeout, mask, room) };
     }
     // SAFETY: the program's arguments.
     unsafe { ppoll(fds, n, timeout, mask) }
@@ -292,7 +292,7 @@ pub unsafe fn select(
             give_int(got)
         }
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::select::real()(n, r, w, e, timeout) },
+        None => unsafe { real::select()(n, r, w, e, timeout) },
     }
 }
 
@@ -315,7 +315,7 @@ pub unsafe fn pselect(
     match ns.and_then(|ns| select_on(n, [r, w, e], ns, mask)) {
         Some(got) => give_int(got),
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::pselect::real()(n, r, w, e, timeout, mask) },
+        None => unsafe { real::pselect()(n, r, w, e, timeout, mask) },
     }
 }
 
@@ -326,7 +326,7 @@ pub unsafe fn pselect(
 /// As for the call it replaces.
 pub unsafe fn epoll_create(size: c_int) -> c_int {
     // SAFETY: the program's argument.
-    made(unsafe { hooks::epoll_create::real()(size) })
+    made(unsafe { real::epoll_create()(size) })
 }
 
 /// epoll_create1(2).
@@ -336,7 +336,7 @@ pub unsafe fn epoll_create(size: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: the program's argument.
-    made(unsafe { hooks::epoll_create1::real()(flags) })
+    made(unsafe { real::epoll_create1()(flags) })
 }
 
 fn made(fd: c_int) -> c_int {
@@ -362,7 +362,7 @@ pub unsafe fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event
         }
     }
     // SAFETY: the program's arguments.
-    unsafe { hooks::epoll_ctl::real()(ep, op, fd, event) }
+    unsafe { real::epoll_ctl()(ep, op, fd, event) }
 }
 
 fn epoll_on(
@@ -379,16 +379,16 @@ fn epoll_on(
             let t = timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
             let t = if ns < 0 { core::ptr::null() } else { &raw const t };
             // SAFETY: the program's array and mask; the program has found this call, too.
-            return result(unsafe { hooks::epoll_pwait2::real()(ep, events, max, t, mask) });
+            return result(unsafe { real::epoll_pwait2()(ep, events, max, t, mask) });
         }
         // Rounded up, as every timeout of the kernel is.
         let ms = if ns < 0 { -1 } else { ((ns + MS - 1) / MS).min(i64::from(i32::MAX)) as c_int };
         // SAFETY: the program's array and mask.
         result(unsafe {
             if mask.is_null() {
-                hooks::epoll_wait::real()(ep, events, max, ms)
+                real::epoll_wait()(ep, events, max, ms)
             } else {
-                hooks::epoll_pwait::real()(ep, events, max, ms, mask)
+                real::epoll_pwait()(ep, events, max, ms, mask)
             }
         })
     };
@@ -421,7 +421,7 @@ pub unsafe fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeou
     match epoll_on(ep, events, max, ns, core::ptr::null(), false) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => alone(ep, events, || unsafe { hooks::epoll_wait::real()(ep, events, max, timeout) }),
+        None => alone(ep, events, || unsafe { real::epoll_wait()(ep, events, max, timeout) }),
     }
 }
 
@@ -441,7 +441,7 @@ pub unsafe fn epoll_pwait(
     match epoll_on(ep, events, max, ns, mask, false) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => alone(ep, events, || unsafe { hooks::epoll_pwait::real()(ep, events, max, timeout, mask) }),
+        None => alone(ep, events, || unsafe { real::epoll_pwait()(ep, events, max, timeout, mask) }),
     }
 }
 
@@ -462,6 +462,6 @@ pub unsafe fn epoll_pwait2(
     match ns.and_then(|ns| epoll_on(ep, events, max, ns, mask, true)) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { hooks::epoll_pwait2::real()(ep, events, max, timeout, mask) },
+        None => unsafe { real::epoll_pwait2()(ep, events, max, timeout, mask) },
     }
 }

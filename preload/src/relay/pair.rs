@@ -4,9 +4,11 @@ use dp_channel::family::Conn;
 use dp_channel::tcp::{self, Name};
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
+
 /// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
-pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
-    let local = Name::local(fd)?.any_port();
+pub fn pair(c: Channel) -> Option<(i32, i32)> {
+    let local = Name::local(c.fd)?.any_port();
     if !matches!(local.family(), libc::AF_INET | libc::AF_INET6) {
         return None;
     }
@@ -16,13 +18,13 @@ pub fn pair(fd: i32, c: &Conn) -> Option<(i32, i32)> {
     let near = far.and_then(|far| {
         local.bind(listener).ok()?;
         raw::listen(listener, 8).ok()?;
-        connect(fd, far, listener)?;
+        connect(c.fd, far, listener)?;
         accepted(listener, far)
     });
     raw::close(listener);
     match (near, far) {
         (Some(near), Some(far)) => {
-            like(near, fd, c);
+            like(near, c);
             let _ = raw::setsockopt_int(far, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
             Some((near, far))
         }
@@ -55,16 +57,16 @@ fn accepted(listener: i32, far: i32) -> Option<i32> {
     })
 }
 
-/// Gives `to` what the program had set on `from`.
-fn like(to: i32, from: i32, c: &Conn) {
-    if raw::is_nonblocking(from) {
+/// Gives `to` what the program had set on the connection.
+fn like(to: i32, c: Channel) {
+    if raw::is_nonblocking(c.fd) {
         let flags = raw::fcntl(to, libc::F_GETFL, 0).unwrap_or(0);
         let _ = raw::fcntl(to, libc::F_SETFL, flags | libc::O_NONBLOCK as usize);
     }
     let _ = raw::setsockopt_int(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(c.has(Conn::NODELAY)));
     for name in [libc::SO_KEEPALIVE, libc::SO_LINGER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
         let mut value = [0u64; 4];
-        if let Ok(len) = raw::getsockopt(from, libc::SOL_SOCKET, name, &mut value) {
+        if let Ok(len) = raw::getsockopt(c.fd, libc::SOL_SOCKET, name, &mut value) {
             let _ = raw::setsockopt(to, libc::SOL_SOCKET, name, &value, len);
         }
     }

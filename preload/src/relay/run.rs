@@ -3,23 +3,24 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family};
+use dp_channel::family::Conn;
 use dp_edge::sys::raw;
 
+use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{life, ops, state};
+use crate::{errno, life, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
-pub fn relay(family: Family, fd: i32, i: u32, other: i32, n: u32) {
+pub fn relay(c: Channel, i: u32, other: i32, n: u32) {
     join(n);
-    if let Some([conn, other]) = alone([fd, other], i) {
-        pump(conn, other, family.conn(i));
+    if let Some([conn, other]) = alone([c.fd, other], i) {
+        pump(conn, other, &c);
         // SAFETY: descriptors of ours.
-        unsafe { ops::fd::close(conn) };
+        unsafe { libc::close(conn) };
         raw::close(other);
     }
-    family.member(n as usize).clear();
+    c.family.member(n as usize).clear();
 }
 
 fn join(n: u32) {
@@ -110,7 +111,7 @@ impl Direction {
     fn turn(&mut self) -> Result<(), Broken> {
         if self.at == self.end && !self.eof {
             // SAFETY: the buffer is that long.
-            match ops::took(unsafe { ops::recv::recv(self.from, self.buf.cast::<c_void>(), PIECE, DONT) }) {
+            match errno::took(unsafe { libc::recv(self.from, self.buf.cast::<c_void>(), PIECE, DONT) }) {
                 Ok(0) => self.eof = true,
                 Ok(n) => (self.at, self.end) = (0, n),
                 Err(libc::EAGAIN | libc::EINTR) => {}
@@ -121,7 +122,7 @@ impl Direction {
             // SAFETY: what was received lies between the two.
             let rest = unsafe { self.buf.add(self.at) }.cast::<c_void>();
             // SAFETY: as above.
-            match ops::took(unsafe { ops::send::send(self.to, rest, self.end - self.at, DONT) }) {
+            match errno::took(unsafe { libc::send(self.to, rest, self.end - self.at, DONT) }) {
                 Ok(n) => self.at += n,
                 Err(libc::EAGAIN | libc::EINTR) => {}
                 Err(_) => return Err(Broken(self.to)),
@@ -130,7 +131,7 @@ impl Direction {
         if self.eof && self.at == self.end && !self.over {
             self.over = true;
             // SAFETY: a descriptor of ours.
-            let _ = unsafe { ops::open::shutdown(self.to, libc::SHUT_WR) };
+            let _ = unsafe { libc::shutdown(self.to, libc::SHUT_WR) };
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ fn pump(conn: i32, other: i32, c: &Conn) {
             libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
         });
         // SAFETY: two entries.
-        unsafe { ops::wait::poll(fds.as_mut_ptr(), 2, -1) };
+        unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
     }
 }
 

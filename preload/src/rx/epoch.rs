@@ -3,138 +3,139 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::allowance::Allowance;
-use dp_channel::family::{Conn, Family, Held, Stage};
+use dp_channel::family::{End, Held, Stage};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, View};
 use dp_channel::tcp;
 use dp_edge::ring::Cursor;
 use dp_edge::sys::raw;
 
-use super::{bells_out, hint};
-use crate::channel::{self, End};
-use crate::{fdtable, state};
+use crate::channel::Channel;
+use crate::{inside, socket, state};
 
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
 
-/// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
-/// whose counts are half done; or the descriptor means another connection meanwhile. Nothing was done then, and the caller
-/// must not wait for it.
-pub fn locked<R>(family: Family, fd: i32, c: &Conn, f: impl FnOnce() -> R) -> Option<R> {
-    match c.rx_lock.lock(state::me(), family) {
-        Held::Clean | Held::Inherited if fdtable::is_another(fd, family, c) => {
-            c.rx_lock.unlock();
-            return None;
-        }
-        Held::Clean => {}
-        Held::Mine => return None,
-        Held::Inherited => recount(fd, c),
-    }
-    let result = f();
-    c.rx_lock.unlock();
-    Some(result)
-}
-
-/// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
-/// the kernel knows how much that is.
-#[cold]
-fn recount(fd: i32, c: &Conn) {
-    if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
-        return;
-    }
-    if let Some(at) = tcp::consumed(fd) {
-        c.rx_kernel.store(at, Ordering::Relaxed);
-        c.rx_counted.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
-#[inline]
-pub fn news(family: Family, fd: i32, c: &Conn, rx: &End) -> bool {
-    if !hint(c, rx) {
-        return false;
-    }
-    if rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)) {
-        locked(family, fd, c, || catch_up(fd, c, rx));
-    }
-    in_ring(c.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
-}
-
-/// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
-/// the sender's line cannot be.
-pub(super) fn catch_up(fd: i32, c: &Conn, rx: &End) -> bool {
-    // An honest sender needs our acknowledgement for every second switch; a hostile one must not keep us.
-    for _ in 0..SWITCHES {
-        let r = c.rx_epoch.load(Ordering::Relaxed);
-        match rx.tx.view(r) {
-            Ok(View::Same) => {
-                if !in_ring(r) && rx.tx.wants() != 0 && rx.tx.wants() != rx.rx.granted() {
-                    grant(c, rx);
-                }
-                return true;
+impl Channel {
+    /// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
+    /// whose counts are half done; or the descriptor means another connection meanwhile. Nothing was done then, and the caller
+    /// must not wait for it.
+    pub fn as_receiver<R>(self, f: impl FnOnce() -> R) -> Option<R> {
+        match self.rx_lock.lock(state::me(), self.family) {
+            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
+                self.rx_lock.unlock();
+                return None;
             }
-            Ok(View::RingAt(p)) => {
-                let at = c.rx_kernel.load(Ordering::Relaxed);
-                if at > p {
-                    return false;
-                }
-                // Bells of the epoch before are all that may still lie in front of the switch.
-                let bells = c.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
-                if at < p && (bells == 0 || drain(fd, c, bells) == 0) {
+            Held::Clean => {}
+            Held::Mine => return None,
+            Held::Inherited => self.recount(),
+        }
+        let result = f();
+        self.rx_lock.unlock();
+        Some(result)
+    }
+
+    /// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
+    /// the kernel knows how much that is.
+    #[cold]
+    fn recount(self) {
+        if !matches!(self.stage(), Stage::Accepted | Stage::Live) {
+            return;
+        }
+        if let Some(at) = tcp::consumed(self.fd) {
+            self.rx_kernel.store(at, Ordering::Relaxed);
+            self.rx_counted.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
+    #[inline]
+    pub fn has_news(self, rx: &End) -> bool {
+        if !self.hint(rx) {
+            return false;
+        }
+        if rx.tx.moved(self.rx_epoch.load(Ordering::Relaxed)) {
+            self.as_receiver(|| self.catch_up(rx));
+        }
+        in_ring(self.rx_epoch.load(Ordering::Acquire)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
+    }
+
+    /// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
+    /// the sender's line cannot be.
+    pub(super) fn catch_up(self, rx: &End) -> bool {
+        // An honest sender needs our acknowledgement for every second switch; a hostile one must not keep us.
+        for _ in 0..SWITCHES {
+            let r = self.rx_epoch.load(Ordering::Relaxed);
+            match rx.tx.view(r) {
+                Ok(View::Same) => {
+                    if !in_ring(r) && rx.tx.wants() != 0 && rx.tx.wants() != rx.rx.granted() {
+                        self.grant(rx);
+                    }
                     return true;
                 }
-                if c.rx_kernel.load(Ordering::Relaxed) == p {
-                    c.rx_epoch.store(r + 1, Ordering::Release);
+                Ok(View::RingAt(p)) => {
+                    let at = self.rx_kernel.load(Ordering::Relaxed);
+                    if at > p {
+                        return false;
+                    }
+                    // Bells of the epoch before are all that may still lie in front of the switch.
+                    let bells = self.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
+                    if at < p && (bells == 0 || self.drain(bells) == 0) {
+                        return true;
+                    }
+                    if self.rx_kernel.load(Ordering::Relaxed) == p {
+                        self.rx_epoch.store(r + 1, Ordering::Release);
+                    }
                 }
+                Ok(View::TcpAt { end, q }) => {
+                    let at = Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire));
+                    if !at.frozen && at.pos != end {
+                        // Tokens were published before the hand-back was: there must be one.
+                        return stream::waiting(&rx.ring(), &rx.rx.cursor)
+                            || Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos == end;
+                    }
+                    self.rx_data.store(q, Ordering::Relaxed);
+                    self.rx_epoch.store(r + 1, Ordering::Release);
+                    // The bells of this epoch may be drained while the sender is in its next one: the first token there
+                    // must ring anew. It publishes none before we acknowledge.
+                    super::arm_if_rung(rx);
+                    if rx.tx.wants() != 0 {
+                        self.grant(rx);
+                    }
+                    rx.rx.acknowledge(r + 1);
+                }
+                Err(_) => return false,
             }
-            Ok(View::TcpAt { end, q }) => {
-                let at = Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire));
-                if !at.frozen && at.pos != end {
-                    // Tokens were published before the hand-back was: there must be one.
-                    return stream::waiting(&rx.ring(), &rx.rx.cursor)
-                        || Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire)).pos == end;
-                }
-                c.rx_data.store(q, Ordering::Relaxed);
-                c.rx_epoch.store(r + 1, Ordering::Release);
-                // The bells of this epoch may be drained while the sender is in its next one: the first token there
-                // must ring anew. It publishes none before we acknowledge.
-                super::arm_if_rung(rx);
-                if rx.tx.wants() != 0 {
-                    grant(c, rx);
-                }
-                rx.rx.acknowledge(r + 1);
+        }
+        false
+    }
+
+    /// The sender asks for a longer ring (`tx/over.rs`). Mapped first, and then asked whether somebody else has the connection:
+    /// a child that is forked after that has the ring where we have it, one that was forked before is seen.
+    #[cold]
+    fn grant(self, rx: &End) {
+        let n = rx.tx.wants();
+        let brought = rx.spares().is_some_and(|spares| spares.bring(n));
+        let alone = || self.is_ours_alone();
+        rx.rx.grant(if brought && alone() { n } else { 0 });
+    }
+
+    /// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.
+    pub(super) fn drain(self, n: usize) -> usize {
+        let mut scratch = [0u8; 64];
+        let mut sum = 0;
+        while sum < n {
+            let k = (n - sum).min(scratch.len());
+            // SAFETY: the scratch buffer is that long.
+            match unsafe { raw::recv(self.fd, scratch.as_mut_ptr(), k, libc::MSG_DONTWAIT) } {
+                Ok(0) | Err(_) => break,
+                Ok(got) => sum += got,
             }
-            Err(_) => return false,
         }
+        self.rx_kernel.fetch_add(sum as u64, Ordering::Relaxed);
+        self.drained.fetch_add(sum as u32, Ordering::Relaxed);
+        sum
     }
-    false
-}
-
-/// The sender asks for a longer ring (`tx/over.rs`). Mapped first, and then asked whether somebody else has the connection:
-/// a child that is forked after that has the ring where we have it, one that was forked before is seen.
-#[cold]
-fn grant(c: &Conn, rx: &End) {
-    let n = rx.tx.wants();
-    let brought = rx.spares().is_some_and(|spares| spares.bring(n));
-    let alone = || state::family().is_some_and(|family| channel::exclusive(family, c));
-    rx.rx.grant(if brought && alone() { n } else { 0 });
-}
-
-/// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.
-pub(super) fn drain(fd: i32, c: &Conn, n: usize) -> usize {
-    let mut scratch = [0u8; 64];
-    let mut sum = 0;
-    while sum < n {
-        let k = (n - sum).min(scratch.len());
-        // SAFETY: the scratch buffer is that long.
-        match unsafe { raw::recv(fd, scratch.as_mut_ptr(), k, libc::MSG_DONTWAIT) } {
-            Ok(0) | Err(_) => break,
-            Ok(got) => sum += got,
-        }
-    }
-    c.rx_kernel.fetch_add(sum as u64, Ordering::Relaxed);
-    c.drained.fetch_add(sum as u32, Ordering::Relaxed);
-    sum
 }
 
 /// How often a bell that was counted, and is not there, is looked for by spinning: as long as a send takes.
@@ -177,47 +178,50 @@ static CLOSING: Allowance = Allowance::new(Patience::Close.naps() as u8);
 /// The same of those before a stranger reads.
 static LEAVING: Allowance = Allowance::new(Patience::Stranger.naps() as u8);
 
-/// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
-/// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
-pub fn drain_for_close(fd: i32, c: &Conn, rx: &End, patience: Patience) {
-    let mut looks = 0;
-    let mut ended = false;
-    while looks < SPINS + patience.naps() {
-        if !catch_up(fd, c, rx) {
-            return;
+impl Channel {
+    /// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
+    /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
+    pub fn drain_for_close(self, rx: &End, patience: Patience) {
+        let mut looks = 0;
+        let mut ended = false;
+        while looks < SPINS + patience.naps() {
+            if !self.catch_up(rx) {
+                return;
+            }
+            let r = self.rx_epoch.load(Ordering::Relaxed);
+            let there = raw::queued(self.fd).unwrap_or(0);
+            // What is unread lies in front of them.
+            if in_ring(r) && rx.tx.moved(r) {
+                return;
+            }
+            let due = if !in_ring(r) {
+                self.rx_data.load(Ordering::Relaxed).saturating_sub(self.rx_kernel.load(Ordering::Relaxed))
+                    as usize
+            } else if self.bells_out(rx) {
+                usize::MAX
+            } else {
+                // In a ring epoch nothing but bells can be there, also those whose count is not seen yet.
+                there
+            };
+            match due.min(there) {
+                0 if due == 0 => return,
+                0 if looks < SPINS => core::hint::spin_loop(),
+                // Whatever was sent before a FIN is there before it: one more look, and no bell comes any more.
+                0 if ended => return,
+                0 if socket::ended(self.fd) => ended = true,
+                0 if patience.may_nap() => raw::nap(NAP),
+                0 => return,
+                n => drop(self.drain(n)),
+            }
+            looks += 1;
         }
-        let r = c.rx_epoch.load(Ordering::Relaxed);
-        let there = raw::queued(fd).unwrap_or(0);
-        // What is unread lies in front of them.
-        if in_ring(r) && rx.tx.moved(r) {
-            return;
-        }
-        let due = if !in_ring(r) {
-            c.rx_data.load(Ordering::Relaxed).saturating_sub(c.rx_kernel.load(Ordering::Relaxed)) as usize
-        } else if bells_out(c, rx) {
-            usize::MAX
-        } else {
-            // In a ring epoch nothing but bells can be there, also those whose count is not seen yet.
-            there
-        };
-        match due.min(there) {
-            0 if due == 0 => return,
-            0 if looks < SPINS => core::hint::spin_loop(),
-            // Whatever was sent before a FIN is there before it: one more look, and no bell comes any more.
-            0 if ended => return,
-            0 if super::ended(fd) => ended = true,
-            0 if patience.may_nap() => raw::nap(NAP),
-            0 => return,
-            n => drop(drain(fd, c, n)),
-        }
-        looks += 1;
     }
-}
 
-/// Whether the program has not read everything the peer put into the ring. Under the lock.
-pub fn unread(fd: i32, c: &Conn, rx: &End) -> bool {
-    catch_up(fd, c, rx);
-    let r = c.rx_epoch.load(Ordering::Relaxed);
-    // Tokens behind a switch that was not reached yet count as well.
-    (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
+    /// Whether the program has not read everything the peer put into the ring. Under the lock.
+    pub fn has_unread(self, rx: &End) -> bool {
+        self.catch_up(rx);
+        let r = self.rx_epoch.load(Ordering::Relaxed);
+        // Tokens behind a switch that was not reached yet count as well.
+        (in_ring(r) || rx.tx.moved(r)) && stream::waiting(&rx.ring(), &rx.rx.cursor)
+    }
 }

@@ -16,17 +16,16 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family};
+use dp_channel::family::End;
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, View};
 use dp_edge::sys::raw;
 use dp_edge::Error;
 use libc::iovec;
 
-use super::epoch::locked;
-use super::step::{step, Part};
-use super::{broken, Step};
-use crate::channel::{self, End};
+use super::step::Part;
+use super::Step;
+use crate::channel::Channel;
 use crate::kept;
 use crate::walk::Walk;
 
@@ -43,12 +42,12 @@ struct Queue {
 
 impl Queue {
     /// Counted first, then the epoch is looked at (E6).
-    fn count(fd: i32, c: &Conn, rx: &End) -> Result<Queue, i32> {
+    fn count(c: Channel, rx: &End) -> Result<Queue, i32> {
         let r = c.rx_epoch.load(Ordering::Acquire);
         if in_ring(r) && !rx.tx.moved(r) {
             return Ok(Queue { ring: true, ..Queue::default() });
         }
-        let there = raw::queued(fd)? as u64;
+        let there = raw::queued(c.fd)? as u64;
         let at = c.rx_kernel.load(Ordering::Relaxed);
         // Where a position lies in the queue, or the queue's end.
         let place = |p: u64| p.saturating_sub(at).min(there);
@@ -81,29 +80,31 @@ impl Queue {
 /// Tokens looked at to count what is in a ring.
 const TOKENS: usize = 1 << 16;
 
-/// FIONREAD: bytes for the program, in the ring and on either side of it, never bells.
-pub fn readable_bytes(fd: i32, c: &Conn) -> Result<usize, i32> {
-    let rx = channel::receiving(c);
-    // W16: who takes just what is counted here may wait for an edge then. What comes from now on makes one.
-    super::arm_if_rung(&rx);
-    Ok(Queue::count(fd, c, &rx)?.readable(&rx))
-}
-
-/// A receive with MSG_PEEK that does not block.
-pub(super) fn peek(family: Family, fd: i32, c: &Conn, w: &Walk, flags: i32) -> Step {
-    let rx = channel::receiving(c);
-    let r = c.rx_epoch.load(Ordering::Acquire);
-    if !in_ring(r) || rx.tx.moved(r) {
-        // In a handler inside a receive of this thread, the ring is all that can be looked at.
-        match locked(family, fd, c, || with_list(w, |pieces| look(fd, c, &rx, w, flags, pieces))) {
-            Some(Ok(0)) | None => {}
-            Some(Ok(n)) => return Step::Got(n),
-            Some(Err(_)) => return broken(fd, c),
-        }
+impl Channel {
+    /// FIONREAD: bytes for the program, in the ring and on either side of it, never bells.
+    pub fn readable_bytes(self) -> Result<usize, i32> {
+        let rx = self.receiving();
+        // W16: who takes just what is counted here may wait for an edge then. What comes from now on makes one.
+        super::arm_if_rung(&rx);
+        Ok(Queue::count(self, &rx)?.readable(&rx))
     }
-    // One segment, or none: then it is to be found out why.
-    let mut copy = *w;
-    step(family, fd, c, &mut copy, flags, Part::First)
+
+    /// A receive with MSG_PEEK that does not block.
+    pub(super) fn peek(self, w: &Walk, flags: i32) -> Step {
+        let rx = self.receiving();
+        let r = self.rx_epoch.load(Ordering::Acquire);
+        if !in_ring(r) || rx.tx.moved(r) {
+            // In a handler inside a receive of this thread, the ring is all that can be looked at.
+            match self.as_receiver(|| with_list(w, |pieces| self.look_past_bells(&rx, w, flags, pieces))) {
+                Some(Ok(0)) | None => {}
+                Some(Ok(n)) => return Step::Got(n),
+                Some(Err(_)) => return self.ends_corrupt(),
+            }
+        }
+        // One segment, or none: then it is to be found out why.
+        let mut copy = *w;
+        self.receive_step(&mut copy, flags, Part::First)
+    }
 }
 
 /// The list for a recvmsg that looks past bells.
@@ -157,49 +158,51 @@ impl List<'_> {
     }
 }
 
-/// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
-fn look(fd: i32, c: &Conn, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
-    let Ok(queue) = Queue::count(fd, c, rx) else { return Ok(0) };
-    if flags & libc::MSG_TRUNC != 0 {
-        return Ok(queue.readable(rx).min(w.left()));
-    }
-    let mut list = List { pieces, n: 0 };
-    let mut at = *w;
-    if queue.before + queue.after > 0 && !list.skip(queue.bells) {
-        return Ok(0);
-    }
-    let before = list.fill(&mut at, queue.before);
-    let (mut ring, mut after) = (0, 0);
-    if queue.ring && before == queue.before && at.left() > 0 {
-        at.mark();
-        ring = match stream::pull_where(|| channel::ring_of(c, rx), &rx.rx.cursor, &mut at, true) {
-            Ok(n) => n,
-            Err(Error::Empty) => 0,
-            Err(_) if before > 0 => 0,
-            Err(e) => return Err(e),
-        };
-        // With room left the ring was seen to its end.
-        if queue.after > 0 && at.left() > 0 && list.skip(queue.gap) {
-            after = list.fill(&mut at, queue.after);
+impl Channel {
+    /// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
+    fn look_past_bells(self, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
+        let Ok(queue) = Queue::count(self, rx) else { return Ok(0) };
+        if flags & libc::MSG_TRUNC != 0 {
+            return Ok(queue.readable(rx).min(w.left()));
         }
+        let mut list = List { pieces, n: 0 };
+        let mut at = *w;
+        if queue.before + queue.after > 0 && !list.skip(queue.bells) {
+            return Ok(0);
+        }
+        let before = list.fill(&mut at, queue.before);
+        let (mut ring, mut after) = (0, 0);
+        if queue.ring && before == queue.before && at.left() > 0 {
+            at.mark();
+            ring = match stream::pull_where(|| self.ring_of(rx), &rx.rx.cursor, &mut at, true) {
+                Ok(n) => n,
+                Err(Error::Empty) => 0,
+                Err(_) if before > 0 => 0,
+                Err(e) => return Err(e),
+            };
+            // With room left the ring was seen to its end.
+            if queue.after > 0 && at.left() > 0 && list.skip(queue.gap) {
+                after = list.fill(&mut at, queue.after);
+            }
+        }
+        if before + after == 0 {
+            return Ok(ring);
+        }
+        // SAFETY: msghdr is plain data.
+        let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
+        msg.msg_iov = list.pieces.as_mut_ptr();
+        msg.msg_iovlen = list.n as _;
+        // SAFETY: the list covers the program's own buffers, and ours.
+        let Ok(n) = (unsafe { raw::recvmsg(self.fd, &mut msg, libc::MSG_PEEK | libc::MSG_DONTWAIT) }) else {
+            return Ok(if before > 0 { 0 } else { ring });
+        };
+        // It may stop early, as at an urgent byte: nothing behind the stop is shown.
+        let first = n.saturating_sub(queue.bells).min(before);
+        if first < before {
+            return Ok(first);
+        }
+        Ok(before + ring + n.saturating_sub(queue.bells + before + queue.gap).min(after))
     }
-    if before + after == 0 {
-        return Ok(ring);
-    }
-    // SAFETY: msghdr is plain data.
-    let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
-    msg.msg_iov = list.pieces.as_mut_ptr();
-    msg.msg_iovlen = list.n as _;
-    // SAFETY: the list covers the program's own buffers, and ours.
-    let Ok(n) = (unsafe { raw::recvmsg(fd, &mut msg, libc::MSG_PEEK | libc::MSG_DONTWAIT) }) else {
-        return Ok(if before > 0 { 0 } else { ring });
-    };
-    // It may stop early, as at an urgent byte: nothing behind the stop is shown.
-    let first = n.saturating_sub(queue.bells).min(before);
-    if first < before {
-        return Ok(first);
-    }
-    Ok(before + ring + n.saturating_sub(queue.bells + before + queue.gap).min(after))
 }
 
 /// Whether there may be more to look at than was seen.
@@ -213,25 +216,27 @@ pub(super) enum More {
     No,
 }
 
-/// MSG_PEEK with MSG_WAITALL, which saw `n` bytes: sleeps until there may be more. What is there stays there,
-/// so the kernel is asked to wait for one byte beyond it, be it data or a bell.
-pub(super) fn wait(fd: i32, c: &Conn, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
-    let rx = channel::receiving(c);
-    rx.word.sleep();
-    let there = raw::queued(fd).unwrap_or(0);
-    let more = if readable_bytes(fd, c).map_or(true, |now| now > n) {
-        More::There
-    } else {
-        match sleep(there) {
-            Ok(k) if k > there => More::Came,
-            Ok(_) | Err(libc::EAGAIN | libc::EINTR) => More::No,
-            Err(e) => {
-                // W13: this call has bytes to give; the program's next one gets it.
-                c.error.store(e as u32, Ordering::Relaxed);
-                More::No
+impl Channel {
+    /// MSG_PEEK with MSG_WAITALL, which saw `n` bytes: sleeps until there may be more. What is there stays there,
+    /// so the kernel is asked to wait for one byte beyond it, be it data or a bell.
+    pub(super) fn wait_for_more(self, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
+        let rx = self.receiving();
+        rx.word.sleep();
+        let there = raw::queued(self.fd).unwrap_or(0);
+        let more = if self.readable_bytes().map_or(true, |now| now > n) {
+            More::There
+        } else {
+            match sleep(there) {
+                Ok(k) if k > there => More::Came,
+                Ok(_) | Err(libc::EAGAIN | libc::EINTR) => More::No,
+                Err(e) => {
+                    // W13: this call has bytes to give; the program's next one gets it.
+                    self.error.store(e as u32, Ordering::Relaxed);
+                    More::No
+                }
             }
-        }
-    };
-    rx.word.awake();
-    more
+        };
+        rx.word.awake();
+        more
+    }
 }

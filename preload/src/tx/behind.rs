@@ -3,41 +3,42 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family};
-use dp_edge::sys::raw;
+use dp_channel::family::Conn;
 
-use crate::channel;
-use crate::{hooks, leave, ops, signals, state};
+use crate::channel::Channel;
+use crate::{errno, real, signals, socket, state};
 
 /// The longest time between two looks, ms: another process of the family may have paid.
 const LOOK: i32 = 1000;
 
-/// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait. EAGAIN comes
-/// after the kernel has said so itself, and knows that somebody wants to hear of room.
-#[cold]
-pub fn wait(family: Family, fd: i32, c: &Conn, blocking: bool) -> Result<(), i32> {
-    let limit = if blocking { limit(fd, libc::SO_SNDTIMEO) } else { Some(0) };
-    let began = state::now();
-    loop {
-        let pay = || leave::follow(fd, c, &channel::sending(c));
-        if c.has(Conn::OWES) && super::under_lock(family, fd, c, pay).is_none() {
-            return Err(libc::EAGAIN);
+impl Channel {
+    /// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait. EAGAIN comes
+    /// after the kernel has said so itself, and knows that somebody wants to hear of room.
+    #[cold]
+    pub fn wait_behind(self, blocking: bool) -> Result<(), i32> {
+        let limit = if blocking { socket::limit(self.fd, libc::SO_SNDTIMEO) } else { Some(0) };
+        let began = state::now();
+        loop {
+            let pay = || self.follow(&self.sending());
+            if self.has(Conn::OWES) && self.as_sender(pay).is_none() {
+                return Err(libc::EAGAIN);
+            }
+            if !self.has(Conn::OWES) {
+                break;
+            }
+            sleep(self.fd, libc::POLLOUT, limit, began)?;
         }
-        if !c.has(Conn::OWES) {
-            break;
+        match self.error.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            e => Err(e as i32),
         }
-        sleep(fd, libc::POLLOUT, limit, began)?;
-    }
-    match c.error.swap(0, Ordering::Relaxed) {
-        0 => Ok(()),
-        e => Err(e as i32),
     }
 }
 
 /// A receive that began at `began` waits for bytes, or for room for what is owed.
 #[cold]
 pub fn wait_for_either(fd: i32, began: u64) -> Result<(), i32> {
-    sleep(fd, libc::POLLIN | libc::POLLOUT, limit(fd, libc::SO_RCVTIMEO), began)
+    sleep(fd, libc::POLLIN | libc::POLLOUT, socket::limit(fd, libc::SO_RCVTIMEO), began)
 }
 
 /// Waits for one of these, or for [`LOOK`]. EAGAIN: the time since `began` is over.
@@ -50,16 +51,8 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32
     let ms = left.map_or(LOOK, |ns| ns.div_ceil(1_000_000).min(LOOK as u64) as i32);
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
-    match ops::took(unsafe { hooks::poll::real()(&mut p, 1, ms) } as isize) {
+    match errno::took(unsafe { real::poll()(&mut p, 1, ms) } as isize) {
         Err(libc::EINTR) if !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }
-}
-
-/// A time limit of the socket's in nanoseconds; `None` is for ever.
-pub(super) fn limit(fd: i32, name: i32) -> Option<u64> {
-    let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    raw::getsockopt(fd, libc::SOL_SOCKET, name, &mut t).ok()?;
-    let ns = (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_usec as u64 * 1000);
-    (ns > 0).then_some(ns)
 }

@@ -8,13 +8,13 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, Family, Stage};
+use dp_channel::family::{Conn, End, Stage};
 use dp_channel::switch::in_ring;
 use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 
-use crate::channel::{self, End};
-use crate::rx;
+use crate::channel::Channel;
+use crate::socket;
 
 /// Unanswered sends that look at the clock each; of those after them, every [`MANY`]th looks at all.
 const FEW: u32 = 8;
@@ -38,68 +38,70 @@ fn ticks() -> u32 {
     t as u32
 }
 
-/// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`probe`]). Under
-/// the sender's lock.
-#[inline(always)]
-pub fn listens(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
-    let n = c.alone.load(Ordering::Relaxed);
-    if n > FEW && (n + 1) % MANY != 0 && n != SUSPECT {
-        c.alone.store(n + 1, Ordering::Relaxed);
-        return true;
+impl Channel {
+    /// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`probe`]). Under
+    /// the sender's lock.
+    #[inline(always)]
+    pub fn listens(self, tx: &End, tail: Pos) -> bool {
+        let n = self.alone.load(Ordering::Relaxed);
+        if n > FEW && (n + 1) % MANY != 0 && n != SUSPECT {
+            self.alone.store(n + 1, Ordering::Relaxed);
+            return true;
+        }
+        let heard = self.rx_bytes.load(Ordering::Relaxed) as u32;
+        if n == SUSPECT {
+            return false;
+        }
+        if n == 0 || heard != self.heard.load(Ordering::Relaxed) {
+            let (now, before) = (ticks(), self.asked.load(Ordering::Relaxed));
+            self.heard.store(heard, Ordering::Relaxed);
+            self.alone.store(1, Ordering::Relaxed);
+            self.asked.store(now, Ordering::Relaxed);
+            return now.wrapping_sub(before) < IDLE || self.after_a_rest(tx, tail);
+        }
+        self.unanswered(tx, tail, n + 1)
     }
-    let heard = c.rx_bytes.load(Ordering::Relaxed) as u32;
-    if n == SUSPECT {
-        return false;
-    }
-    if n == 0 || heard != c.heard.load(Ordering::Relaxed) {
-        let (now, before) = (ticks(), c.asked.load(Ordering::Relaxed));
-        c.heard.store(heard, Ordering::Relaxed);
-        c.alone.store(1, Ordering::Relaxed);
-        c.asked.store(now, Ordering::Relaxed);
-        return now.wrapping_sub(before) < IDLE || after_a_rest(fd, c, tx, tail);
-    }
-    unanswered(fd, c, tx, tail, n + 1)
-}
 
-/// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
-/// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
-#[cold]
-fn after_a_rest(fd: i32, c: &Conn, tx: &End, tail: Pos) -> bool {
-    if !rx::ended(fd) {
-        return true;
+    /// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
+    /// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
+    #[cold]
+    fn after_a_rest(self, tx: &End, tail: Pos) -> bool {
+        if !socket::ended(self.fd) {
+            return true;
+        }
+        let was_over = socket::is_over(self.fd);
+        if !was_over && taken(tx) != tail {
+            // If it died, it was a reset that came, and not a FIN.
+            self.suspect();
+            return false;
+        }
+        if !was_over {
+            self.announce(tx);
+        }
+        if socket::is_over(self.fd) {
+            self.suspect();
+        }
+        !was_over
     }
-    let was_over = rx::is_over(fd);
-    if !was_over && taken(tx) != tail {
-        // If it died, it was a reset that came, and not a FIN.
-        suspect(c);
-        return false;
-    }
-    if !was_over {
-        super::announce(c, fd, tx);
-    }
-    if rx::is_over(fd) {
-        suspect(c);
-    }
-    !was_over
-}
 
-/// The same for the `n`th send in a row without an answer.
-fn unanswered(fd: i32, c: &Conn, tx: &End, tail: Pos, n: u32) -> bool {
-    c.alone.store(n, Ordering::Relaxed);
-    let now = ticks();
-    let waited = now.wrapping_sub(c.asked.load(Ordering::Relaxed));
-    if n <= FEW && waited < PATIENCE {
-        return true;
+    /// The same for the `n`th send in a row without an answer.
+    fn unanswered(self, tx: &End, tail: Pos, n: u32) -> bool {
+        self.alone.store(n, Ordering::Relaxed);
+        let now = ticks();
+        let waited = now.wrapping_sub(self.asked.load(Ordering::Relaxed));
+        if n <= FEW && waited < PATIENCE {
+            return true;
+        }
+        self.asked.store(now, Ordering::Relaxed);
+        if taken(tx) == tail {
+            return waited < IDLE || self.after_a_rest(tx, tail);
+        }
+        if !socket::ended(self.fd) {
+            return true;
+        }
+        self.suspect();
+        false
     }
-    c.asked.store(now, Ordering::Relaxed);
-    if taken(tx) == tail {
-        return waited < IDLE || after_a_rest(fd, c, tx, tail);
-    }
-    if !rx::ended(fd) {
-        return true;
-    }
-    suspect(c);
-    false
 }
 
 /// How far the other end has taken what it was sent.
@@ -107,19 +109,21 @@ fn taken(tx: &End) -> Pos {
     Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire)).pos
 }
 
-/// Whether the other end is gone and did not say so: what is on TCP had better stay there.
-pub fn without_a_word(fd: i32, c: &Conn) -> bool {
-    !channel::receiving(c).tx.is_ending() && rx::ended(fd)
-}
+impl Channel {
+    /// Whether the other end is gone and did not say so: what is on TCP had better stay there.
+    pub fn is_gone_without_a_word(self) -> bool {
+        !self.receiving().tx.is_ending() && socket::ended(self.fd)
+    }
 
-/// The next send asks the kernel.
-pub fn suspect(c: &Conn) {
-    c.alone.store(SUSPECT, Ordering::Relaxed);
-}
+    /// The next send asks the kernel.
+    pub fn suspect(self) {
+        self.alone.store(SUSPECT, Ordering::Relaxed);
+    }
 
-/// Whether this send is to.
-pub fn suspected(c: &Conn) -> bool {
-    c.alone.load(Ordering::Relaxed) == SUSPECT
+    /// Whether this send is to.
+    pub fn is_suspected(self) -> bool {
+        self.alone.load(Ordering::Relaxed) == SUSPECT
+    }
 }
 
 /// What [`probe`] found.
@@ -134,102 +138,100 @@ pub enum Gone {
     Unread,
 }
 
-/// Asks the kernel, in a ring epoch and under the sender's lock. If nobody has the other end any more, the slot is dead
-/// from here on, so that what follows goes to the kernel.
-///
-/// A FIN alone may be a peer that only sends no more. A bell tells: where there is no socket any more, it is answered by
-/// a reset.
-pub fn probe(fd: i32, c: &Conn, tx: &End) -> Gone {
-    c.alone.store(0, Ordering::Relaxed);
-    if !rx::ended(fd) {
-        return Gone::No;
-    }
-    let was_over = rx::is_over(fd);
-    if !was_over {
-        super::announce(c, fd, tx);
-        if !rx::is_over(fd) {
+impl Channel {
+    /// Asks the kernel, in a ring epoch and under the sender's lock. If nobody has the other end any more, the slot is dead
+    /// from here on, so that what follows goes to the kernel.
+    ///
+    /// A FIN alone may be a peer that only sends no more. A bell tells: where there is no socket any more, it is answered by
+    /// a reset.
+    pub fn probe(self, tx: &End) -> Gone {
+        self.alone.store(0, Ordering::Relaxed);
+        if !socket::ended(self.fd) {
             return Gone::No;
         }
-    }
-    kill(c);
-    if was_over || channel::receiving(c).tx.is_ending() || taken(tx) == c.tail().pos {
-        return Gone::Known;
-    }
-    // The bell drew an error that TCP would not have had: it had the reset itself.
-    let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
-    Gone::Unread
-}
-
-/// From here on the kernel has it all.
-fn kill(c: &Conn) {
-    if let Some(s) = channel::slot(c) {
-        s.kill(c.generation.load(Ordering::Relaxed));
-    }
-}
-
-/// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
-/// that it was told.
-pub fn was_told(c: &Conn, e: i32) {
-    if e == libc::ECONNRESET && c.has(Conn::SHUT_WR) && c.stage() == Stage::Live {
-        kill(c);
-    }
-}
-
-/// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
-/// has the error that it would have on TCP from here on, and the kernel knows that it is over. True where that is news.
-pub fn hears_of_death(family: Family, fd: i32, c: &Conn) -> bool {
-    let died = c.stage() == Stage::Live && has_unread(c) && rx::ended(fd) && died_with_unread(family, fd, c);
-    if died {
-        c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
-    }
-    died
-}
-
-/// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was
-/// sent. The kernel would have answered with a reset then, and not with a FIN.
-#[cold]
-pub fn died_with_unread(family: Family, fd: i32, c: &Conn) -> bool {
-    if !has_unread(c) {
-        return false;
-    }
-    let has_left = channel::sending(c).word.is_raw();
-    if c.has(Conn::SHUT_WR) {
-        // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
-        let died = !has_left && rx::ended(fd);
-        if died {
-            kill(c);
+        let was_over = socket::is_over(self.fd);
+        if !was_over {
+            self.announce(tx);
+            if !socket::is_over(self.fd) {
+                return Gone::No;
+            }
         }
-        return died;
+        self.kill_slot();
+        if was_over || self.receiving().tx.is_ending() || taken(tx) == self.tail().pos {
+            return Gone::Known;
+        }
+        // The bell drew an error that TCP would not have had: it had the reset itself.
+        let _ = raw::getsockopt_int(self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        Gone::Unread
     }
-    // A reset that has come already was told, or is about to be.
-    if rx::is_over(fd) {
-        return false;
-    }
-    if has_left {
-        // To one that has left nobody rings; what it had not read goes where it draws a reset.
-        crate::leave::follow_if_left(family, fd, c);
-        return c.error.swap(0, Ordering::Relaxed) != 0;
-    }
-    let unread = || has_unread(c) && probe(fd, c, &channel::sending(c)) == Gone::Unread;
-    super::under_lock(family, fd, c, unread) == Some(true)
-}
 
-/// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
-/// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
-pub fn meets_reset(fd: i32, c: &Conn, pay: impl FnOnce()) {
-    let ended = rx::ended(fd) && !rx::is_over(fd);
-    pay();
-    if ended && rx::is_over(fd) {
-        let _ = raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
-        c.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+    /// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
+    /// that it was told.
+    pub fn was_told(self, e: i32) {
+        if e == libc::ECONNRESET && self.has(Conn::SHUT_WR) && self.stage() == Stage::Live {
+            self.kill_slot();
+        }
     }
-}
 
-/// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
-fn has_unread(c: &Conn) -> bool {
-    if !channel::slot_live(c) || channel::receiving(c).tx.is_ending() || c.has(Conn::TX_TCP) {
-        return false;
+    /// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
+    /// has the error that it would have on TCP from here on, and the kernel knows that it is over. True where that is news.
+    pub fn hears_of_death(self) -> bool {
+        let died = self.stage() == Stage::Live
+            && self.has_untaken()
+            && socket::ended(self.fd)
+            && self.died_with_unread();
+        if died {
+            self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+        }
+        died
     }
-    let tx = channel::sending(c);
-    in_ring(tx.tx.epoch()) && taken(&tx) != c.tail().pos
+
+    /// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was
+    /// sent. The kernel would have answered with a reset then, and not with a FIN.
+    #[cold]
+    pub fn died_with_unread(self) -> bool {
+        if !self.has_untaken() {
+            return false;
+        }
+        let has_left = self.sending().word.is_raw();
+        if self.has(Conn::SHUT_WR) {
+            // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
+            let died = !has_left && socket::ended(self.fd);
+            if died {
+                self.kill_slot();
+            }
+            return died;
+        }
+        // A reset that has come already was told, or is about to be.
+        if socket::is_over(self.fd) {
+            return false;
+        }
+        if has_left {
+            // To one that has left nobody rings; what it had not read goes where it draws a reset.
+            self.follow_if_left();
+            return self.error.swap(0, Ordering::Relaxed) != 0;
+        }
+        let unread = || self.has_untaken() && self.probe(&self.sending()) == Gone::Unread;
+        self.as_sender(unread) == Some(true)
+    }
+
+    /// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
+    /// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
+    pub fn meets_reset(self, pay: impl FnOnce()) {
+        let ended = socket::ended(self.fd) && !socket::is_over(self.fd);
+        pay();
+        if ended && socket::is_over(self.fd) {
+            let _ = raw::getsockopt_int(self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
+            self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
+    fn has_untaken(self) -> bool {
+        if !self.slot_live() || self.receiving().tx.is_ending() || self.has(Conn::TX_TCP) {
+            return false;
+        }
+        let tx = self.sending();
+        in_ring(tx.tx.epoch()) && taken(&tx) != self.tail().pos
+    }
 }

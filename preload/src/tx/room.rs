@@ -4,11 +4,10 @@ use core::sync::atomic::Ordering;
 
 use dp_edge::sys::raw;
 
-use super::behind;
 use super::bell::here;
-use crate::channel::End;
-use crate::rx::spin_until;
-use crate::{signals, state};
+use crate::spin::until;
+use crate::{signals, socket, state};
+use dp_channel::family::End;
 
 /// How long a sender looks for room in one call while the receiver goes on taking, ns.
 const ROOM_WAIT: u64 = 500_000;
@@ -23,7 +22,7 @@ pub(super) const NAP: u32 = 50_000;
 pub(super) struct Limit {
     /// How long it has waited, ns.
     waited: u64,
-    /// How long it may, asked for when that matters; see [`behind::limit`].
+    /// How long it may, asked for when that matters; see [`socket::limit`].
     longest: Option<u64>,
 }
 
@@ -47,7 +46,7 @@ impl Limit {
             && self.waited
                 >= *self
                     .longest
-                    .get_or_insert_with(|| behind::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
+                    .get_or_insert_with(|| socket::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
         over.then_some(libc::EAGAIN)
     }
 }
@@ -67,7 +66,7 @@ pub(super) fn room(tx: &End, began: &mut u64, blocking: bool) -> bool {
     let before = taken();
     let theirs = tx.rx.cpu.load(Ordering::Relaxed);
     let elsewhere = theirs != state::cpu() && state::CPUS.load(Ordering::Relaxed) > 1;
-    if elsewhere && spin_until(ROOM_STALL, || taken() != before) {
+    if elsewhere && until(ROOM_STALL, || taken() != before) {
         return true;
     }
     if !blocking {

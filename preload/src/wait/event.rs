@@ -9,7 +9,7 @@ use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN};
 
 use crate::epoll::next_number;
-use crate::{fdtable, state};
+use crate::{own, state};
 
 /// Polls of one process that sleep by events at the same time.
 const EVENTS: usize = 16;
@@ -59,7 +59,7 @@ pub fn take() -> Option<&'static Event> {
 impl Event {
     fn fd(&self) -> Option<i32> {
         let fd = self.fd.load(Ordering::Relaxed) - 1;
-        (fd >= 0 && fdtable::get(fd) == fdtable::Entry::Internal && self.is_ours()).then_some(fd)
+        (own::is(fd) && self.is_ours()).then_some(fd)
     }
 
     fn is_ours(&self) -> bool {
@@ -74,11 +74,10 @@ impl Event {
         }
         let old = self.fd.swap(0, Ordering::Relaxed) - 1;
         if old >= 0 && !self.is_ours() {
-            fdtable::give_up(old);
+            own::close(old);
         }
         let Some(number) = next_number() else { return false };
-        let Some(fd) = raw::eventfd().ok().and_then(state::high_fd) else { return false };
-        fdtable::mark_internal(fd);
+        let Some(fd) = raw::eventfd().ok().and_then(own::keep) else { return false };
         self.number.store(number, Ordering::Relaxed);
         self.owner.store(state::owner(), Ordering::Relaxed);
         self.fd.store(fd + 1, Ordering::Relaxed);
@@ -120,9 +119,5 @@ impl Event {
 /// In a forked child: threads of the parent may have been in polls. Their events are given up when the child makes its
 /// own.
 pub fn inherited() {
-    for e in &TABLE {
-        if e.sleeper.load(Ordering::Relaxed) != 0 {
-            e.sleeper.store(0, Ordering::Relaxed);
-        }
-    }
+    TABLE.iter().for_each(|e| state::clear(&e.sleeper));
 }

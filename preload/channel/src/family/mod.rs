@@ -15,6 +15,7 @@
 
 mod arenas;
 mod conn;
+mod end;
 mod holders;
 mod lock;
 mod member;
@@ -24,6 +25,7 @@ mod worth;
 
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
+pub use end::End;
 pub use holders::Holders;
 pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use dp_edge::ring::{Lines, Pos, Tail, LINE};
@@ -16,6 +16,7 @@ use crate::arena::{populate, Arena, Geometry, MAGIC, MAX_SLOTS, SHORT, VERSION};
 use crate::slot::Side;
 use crate::spare::SPARES;
 use crate::stream;
+use crate::unmapped::Unmapped;
 
 const NAME: &CStr = c"dp-test";
 const SEALS: i32 = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -35,6 +36,11 @@ fn memory(len: usize, seals: i32) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// As a server opens the arena of a client that has proven itself.
+fn open(fd: BorrowedFd<'_>) -> io::Result<Arena> {
+    Unmapped::look(fd, usize::MAX).map_err(io::Error::from_raw_os_error)?.map()
+}
+
 fn errno<T>(result: io::Result<T>) -> i32 {
     result.map(|_| ()).expect_err("refused").raw_os_error().expect("an errno")
 }
@@ -52,7 +58,7 @@ fn arena(change: impl Fn(&mut [u8; 24])) -> io::Result<Arena> {
     let fd = memory(geo.len(), SEALS).unwrap();
     let file = File::from(fd.try_clone().unwrap());
     file.write_all_at(&header, 0).unwrap();
-    Arena::open(fd.as_fd())
+    open(fd.as_fd())
 }
 
 #[test]
@@ -60,12 +66,12 @@ fn arena(change: impl Fn(&mut [u8; 24])) -> io::Result<Arena> {
 fn what_is_no_sealed_memory_is_no_arena() {
     let len = Geometry { slots: 16, lines: 64, spare: 256 }.len();
     for seals in [0, F_SEAL_SHRINK, F_SEAL_GROW] {
-        assert_eq!(errno(Arena::open(memory(len, seals).unwrap().as_fd())), EBADMSG, "seals {seals:x}");
+        assert_eq!(errno(open(memory(len, seals).unwrap().as_fd())), EBADMSG, "seals {seals:x}");
     }
     let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
     let fds: [OwnedFd; 2] = [File::open("/dev/null").unwrap().into(), socket.into()];
     for fd in fds {
-        assert_eq!(errno(Arena::open(fd.as_fd())), EBADMSG);
+        assert_eq!(errno(open(fd.as_fd())), EBADMSG);
     }
 }
 
@@ -95,7 +101,7 @@ fn arenas_with_an_impossible_header_are_refused() {
     }
     for len in [0, 1, 4095, 4096, 8192, 1 << 40] {
         let fd = sealed_memory(NAME, len).unwrap();
-        assert_eq!(errno(Arena::open(fd.as_fd())), EBADMSG, "{len} bytes of zeros");
+        assert_eq!(errno(open(fd.as_fd())), EBADMSG, "{len} bytes of zeros");
     }
 }
 
@@ -121,7 +127,7 @@ fn arenas_of_impossible_geometry_are_not_made() {
 fn arena_parts_do_not_overlap() {
     let geo = Geometry { slots: 64, lines: 64, spare: 256 };
     let (a, fd) = Arena::create(geo).unwrap();
-    let b = Arena::open(fd.as_fd()).unwrap();
+    let b = open(fd.as_fd()).unwrap();
     assert_eq!(b.geometry(), geo);
     // In another order, so that what is mapped before differs.
     let order: Vec<u32> = (0..geo.slots).collect();
@@ -188,7 +194,7 @@ fn an_arena_takes_addresses_as_it_is_used() {
         assert_eq!((a.more_for(brought), a.addresses()), (0, none + chunks * chunk));
     }
     // Without its descriptor.
-    let b = Arena::open(fd.as_fd()).unwrap();
+    let b = open(fd.as_fd()).unwrap();
     drop(fd);
     assert!(b.bring(40_001));
     a.slot(40_001).unwrap().shared.store(7, Ordering::Relaxed);

@@ -2,17 +2,15 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::family::Conn;
-use dp_edge::spin;
+use dp_channel::family::{Conn, End};
+use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 
-use super::hint;
-use crate::channel::{self, End};
 use crate::state;
 
 /// Whether spinning before sleeping can pay: another CPU runs the peer.
 #[inline]
-pub fn may_spin(c: &Conn, rx: &End) -> bool {
+pub fn can_pay(c: &Conn, rx: &End) -> bool {
     if state::CPUS.load(Ordering::Relaxed) < 2 || c.armed_by.load(Ordering::Relaxed) != 0 {
         return false;
     }
@@ -25,39 +23,21 @@ pub fn may_spin(c: &Conn, rx: &End) -> bool {
     theirs != 0 && theirs != mine
 }
 
-/// Spins while nothing is there; true when something came. Adapts to how often that helps.
-pub(super) fn spin_a_while(c: &Conn) -> bool {
-    let rx = channel::receiving(c);
-    // The end of the stream comes through the kernel, and no looking finds it there.
-    if rx.tx.is_ending() || !may_spin(c, &rx) {
-        return false;
-    }
-    let budget = spin_budget(c);
-    if budget == 0 {
-        return false;
-    }
-    // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
-    if c.watched.load(Ordering::Relaxed) == 0 {
-        rx.word.make_hot();
-    }
-    spin_and_learn(c, budget, || hint(c, &rx) || rx.tx.is_ending())
-}
-
 /// How long a spin may take, by the connection's record; 0: not this time.
-pub fn spin_budget(c: &Conn) -> u32 {
+pub fn budget(c: &Conn) -> u32 {
     let longest = state::SPIN.load(Ordering::Relaxed);
     let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
     if budget == 0 {
-        c.rx_spin.store(spin::again(longest), Ordering::Relaxed);
+        c.rx_spin.store(pace::again(longest), Ordering::Relaxed);
     }
     budget
 }
 
 /// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
-pub fn spin_and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
+pub fn and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     let longest = state::SPIN.load(Ordering::Relaxed);
-    let hit = spin_yielding(budget, f);
-    c.rx_spin.store(spin::learned(budget, hit, longest), Ordering::Relaxed);
+    let hit = yielding(budget, f);
+    c.rx_spin.store(pace::learned(budget, hit, longest), Ordering::Relaxed);
     hit
 }
 
@@ -80,16 +60,14 @@ pub fn nobody_looks() -> bool {
 
 /// In a forked child: the threads that looked are the parent's.
 pub fn inherited() {
-    if LOOKERS.load(Ordering::Relaxed) != 0 {
-        LOOKERS.store(0, Ordering::Relaxed);
-    }
+    state::clear(&LOOKERS);
 }
 
 /// A yield that lasts longer gave the processor to somebody, ns.
 const SOMEBODY_RAN: u64 = 8_000;
 /// Until when nobody of this process spins, by `state::now()`; 0: spins are free.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// [`spin::rested`]: how long the last such rest was, less a little for each spin since that took nobody's time.
+/// [`pace::rested`]: how long the last such rest was, less a little for each spin since that took nobody's time.
 static REST: AtomicU64 = AtomicU64::new(0);
 
 /// Whether somebody else wanted the processor lately while we spun.
@@ -103,7 +81,7 @@ fn others_have_work() -> bool {
 /// stores here: it is a measure, not a count.
 fn learn_whose_time(taken: bool, now: u64) {
     let before = REST.load(Ordering::Relaxed);
-    let rest = spin::rested(before, taken);
+    let rest = pace::rested(before, taken);
     if rest != before {
         REST.store(rest, Ordering::Relaxed);
     }
@@ -115,7 +93,7 @@ fn learn_whose_time(taken: bool, now: u64) {
 /// Spins until `f` holds or `budget` nanoseconds are over, in time that nobody else needs (W19): from the first
 /// microsecond on whoever is ready to run on this processor goes first, and once somebody did, a spin is not worth its
 /// price for a while.
-pub fn spin_yielding(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+pub fn yielding(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     if others_have_work() {
         return f();
     }
@@ -152,7 +130,7 @@ pub fn spin_yielding(budget: u32, mut f: impl FnMut() -> bool) -> bool {
 
 /// Spins until `f` holds or `budget` nanoseconds are over, whoever else wants the processor.
 #[inline]
-pub fn spin_until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
+pub fn until(budget: u32, mut f: impl FnMut() -> bool) -> bool {
     for _ in 0..64 {
         if f() {
             return true;

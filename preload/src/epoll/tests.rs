@@ -1,0 +1,57 @@
+use std::os::fd::AsRawFd;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use super::*;
+use crate::testing::Pair;
+
+fn kernels_set() -> OwnedFd {
+    // SAFETY: made by the call, ours alone.
+    unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }
+}
+
+fn event() -> Option<libc::epoll_event> {
+    Some(libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 })
+}
+
+#[test]
+fn a_set_that_we_did_not_see_begin_is_ours_from_the_first_connection_on() {
+    let pair = Pair::live();
+    let set = kernels_set();
+    let (set, fd) = (set.as_raw_fd(), pair.server.fd);
+    let mut pipe = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, pipe[0], event()), None, "nothing of ours");
+    assert_eq!(ctl(set, libc::EPOLL_CTL_MOD, fd, event()), None, "it cannot be in there");
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, fd, event()), Some(Ok(())));
+    assert!(matches!(fdtable::get(set), Entry::Epoll(_)));
+    assert_eq!(pair.server.watched.load(Ordering::SeqCst), 1);
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, fd, event()), Some(Err(libc::EEXIST)), "as in the kernel");
+    assert_eq!(ctl(set, libc::EPOLL_CTL_DEL, fd, None), Some(Ok(())));
+    assert_eq!(pair.server.watched.load(Ordering::SeqCst), 0);
+    let Entry::Epoll(i) = fdtable::set(set, Entry::None) else { panic!("a set") };
+    close(set, i);
+}
+
+#[test]
+fn a_socket_that_is_registered_before_it_is_connected_is_that_connection_in_its_set() {
+    let pair = Pair::new();
+    let c = pair.client;
+    let word = fdtable::clear(c.fd);
+    let i = fdtable::conn_of(word).unwrap();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    // Not ours yet: the kernel's, by way of the set.
+    if ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()).is_none() {
+        raw::epoll_ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()).unwrap();
+    }
+    assert_eq!(c.watched.load(Ordering::SeqCst), 0);
+    fdtable::begin(c.fd, i);
+    connected(c.fd, i);
+    assert_eq!(c.watched.load(Ordering::SeqCst), 1);
+    assert_eq!(ctl(set, libc::EPOLL_CTL_DEL, c.fd, None), Some(Ok(())));
+    assert_eq!(c.watched.load(Ordering::SeqCst), 0);
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}

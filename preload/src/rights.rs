@@ -1,0 +1,70 @@
+//! A descriptor sent over an AF_UNIX socket, beside a few numbers (SCM_RIGHTS).
+
+use core::mem::{size_of, zeroed};
+
+use dp_edge::sys::raw;
+
+#[repr(C, align(8))]
+struct Control([u8; 128]);
+
+/// What came beside the numbers.
+pub enum Passed {
+    /// A descriptor, the receiver's to close; close-on-exec.
+    Descriptor(i32),
+    /// Who sent it, by the kernel's word, where it was asked for (SO_PASSCRED).
+    Sender(libc::ucred),
+}
+
+/// Sends `value` and descriptor `fd` to the other end of `to`, if there is room: nobody waits.
+pub fn send<T>(to: i32, value: &mut T, fd: i32) -> Result<usize, i32> {
+    let mut iov = libc::iovec { iov_base: (&raw mut *value).cast(), iov_len: size_of::<T>() };
+    let mut control = Control([0; 128]);
+    // SAFETY: plain data, filled in below; CMSG_* stay inside the 128 bytes for one descriptor.
+    unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let head = libc::CMSG_FIRSTHDR(&msg);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        libc::CMSG_DATA(head).cast::<i32>().write_unaligned(fd);
+        raw::sendmsg(to, &msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    }
+}
+
+/// Receives one message from `from`, if there is one, into `value`; `each` gets what came beside it. How many bytes there were.
+///
+/// # Safety
+///
+/// Any bytes are a value of `T`.
+pub unsafe fn receive<T>(from: i32, value: &mut T, mut each: impl FnMut(Passed)) -> Result<usize, i32> {
+    let mut iov = libc::iovec { iov_base: (&raw mut *value).cast(), iov_len: size_of::<T>() };
+    let mut control = Control([0; 128]);
+    // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
+    unsafe {
+        let mut msg: libc::msghdr = zeroed();
+        msg.msg_iov = &mut iov;
+        msg.msg_iovlen = 1;
+        msg.msg_control = (&raw mut control).cast();
+        msg.msg_controllen = size_of::<Control>() as _;
+        let got = raw::recvmsg(from, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)?;
+        let mut head = libc::CMSG_FIRSTHDR(&msg);
+        while !head.is_null() {
+            let bytes = (*head).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+            let data = libc::CMSG_DATA(head);
+            match ((*head).cmsg_level, (*head).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => (0..bytes / size_of::<i32>())
+                    .for_each(|i| each(Passed::Descriptor(data.cast::<i32>().add(i).read_unaligned()))),
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if bytes == size_of::<libc::ucred>() => {
+                    each(Passed::Sender(data.cast::<libc::ucred>().read_unaligned()));
+                }
+                _ => {}
+            }
+            head = libc::CMSG_NXTHDR(&msg, head);
+        }
+        Ok(got)
+    }
+}

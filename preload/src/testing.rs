@@ -1,0 +1,98 @@
+//! Connections for tests: real ones over loopback, in a family of this process's.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Once;
+
+use core::sync::atomic::Ordering;
+
+use dp_channel::arena::{Arena, Geometry};
+use dp_channel::family::{Conn, Stage};
+use dp_channel::slot::{Side, Slot};
+use dp_channel::tcp;
+
+use crate::channel::Channel;
+use crate::{fdtable, own, state};
+
+/// What the constructor does, as far as tests need it.
+pub fn start() {
+    static START: Once = Once::new();
+    START.call_once(|| {
+        assert!(state::prepare_self() && fdtable::prepare(), "no memory for tables");
+        own::family_or_make().expect("a family");
+        state::member().expect("a place in it");
+        state::ON.store(true, Ordering::Release);
+    });
+}
+
+/// The two ends of a TCP connection, both candidates of this process.
+pub struct Pair {
+    /// The client's.
+    pub client: Channel,
+    /// The server's.
+    pub server: Channel,
+    _sockets: [TcpStream; 2],
+}
+
+fn candidate(socket: &TcpStream, side: Side) -> Channel {
+    let fd = socket.as_raw_fd();
+    let family = state::family().expect("started");
+    let i = family.claim().expect("an entry");
+    let (local, peer) = (tcp::local(fd).expect("bound"), tcp::peer(fd).expect("connected"));
+    family.conn(i).reset(side as u32, local, peer);
+    family.holders(family.conn(i)).begin(state::member().expect("started"));
+    fdtable::begin(fd, i);
+    Channel::new(family, fd, i)
+}
+
+impl Pair {
+    /// Candidates.
+    pub fn new() -> Pair {
+        start();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let server = listener.accept().expect("accepted").0;
+        Pair {
+            client: candidate(&client, Side::Client),
+            server: candidate(&server, Side::Server),
+            _sockets: [client, server],
+        }
+    }
+
+    /// A channel in an arena of its own, with rings of 4 KiB.
+    pub fn live() -> Pair {
+        let pair = Pair::new();
+        let (arena, _) = Arena::create(Geometry { slots: 16, lines: 64, spare: 0 }).expect("an arena");
+        assert!(arena.bring(0), "no addresses");
+        let slot: &Slot = arena.slot(0).expect("mapped");
+        for e in [Side::Client, Side::Server].map(|side| arena.edge(0, side).expect("mapped")) {
+            e.tx.reset();
+            e.word.reset();
+            e.rx.reset(dp_edge::ring::Pos::default());
+        }
+        let c = pair.client;
+        let tuple = tcp::tuple(c.local(), c.peer());
+        let generation = slot.offer(&tuple, tcp::cookie(c.fd).expect("a socket"), tcp::netns(c.fd), 1);
+        assert!(slot.accept(generation) && slot.confirm(generation), "the slot is ours");
+        for (c, side) in [(pair.client, Side::Client), (pair.server, Side::Server)] {
+            assert!(c.attach(&arena, 0, side, generation), "mapped");
+            let at = tcp::consumed(c.fd).expect("a socket");
+            c.rx_kernel.store(at, Ordering::Relaxed);
+            c.receiving().rx.consumed.store(at, Ordering::Relaxed);
+            c.go_live();
+        }
+        pair
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for c in [self.client, self.server] {
+            fdtable::clear(c.fd);
+            let i =
+                (0..).find(|&i| core::ptr::eq(c.family.conn(i), c.conn as *const Conn)).expect("an entry");
+            c.set_stage(Stage::Unused);
+            c.family.free(i);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+use crate::testing::Pair;
+
+/// A send that does not block.
+fn send(c: Channel, bytes: &[u8], flags: i32) -> Result<usize, i32> {
+    let frame = 0u8;
+    let inside = Inside::enter(c.fd, &frame).expect("a connection");
+    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
+    let kernel = |w: &Walk, flags: i32| {
+        let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 1];
+        let list = w.fill_list(&mut pieces, usize::MAX);
+        // SAFETY: what is left of the bytes.
+        unsafe { raw::send(c.fd, list[0].iov_base.cast(), list[0].iov_len, flags | libc::MSG_DONTWAIT) }
+    };
+    let sent = c.send(&inside, &mut w, flags | libc::MSG_DONTWAIT, kernel);
+    inside.leave();
+    sent
+}
+
+/// A receive of up to `n` bytes that does not block.
+fn receive(c: Channel, n: usize) -> Result<Vec<u8>, i32> {
+    let frame = 0u8;
+    let inside = Inside::enter(c.fd, &frame).expect("a connection");
+    let mut bytes = vec![0; n];
+    let mut w = Walk::one(bytes.as_mut_ptr(), n);
+    let got = c.receive(&inside, &mut w, libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
+    inside.leave();
+    got.map(|n| {
+        bytes.truncate(n);
+        bytes
+    })
+}
+
+fn is_in_ring(c: Channel) -> bool {
+    in_ring(c.sending().tx.epoch())
+}
+
+#[test]
+fn the_first_send_goes_into_the_ring_and_one_with_other_flags_over_tcp() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert!(!is_in_ring(to));
+    assert_eq!(send(to, b"one", libc::MSG_NOSIGNAL), Ok(3));
+    assert!(is_in_ring(to));
+    assert_eq!(send(to, b"two", libc::MSG_DONTROUTE), Ok(3), "what the kernel alone can do");
+    assert!(!is_in_ring(to) && to.back.load(Ordering::Relaxed) == 1);
+    assert_eq!(send(to, b"three", 0), Ok(5), "the receiver has not followed");
+    assert!(!is_in_ring(to));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"onetwothree"[..]));
+    assert_eq!(send(to, b"four", 0), Ok(4));
+    assert!(is_in_ring(to), "it has");
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"four"[..]));
+    assert_eq!(receive(from, 100), Err(libc::EAGAIN));
+}
+
+#[test]
+fn flags_that_a_channel_serves() {
+    for bit in (0..31).map(|n| 1 << n) {
+        let served = matches!(bit, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR);
+        assert_eq!(Call::Send(bit).is_served(), served, "{bit:#x}");
+        assert_eq!(Call::Send(bit).is_urgent(), bit == libc::MSG_OOB);
+        assert_eq!(Call::Send(bit | libc::MSG_NOSIGNAL).is_served(), served);
+    }
+    assert!(Call::Send(0).is_served() && !Call::ByKernel.is_served() && !Call::ByKernel.is_urgent());
+}
+
+#[test]
+fn a_ring_that_is_full_is_handed_back_and_taken_again_when_all_was_read() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let piece = [7; 1000];
+    while to.back.load(Ordering::Relaxed) == 0 {
+        assert_eq!(send(to, &piece, 0), Ok(piece.len()));
+    }
+    let sent = to.tx_bytes.load(Ordering::Relaxed);
+    assert!((1024..8 * 1024).contains(&sent), "{sent} bytes in rings of 2 and 4 KiB");
+    while receive(from, 100_000).is_ok() {}
+    assert_eq!(send(to, &piece, 0), Ok(piece.len()));
+    assert!(is_in_ring(to));
+}
+
+#[test]
+fn nothing_goes_into_a_ring_behind_an_own_end_or_an_urgent_byte() {
+    for ends in [true, false] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        send(to, b"x", 0).unwrap();
+        if ends {
+            to.set(Conn::SHUT_WR);
+        } else {
+            send(to, b"!", libc::MSG_OOB).unwrap();
+        }
+        let _ = send(to, b"y", 0);
+        assert!(!is_in_ring(to));
+        while receive(from, 100).is_ok_and(|bytes| !bytes.is_empty()) {}
+        let _ = send(to, b"z", 0);
+        assert!(!is_in_ring(to), "nor when the receiver has caught up");
+    }
+}
+
+#[test]
+fn what_a_receiver_had_not_read_when_it_left_comes_by_tcp_before_what_follows() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    send(to, b"read", 0).unwrap();
+    assert_eq!(receive(from, 4).as_deref(), Ok(&b"read"[..]));
+    send(to, b"unread", 0).unwrap();
+    assert_eq!(crate::leave::leave(from.fd, Reason::Passed), crate::leave::Left::Rest);
+    assert_eq!(send(to, b"after", 0), Ok(5));
+    let mut bytes = [0; 100];
+    // SAFETY: the buffer.
+    let n = unsafe { raw::recv(from.fd, bytes.as_mut_ptr(), bytes.len(), libc::MSG_DONTWAIT) }.unwrap();
+    // The bell that told of them may still lie before them; a stranger waits for that to be drained.
+    assert_eq!(&bytes[..n], b"unreadafter");
+    assert_eq!(to.reason.load(Ordering::Relaxed), Reason::PeerLeft as u32);
+}
+
+#[test]
+fn errors_that_are_the_calls_alone_are_not_kept_for_the_next() {
+    let pair = Pair::new();
+    let c = pair.client;
+    for e in [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::ENOMEM] {
+        c.keep_error_of_send(e);
+        assert_eq!(c.error.load(Ordering::Relaxed), 0, "errno {e}");
+    }
+    for e in [libc::ECONNRESET, libc::ETIMEDOUT] {
+        c.keep_error_of_send(e);
+        assert_eq!(c.error.swap(0, Ordering::Relaxed), e as u32);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Send(usize, bool),
+    Receive(usize),
+    Settle(bool),
+    Forget,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(bool, Step)>> {
+    let step = prop_oneof![
+        5 => (1usize..3000, prop::bool::weighted(0.2)).prop_map(|(n, unserved)| Step::Send(n, unserved)),
+        5 => (1usize..5000).prop_map(Step::Receive),
+        1 => any::<bool>().prop_map(Step::Settle),
+        1 => Just(Step::Forget),
+    ];
+    prop::collection::vec((any::<bool>(), step), 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever sends by ring and by TCP, full rings, switches and receives of any length come in between.
+    #[test]
+    fn bytes_arrive_once_and_in_order(steps in steps()) {
+        let pair = Pair::live();
+        let ends = [pair.client, pair.server];
+        // On their way to each end; the next byte of each stream.
+        let mut way = [VecDeque::new(), VecDeque::new()];
+        let mut next = [0u8; 2];
+        let check = |way: &mut VecDeque<u8>, got: Vec<u8>| -> Result<(), TestCaseError> {
+            let sent: Vec<u8> = way.drain(..got.len().min(way.len())).collect();
+            prop_assert_eq!(got, sent);
+            Ok(())
+        };
+        for (side, step) in steps {
+            let (here, there) = (usize::from(side), usize::from(!side));
+            match step {
+                Step::Send(n, unserved) => {
+                    let bytes: Vec<u8> = (0..n).map(|k| next[here].wrapping_add(k as u8)).collect();
+                    let flags = if unserved { libc::MSG_DONTROUTE } else { 0 };
+                    match send(ends[here], &bytes, flags) {
+                        Ok(sent) => {
+                            next[here] = next[here].wrapping_add(sent as u8);
+                            way[there].extend(&bytes[..sent]);
+                        }
+                        Err(e) => {
+                            prop_assert_eq!(e, libc::EAGAIN);
+                        }
+                    }
+                }
+                Step::Receive(n) => match receive(ends[here], n) {
+                    Ok(got) => check(&mut way[here], got)?,
+                    Err(e) => {
+                        prop_assert_eq!(e, libc::EAGAIN);
+                    }
+                },
+                Step::Settle(arm) => {
+                    ends[here].settle(arm);
+                }
+                // A thread that looked for long, and then sleeps.
+                Step::Forget => {
+                    ends[here].receiving().word.make_cold();
+                }
+            }
+        }
+        for here in 0..2 {
+            // TCP may take a moment.
+            for _ in 0..1000 {
+                match receive(ends[here], 10_000) {
+                    Ok(got) => check(&mut way[here], got)?,
+                    Err(_) if way[here].is_empty() => break,
+                    Err(_) => raw::nap(100_000),
+                }
+            }
+            prop_assert!(way[here].is_empty(), "{} bytes did not come", way[here].len());
+            prop_assert_eq!(ends[here].stage(), Stage::Live);
+        }
+    }
+}
