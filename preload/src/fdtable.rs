@@ -323,6 +323,11 @@ fn life(i: u32) -> u32 {
     u32::from(both(i)[1].load(Ordering::Relaxed)) % LIFE + 1
 }
 
+/// Whether the connection with index `i` still is the one of an entry.
+pub fn is_same_life(entry: u32, i: u32) -> bool {
+    entry >> WIDTH & LIFE == life(i)
+}
+
 /// `fd`, which is not ours, is never to be. False: it is ours by now, or something else.
 pub fn mark_elsewhere(fd: i32) -> bool {
     cell(fd).is_none_or(|c| {

@@ -1,6 +1,7 @@
 //! poll and select on channels: look, fix up what the kernel says, sleep only in the kernel (W2, W3).
 
 mod event;
+mod flight;
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -19,12 +20,35 @@ use crate::rx::Settled;
 use crate::{epoll, link, signals, spin, state};
 pub use event::inherited;
 use event::Event;
+pub use flight::Flight;
 
 const IN: i16 = POLLIN | POLLRDNORM;
 const OUT: i16 = POLLOUT | POLLWRNORM;
 
+/// Whether any of the descriptors is, or may become, what needs more than the kernel's own answer.
+pub fn involves(fds: &[pollfd]) -> bool {
+    let Some(family) = state::family() else { return false };
+    fds.iter().any(|p| match fdtable::get(p.fd) {
+        Entry::Conn(i) => !matches!(family.conn(i).stage(), Stage::Plain | Stage::Unused),
+        Entry::Epoll(_) => true,
+        _ => false,
+    })
+}
+
+/// What the kernel says of a list of which it knows all; `sleeps`: the call may wait. `None`: it does not.
+pub fn by_kernel(fds: &[pollfd], sleeps: bool, kernel: impl FnOnce() -> i32) -> Option<i32> {
+    if concerns(fds) {
+        return None;
+    }
+    let (_flight, moved) = if sleeps { Flight::begin(fds) } else { return Some(kernel()) };
+    if moved {
+        return None;
+    }
+    Some(kernel())
+}
+
 /// Whether any of the descriptors needs more than the kernel's own answer.
-pub fn concerns(fds: &[pollfd]) -> bool {
+fn concerns(fds: &[pollfd]) -> bool {
     let Some(family) = state::family() else { return false };
     fds.iter().any(|p| match fdtable::get(p.fd) {
         Entry::Conn(i) => matches!(family.conn(i).stage(), Stage::Accepted | Stage::Live),
@@ -67,6 +91,8 @@ pub fn poll(
     signals::begin();
     let start = if timeout > 0 { state::now() } else { 0 };
     let _exposed = Exposed::new(fds);
+    // Where one has become a channel just now, the first look finds that out.
+    let _flight = (timeout != 0).then(|| Flight::begin(fds));
     let mut spun = quiet;
     let mut net = FIRST_NET;
     // What the kernel may have to say at once must not wait for a look. The call that sleeps asks it anyway.
@@ -283,7 +309,7 @@ fn asleep(
 ) -> Result<i32, i32> {
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    let (armed, news) = briefly(|| arm(family, fds, event));
+    let (slept, news) = briefly(|| arm(family, fds, event));
     let news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),
@@ -293,37 +319,60 @@ fn asleep(
         }
         None => pass(family, fds, timeout, kernel),
     };
-    briefly(|| {
-        for p in &fds[..armed] {
-            if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-                c.receiving().word.awake();
-            }
-        }
-    });
+    briefly(|| slept.awake(family, fds));
     if let Some(event) = event {
         event.give_back();
     }
     result
 }
 
-/// Falls asleep on one channel after the other, as far as there is nothing new: on those of how many descriptors, and whether
-/// there is.
-fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (usize, bool) {
+/// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
+struct Slept {
+    /// Entries in the table of descriptors of the first ones; 0: not on that one.
+    first: [u32; 64],
+    /// Of what is beyond, what is live on either side of the sleep.
+    seen: usize,
+}
+
+impl Slept {
+    fn awake(&self, family: Family, fds: &[pollfd]) {
+        for &entry in &self.first {
+            let same = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i));
+            // Its other end may not have agreed after all.
+            let has_rings = |c: &&Conn| matches!(c.stage(), Stage::Offered | Stage::Accepted | Stage::Live);
+            if let Some(c) = same.map(|i| family.conn(i)).filter(has_rings) {
+                c.receiving().word.awake();
+            }
+        }
+        for p in fds[..self.seen].iter().skip(self.first.len()) {
+            if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+                c.receiving().word.awake();
+            }
+        }
+    }
+}
+
+/// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is.
+fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (Slept, bool) {
     let mut news = false;
-    let mut armed = 0;
+    let mut slept = Slept { first: [0; 64], seen: 0 };
     for p in fds {
+        let entry = fdtable::settled(p.fd);
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
             c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
             news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
             c.fall_asleep(event);
+            if let Some(first) = slept.first.get_mut(slept.seen) {
+                *first = entry;
+            }
         }
-        armed += 1;
+        slept.seen += 1;
         if news {
             break;
         }
     }
-    (armed, news)
+    (slept, news)
 }
 
 impl Channel {

@@ -54,9 +54,12 @@ unsafe fn list<'a>(fds: *mut pollfd, n: libc::nfds_t) -> &'a mut [pollfd] {
 pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the program's array.
     let all = unsafe { list(fds, n) };
-    if !wait::concerns(all) {
+    let kernel = || {
         // SAFETY: the program's arguments.
-        return unsafe { real::poll()(fds, n, timeout) };
+        unsafe { real::poll()(fds, n, timeout) }
+    };
+    if let Some(rc) = wait::by_kernel(all, timeout != 0, kernel) {
+        return rc;
     }
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
     give_int(wait::poll(all, ns, false, |f, t| kernel_poll(f, t, core::ptr::null())))
@@ -77,13 +80,15 @@ pub unsafe fn ppoll(
     let all = unsafe { list(fds, n) };
     // SAFETY: the program's timeout, if it has one.
     let ns = unsafe { timeout.as_ref() }.map_or(Some(-1), nanoseconds);
-    match ns {
-        Some(ns) if wait::concerns(all) => {
-            give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
-        }
+    let kernel = || {
         // SAFETY: the program's arguments.
-        _ => unsafe { real::ppoll()(fds, n, timeout, mask) },
+        unsafe { real::ppoll()(fds, n, timeout, mask) }
+    };
+    let Some(ns) = ns else { return kernel() };
+    if let Some(rc) = wait::by_kernel(all, ns != 0, kernel) {
+        return rc;
     }
+    give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
 }
 
 /// What -D_FORTIFY_SOURCE makes of poll.
@@ -253,7 +258,7 @@ fn select_with(
     mask: *const sigset_t,
 ) -> Option<Result<i32, i32>> {
     sets.gather(list);
-    if !wait::concerns(list) {
+    if !wait::involves(list) {
         return None;
     }
     let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
