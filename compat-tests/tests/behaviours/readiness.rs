@@ -23,6 +23,7 @@ same_everywhere! {
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
     epoll_peer_shutdown => Pair::c("epoll_modes").arg("peer_shutdown");
+    two_threads_in_poll_from_the_first_byte_on => Pair::c("born_polled").arg("300");
     two_threads_in_poll => Pair::c("watchers").arg("poll");
     two_threads_in_epoll => Pair::c("watchers").arg("epoll");
     two_threads_share_a_oneshot => Pair::c("watchers").arg("shared_oneshot");
