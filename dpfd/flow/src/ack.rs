@@ -21,7 +21,7 @@ impl Ack {
 
     /// A part was taken that was next.
     pub fn count(&mut self, now: u64) {
-        self.parts += 1;
+        self.parts = self.parts.saturating_add(1);
         let due = now.saturating_add(self.delay);
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
         if self.parts >= self.every {
@@ -51,6 +51,14 @@ impl Ack {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_may_come_for_ever_while_nobody_sends() {
+        let mut ack = Ack::new(100, 255);
+        (0..1000).for_each(|now| ack.count(now));
+        assert_eq!(ack.due(), Some(100));
+        assert!(Ack::new(100, 0).due().is_none());
+    }
 
     #[test]
     fn it_is_put_off_by_a_moment_from_the_first_part_or_by_some_parts() {

@@ -1,8 +1,6 @@
 //! A flow: both directions between two endpoints, put together from the parts beside this file. What it sends, and when,
 //! is in `flow/transmit.rs`.
 
-use core::fmt;
-
 use dp_abi::frame2::{Header, FLAG_ASK};
 use dp_abi::MESSAGE_MAX;
 
@@ -18,7 +16,11 @@ use crate::reassemble::{Arrival, Reassembly, Sink};
 use crate::rtt::Rtt;
 use crate::window::{Acknowledged, Window};
 
+mod event;
 mod transmit;
+
+use event::Events;
+pub use event::{Down, Event, NotSent, State};
 
 /// Who has the bytes of the messages that are sent.
 pub trait Source {
@@ -32,83 +34,6 @@ impl<F: FnMut(u64, u32, &mut [u8]) -> usize> Source for F {
     fn read(&mut self, message: u64, begin: u32, out: &mut [u8]) -> usize {
         self(message, begin, out)
     }
-}
-
-/// What happened to what was sent, in this order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Event {
-    /// Messages before this number, and behind those that an earlier event named, are with the receiver.
-    Delivered {
-        /// The first that is not.
-        before: u64,
-    },
-    /// The incarnation is over.
-    Down(Down),
-    /// Messages that were accepted and not acknowledged when the incarnation ended. They may have come or not; the flow
-    /// has forgotten them.
-    Lost {
-        /// The first of them.
-        from: u64,
-        /// The first behind them.
-        before: u64,
-    },
-    /// The other end is known: messages flow.
-    Up,
-}
-
-/// Why an incarnation ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Down {
-    /// Nothing was heard of the peer. The flow tries to reach it when there is something to send.
-    Silent,
-    /// The peer was restarted, and is there.
-    Restarted,
-    /// The peer sent parts that are no message.
-    Broken,
-}
-
-/// Why a message was not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum NotSent {
-    /// `W` messages wait already. There is room after the next [`Event::Delivered`] or [`Event::Lost`].
-    Full,
-    /// It is longer than [`MESSAGE_MAX`].
-    TooLong,
-    /// An [`Event::Lost`] has not been polled: whoever sends has to know of it before it goes on.
-    Lost,
-}
-
-impl fmt::Display for NotSent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NotSent::Full => "as many messages wait as can",
-            NotSent::TooLong => "longer than a message may be",
-            NotSent::Lost => "earlier messages were lost, which was not looked at",
-        })
-    }
-}
-
-impl core::error::Error for NotSent {}
-
-/// How a flow is, for whoever shows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct State {
-    /// The other end is known.
-    pub open: bool,
-    /// Smoothed time until an answer, nanoseconds; 0: not known.
-    pub round_trip: u64,
-    /// The time-out, nanoseconds.
-    pub timeout: u64,
-    /// Parts on their way.
-    pub flying: u32,
-    /// Parts that wait to be sent again.
-    pub lost: u32,
-    /// Parts that may be on their way: the congestion window.
-    pub window: u32,
-    /// Parts that the peer has room for beyond those.
-    pub room: u32,
-    /// The user whom the other end claims to be.
-    pub peer_user: u32,
 }
 
 /// A flow between two endpoints of different nodes: messages in both directions, each once, in order, whole.
@@ -149,15 +74,6 @@ pub struct Flow<B, const W: usize> {
     paced: bool,
     events: Events,
     counts: Counts,
-}
-
-#[derive(Clone, Debug, Default, Hash)]
-struct Events {
-    /// Messages before this one were told to be delivered or lost.
-    told: u64,
-    down: Option<Down>,
-    lost: Option<(u64, u64)>,
-    up: bool,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
@@ -232,21 +148,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     /// What happened, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let events = &mut self.events;
-        // What was lost begins where what was delivered ends.
-        let before = events.lost.map_or(self.outbox.done(), |(from, _)| from);
-        if events.told < before {
-            events.told = before;
-            return Some(Event::Delivered { before });
-        }
-        if let Some(down) = events.down.take() {
-            return Some(Event::Down(down));
-        }
-        if let Some((from, before)) = events.lost.take() {
-            events.told = before;
-            return Some(Event::Lost { from, before });
-        }
-        core::mem::take(&mut events.up).then_some(Event::Up)
+        self.events.poll(self.outbox.done())
     }
 
     /// How far this end is in what it receives: as the peer knew it last. What a sink keeps over a restart of this
@@ -407,7 +309,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         self.greeting.restart();
         self.restart(0, 0);
         self.keepalive_at = None;
-        self.events.up = false;
     }
 
     fn restart(&mut self, expected: u32, room: u16) {
@@ -418,12 +319,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     }
 
     fn lose(&mut self, why: Down) {
-        self.events.down = Some(why);
         let (from, before) = self.outbox.lose();
-        if from < before {
-            add(&mut self.counts.messages_lost, before - from);
-            self.events.lost = Some((from, before));
-        }
+        add(&mut self.counts.messages_lost, before - from);
+        self.events.ended(why, (from, before));
     }
 
     fn acknowledged(&mut self, messages: u64) {

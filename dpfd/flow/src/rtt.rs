@@ -75,7 +75,7 @@ impl Rtt {
     pub fn timeout(&self) -> u64 {
         let Limits { first, least, most } = self.limits;
         let once = self.smoothed.map_or(first, |smoothed| smoothed + 4 * self.deviation);
-        (once.max(least) << self.doubled).min(most.max(least))
+        once.max(least).saturating_mul(1 << self.doubled).min(most.max(least))
     }
 
     /// The smoothed estimate, nanoseconds; 0 before there is one.
@@ -136,5 +136,8 @@ mod tests {
         rtt.sample(u64::MAX);
         assert_eq!(rtt.timeout(), Limits::DEFAULT.most);
         assert!(rtt.is_queueing() && rtt.is_plausible(0));
+        let mut rtt = Rtt::new(Limits { first: u64::MAX / 2, least: 0, most: u64::MAX });
+        (0..5).for_each(|_| rtt.double());
+        assert_eq!(rtt.timeout(), u64::MAX);
     }
 }

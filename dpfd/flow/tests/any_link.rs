@@ -28,10 +28,10 @@ fn both_ways<const W: usize>(mut world: World<W>, messages: [u64; 2], slow: bool
         world.sides.iter_mut().for_each(|side| side.inbox.room = 0);
     }
     world.run(3600 * S, |world| {
-        for side in 0..2 {
-            while world.sides[side].sent < messages[side] {
+        for (side, messages) in messages.iter().enumerate() {
+            while world.sides[side].sent < *messages {
                 let id = world.sides[side].sent;
-                let immediate = id.is_multiple_of(3).then_some(id << 40 | 7);
+                let immediate = (id % 3 == 0).then_some(id << 40 | 7);
                 if !world.send(side, sender_len(id), immediate) {
                     break;
                 }
@@ -50,7 +50,7 @@ fn both_ways<const W: usize>(mut world: World<W>, messages: [u64; 2], slow: bool
         for (id, (bytes, immediate)) in came.iter().enumerate() {
             let id = id as u64;
             assert!(*bytes == sim::message(side, id, sender_len(id)), "message {id} is whole");
-            assert_eq!(*immediate, id.is_multiple_of(3).then_some(id << 40 | 7));
+            assert_eq!(*immediate, (id % 3 == 0).then_some(id << 40 | 7));
         }
         assert!(world.sides[side].lost.is_empty() && world.sides[side].downs.is_empty());
         assert_eq!(world.sides[side].ups, u32::from(messages != [0, 0]));

@@ -57,7 +57,7 @@ fn flow(side: usize, incarnation: u32) -> Flow<Vec<u8>, 4> {
 
 /// Message `id`: some bytes that say so; every other one takes two parts.
 fn len(id: u8) -> usize {
-    if id.is_multiple_of(2) {
+    if id % 2 == 0 {
         3
     } else {
         6

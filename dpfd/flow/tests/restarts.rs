@@ -54,8 +54,8 @@ fn restarted(link: Link, seed: u64, restarts: &[(bool, u64)], resume: bool) -> W
     }
     let target: Vec<u64> = world.sides.iter().map(|side| side.sent + 5).collect();
     world.run(600 * S, |world| {
-        for side in 0..2 {
-            while world.sides[side].sent < target[side] {
+        for (side, target) in target.iter().enumerate() {
+            while world.sides[side].sent < *target {
                 let id = world.sides[side].sent;
                 if !world.send(side, sender_len(id), Some(id)) {
                     break;

@@ -160,7 +160,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             return;
         }
         if self.keepalive_at.is_some_and(|at| at <= now) {
-            self.asked += 1;
+            self.asked = self.asked.saturating_add(1);
             if self.is_dead(now) {
                 return self.end(Down::Silent);
             }
@@ -174,7 +174,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         let flying = self.window.flying() > 0;
         // Otherwise what was lost has not left again: it waits for the link's speed or for the source.
         if flying || self.window.lost() == 0 {
-            self.asked += 1;
+            self.asked = self.asked.saturating_add(1);
             if self.is_dead(now) {
                 self.end(Down::Silent);
                 return false;

@@ -59,13 +59,16 @@ impl Link {
         Link { lost: 0, repeated: 0, damaged: 0, delay: 20 * US, jitter: 0, speed: None, queue: u64::MAX };
 }
 
+/// When, in which order, to which side, and what.
+type Arriving = (u64, u64, usize, Vec<u8>);
+
 /// Frames on their way.
 pub struct Wire {
     pub link: Link,
     pub random: Random,
     busy_until: [u64; 2],
     serial: u64,
-    frames: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    frames: BinaryHeap<Reverse<Arriving>>,
     /// Bytes that were put on the link, with what is around frames, per direction.
     pub bytes: [u64; 2],
     pub dropped: u64,
