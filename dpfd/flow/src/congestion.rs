@@ -4,7 +4,9 @@
 //! fewer by a part of them after a loss, once in a round trip. What differs: a loss counts only while answers are late
 //! ([`Rtt::is_queueing`](crate::rtt::Rtt::is_queueing)). A wire that damages one frame in a hundred is not crowded, and
 //! sending less would not mend it; a crowded one has its queue full before it drops. The part that stays is 7/10, as in
-//! CUBIC (RFC 9438), rather than half: the queues of a room are short, and half would leave the link idle.
+//! CUBIC (RFC 9438), rather than half: the queues of a room are short, and half would leave the link idle. The same holds
+//! for a time-out: the first one on a way that is not crowded changes nothing, since a window of four loses its last parts
+//! so often that it would stay there.
 
 use crate::number::ahead;
 

@@ -252,10 +252,12 @@ impl<const W: usize> Window<W> {
         if self.flying == 0 || ahead(self.latest, self.order.wrapping_sub(self.flying)).is_none() {
             return None;
         }
+        // Of three on their way, no three can overtake the first (RFC 5827).
+        let patience = self.reordered.min(self.next.wrapping_sub(self.first) - 1).max(1);
         for number in self.numbers() {
             let sent = &mut self.sent[place::<W>(number)];
             // `latest` is one behind the order that arrived.
-            let overtaken = ahead(self.latest, sent.order).is_some_and(|by| by > self.reordered);
+            let overtaken = ahead(self.latest, sent.order).is_some_and(|by| by > patience);
             if sent.state == State::Flying && overtaken {
                 sent.state = State::Lost;
                 self.flying -= 1;

@@ -59,7 +59,7 @@ fn both_ways<const W: usize>(mut world: World<W>, messages: [u64; 2], slow: bool
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_message_comes_once_in_order_and_whole(

@@ -95,7 +95,7 @@ fn talk_among(forged: &[Forged], seed: u64, until_done: bool) -> World<16> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn frames_without_a_checksum_change_nothing(
@@ -115,7 +115,7 @@ mod with_everything_right {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn frames_that_pass_the_checksum_break_nothing_but_their_flow(

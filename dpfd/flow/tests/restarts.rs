@@ -73,7 +73,7 @@ fn restarted(link: Link, seed: u64, restarts: &[(bool, u64)], resume: bool) -> W
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn restarts_at_any_moment_leave_what_was_acknowledged(

@@ -185,7 +185,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         let mut wait = self.rtt.timeout();
         if flying {
             self.window.lose_all();
-            self.congestion.silent(self.window.order());
+            // One time-out on a way that is not crowded is a wire's doing, as one loss is.
+            if self.config.share && (self.asked > 1 || self.rtt.is_queueing()) {
+                self.congestion.silent(self.window.order());
+            }
         } else if self.window.lost() == 0 {
             self.probe = true;
             wait = wait.min(PROBE);

@@ -111,6 +111,8 @@ fn nonsense_is_refused_with_its_reason() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn whatever_bytes_come_parse_answers(
         mut bytes in prop::collection::vec(any::<u8>(), 0..400),

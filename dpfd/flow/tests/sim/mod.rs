@@ -3,8 +3,10 @@
 
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part of it")]
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 
 use dp_flow::{crc32c, Address, Config, Down, Event, Flow, NotSent, Outgoing, Part, Place};
 
@@ -66,7 +68,8 @@ type Arriving = (u64, u64, usize, Vec<u8>);
 pub struct Wire {
     pub link: Link,
     pub random: Random,
-    busy_until: [u64; 2],
+    /// Until when the link is busy, per direction; several pairs may share one.
+    pub busy_until: Rc<Cell<[u64; 2]>>,
     serial: u64,
     frames: BinaryHeap<Reverse<Arriving>>,
     /// Bytes that were put on the link, with what is around frames, per direction.
@@ -80,7 +83,7 @@ impl Wire {
         Wire {
             link,
             random,
-            busy_until: [0; 2],
+            busy_until: Rc::default(),
             serial: 0,
             frames: BinaryHeap::new(),
             bytes: [0; 2],
@@ -92,13 +95,15 @@ impl Wire {
         let around = frame.len() as u64 + 38;
         let mut leaves = now;
         if let Some(speed) = self.link.speed {
-            let busy = self.busy_until[to].max(now);
+            let mut all = self.busy_until.get();
+            let busy = all[to].max(now);
             if (busy - now) * speed / S > self.link.queue {
                 self.dropped += 1;
                 return;
             }
             leaves = busy + around * S / speed;
-            self.busy_until[to] = leaves;
+            all[to] = leaves;
+            self.busy_until.set(all);
         }
         self.bytes[to] += around;
         if self.random.is(self.link.lost) {
@@ -221,7 +226,8 @@ impl<const W: usize> World<W> {
         World {
             now: 1,
             wire: Wire::new(link, seed),
-            sides: configs.map(|config| Side::new(config, W)),
+            // The second grants fewer parts than the window, and not a power of two of them.
+            sides: [Side::new(configs[0], W), Side::new(configs[1], W - W / 4)],
             frame: vec![0; longest + 256],
         }
     }
@@ -245,8 +251,9 @@ impl<const W: usize> World<W> {
         let side = &mut self.sides[which];
         side.config.incarnation = side.config.incarnation.wrapping_mul(5).wrapping_add(0x1357);
         side.config.resume = side.place.filter(|_| resume);
-        let memory = vec![0; W * usize::from(side.config.part_max)];
-        side.flow = Flow::new(side.config, memory).expect("a flow");
+        let parts = W - which * W / 4;
+        side.flow =
+            Flow::new(side.config, vec![0; parts * usize::from(side.config.part_max)]).expect("a flow");
         let unknown = std::mem::take(&mut side.bytes);
         side.lost.extend(unknown.into_values().map(|(id, _)| id));
         side.told = 0;
@@ -274,11 +281,16 @@ impl<const W: usize> World<W> {
         }
     }
 
+    /// When something happens next.
+    pub fn next(&self) -> Option<u64> {
+        let timeouts = self.sides.iter().filter_map(|side| side.flow.next_timeout());
+        timeouts.chain(self.wire.next()).min()
+    }
+
     /// Goes on to the next thing that happens; false: nothing ever will.
     pub fn step(&mut self) -> bool {
         self.settle();
-        let timeouts = self.sides.iter().filter_map(|side| side.flow.next_timeout());
-        let Some(next) = timeouts.chain(self.wire.next()).min() else { return false };
+        let Some(next) = self.next() else { return false };
         self.now = next.max(self.now);
         while let Some((to, frame)) = self.wire.take(self.now) {
             self.arrive(to, &frame);
