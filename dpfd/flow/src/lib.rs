@@ -1,8 +1,8 @@
 //! Messages between two endpoints of different nodes, each once, in order and whole, over links that lose, repeat,
 //! reorder and damage frames.
 //!
-//! The crate is a state machine: it has no I/O, no clock, no memory but what it is given, and no `unsafe`. Whoever drives it (the
-//! gateway of a node, the kernel driver, a test) has sockets and clocks, and asks it what to send, and when.
+//! The crate is a state machine: it has no I/O, no clock, no memory but what it is given, and no `unsafe`. Whoever drives
+//! it (the gateway of a node, the kernel driver, a test) has sockets and clocks, and asks it what to send, and when.
 //!
 //! ```text
 //!   sender's program                                                    receiver's program

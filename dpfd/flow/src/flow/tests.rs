@@ -129,6 +129,23 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
 }
 
 #[test]
+fn word_of_new_room_may_be_lost() {
+    let (mut here, mut there) = met();
+    (0..8).for_each(|_| {
+        send(&mut here, 20).unwrap();
+    });
+    let begin = 10_000_000;
+    exchange(&mut here, &mut there, begin, 0);
+    there.deliver(begin, &mut |_: Part<'_>| true);
+    assert_eq!(frames(&mut there, begin, 0).len(), 1, "it says so once, and nobody hears");
+    let mut now = begin;
+    while exchange(&mut here, &mut there, now, 99) == 0 {
+        now = here.next_timeout().unwrap().max(now + 1);
+    }
+    assert!(now - begin <= 50_000_000, "asked after {} us", (now - begin) / 1000);
+}
+
+#[test]
 fn pacing_holds_parts_back_until_their_time() {
     let (here, mut there) = met();
     let mut config = config(A, B);

@@ -71,6 +71,18 @@ fn a_part_is_lost_when_three_later_transmissions_arrived() {
 }
 
 #[test]
+fn with_few_on_their_way_fewer_tell_of_a_loss() {
+    for (parts, arrived) in [(2, 0b10), (3, 0b110)] {
+        let mut window = window(7, parts);
+        window.acknowledge(1, said(7, arrived), all);
+        assert_eq!(window.find_lost(), Some((1, 0)), "{parts} parts");
+    }
+    let mut window = window(7, 3);
+    window.acknowledge(1, said(7, 0b010), all);
+    assert_eq!(window.find_lost(), None, "the third may still tell");
+}
+
+#[test]
 fn going_back_passes_over_what_arrived() {
     let mut window = window(100, 6);
     window.acknowledge(1, said(100, 0b010110), all);
