@@ -5,6 +5,7 @@
 
 mod abi;
 pub mod frame;
+pub mod frame2;
 #[cfg(test)]
 mod tests;
 

@@ -136,3 +136,31 @@ fn a_frame_says_what_was_sent_and_nothing_else_is_one() {
     let empty = Frame { bytes: 0, total: 0, begin: 0, ..sent };
     assert!(Frame::decode(&empty.encode(), 0) == Some(empty) && empty.is_whole());
 }
+
+#[test]
+fn a_header_of_version_two_says_what_was_sent() {
+    use frame2::{Header, FLAG_ASK, FLAG_FIRST, HEADER, KIND_PART};
+    let sent = Header {
+        kind: KIND_PART,
+        flags: FLAG_FIRST | FLAG_ASK,
+        bytes: 0x0102,
+        from_nid: 0x0304,
+        from_dpid: 0x0506,
+        to_nid: 0x0708,
+        to_dpid: 0x090a,
+        tag: 0x0b0c_0d0e,
+        number: 0x0f10_1112,
+        acknowledged: 0x1314_1516,
+        word: Header::room_and_arrived(0x1718, 0x191a),
+        checksum: 0x1b1c_1d1e,
+    };
+    let wire: [u8; HEADER] = sent.encode();
+    // Big-endian, at the places that the picture shows.
+    assert_eq!(wire[..2], [2, 0x92]);
+    assert!(wire[2..].iter().copied().eq(1..=0x1e));
+    assert_eq!(Header::decode(&wire), Some(sent));
+    assert_eq!((sent.room(), sent.arrived()), (0x1718, 0x191a));
+    let mut other = wire;
+    other[0] = 1;
+    assert_eq!(Header::decode(&other), None, "another version");
+}

@@ -1,0 +1,79 @@
+//! When to say what arrived.
+//!
+//! At once where the sender can do something with it: a part that came out of order or twice, a gap that closed, a
+//! question, room where there was none. Else after a few parts, or a moment later: often a frame goes back anyway, and
+//! takes it along.
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) struct Ack {
+    delay: u64,
+    every: u8,
+    parts: u8,
+    /// From when on it is due; nothing: the peer knows it all.
+    due: Option<u64>,
+}
+
+impl Ack {
+    /// After `every` parts, or `delay` nanoseconds after the first of them.
+    pub fn new(delay: u64, every: u8) -> Ack {
+        Ack { delay, every: every.max(1), parts: 0, due: None }
+    }
+
+    /// A part was taken that was next.
+    pub fn count(&mut self, now: u64) {
+        self.parts = self.parts.saturating_add(1);
+        let due = now.saturating_add(self.delay);
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+        if self.parts >= self.every {
+            self.hurry(now);
+        }
+    }
+
+    /// It is due now.
+    pub fn hurry(&mut self, now: u64) {
+        self.due = Some(self.due.map_or(now, |due| due.min(now)));
+    }
+
+    /// A frame says it.
+    pub fn said(&mut self) {
+        (self.parts, self.due) = (0, None);
+    }
+
+    pub fn is_due(&self, now: u64) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    pub fn due(&self) -> Option<u64> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_may_come_for_ever_while_nobody_sends() {
+        let mut ack = Ack::new(100, 255);
+        (0..1000).for_each(|now| ack.count(now));
+        assert_eq!(ack.due(), Some(100));
+        assert!(Ack::new(100, 0).due().is_none());
+    }
+
+    #[test]
+    fn it_is_put_off_by_a_moment_from_the_first_part_or_by_some_parts() {
+        let mut ack = Ack::new(100, 3);
+        ack.count(1000);
+        ack.count(1050);
+        assert_eq!(ack.due(), Some(1100));
+        assert!(!ack.is_due(1099) && ack.is_due(1100));
+        ack.count(1060);
+        assert!(ack.is_due(1060));
+        ack.said();
+        assert_eq!(ack.due(), None);
+        ack.count(2000);
+        assert!(!ack.is_due(2000), "counted from none again");
+        ack.hurry(2001);
+        assert!(ack.is_due(2001));
+    }
+}

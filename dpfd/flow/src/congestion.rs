@@ -1,0 +1,95 @@
+//! How many parts may be on their way, so that several senders share a link.
+//!
+//! As TCP's (RFC 5681): twice as many in each round trip up to the first loss, one more in each round trip after, and
+//! fewer by a part of them after a loss, once in a round trip. What differs: a loss counts only while answers are late
+//! ([`Rtt::is_queueing`](crate::rtt::Rtt::is_queueing)). A wire that damages one frame in a hundred is not crowded, and
+//! sending less would not mend it; a crowded one has its queue full before it drops. The part that stays is 7/10, as in
+//! CUBIC (RFC 9438), rather than half: the queues of a room are short, and half would leave the link idle. The same holds
+//! for a time-out: the first one on a way that is not crowded changes nothing, since a window of four loses its last parts
+//! so often that it would stay there.
+
+use crate::number::ahead;
+
+/// What is always allowed: the fewest with which a loss is noticed by what arrives after it.
+const LEAST: u32 = 4;
+
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Congestion {
+    /// Parts, in 256ths.
+    window: u32,
+    /// Up to here it doubles.
+    threshold: u32,
+    most: u32,
+    /// Losses of what was sent before this are part of the former one.
+    round: u32,
+}
+
+impl Congestion {
+    pub fn new(most: u32) -> Congestion {
+        let most = most.max(LEAST) << 8;
+        // Ten, as TCP since RFC 6928: less than what any queue holds.
+        Congestion { window: most.min(10 << 8), threshold: most, most, round: 0 }
+    }
+
+    /// Parts that may be on their way.
+    pub fn window(&self) -> u32 {
+        self.window >> 8
+    }
+
+    /// So many arrived, while all that was allowed was on its way.
+    pub fn arrived(&mut self, parts: u32) {
+        let more = if self.window < self.threshold {
+            parts << 8
+        } else {
+            ((u64::from(parts) << 16) / u64::from(self.window)) as u32
+        };
+        self.window = (self.window + more).min(self.most);
+    }
+
+    /// Something was lost on a crowded way that was the `order`th transmission; the next is the `next`th.
+    pub fn lost(&mut self, order: u32, next: u32) {
+        if ahead(order, self.round).is_some() {
+            self.window = (self.window / 10 * 7).max(LEAST << 8);
+            self.threshold = self.window;
+            self.round = next;
+        }
+    }
+
+    /// Nothing arrived any more.
+    pub fn silent(&mut self, next: u32) {
+        self.threshold = (self.window / 2).max(LEAST << 8);
+        self.window = LEAST << 8;
+        self.round = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_doubles_then_grows_by_one_a_round_and_shrinks_once_a_round() {
+        let mut congestion = Congestion::new(1024);
+        assert_eq!(congestion.window(), 10);
+        congestion.arrived(10);
+        assert_eq!(congestion.window(), 20);
+        congestion.lost(3, 20);
+        congestion.lost(19, 22);
+        assert_eq!(congestion.window(), 14, "the same round");
+        congestion.arrived(14);
+        assert_eq!(congestion.window(), 15);
+        congestion.lost(20, 40);
+        assert_eq!(congestion.window(), 10);
+    }
+
+    #[test]
+    fn it_stays_between_its_limits() {
+        let mut congestion = Congestion::new(64);
+        congestion.arrived(100_000);
+        assert_eq!(congestion.window(), 64);
+        (0..100).for_each(|n| congestion.lost(n, n + 1));
+        assert_eq!(congestion.window(), LEAST);
+        congestion.silent(100);
+        assert_eq!(congestion.window(), LEAST);
+    }
+}

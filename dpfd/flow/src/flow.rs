@@ -1,0 +1,334 @@
+//! A flow: both directions between two endpoints, put together from the parts beside this file. What it sends, and when,
+//! is in `flow/transmit.rs`.
+
+use dp_abi::frame2::{Header, FLAG_ASK};
+use dp_abi::MESSAGE_MAX;
+
+use crate::ack::Ack;
+use crate::config::{Config, Invalid, Place};
+use crate::congestion::Congestion;
+use crate::count::{add, Counts, Refused};
+use crate::frame::{self, Body, Hello, Piece};
+use crate::greeting::Greeting;
+use crate::outbox::{Outbox, Outgoing};
+use crate::pace::Pace;
+use crate::reassemble::{Arrival, Reassembly, Sink};
+use crate::rtt::Rtt;
+use crate::window::{Acknowledged, Window};
+
+mod event;
+mod transmit;
+
+use event::Events;
+pub use event::{Down, Event, NotSent, State};
+
+/// Who has the bytes of the messages that are sent.
+pub trait Source {
+    /// Copies bytes of `message` from `begin` on into `out`, all of it, and says how many. Fewer: the rest is not there
+    /// yet, and the part waits; `poll_transmit` asks again when it is called next. What was there once must stay, the same,
+    /// until the message is reported as delivered or lost.
+    fn read(&mut self, message: u64, begin: u32, out: &mut [u8]) -> usize;
+}
+
+impl<F: FnMut(u64, u32, &mut [u8]) -> usize> Source for F {
+    fn read(&mut self, message: u64, begin: u32, out: &mut [u8]) -> usize {
+        self(message, begin, out)
+    }
+}
+
+/// A flow between two endpoints of different nodes: messages in both directions, each once, in order, whole.
+///
+/// `B` is the memory in which parts wait that came before their turn; it is never longer in use than `W` parts. `W`, a
+/// power of two from 4 to 1024, is the most parts on their way, and the most messages that wait to be acknowledged.
+///
+/// Whoever drives it: calls [`on_frame`](Flow::on_frame) for what the route brings; then, and when
+/// [`next_timeout`](Flow::next_timeout) has come, and after [`send`](Flow::send) and [`deliver`](Flow::deliver), calls
+/// [`poll_transmit`](Flow::poll_transmit) until it has no frame, and [`poll_event`](Flow::poll_event) until it has no event.
+#[derive(Clone, Debug, Hash)]
+pub struct Flow<B, const W: usize> {
+    config: Config,
+    greeting: Greeting,
+    outbox: Outbox<W>,
+    window: Window<W>,
+    reassembly: Reassembly<B, W>,
+    ack: Ack,
+    rtt: Rtt,
+    congestion: Congestion,
+    pace: Pace,
+    /// Where the incarnation before this one was.
+    resume: Option<Place>,
+    /// The peer's name; 0: it is not known.
+    peer: u32,
+    /// The longest part that the peer takes.
+    peer_part_max: u16,
+    peer_user: u32,
+    /// When the peer was heard last, and how often it was asked since.
+    heard: u64,
+    asked: u32,
+    /// When to take what flies for lost, or to ask where nothing does.
+    repeat_at: Option<u64>,
+    keepalive_at: Option<u64>,
+    /// A question is to be sent.
+    probe: bool,
+    /// Nothing but pacing keeps a part back.
+    paced: bool,
+    events: Events,
+    counts: Counts,
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
+    const FITS: () = assert!(W.is_power_of_two() && 4 <= W && W <= 1024);
+
+    /// A flow at rest. `memory` holds parts of `part_max` bytes; the peer is granted as many as fit, rounded down to a power
+    /// of two, `W` at most. Its length must not change.
+    pub fn new(config: Config, memory: B) -> Result<Flow<B, W>, Invalid> {
+        let () = Self::FITS;
+        config.check()?;
+        let reassembly = Reassembly::new(memory, config.part_max).ok_or(Invalid::Memory)?;
+        Ok(Flow {
+            greeting: Greeting::new(config.incarnation),
+            outbox: Outbox::new(),
+            window: Window::new(config.first_number),
+            reassembly,
+            ack: Ack::new(config.ack_delay, config.ack_every),
+            rtt: Rtt::new(config.timeout),
+            congestion: Congestion::new(W as u32),
+            pace: Pace::new(config.link),
+            resume: config.resume,
+            peer: 0,
+            peer_part_max: config.part_max,
+            peer_user: 0,
+            heard: 0,
+            asked: 0,
+            repeat_at: None,
+            keepalive_at: None,
+            probe: false,
+            paced: false,
+            events: Events::default(),
+            counts: Counts::default(),
+            config,
+        })
+    }
+
+    /// Accepts a message, and gives it its number: they count from 0. Its bytes need not be there yet.
+    pub fn send(&mut self, now: u64, message: Outgoing) -> Result<u64, NotSent> {
+        if u64::from(message.total) > MESSAGE_MAX {
+            return Err(NotSent::TooLong);
+        }
+        if self.events.lost.is_some() {
+            return Err(NotSent::Lost);
+        }
+        if self.outbox.is_full() {
+            return Err(NotSent::Full);
+        }
+        self.greeting.want(now);
+        Ok(self.outbox.push(message))
+    }
+
+    /// A frame came, from anybody. What it brings in order goes into the sink at once. An error: it was dropped, and is
+    /// counted.
+    pub fn on_frame(&mut self, now: u64, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Refused> {
+        let taken = self.take(now, bytes, sink);
+        match taken {
+            Ok(()) => add(&mut self.counts.frames_in, 1),
+            Err(reason) => self.counts.refuse(reason),
+        }
+        taken
+    }
+
+    /// The sink has room again: gives it what it had refused, as far as it takes it.
+    pub fn deliver(&mut self, now: u64, sink: &mut impl Sink) {
+        match self.reassembly.deliver(sink) {
+            Ok(0) => {}
+            Ok(_) => self.ack.hurry(now),
+            Err(_) => self.end(Down::Broken),
+        }
+        self.counts.messages_in = self.reassembly.messages();
+    }
+
+    /// What happened, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.poll(self.outbox.done())
+    }
+
+    /// How far this end is in what it receives: as the peer knew it last. What a sink keeps over a restart of this
+    /// process, it keeps together with this, for [`Config::resume`].
+    pub fn place(&self) -> Option<Place> {
+        // Before the peer is known to have taken this incarnation for its own, it would not understand its name.
+        let current = Place { name: self.greeting.mine(), taken: self.reassembly.expected() };
+        if self.greeting.is_confirmed() {
+            Some(current)
+        } else {
+            self.resume
+        }
+    }
+
+    /// Length of the longest frame that [`poll_transmit`](Flow::poll_transmit) writes.
+    pub fn frame_max(&self) -> usize {
+        frame::frame_max(self.config.part_max)
+    }
+
+    /// How the flow is.
+    pub fn state(&self) -> State {
+        State {
+            open: self.peer != 0,
+            round_trip: self.rtt.smoothed(),
+            timeout: self.rtt.timeout(),
+            flying: self.window.flying(),
+            lost: self.window.lost(),
+            window: self.congestion.window(),
+            room: self.window.room(),
+            peer_user: self.peer_user,
+        }
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn take(&mut self, now: u64, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Refused> {
+        let (header, body) = frame::parse(bytes, self.config.checksum)?;
+        if !frame::is_between(&header, self.config.to, self.config.from) {
+            return Err(Refused::Address);
+        }
+        let (piece, more): (Option<Piece<'_>>, &[u8]) = match body {
+            Body::Raw(_) => return Err(Refused::Kind),
+            Body::Hello(hello) => {
+                let place = self.place();
+                if self.greeting.hello(now, &hello) {
+                    self.begin(now, &hello, place);
+                }
+                return Ok(());
+            }
+            Body::Part(piece) => (Some(piece), &[]),
+            Body::Ack(more) => (None, more),
+        };
+        let place = self.place();
+        if let Some(hello) = self.greeting.frame(now, header.tag)? {
+            self.begin(now, &hello, place);
+        }
+        self.acknowledge(now, &header, more)?;
+        self.heard(now);
+        if header.flags & FLAG_ASK != 0 {
+            self.ack.hurry(now);
+        }
+        piece.map_or(Ok(()), |piece| self.arrive(now, header.number, piece, sink))
+    }
+
+    fn acknowledge(&mut self, now: u64, header: &Header, more: &[u8]) -> Result<(), Refused> {
+        let said = Acknowledged {
+            number: header.acknowledged,
+            room: header.room(),
+            arrived: header.arrived(),
+            more,
+        };
+        let full = self.window.flying() >= self.congestion.window();
+        let rtt = &self.rtt;
+        let news = self.window.acknowledge(now, said, |took| rtt.is_plausible(took));
+        let news = news.ok_or(Refused::Acknowledged)?;
+        if let Some(took) = news.took {
+            self.rtt.sample(took);
+        }
+        if full {
+            self.congestion.arrived(news.parts);
+        }
+        if let Some((_, order)) = self.window.find_lost() {
+            if self.config.share && self.rtt.is_queueing() {
+                self.congestion.lost(order, self.window.order());
+            }
+        }
+        if news.parts > 0 || news.moved {
+            self.rtt.answered();
+            self.repeat_at = self.window.is_waiting().then(|| now.saturating_add(self.rtt.timeout()));
+        }
+        self.acknowledged(news.messages);
+        Ok(())
+    }
+
+    fn arrive(
+        &mut self,
+        now: u64,
+        number: u32,
+        piece: Piece<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refused> {
+        let in_turn = number == self.reassembly.expected();
+        match self.reassembly.arrive(number, piece, sink)? {
+            Arrival::Taken { waited: false } => self.ack.count(now),
+            Arrival::Taken { waited: true } => self.ack.hurry(now),
+            Arrival::Kept => {
+                add(&mut self.counts.out_of_order, u64::from(!in_turn));
+                self.ack.hurry(now);
+            }
+            Arrival::Again => {
+                add(&mut self.counts.again, 1);
+                self.ack.hurry(now);
+            }
+            Arrival::Broken => self.end(Down::Broken),
+        }
+        self.counts.messages_in = self.reassembly.messages();
+        Ok(())
+    }
+
+    fn heard(&mut self, now: u64) {
+        (self.heard, self.asked) = (now, 0);
+        self.keepalive_at = (self.config.keepalive > 0).then(|| now.saturating_add(self.config.keepalive));
+    }
+
+    /// The other end is known, or known to be another one. This end was at `place`.
+    fn begin(&mut self, now: u64, hello: &Hello, place: Option<Place>) {
+        self.resume = place;
+        if self.peer != 0 {
+            if hello.resume.0 == self.peer {
+                self.peer_had_taken(now, hello.resume.1);
+            }
+            self.lose(Down::Restarted);
+        }
+        self.peer = hello.mine;
+        self.restart(hello.first, hello.room);
+        self.peer_part_max = hello.part_max.min(self.config.part_max);
+        self.peer_user = hello.user;
+        self.events.up = true;
+        self.heard(now);
+    }
+
+    /// The peer was restarted, but it knows how far it was.
+    fn peer_had_taken(&mut self, now: u64, taken: u32) {
+        let said = Acknowledged { number: taken, room: 0, arrived: 0, more: &[] };
+        if let Some(news) = self.window.acknowledge(now, said, |_| false) {
+            self.acknowledged(news.messages);
+        }
+    }
+
+    /// The incarnation is over, and the peer is not known any more.
+    fn end(&mut self, why: Down) {
+        self.lose(why);
+        self.resume = self.place();
+        self.peer = 0;
+        self.greeting.restart();
+        self.restart(0, 0);
+        self.keepalive_at = None;
+    }
+
+    fn restart(&mut self, expected: u32, room: u16) {
+        self.window.restart(self.config.first_number, room);
+        self.reassembly.restart(expected);
+        self.ack.said();
+        (self.repeat_at, self.probe, self.paced) = (None, false, false);
+    }
+
+    fn lose(&mut self, why: Down) {
+        let (from, before) = self.outbox.lose();
+        add(&mut self.counts.messages_lost, before - from);
+        self.events.ended(why, (from, before));
+    }
+
+    fn acknowledged(&mut self, messages: u64) {
+        self.outbox.acknowledged(messages);
+        add(&mut self.counts.messages_out, messages);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::{crc32c, Address};
+
+const A: Address = Address { nid: 1, dpid: 1024 };
+const B: Address = Address { nid: 2, dpid: 2048 };
+const PART: usize = 10;
+
+type Small = Flow<Vec<u8>, 8>;
+
+fn config(from: Address, to: Address) -> Config {
+    Config { part_max: PART as u16, ..Config::new(from, to, from.nid.into(), Some(crc32c)) }
+}
+
+fn flow(config: Config) -> Small {
+    Flow::new(config, vec![0; 8 * PART]).unwrap()
+}
+
+fn send(flow: &mut Small, total: u32) -> Result<u64, NotSent> {
+    flow.send(0, Outgoing { total, immediate: None })
+}
+
+/// What it sends now, where `there` bytes of each message are there.
+fn frames(flow: &mut Small, now: u64, there: usize) -> Vec<Vec<u8>> {
+    let mut out = vec![0; flow.frame_max()];
+    let mut source = |message: u64, begin: u32, out: &mut [u8]| {
+        let here = there.saturating_sub(begin as usize).min(out.len());
+        out[..here].fill(message as u8);
+        here
+    };
+    core::iter::from_fn(|| flow.poll_transmit(now, &mut source, &mut out).map(|len| out[..len].to_vec()))
+        .collect()
+}
+
+/// Both say all they have to; parts that came to `to`.
+fn exchange(from: &mut Small, to: &mut Small, now: u64, room: usize) -> usize {
+    let mut parts = 0;
+    loop {
+        let (there, back) = (frames(from, now, usize::MAX), frames(to, now, usize::MAX));
+        if there.is_empty() && back.is_empty() {
+            return parts;
+        }
+        let mut sink = |_: Part<'_>| {
+            parts += 1;
+            parts <= room
+        };
+        there.iter().for_each(|frame| to.on_frame(now, frame, &mut sink).unwrap());
+        back.iter().for_each(|frame| from.on_frame(now, frame, &mut |_: Part<'_>| unreachable!()).unwrap());
+        parts = parts.min(room);
+    }
+}
+
+use crate::reassemble::Part;
+
+fn met() -> (Small, Small) {
+    let (mut here, mut there) = (flow(config(A, B)), flow(config(B, A)));
+    send(&mut here, 0).unwrap();
+    assert_eq!(exchange(&mut here, &mut there, 0, 9), 1);
+    assert_eq!(exchange(&mut here, &mut there, 1_000_000, 9), 0);
+    assert_eq!(here.poll_event(), Some(Event::Delivered { before: 1 }));
+    assert_eq!((here.poll_event(), there.poll_event()), (Some(Event::Up), Some(Event::Up)));
+    assert_eq!((here.poll_event(), there.poll_event()), (None, None));
+    (here, there)
+}
+
+#[test]
+fn a_flow_is_refused_what_it_cannot_work_with() {
+    let nobody = Address { nid: 0, dpid: 1 };
+    assert_eq!(Small::new(config(A, nobody), vec![0; 80]).err(), Some(Invalid::Address));
+    assert_eq!(Small::new(config(A, B), vec![0; 9]).err(), Some(Invalid::Memory));
+    for part_max in [0, 65524] {
+        assert_eq!(
+            Small::new(Config { part_max, ..config(A, B) }, vec![0; 80]).err(),
+            Some(Invalid::PartMax)
+        );
+    }
+    let mut small = flow(config(A, B));
+    assert_eq!(send(&mut small, 1 + MESSAGE_MAX as u32), Err(NotSent::TooLong));
+    (0..8).for_each(|n| assert_eq!(send(&mut small, 1), Ok(n)));
+    assert_eq!(send(&mut small, 1), Err(NotSent::Full));
+}
+
+#[test]
+fn parts_leave_before_the_rest_of_their_message_is_there() {
+    let (mut here, mut there) = met();
+    send(&mut here, 35).unwrap();
+    assert_eq!(frames(&mut here, 2_000_000, 9).len(), 0, "not even one");
+    let early = frames(&mut here, 2_000_000, 20);
+    assert_eq!(early.len(), 2);
+    let mut begins = vec![];
+    let mut sink = |part: Part<'_>| {
+        begins.push((part.begin, part.bytes.len(), part.total));
+        true
+    };
+    early.iter().for_each(|frame| there.on_frame(2_000_000, frame, &mut sink).unwrap());
+    assert_eq!(frames(&mut here, 2_000_000, 29).len(), 0);
+    let rest = frames(&mut here, 2_000_000, 35);
+    rest.iter().for_each(|frame| there.on_frame(2_000_000, frame, &mut sink).unwrap());
+    assert_eq!(begins, [(0, 10, 35), (10, 10, 35), (20, 10, 35), (30, 5, 35)]);
+}
+
+#[test]
+fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
+    let (mut here, mut there) = met();
+    (0..8).for_each(|_| {
+        send(&mut here, 20).unwrap();
+    });
+    let mut now = 10_000_000;
+    assert_eq!(exchange(&mut here, &mut there, now, 0), 0);
+    assert_eq!((here.state().room, here.state().flying), (0, 0), "all that was granted is there");
+    // It asks now and then, and repeats nothing.
+    for _ in 0..20 {
+        now = here.next_timeout().unwrap().max(now);
+        assert_eq!(exchange(&mut here, &mut there, now, 0), 0);
+    }
+    assert_eq!((here.counts().repeats, here.counts().messages_lost), (0, 0));
+    let mut parts = 0;
+    let mut sink = |_: Part<'_>| {
+        parts += 1;
+        true
+    };
+    there.deliver(now, &mut sink);
+    assert_eq!(parts, 8);
+    assert_eq!(exchange(&mut here, &mut there, now, 99), 8);
+    exchange(&mut here, &mut there, now + 1_000_000, 0);
+    assert_eq!(here.poll_event(), Some(Event::Delivered { before: 9 }));
+}
+
+#[test]
+fn word_of_new_room_may_be_lost() {
+    let (mut here, mut there) = met();
+    (0..8).for_each(|_| {
+        send(&mut here, 20).unwrap();
+    });
+    let begin = 10_000_000;
+    exchange(&mut here, &mut there, begin, 0);
+    there.deliver(begin, &mut |_: Part<'_>| true);
+    assert_eq!(frames(&mut there, begin, 0).len(), 1, "it says so once, and nobody hears");
+    let mut now = begin;
+    while exchange(&mut here, &mut there, now, 99) == 0 {
+        now = here.next_timeout().unwrap().max(now + 1);
+    }
+    assert!(now - begin <= 50_000_000, "asked after {} us", (now - begin) / 1000);
+}
+
+#[test]
+fn pacing_holds_parts_back_until_their_time() {
+    let (here, mut there) = met();
+    let mut config = config(A, B);
+    // A frame of 10 and 32 bytes, with 38 around it, takes 8 ms.
+    (config.link, config.incarnation) = (Some(10_000), 99);
+    drop(here);
+    let mut here = flow(config);
+    (0..4).for_each(|_| {
+        send(&mut here, 10).unwrap();
+    });
+    let (mut now, mut times) = (0, vec![]);
+    while times.len() < 4 {
+        times.extend(core::iter::repeat_n(now, exchange(&mut here, &mut there, now, 9)));
+        now = here.next_timeout().unwrap().max(now + 1);
+    }
+    let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
+    assert!(gaps.iter().all(|gap| (7_000_000..9_000_000).contains(gap)), "{gaps:?}");
+}
+
+#[test]
+fn a_short_buffer_is_counted_and_nothing_is_written() {
+    let (mut here, _) = met();
+    send(&mut here, 5).unwrap();
+    let mut out = vec![0; here.frame_max() - 1];
+    let mut source = |_: u64, _: u32, _: &mut [u8]| unreachable!();
+    assert_eq!(here.poll_transmit(0, &mut source, &mut out), None);
+    assert_eq!(here.counts().short_buffers, 1);
+}
+
+#[test]
+fn a_loss_has_to_be_looked_at_before_the_next_message() {
+    let (mut here, mut there) = met();
+    send(&mut here, 5).unwrap();
+    frames(&mut here, 3_000_000, 5);
+    there = flow(Config { incarnation: 77, ..there.config });
+    send(&mut there, 0).unwrap();
+    // From the restarted one to here, and back.
+    for now in [3_000_000, 30_000_000] {
+        for frame in frames(&mut there, now, 9) {
+            here.on_frame(now, &frame, &mut |_: Part<'_>| true).unwrap();
+        }
+        for frame in frames(&mut here, now, 9) {
+            let _ = there.on_frame(now, &frame, &mut |_: Part<'_>| true);
+        }
+    }
+    assert_eq!(send(&mut here, 5), Err(NotSent::Lost));
+    assert_eq!(here.poll_event(), Some(Event::Down(Down::Restarted)));
+    assert_eq!(here.poll_event(), Some(Event::Lost { from: 1, before: 2 }));
+    assert_eq!(here.poll_event(), Some(Event::Up));
+    assert_eq!(send(&mut here, 5), Ok(2));
+}
+
+#[test]
+fn a_frame_with_the_right_tag_and_nonsense_in_it_is_dropped() {
+    let (mut here, there) = met();
+    let mut out = vec![0; here.frame_max()];
+    let mut sink = |_: Part<'_>| unreachable!();
+    let before = std::format!("{:?}", here.window);
+    let header = there.header(dp_abi::frame2::KIND_ACK, 0, 0);
+    let wrong = [
+        (Header { acknowledged: header.acknowledged.wrapping_add(9), ..header }, Refused::Acknowledged),
+        (Header { word: header.word | 4, ..header }, Refused::Acknowledged),
+        (Header { tag: header.tag ^ 1, ..header }, Refused::Incarnation),
+        (Header { from_dpid: 7, ..header }, Refused::Address),
+    ];
+    for (header, reason) in wrong {
+        let len = frame::seal(&mut out, header, 0, Some(crc32c));
+        assert_eq!(here.on_frame(5, &out[..len], &mut sink), Err(reason));
+        assert_eq!(
+            here.counts().refused(reason),
+            1 + u64::from(reason == Refused::Acknowledged && header.word & 4 != 0)
+        );
+    }
+    assert_eq!(std::format!("{:?}", here.window), before);
+}

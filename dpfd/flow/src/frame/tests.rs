@@ -1,0 +1,149 @@
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const A: Address = Address { nid: 1, dpid: 1024 };
+
+fn header(kind: u8, flags: u8) -> Header {
+    Header {
+        kind,
+        flags,
+        from_nid: 1,
+        from_dpid: 1024,
+        to_nid: 2,
+        to_dpid: 2048,
+        tag: 5,
+        number: 6,
+        acknowledged: 7,
+        word: Header::room_and_arrived(8, 9),
+        ..Header::default()
+    }
+}
+
+fn frame(kind: u8, flags: u8, behind: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; HEADER + behind.len()];
+    out[HEADER..].copy_from_slice(behind);
+    seal(&mut out, header(kind, flags), behind.len(), Some(crc32c));
+    out
+}
+
+fn refused(frame: &[u8]) -> Refused {
+    parse(frame, Some(crc32c)).expect_err("refused")
+}
+
+#[test]
+fn the_checksum_is_crc32c_and_can_be_continued() {
+    // The check value of the catalogues.
+    assert_eq!(crc32c(0, b"123456789"), 0xe306_9283);
+    assert_eq!(crc32c(crc32c(0, b"1234"), b"56789"), 0xe306_9283);
+    assert_eq!(crc32c(0, &[]), 0);
+}
+
+#[test]
+fn a_part_says_what_was_written() {
+    for (first, last, immediate) in [(true, true, None), (true, true, Some(9)), (true, false, Some(1 << 60))]
+    {
+        let mut out = [0; 100];
+        let (head, flags) = write_piece_head(&mut out[HEADER..], first, last, 5000, immediate);
+        out[HEADER + head..][..3].copy_from_slice(b"abc");
+        let len = seal(&mut out, header(KIND_PART, flags), head + 3, Some(crc32c));
+        let (found, body) = parse(&out[..len], Some(crc32c)).unwrap();
+        let total = if last { 3 } else { 5000 };
+        assert_eq!(body, Body::Part(Piece { first, last, total, immediate, bytes: b"abc" }));
+        assert_eq!((found.room(), found.arrived(), found.tag), (8, 9, 5));
+        // What fills a short frame up changes nothing.
+        assert_eq!(parse(&out, Some(crc32c)).unwrap().1, body);
+    }
+}
+
+#[test]
+fn a_hello_says_what_was_written() {
+    let hello = Hello {
+        mine: 1,
+        yours: 5,
+        current: 3,
+        ask: true,
+        first: 6,
+        room: 8,
+        part_max: 1400,
+        user: 1000,
+        resume: (4, 5),
+    };
+    let mut out = [0; HEADER + HELLO];
+    let behind = write_hello(&mut out[HEADER..], &hello);
+    seal(&mut out, header(KIND_HELLO, FLAG_ASK), behind, Some(crc32c));
+    assert_eq!(parse(&out, Some(crc32c)).unwrap().1, Body::Hello(hello));
+}
+
+#[test]
+fn nonsense_is_refused_with_its_reason() {
+    let good = frame(KIND_PART, FLAG_FIRST | FLAG_LAST, b"abc");
+    assert_eq!(refused(&good[..HEADER - 1]), Refused::Short);
+    assert_eq!(refused(&good[..HEADER + 2]), Refused::Short);
+    let mut other = good.clone();
+    other[0] = 1;
+    assert_eq!(refused(&other), Refused::Version);
+    assert_eq!(refused(&frame(0, 0, b"")), Refused::Kind);
+    assert_eq!(refused(&frame(5, 0, b"")), Refused::Kind);
+    for (flags, behind, why) in [
+        (0, &b""[..], "nothing, and not an empty message"),
+        (FLAG_FIRST, b"\0\0\0", "no total"),
+        (FLAG_FIRST, b"\0\0\0\x03abc", "all of it, and not the last"),
+        (FLAG_FIRST, b"\x01\0\0\x01abc", "longer than a message may be"),
+        (FLAG_FIRST | FLAG_LAST | FLAG_IMMEDIATE, b"1234567", "no immediate"),
+        (FLAG_IMMEDIATE | FLAG_LAST, b"123456789", "an immediate not in the first part"),
+    ] {
+        assert_eq!(refused(&frame(KIND_PART, flags, behind)), Refused::Contradiction, "{why}");
+    }
+    assert_eq!(refused(&frame(KIND_HELLO, 0, &[1; HELLO - 1])), Refused::Contradiction);
+    assert_eq!(refused(&frame(KIND_HELLO, 0, &[0; HELLO])), Refused::Contradiction, "no name");
+    assert_eq!(refused(&frame(KIND_ACK, 0, &[0; 129])), Refused::Contradiction);
+    let mut out = [0; HEADER];
+    for room in [0, ROOM_MAX + 1] {
+        let header = Header { word: Header::room_and_arrived(room, 0), ..header(KIND_ACK, 0) };
+        seal(&mut out, header, 0, Some(crc32c));
+        assert_eq!(refused(&out), Refused::Contradiction, "room {room}");
+    }
+    assert!(!is_between(&header(KIND_ACK, 0), A, A));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_bytes_come_parse_answers(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..400),
+        kind in 0u8..6,
+        sum: bool,
+    ) {
+        let _ = parse(&bytes, Some(crc32c));
+        if bytes.len() >= HEADER {
+            // Nearer to a frame, and with the right checksum.
+            bytes[0] = 2;
+            bytes[1] = bytes[1] & 0xf0 | kind;
+            bytes[2] = 0;
+            if sum {
+                let behind = usize::from(bytes[3]).min(bytes.len() - HEADER);
+                let head: [u8; HEADER] = bytes[..HEADER].try_into().unwrap();
+                let header = Header::decode(&head).unwrap();
+                seal(&mut bytes, header, behind, Some(crc32c));
+            }
+            if let Ok((_, Body::Part(piece) | Body::Raw(piece))) = parse(&bytes, sum.then_some(crc32c as Checksum)) {
+                assert!(piece.bytes.len() <= piece.total as usize || !piece.first);
+            }
+        }
+    }
+
+    #[test]
+    fn one_or_two_wrong_bits_are_always_noticed(
+        behind in prop::collection::vec(any::<u8>(), 1..1500),
+        bits in prop::collection::hash_set(0usize..(HEADER + 1) * 8, 1..3),
+    ) {
+        let mut frame = frame(KIND_PART, FLAG_FIRST | FLAG_LAST, &behind);
+        bits.iter().for_each(|bit| frame[bit / 8] ^= 1 << (bit % 8));
+        assert!(parse(&frame, Some(crc32c)).is_err());
+    }
+}

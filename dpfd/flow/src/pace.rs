@@ -1,0 +1,81 @@
+//! Pacing: frames leave no faster than the link carries them, so that they do not wait, or are dropped, in a queue that is
+//! somebody else's.
+//!
+//! Each frame moves on the moment from which the next may leave, by the time that the link is busy with it. A sender that
+//! was late may catch up, but by no more than [`BURST`]: what a timer of the kernel is late by.
+
+/// What may leave at once after a pause, as time on the link, nanoseconds.
+const BURST: u64 = 1_000_000;
+
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Pace {
+    /// Bytes in a second; nothing: as fast as can be.
+    link: Option<u64>,
+    next: u64,
+}
+
+impl Pace {
+    pub fn new(link: Option<u64>) -> Pace {
+        Pace { link: link.map(|bytes| bytes.max(1)), next: 0 }
+    }
+
+    /// From when on a frame may leave. In the past: now.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub fn is_open(&self, now: u64) -> bool {
+        self.next <= now
+    }
+
+    /// A frame leaves that takes this many bytes of the link.
+    pub fn sent(&mut self, now: u64, bytes: usize) {
+        if let Some(link) = self.link {
+            let busy = bytes as u64 * 1_000_000_000 / link;
+            self.next = self.next.max(now.saturating_sub(BURST)).saturating_add(busy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_used_up_and_not_more() {
+        let mut pace = Pace::new(Some(12_500_000));
+        let (mut now, mut bytes) = (5_000_000_000, 0);
+        let begin = now;
+        while now < begin + 1_000_000_000 {
+            while pace.is_open(now) {
+                pace.sent(now, 1538);
+                bytes += 1538;
+            }
+            now = pace.next();
+        }
+        assert!((12_500_000..12_500_000 + 12_500 + 2 * 1538).contains(&bytes), "{bytes} in a second");
+    }
+
+    #[test]
+    fn a_pause_is_not_saved_up() {
+        let mut pace = Pace::new(Some(1_000_000));
+        pace.sent(0, 1);
+        let now = 3_600_000_000_000;
+        let burst = (0..)
+            .take_while(|_| {
+                pace.is_open(now) && {
+                    pace.sent(now, 100);
+                    true
+                }
+            })
+            .count();
+        assert_eq!(burst, 11, "a millisecond's worth, and the one that fills it up");
+    }
+
+    #[test]
+    fn without_a_speed_nothing_waits() {
+        let mut pace = Pace::new(None);
+        pace.sent(7, 1 << 20);
+        assert!(pace.is_open(7) && pace.is_open(0));
+    }
+}

@@ -1,0 +1,121 @@
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::{crc32c, Address};
+
+const A: Address = Address { nid: 1, dpid: 1024 };
+const B: Address = Address { nid: 2, dpid: 2048 };
+
+fn config(from: Address, to: Address, incarnation: u32) -> Config {
+    Config { part_max: 4, first_number: u32::MAX, ..Config::new(from, to, incarnation, Some(crc32c)) }
+}
+
+fn frames(raw: &mut Raw, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut source = |id: u64, begin: u32, out: &mut [u8]| {
+        assert_eq!(id, 77);
+        out.copy_from_slice(&bytes[begin as usize..][..out.len()]);
+        out.len()
+    };
+    let mut rest = raw.begin(77, Outgoing { total: bytes.len() as u32, immediate: Some(3) }).unwrap();
+    let mut out = vec![0; raw.frame_max()];
+    core::iter::from_fn(|| raw.write(&mut rest, &mut source, &mut out).map(|len| out[..len].to_vec()))
+        .collect()
+}
+
+/// Whole messages that come of these frames.
+fn come<'a>(raw: &mut Raw, frames: impl IntoIterator<Item = &'a Vec<u8>>, room: usize) -> Vec<Vec<u8>> {
+    let (mut whole, mut partial, mut room) = (vec![], vec![], room);
+    for frame in frames {
+        let mut sink = |part: Part<'_>| {
+            if room == 0 {
+                return false;
+            }
+            room -= 1;
+            if part.begin == 0 {
+                partial.clear();
+            }
+            assert_eq!((partial.len(), part.immediate), (part.begin as usize, Some(3)));
+            partial.extend_from_slice(part.bytes);
+            if part.is_last() {
+                whole.push(core::mem::take(&mut partial));
+            }
+            true
+        };
+        raw.on_frame(frame, &mut sink).unwrap();
+    }
+    whole
+}
+
+fn both() -> (Raw, Raw) {
+    (Raw::new(config(A, B, 1)).unwrap(), Raw::new(config(B, A, 2)).unwrap())
+}
+
+#[test]
+fn what_comes_in_order_comes_whole() {
+    let (mut here, mut there) = both();
+    for bytes in [&b""[..], b"abc", b"abcd", b"abcdefghi"] {
+        let frames = frames(&mut here, bytes);
+        assert_eq!(frames.len(), bytes.len().div_ceil(4).max(1));
+        assert_eq!(come(&mut there, &frames, 99), [bytes]);
+    }
+    assert_eq!(*there.counts(), RawCounts { messages_in: 4, ..RawCounts::default() });
+}
+
+#[test]
+fn each_loss_is_counted_whatever_part_it_was() {
+    for missing in 0..3 {
+        let (mut here, mut there) = both();
+        let before = frames(&mut here, b"x");
+        let mut broken = frames(&mut here, b"abcdefghi");
+        let gone = frames(&mut here, b"all of it");
+        let after = frames(&mut here, b"y");
+        let late = broken.remove(missing);
+        let came = come(&mut there, before.iter().chain(&broken).chain(&after), 99);
+        assert_eq!(came, [b"x", b"y"]);
+        let counts = *there.counts();
+        assert_eq!(
+            (counts.frames_lost, counts.messages_lost, counts.messages_in),
+            (1 + gone.len() as u64, 2, 2)
+        );
+        // What was overtaken changes nothing any more.
+        assert!(come(&mut there, [&late, &after[0]], 99).is_empty());
+        assert_eq!(*there.counts(), RawCounts { frames_late: 2, ..counts });
+    }
+}
+
+#[test]
+fn a_message_without_room_is_lost_whole_and_the_next_one_comes() {
+    let (mut here, mut there) = both();
+    let (first, second) = (frames(&mut here, b"abcdefghi"), frames(&mut here, b"x"));
+    assert!(come(&mut there, &first, 1).is_empty());
+    assert_eq!(come(&mut there, &second, 9), [b"x"]);
+    let counts = there.counts();
+    assert_eq!((counts.frames_lost, counts.messages_lost, counts.no_room), (0, 1, 1));
+}
+
+#[test]
+fn a_restart_of_the_sender_is_no_loss_and_its_old_frames_are_dropped() {
+    let (mut here, mut there) = both();
+    let old = frames(&mut here, b"old");
+    assert_eq!(come(&mut there, &old, 9), [b"old"]);
+    let mut here = Raw::new(config(A, B, 3)).unwrap();
+    assert_eq!(come(&mut there, &frames(&mut here, b"new"), 9), [b"new"]);
+    let mut sink = |_: Part<'_>| unreachable!();
+    assert_eq!(there.on_frame(&old[0], &mut sink), Err(Refused::Incarnation));
+    assert_eq!(come(&mut there, &frames(&mut here, b"more"), 9), [b"more"]);
+    let counts = there.counts();
+    assert_eq!((counts.frames_lost, counts.messages_lost, counts.restarts, counts.refused), (0, 0, 1, 1));
+}
+
+#[test]
+fn frames_of_others_are_dropped_and_counted() {
+    let (mut here, mut there) = both();
+    let frame = &frames(&mut here, b"x")[0];
+    let mut sink = |_: Part<'_>| unreachable!();
+    assert_eq!(here.on_frame(frame, &mut sink), Err(Refused::Address));
+    let mut damaged = frame.clone();
+    damaged[20] ^= 1;
+    assert_eq!(there.on_frame(&damaged, &mut sink), Err(Refused::Checksum));
+    assert_eq!((here.counts().refused, there.counts().refused), (1, 1));
+}
