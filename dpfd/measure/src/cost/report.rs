@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
-use super::bandwidth;
 use super::fit::{compare, latencies, points, Border, Compared, Model, Pieces, Room};
 use super::model::{Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
-use crate::logp::origin::Origin;
-use crate::logp::stats::{median, Estimate};
+use crate::origin::Origin;
+use crate::stats::{median, quartile_half, Estimate};
 
 /// What `dp cost --json` prints. Fields may be added; none changes its meaning while `version` stays. Times are
 /// nanoseconds, lengths bytes.
@@ -204,8 +203,7 @@ pub struct Rate {
 impl Rate {
     /// Of rates of several turns, bytes in a second.
     pub fn of(turns: &[f64]) -> Rate {
-        let (middle, half) = bandwidth::middle(turns);
-        Rate { mb_per_s: tenth(middle / 1e6), half: tenth(half / 1e6) }
+        Rate { mb_per_s: tenth(median(turns) / 1e6), half: tenth(quartile_half(turns) / 1e6) }
     }
 }
 

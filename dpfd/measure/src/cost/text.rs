@@ -1,15 +1,10 @@
 //! The tables for people.
 
 use super::report::{Bandwidth, Findings, Message, Parameter, Rate, Report};
+use crate::printed::Printed;
 
-impl Report {
-    /// One object.
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
-    }
-
-    /// Tables.
-    pub fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let [a, b] = self.cores;
         let [l1, l2, l3] = self.caches.map(bytes);
         let mut text = format!(

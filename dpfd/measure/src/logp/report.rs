@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::fit::{Fit, Value};
-use super::origin::Origin;
 use super::probe::{Point, Survey, What, BATCH, WITHIN};
-use super::stats::median;
-use crate::cost::bandwidth::middle;
+use crate::origin::Origin;
+use crate::printed::Printed;
+use crate::stats::{median, quartile_half};
 
 /// What `dp logp --json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -200,9 +200,9 @@ impl Contended {
             Contended {
                 senders,
                 g: tenth(median(gaps)),
-                g_half: tenth(middle(gaps).1),
+                g_half: tenth(quartile_half(gaps)),
                 times: hundredth(median(&times)),
-                times_half: hundredth(middle(&times).1),
+                times_half: hundredth(quartile_half(&times)),
                 shared_cores: shares(senders),
             }
         };
@@ -296,14 +296,10 @@ impl Report {
             ways: Vec::new(),
         }
     }
+}
 
-    /// One object.
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
-    }
-
-    /// Tables for people.
-    pub fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let [a, b] = self.cores;
         let mut text = format!(
             "LogP of {}-byte messages between cores {a} and {b}, P = {}, {:.0} s; nanoseconds, 95 % intervals\n\n",
@@ -326,7 +322,9 @@ impl Report {
         }
         text + &format!("\n{}\n", self.origin.line())
     }
+}
 
+impl Report {
     fn bulk_text(&self) -> String {
         let mut text = String::new();
         for way in self.ways.iter().filter(|way| way.bulk.len() > 1) {
