@@ -18,6 +18,7 @@ use dp_edge::ring::{max_payload, LINE};
 use dp_measure::cost::fit::{Border, Model};
 use dp_measure::cost::probe::{Plan, Survey};
 use dp_measure::cost::report::{self, Report};
+use dp_measure::printed::tenth;
 
 use crate::pair::buffer::Buffer;
 use crate::pair::clock::{compute, Clock};
@@ -151,7 +152,7 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     for one in &series {
         report.ways.push(result(one, caches, second.is_some())?);
     }
-    report.seconds = (bench.seconds() * 10.0).round() / 10.0;
+    report.seconds = tenth(bench.seconds());
     #[cfg(feature = "plot")]
     args.survey.draw(|path| dp_measure::picture::cost::draw(&report, path))?;
     Ok(args.survey.common.printed(&report))

@@ -14,6 +14,7 @@ use std::time::Instant;
 use dp_measure::logp::fit::fit;
 use dp_measure::logp::probe::{Plan, Survey};
 use dp_measure::logp::report::{self, Report};
+use dp_measure::printed::tenth;
 
 use crate::pair::clock::Clock;
 use crate::pair::cores::{self, Cores};
@@ -150,7 +151,7 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
             fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
         report.ways.push(report::Findings::new(name, &one.survey, &found, contended));
     }
-    report.seconds = (start.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+    report.seconds = tenth(start.elapsed().as_secs_f64());
     #[cfg(feature = "plot")]
     args.survey.draw(|path| dp_measure::picture::logp::draw(&report, path))?;
     Ok(args.survey.common.printed(&report))

@@ -4,11 +4,11 @@ use std::fs;
 use std::time::Duration;
 
 use dp_measure::origin::Origin;
-use dp_measure::printed::Printed;
+use dp_measure::printed::{tenth, Printed};
 use dp_measure::stats::median;
 use serde::Serialize;
 
-use super::report::{half, round, with_half, VERSION};
+use super::report::{half, with_half, VERSION};
 use super::series::Series;
 use super::{Args, What};
 use crate::pair::cores::{self, Cores};
@@ -87,7 +87,6 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let p50 = series.p50();
     let each = |i: usize| p50.chunks(2).map(|both| both[i]).collect::<Vec<_>>();
     let slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
-    let tenth = |x: f64| round(x, 10.0);
     let report = Report {
         version: VERSION,
         origin,

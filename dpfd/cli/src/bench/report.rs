@@ -1,7 +1,7 @@
 //! What is printed: a table for people, JSON for programs.
 
 use dp_measure::origin::Origin;
-use dp_measure::printed::Printed;
+use dp_measure::printed::{self, round, Printed};
 use dp_measure::stats::{median, quartile_half};
 use serde::Serialize;
 
@@ -128,11 +128,6 @@ pub fn half(turns: &[f64], unit: f64) -> Option<f64> {
     Some(quartile_half(turns)).filter(|half| half.is_finite()).map(|half| round(half, unit))
 }
 
-/// To as many places as mean something.
-pub fn round(x: f64, unit: f64) -> f64 {
-    (x * unit).round() / unit
-}
-
 impl Numbers {
     fn of(series: &Series, size: usize, floor: Option<&[f64]>) -> Numbers {
         let medians = series.p50();
@@ -253,10 +248,9 @@ fn row(first: &str, cells: [String; 4]) -> String {
     format!("{first:<16}{a:>22}{b:>12}{c:>12}{d:>8}\n")
 }
 
-/// What a single turn's others would be, nobody knows.
+/// A median, and how sure it is.
 pub fn with_half(middle: f64, half: Option<f64>) -> String {
-    let half = half.map_or("?".to_string(), |half| format!("{half:.0}"));
-    format!("{middle:.0} \u{b1} {half}")
+    format!("{middle:.0} \u{b1} {}", printed::half(half.unwrap_or(f64::NAN)))
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {

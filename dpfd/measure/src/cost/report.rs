@@ -6,6 +6,7 @@ use super::fit::{compare, latencies, points, Border, Compared, Model, Pieces, Ro
 use super::model::{Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
 use crate::origin::Origin;
+use crate::printed::tenth;
 use crate::stats::{median, quartile_half, Estimate};
 
 /// What `dp cost --json` prints. Fields may be added; none changes its meaning while `version` stays. Times are
@@ -365,10 +366,6 @@ fn notes(survey: &Survey, model: &Model, b: &Costs, messages: &[Message], errors
 fn rounded(costs: Costs) -> Costs {
     let Costs { o_s, g, l, o_r, u_r } = costs;
     Costs { o_s: tenth(o_s), g: tenth(g), l: tenth(l), o_r: digits(o_r), u_r: tenth(u_r) }
-}
-
-fn tenth(x: f64) -> f64 {
-    (x * 10.0).round() / 10.0
 }
 
 /// Four digits behind the first.
