@@ -40,7 +40,7 @@ impl Common {
 pub struct Survey {
     #[command(flatten)]
     pub common: Common,
-    /// Time for all of it; what is left goes to points that are not sure yet [default: 60; with --quick 6].
+    /// Time for all of it; points are measured again until then [default: 60; with --quick 6].
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<f64>,
     /// Fewer points, and a tenth of the time.
