@@ -19,7 +19,6 @@ pub mod process;
 pub mod redis;
 pub mod report;
 pub mod scratch;
-pub mod stats;
 pub mod targets;
 pub mod told;
 pub mod turns;

@@ -10,9 +10,9 @@ use compat_tests::measure::kit::{require, Kit, Setup};
 use compat_tests::measure::redis::{self, Load, Run, Session, Shared};
 use compat_tests::measure::report::{self, Cell, Style, Title};
 use compat_tests::measure::scratch::pause;
-use compat_tests::measure::stats::{median, Spread};
 use compat_tests::measure::turns::{Progress, Turns};
 use compat_tests::measure::Error;
+use dp_measure::stats::{median, Spread};
 
 /// Unmodified redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side.
 #[derive(Parser)]

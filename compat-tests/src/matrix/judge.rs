@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dp_measure::stats::Interval;
 use serde::Serialize;
 
 use super::legs::Leg;
@@ -9,7 +10,6 @@ use super::run::Run;
 use super::{Figure, Measured, Row};
 use crate::combo::Combo;
 use crate::measure::kit::{Kit, Setup};
-use crate::measure::stats::Interval;
 use crate::measure::turns::{Progress, Turns};
 use crate::measure::Error;
 

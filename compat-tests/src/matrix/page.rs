@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use dp_measure::stats::median;
+
 use super::judge::{Outcome, Plan, Taken, EVEN};
 use super::legs::Leg;
 use crate::measure::report::number;
-use crate::measure::stats::median;
 use crate::systems::machine::Machine;
 
 const HEAD: &str = "# Programs of others under the shim

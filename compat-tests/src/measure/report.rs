@@ -5,7 +5,7 @@ mod row;
 use std::env;
 use std::io::{stdout, IsTerminal};
 
-use super::stats::Spread;
+use dp_measure::stats::Spread;
 
 pub use self::row::{Column, Row, Target};
 

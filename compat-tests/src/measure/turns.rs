@@ -3,9 +3,11 @@
 use std::io::{stderr, IsTerminal, Write};
 use std::time::Duration;
 
+use dp_measure::stats::{Interval, Spread};
+use dp_measure::turns::order;
+
 use super::kit::Setup;
 use super::process::Cost;
-use super::stats::{Interval, Spread};
 use super::Error;
 
 /// What one setup came to in one round.
@@ -43,12 +45,8 @@ impl<S> Turns<S> {
     ) -> Result<Turns<S>, Error> {
         let mut turns = Turns { setups: setups.to_vec(), rounds: Vec::new() };
         for round in 0..rounds {
-            let mut order: Vec<usize> = (0..setups.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
             let mut samples = Vec::new();
-            for i in order {
+            for i in order(setups.len(), round) {
                 samples.push((i, run(setups[i], round)?));
             }
             samples.sort_by_key(|(i, _)| *i);

@@ -1,11 +1,11 @@
 //! What was promised, and whether it is so in this run.
 
+use dp_measure::stats::{Interval, Spread};
 use serde::Serialize;
 
 use super::survey::{Metric, Survey};
 use super::What;
 use crate::measure::report::number;
-use crate::measure::stats::{Interval, Spread};
 
 /// A promise and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

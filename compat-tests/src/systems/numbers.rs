@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dp_measure::stats::{Interval, Spread};
 use serde::{Deserialize, Serialize};
 
 use super::goals::Goal;
@@ -11,7 +12,6 @@ use super::{states, Kind, System};
 use crate::measure::kit::Kit;
 use crate::measure::report::number;
 use crate::measure::scratch::not_interrupted;
-use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
 
 /// The layout known here.

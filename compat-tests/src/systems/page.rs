@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use dp_measure::stats::Spread;
 use serde::Serialize;
 
 use super::goals::Goal;
@@ -12,7 +13,6 @@ use super::states::State;
 use super::survey::{Metric, Missing, Row, Survey};
 use super::{Family, System, What, SYSTEMS};
 use crate::measure::report::{self, deviation, number};
-use crate::measure::stats::Spread;
 
 /// Everything that was measured.
 #[derive(Serialize)]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dp_measure::stats::{Interval, Spread};
+use dp_measure::turns::order;
 use serde::Serialize;
 
 use super::states::{self, State};
 use super::{ours, turn, Bench, Family, Job, Sample, System, What};
 use crate::measure::kit::Kit;
 use crate::measure::scratch::not_interrupted;
-use crate::measure::stats::{Interval, Spread};
 use crate::measure::Error;
 
 /// Turns in a row that the cores may spoil by moving.
@@ -119,11 +120,9 @@ impl Survey {
         let mut floor = probe(&bench.kit)?;
         for round in 0..plan.rounds {
             for (what, size) in plan.tasks() {
-                let mut order: Vec<&System> = systems.iter().filter(|s| s.has(what, size)).collect();
-                if round % 2 == 1 {
-                    order.reverse();
-                }
-                for system in order {
+                let some: Vec<&System> = systems.iter().filter(|s| s.has(what, size)).collect();
+                for i in order(some.len(), round) {
+                    let system = some[i];
                     show(done, &format!("round {}, {} B, {}", round + 1, size, system.name));
                     done += 1;
                     let job = Job { what, size, time: plan.time };

@@ -5,50 +5,35 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`cores`] | which cores, and staying there |
-//! | [`peer`] | the second process, and what it is told |
-//! | [`link`] | ways of sending: sockets, pipes |
-//! | [`queues`], [`futex`] | more of the kernel's |
-//! | [`endpoints`] | endpoints by the library's calls, and plain reads and writes on them |
-//! | [`channel`] | a TCP connection under the shim |
-//! | [`nodes`] | the other node, for what goes over Ethernet |
-//! | [`idle`] | what endpoints cost that nobody uses |
-//! | [`crowd`] | one that is used beside many that are not |
-//! | [`floor`] | the word no protocol can beat |
+//! | [`series`] | the turns of one way |
 //! | [`lat`] | round trips |
 //! | [`flood`] | messages, or bytes, one way |
 //! | [`waiting`] | messages that are there already |
+//! | [`idle`] | what endpoints cost that nobody uses |
+//! | [`crowd`] | one that is used beside many that are not |
 //! | [`report`] | the table and the JSON |
 
-pub mod channel;
-pub mod cores;
 mod crowd;
-pub mod endpoints;
 mod flood;
-mod floor;
-mod futex;
 mod idle;
-pub mod lat;
-pub mod link;
-pub mod nodes;
-pub mod peer;
-mod queues;
+mod lat;
 mod report;
+mod series;
 mod waiting;
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cores::Cores;
 use dpfd::edge::segment::MIN_RING;
-use link::Transport;
-use nodes::Nodes;
-use peer::Peer;
 
-/// What goes wrong here is the machine's or a way's; where, is told in words.
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+use crate::pair::cores::{self, Cores};
+use crate::pair::endpoints::Folder;
+use crate::pair::nodes::{Nodes, OtherNode};
+use crate::pair::options::Common;
+use crate::pair::peer::Peer;
+use crate::pair::transport::{ring_for, Transport};
+use crate::pair::{channel, finish, progress, Result};
+use series::Series;
 
 /// Measure endpoints and a channel between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
@@ -56,9 +41,8 @@ pub struct Args {
     /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
     /// message that is there; idle: what endpoints cost that nobody uses; crowd: what their number costs one that is used.
     what: What,
-    /// Cores of the two processes; the same twice: sleeping instead of spinning [default: the first two].
-    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
-    cores: Option<Cores>,
+    #[command(flatten)]
+    common: Common,
     /// Length of a message, or several [default: 8; of bw: 65536,1048576].
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     size: Vec<u32>,
@@ -78,15 +62,8 @@ pub struct Args {
     /// Endpoints that nobody uses, for idle; for crowd all of them, or connections.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     endpoints: u32,
-    /// Network namespace of the other node, for ethernet: as `ip netns` lists it, or a file.
-    #[arg(long, value_name = "NAME")]
-    netns: Option<PathBuf>,
-    /// Print JSON, as dp-bench(1) describes it.
-    #[arg(long)]
-    json: bool,
-    /// The second process, started by the first; its standard input is the way to it.
-    #[arg(long, hide = true)]
-    peer: bool,
+    #[command(flatten)]
+    node: OtherNode,
 }
 
 /// What is measured.
@@ -107,9 +84,7 @@ const MAX_SIZE: i64 = 16 << 20;
 const LONGEST_RING: usize = 64 << 20;
 
 fn transport(text: &str) -> std::result::Result<Transport, String> {
-    Transport::ALL.into_iter().find(|transport| transport.name() == text).ok_or_else(|| {
-        format!("not a way of sending; these are: {}", Transport::ALL.map(Transport::name).join(", "))
-    })
+    Transport::named(text, &Transport::ALL)
 }
 
 fn ring(text: &str) -> std::result::Result<usize, String> {
@@ -127,30 +102,48 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 }
 
 pub fn main(args: Args) -> ExitCode {
-    if args.peer {
-        return peer::serve();
-    }
-    let cores = crate::asked(args.cores.map_or_else(Cores::first, Ok));
-    let transports = if args.ways.is_empty() { Transport::usual() } else { args.ways.clone() };
+    let cores = crate::asked(args.common.cores());
+    let transports = if args.ways.is_empty() { usual() } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
-    crate::asked(if sends { channel::with_shim(&transports) } else { Ok(()) });
-    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), if sends { &transports } else { &[] }));
-    crate::asked(if sends { Ok(()) } else { without_lengths(&args) });
-    let _folder = endpoints::Folder::new();
-    let text = match args.what {
-        What::Idle => idle::run(&args, cores),
-        What::Crowd => crowd::run(&args, cores),
-        _ => run(&args, cores, &transports, nodes.as_ref()),
-    };
-    match text {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("dp bench: {error}");
-            ExitCode::FAILURE
-        }
+    crate::asked(if sends { channel::with_shim(&transports) } else { without_lengths(&args) });
+    let nodes = crate::asked(args.node.nodes(if sends { &transports } else { &[] }));
+    let _folder = Folder::new();
+    finish(
+        "bench",
+        match args.what {
+            What::Idle => idle::run(&args, cores),
+            What::Crowd => crowd::run(&args, cores),
+            _ => run(&args, cores, &transports, nodes.as_ref()),
+        },
+    )
+}
+
+/// The ways that are measured unless some are named, a channel among them where there is a shim.
+fn usual() -> Vec<Transport> {
+    channel::where_possible(&[
+        Transport::Floor,
+        Transport::Endpoint,
+        Transport::Plain,
+        Transport::Channel,
+        Transport::UnixDgram,
+        Transport::UnixSeqpacket,
+        Transport::UnixStream,
+        Transport::Tcp,
+        Transport::Pipe,
+    ])
+}
+
+/// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
+fn fits(transport: Transport, what: What, cores: Cores, size: usize, ring: usize) -> bool {
+    if what == What::Waiting && !transport.keeps(waiting::COUNT, size, ring) {
+        return false;
+    }
+    match transport {
+        Transport::Floor => what == What::Lat && !cores.shared(),
+        Transport::Eventfd | Transport::Futex => what == What::Lat && size == 8,
+        // More at a time than fits is lost there, and counted.
+        Transport::Ethernet => matches!(what, What::Lat | What::Waiting) && transport.carries(size),
+        _ => transport.carries(size),
     }
 }
 
@@ -171,25 +164,24 @@ fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -
     };
     let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
     let origin = crate::origin::here();
-    let mut peer = Peer::start(cores)?;
+    let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
     let mut results = Vec::new();
     for size in sizes {
-        let ring = args.ring.unwrap_or_else(|| link::ring_for(size));
-        let transports = wanted.iter().filter(|transport| transport.fits(args.what, cores, size, ring));
+        let ring = args.ring.unwrap_or_else(|| ring_for(size));
+        let transports = wanted.iter().filter(|way| fits(**way, args.what, cores, size, ring));
         let mut series = transports
-            .map(|&transport| peer.open(transport, size, ring, nodes))
+            .map(|&transport| Series::open(&mut peer, transport, size, ring, nodes))
             .collect::<Result<Vec<_>>>()?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {
-                one.turn(&mut peer, args.what, turn)?;
+                one.turn(&peer, args.what, turn)?;
             }
         }
-        peer.close_all()?;
+        peer.close()?;
         results.push(report::Size::new(size, series));
     }
-    progress("");
     if results.iter().all(report::Size::is_empty) {
         let transports: Vec<_> = wanted.iter().map(|transport| transport.name()).collect();
         return Err(format!(
@@ -198,13 +190,5 @@ fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -
         )
         .into());
     }
-    let report = report::Report::new(args, origin, cores, results);
-    Ok(if args.json { report.json() } else { report.text() })
-}
-
-/// One line that replaces the one before it, for people only.
-pub fn progress(line: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{line}");
-    }
+    Ok(args.common.printed(&report::Report::new(args, origin, cores, results)))
 }

@@ -2,25 +2,15 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`pair`] | a way of sending as a system whose costs are measured |
-//! | [`peer`] | the other process, and what it is told |
-//! | [`ends`] | ends of ways, and the program's buffers |
-//! | [`timing`] | samples, and which of them count |
+//! | [`system`] | a way of sending as a system whose costs are measured |
 //! | [`bandwidth`] | 10 MB in one direction and in both |
 //! | [`copies`], [`caches`] | copying in memory, and what caches hold |
-//! | [`plot`] | the picture |
 
 mod bandwidth;
 mod caches;
 mod copies;
-mod ends;
-mod pair;
-mod peer;
-#[cfg(feature = "plot")]
-mod plot;
-mod timing;
+mod system;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -28,20 +18,18 @@ use dp_edge::ring::{max_payload, LINE};
 use dp_measure::cost::fit::{Border, Model};
 use dp_measure::cost::probe::{Plan, Survey};
 use dp_measure::cost::report::{self, Report};
+use dp_measure::printed::tenth;
 
-use crate::bench::cores::{self, Cores};
-use crate::bench::endpoints::Folder;
-use crate::bench::link::Transport;
-use crate::bench::{progress, Result};
-use crate::helper::Helper;
-use crate::logp::pair::compute;
-use crate::logp::{bar, picture, seconds, writable};
+use crate::pair::buffer::Buffer;
+use crate::pair::clock::{compute, Clock};
+use crate::pair::cores::{self, Cores};
+use crate::pair::endpoints::Folder;
+use crate::pair::peer::{Pair, Peer};
+use crate::pair::transport::Transport;
+use crate::pair::{finish, options, progress_of, Result};
 use bandwidth::Turns;
 use copies::Copies;
-use ends::{Buffer, End};
-use pair::Pair;
-use peer::{Answer, Job};
-use timing::Clock;
+use system::Measured;
 
 /// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
 #[derive(clap::Args)]
@@ -55,24 +43,8 @@ pub struct Args {
     /// The longest message that is predicted, a power of two.
     #[arg(long, value_name = "BYTES", default_value_t = MAX_SIZE as u32, value_parser = clap::value_parser!(u32).range(65_536..=MAX_SIZE))]
     longest: u32,
-    /// Cores of the two processes [default: the first two].
-    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
-    cores: Option<Cores>,
-    /// Time for all of it [default: 60; with --quick 6].
-    #[arg(long, value_name = "N", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// Every other size, and a tenth of the time.
-    #[arg(long)]
-    quick: bool,
-    /// Draw one-way times, predicted and measured, and the parameters into a file that ends in .svg or .png.
-    #[arg(long, value_name = "FILE", value_parser = picture)]
-    plot: Option<PathBuf>,
-    /// Print JSON, as dp-cost(1) describes it.
-    #[arg(long)]
-    json: bool,
-    /// The other process, started by the first; its standard input is the way to it.
-    #[arg(long, hide = true)]
-    peer: bool,
+    #[command(flatten)]
+    survey: options::Survey,
 }
 
 /// What can be measured: ways whose two directions are one descriptor.
@@ -96,28 +68,13 @@ const KERNEL_PACKET: usize = 65_536;
 const CALIBRATION: u32 = 20_000;
 
 fn transport(text: &str) -> std::result::Result<Transport, String> {
-    WAYS.into_iter()
-        .find(|transport| transport.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Transport::name).join(", ")))
+    Transport::named(text, &WAYS)
 }
 
 pub fn main(args: Args) -> ExitCode {
-    if args.peer {
-        return peer::serve();
-    }
     let cores = crate::asked(usable(&args));
     let _folder = Folder::new();
-    match run(&args, cores) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            progress("");
-            eprintln!("dp cost: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    finish("cost", run(&args, cores))
 }
 
 fn usable(args: &Args) -> std::result::Result<Cores, String> {
@@ -132,28 +89,19 @@ fn usable(args: &Args) -> std::result::Result<Cores, String> {
             args.packet, args.longest
         ));
     }
-    let cores = args.cores.map_or_else(Cores::first, Ok)?;
-    if cores.shared() {
-        return Err(format!(
-            "sender and receiver would take turns on core {}, and the model tells apart what two processors do at the \
-             same time. Give two cores with --cores; 'dp bench' measures two processes on one",
-            cores.a
-        ));
-    }
-    Ok(cores)
+    args.survey.cores()
 }
 
 /// One way and what is known of it so far.
 struct Series {
-    transport: Transport,
-    end: End,
+    pair: Pair,
     survey: Survey,
     turns: Vec<Turns>,
 }
 
 /// What all ways share.
 struct Bench {
-    helper: Helper,
+    peer: Peer,
     buffer: Buffer,
     clock: Clock,
     turn: f64,
@@ -161,9 +109,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn pair<'a>(&'a mut self, index: usize, transport: Transport, end: &'a mut End) -> Pair<'a> {
-        let Bench { helper, buffer, clock, turn, .. } = self;
-        Pair { transport, end, index, helper, buffer, clock: *clock, turn: *turn }
+    fn measured<'a>(&'a mut self, pair: &'a mut Pair) -> Measured<'a> {
+        let Bench { peer, buffer, clock, turn, .. } = self;
+        Measured { pair, peer, buffer, clock: *clock, turn: *turn }
     }
 
     fn seconds(&self) -> f64 {
@@ -172,26 +120,23 @@ impl Bench {
 }
 
 fn run(args: &Args, cores: Cores) -> Result<String> {
-    if let Some(path) = &args.plot {
-        writable(path)?;
-    }
-    let origin = crate::origin::here();
-    let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
+    args.survey.check_picture()?;
+    let (origin, quick, time) = (crate::origin::here(), args.survey.quick, args.survey.time());
     let others: Vec<usize> =
         cores::may_use()?.into_iter().filter(|&c| c != cores.a && c != cores.b).collect();
-    let helper = peer::start(cores.b)?;
+    let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
     let (clock, start) = (Clock::new(), Instant::now());
-    let mut bench = Bench { helper, buffer: Buffer::default(), clock, turn: turn(clock), start };
     let caches = caches::of(cores.a);
-    let plan = Plan::new(args.packet as usize, args.longest as usize, args.quick);
+    let plan = Plan::new(args.packet as usize, args.longest as usize, quick);
     let plan_of = |transport| plan.clone().covering(&borders(transport, caches), MAX_SIZE as usize);
-    let mut series = open(&args.ways, plan_of, args.quick, &bench.helper)?;
+    let mut series = open(&args.ways, plan_of, quick, &mut peer)?;
+    let mut bench = Bench { peer, buffer: Buffer::default(), clock, turn: turn(clock), start };
     let mut copies = Copies::new(caches[2], clock);
     let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
     let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
         .and_then(|()| carry(&mut series, &mut bench, second, time));
-    bench.helper.explained(measured)?;
+    bench.peer.explained(measured)?;
 
     let mut report = Report {
         version: 2,
@@ -207,22 +152,18 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     for one in &series {
         report.ways.push(result(one, caches, second.is_some())?);
     }
-    report.seconds = (bench.seconds() * 10.0).round() / 10.0;
-    progress("");
+    report.seconds = tenth(bench.seconds());
     #[cfg(feature = "plot")]
-    if let Some(path) = &args.plot {
-        plot::draw(&report, path)
-            .map_err(|e| format!("{}: {e}; the picture could not be drawn", path.display()))?;
-    }
-    Ok(if args.json { report.json() } else { report.text() })
+    args.survey.draw(|path| dp_measure::picture::cost::draw(&report, path))?;
+    Ok(args.survey.common.printed(&report))
 }
 
 fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report::Findings> {
-    let name = one.transport.name();
-    let borders = borders(one.transport, caches);
+    let name = one.pair.transport.name();
+    let borders = borders(one.pair.transport, caches);
     let model = Model::fit(&one.survey, &borders)
         .ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
-    let driver = one.end.endpoint().ok().map(|endpoint| endpoint.driver().word());
+    let driver = one.pair.end.endpoint().ok().map(|endpoint| endpoint.driver().word());
     let mut findings = report::Findings::new(name, driver, &one.survey, &borders, &model);
     findings.bandwidth = one.turns.iter().map(Turns::result).collect();
     if driver.is_some() && !enough_cores {
@@ -272,25 +213,16 @@ fn open(
     transports: &[Transport],
     plan_of: impl Fn(Transport) -> Plan,
     quick: bool,
-    helper: &Helper,
+    peer: &mut Peer,
 ) -> Result<Vec<Series>> {
-    let mut series = Vec::new();
-    for (index, &transport) in transports.iter().enumerate() {
-        let pair = index as u16;
-        let make = || {
-            let [ours, theirs] = transport.make(1, None)?;
-            helper.tell(&Job::Open { transport, pair, pool: POOL }, &theirs)?;
-            let end = End::new(transport, ours, pair, true, POOL)?;
-            helper.answer::<Answer>()?;
-            Ok(end)
-        };
-        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
-        let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
+    let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
+    let one = |&transport: &Transport| {
+        let pair = peer.open(transport, 1, transport.driver().map(|_| POOL), None)?;
         let longest = if transport.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
         let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
-        series.push(Series { transport, end, survey: Survey::new(plan_of(transport)), turns });
-    }
-    Ok(series)
+        Ok(Series { pair, survey: Survey::new(plan_of(transport)), turns })
+    };
+    transports.iter().map(one).collect()
 }
 
 /// Rounds over all ways until the time is up, the first one whatever it takes.
@@ -299,19 +231,19 @@ fn survey(series: &mut [Series], bench: &mut Bench, copies: &mut Copies, time: f
     let mut rounds = 0;
     while rounds == 0 || bench.seconds() < time {
         copies.round();
-        for (index, one) in series.iter_mut().enumerate() {
-            let (name, all) = (one.transport.name(), one.survey.points().len());
-            let mut pair = bench.pair(index, one.transport, &mut one.end);
+        for one in &mut *series {
+            let (name, all) = (one.pair.transport.name(), one.survey.points().len());
+            let mut measured = bench.measured(&mut one.pair);
             let enough = |done: usize| {
                 let now = start.elapsed().as_secs_f64();
                 if done % 8 == 0 {
                     let part = if rounds == 0 { 0.1 * done as f64 / all as f64 } else { now / time };
                     let what = format!("{name}, round {}, point {} of {all}", rounds + 1, done + 1);
-                    progress(&bar(&what, (1000.0 * part) as usize, 1000));
+                    progress_of(&what, (1000.0 * part) as usize, 1000);
                 }
                 now > time
             };
-            one.survey.round(&mut pair, enough).map_err(|e| format!("{name}: {e}"))?;
+            one.survey.round(&mut measured, enough).map_err(|e| format!("{name}: {e}"))?;
         }
         rounds += 1;
     }
@@ -323,20 +255,17 @@ fn carry(series: &mut [Series], bench: &mut Bench, second: Option<[usize; 2]>, t
     let begin = bench.seconds();
     let mut first = true;
     while first || bench.seconds() < time {
-        for (index, one) in series.iter_mut().enumerate() {
+        for one in &mut *series {
+            let name = one.pair.transport.name();
             for turns in &mut one.turns {
                 let now = bench.seconds();
                 if !first && now > time {
                     return Ok(());
                 }
                 let [done, all] = [now - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
-                progress(&bar(
-                    &format!("{}, 10 MB in packets of {}", one.transport.name(), turns.packet),
-                    done,
-                    all,
-                ));
-                let mut pair = bench.pair(index, one.transport, &mut one.end);
-                turns.turn(&mut pair, second).map_err(|e| format!("{}, 10 MB: {e}", one.transport.name()))?;
+                progress_of(&format!("{name}, 10 MB in packets of {}", turns.packet), done, all);
+                let mut measured = bench.measured(&mut one.pair);
+                turns.turn(&mut measured, second).map_err(|e| format!("{name}, 10 MB: {e}"))?;
             }
         }
         first = false;

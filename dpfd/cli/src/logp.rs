@@ -2,39 +2,30 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`pair`] | a way of sending as a system that can be measured |
-//! | [`peer`] | the other processes, and what they are told |
+//! | [`system`] | a way of sending as a system that can be measured |
 //! | [`many`] | several senders, one receiver |
-//! | [`plot`] | the pictures |
 
-#[cfg(feature = "plot")]
-mod canvas;
 mod many;
-pub mod pair;
-mod peer;
-#[cfg(feature = "plot")]
-pub mod plot;
+mod system;
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use dp_measure::logp::fit::fit;
 use dp_measure::logp::probe::{Plan, Survey};
 use dp_measure::logp::report::{self, Report};
+use dp_measure::printed::tenth;
 
-use crate::bench::channel;
-use crate::bench::cores::{self, Cores};
-use crate::bench::endpoints::Folder;
-use crate::bench::link::{ring_for, Transport};
-use crate::bench::nodes::Nodes;
-use crate::bench::peer::End;
-use crate::bench::{progress, Result};
-use crate::helper::Helper;
+use crate::pair::clock::Clock;
+use crate::pair::cores::{self, Cores};
+use crate::pair::endpoints::Folder;
+use crate::pair::nodes::{Nodes, OtherNode};
+use crate::pair::peer::{Pair, Peer};
+use crate::pair::requests::Requester;
+use crate::pair::transport::{ring_for, Transport};
+use crate::pair::{channel, finish, options, progress_of, Result};
 use many::Crowd;
-use pair::{Pair, Requester};
-use peer::Job;
+use system::Measured;
 
 /// Tell what a message costs its sender, its receiver and neither of them (LogP), on several ways of sending.
 #[derive(clap::Args)]
@@ -45,33 +36,16 @@ pub struct Args {
     /// Lengths of messages; the smallest has the signature [default: 8,64,512,4096,32768,262144,1048576].
     #[arg(long, alias = "size", value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     sizes: Vec<u32>,
-    /// Cores of the requesting and of the replying process [default: the first two].
-    #[arg(long, value_name = "A,B", value_parser = cores::cores)]
-    cores: Option<Cores>,
     /// Small requests that may be unanswered.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=64))]
     window: u32,
     /// Numbers of senders that send to one receiver [default: 1,2,4].
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16))]
     senders: Vec<u32>,
-    /// Time for all of it; points whose interval is wide are repeated until then [default: 60; with --quick 6].
-    #[arg(long, value_name = "N", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// Fewer bursts, computations, sizes and senders, and a tenth of the time.
-    #[arg(long)]
-    quick: bool,
-    /// Draw signatures, bandwidth, and one-way times into a file that ends in .svg or .png.
-    #[arg(long, value_name = "FILE", value_parser = picture)]
-    plot: Option<PathBuf>,
-    /// Network namespace of the replying process's node, for ethernet: as `ip netns` lists it, or a file.
-    #[arg(long, value_name = "NAME")]
-    netns: Option<PathBuf>,
-    /// Print JSON, as dp-logp(1) describes it.
-    #[arg(long)]
-    json: bool,
-    /// Another process, started by the first; its standard input is the way to it.
-    #[arg(long, hide = true)]
-    peer: bool,
+    #[command(flatten)]
+    survey: options::Survey,
+    #[command(flatten)]
+    node: OtherNode,
 }
 
 const USUAL: [Transport; 5] =
@@ -104,69 +78,23 @@ const LONG_BATCH: f64 = 0.03;
 const TURN: f64 = 0.3;
 
 fn transport(text: &str) -> std::result::Result<Transport, String> {
-    WAYS.into_iter()
-        .find(|transport| transport.name() == text)
-        .ok_or_else(|| format!("not a way of sending; these are: {}", WAYS.map(Transport::name).join(", ")))
-}
-
-pub fn seconds(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(n) if (1.0..=3600.0).contains(&n) => Ok(n),
-        _ => Err("a number of seconds from 1 to 3600, decimals allowed".into()),
-    }
-}
-
-pub fn picture(text: &str) -> std::result::Result<PathBuf, String> {
-    if cfg!(not(feature = "plot")) {
-        return Err("this dp was built without the feature plot; --json has the same numbers".into());
-    }
-    let path = PathBuf::from(text);
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("svg" | "png") => Ok(path),
-        _ => Err("a file name that ends in .svg or .png".into()),
-    }
+    Transport::named(text, &WAYS)
 }
 
 pub fn main(mut args: Args) -> ExitCode {
-    if args.peer {
-        return peer::serve();
-    }
     if args.ways.is_empty() {
         args.ways = channel::where_possible(&USUAL);
     }
-    let cores = crate::asked(two_cores(&args));
+    let cores = crate::asked(args.survey.cores());
     let plan = crate::asked(plan(&args));
-    let nodes = crate::asked(Nodes::of(args.netns.as_ref(), &args.ways));
+    let nodes = crate::asked(args.node.nodes(&args.ways));
     crate::asked(channel::with_shim(&args.ways));
     let _folder = Folder::new();
-    match run(&args, plan, cores, nodes) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            progress("");
-            eprintln!("dp logp: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn two_cores(args: &Args) -> std::result::Result<Cores, String> {
-    let cores = args.cores.map_or_else(Cores::first, Ok)?;
-    if cores.shared() {
-        return Err(format!(
-            "requests and replies would take turns on core {}, and LogP tells apart what two processors do at the same \
-             time: o_s, L and o_r would be sums of both and of switching between them. Give two cores with --cores; \
-             'dp bench' measures two processes on one",
-            cores.a
-        ));
-    }
-    Ok(cores)
+    finish("logp", run(&args, plan, cores, nodes))
 }
 
 fn plan(args: &Args) -> std::result::Result<Plan, String> {
-    let mut sizes: Vec<usize> = match (&args.sizes[..], args.quick) {
+    let mut sizes: Vec<usize> = match (&args.sizes[..], args.survey.quick) {
         ([], false) => vec![8, 64, 512, 4096, 32_768, 262_144, 1_048_576],
         ([], true) => vec![8, 512, 8192, 65_536],
         (given, _) => given.iter().map(|&size| size as usize).collect(),
@@ -179,7 +107,7 @@ fn plan(args: &Args) -> std::result::Result<Plan, String> {
             sizes[0]
         ));
     }
-    Ok(if args.quick {
+    Ok(if args.survey.quick {
         let bursts = vec![1, 2, 4, 8, 16, 32, 64, 128, 256];
         Plan { sizes, window: args.window, bursts, delays: vec![0.0, 1.0, 2.0] }
     } else {
@@ -190,87 +118,60 @@ fn plan(args: &Args) -> std::result::Result<Plan, String> {
 
 /// One way and what is known of it so far.
 struct Series {
-    transport: Transport,
-    index: usize,
-    end: End,
+    pair: Pair,
+    requester: Requester,
     survey: Survey,
 }
 
 impl Series {
-    fn pair<'a>(&'a mut self, helper: &'a Helper) -> (Pair<'a>, &'a mut Survey) {
-        let pair = Pair { end: &mut self.end, index: self.index, helper, ends: Requester::new() };
-        (pair, &mut self.survey)
+    fn split<'a>(&'a mut self, peer: &'a Peer) -> (Measured<'a>, &'a mut Survey) {
+        (Measured { pair: &mut self.pair, peer, requester: &mut self.requester }, &mut self.survey)
     }
 }
 
 fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<String> {
-    if let Some(path) = &args.plot {
-        writable(path)?;
-    }
-    let (start, origin) = (Instant::now(), crate::origin::here());
-    let time = args.seconds.unwrap_or(if args.quick { 6.0 } else { 60.0 });
+    args.survey.check_picture()?;
+    let (start, origin, time) = (Instant::now(), crate::origin::here(), args.survey.time());
     let others: Vec<usize> = cores::may_use()?.into_iter().filter(|&core| core != cores.b).collect();
-    let helper = peer::start(cores.b)?;
+    let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
-    let mut series = open(&args.ways, &plan, &helper, nodes.as_ref())?;
-    helper.explained(survey(&mut series, &helper, start, time * (1.0 - CROWD)))?;
-    for one in &series {
-        one.end.check().map_err(|e| format!("{}: {e}", one.transport.name()))?;
+    let mut series = open(&args.ways, &plan, &mut peer, nodes.as_ref())?;
+    peer.explained(survey(&mut series, &peer, start, time * (1.0 - CROWD)))?;
+    for Series { pair, .. } in &series {
+        pair.end.check().map_err(|e| format!("{}: {e}", pair.transport))?;
     }
-    drop(helper);
+    drop(peer);
     let contended = contend(args, &series, cores, &others, nodes, time)?;
 
     let mut report =
         Report::new(origin, [cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
     for (one, contended) in series.iter().zip(contended) {
-        let name = one.transport.name();
+        let name = one.pair.transport.name();
         let found =
             fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
         report.ways.push(report::Findings::new(name, &one.survey, &found, contended));
     }
-    report.seconds = (start.elapsed().as_secs_f64() * 10.0).round() / 10.0;
-    progress("");
+    report.seconds = tenth(start.elapsed().as_secs_f64());
     #[cfg(feature = "plot")]
-    if let Some(path) = &args.plot {
-        plot::draw(&report, path)
-            .map_err(|e| format!("{}: {e}; the picture could not be drawn", path.display()))?;
-    }
-    Ok(if args.json { report.json() } else { report.text() })
-}
-
-/// Told before a minute of measuring, not behind it.
-pub fn writable(path: &PathBuf) -> Result<()> {
-    let there = path.exists();
-    OpenOptions::new().append(true).create(true).open(path).map_err(|e| {
-        format!("{}: {e}; the picture cannot be written there, nothing was measured", path.display())
-    })?;
-    if !there {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
+    args.survey.draw(|path| dp_measure::picture::logp::draw(&report, path))?;
+    Ok(args.survey.common.printed(&report))
 }
 
 fn open(
     transports: &[Transport],
     plan: &Plan,
-    helper: &Helper,
+    peer: &mut Peer,
     nodes: Option<&Nodes>,
 ) -> Result<Vec<Series>> {
-    let mut series = Vec::new();
-    for (index, &transport) in transports.iter().enumerate() {
+    let clock = Clock::new();
+    let one = |&transport: &Transport| {
         let mut plan = plan.clone();
         plan.sizes.retain(|&size| transport.carries(size));
         let size = plan.sizes.last().copied().unwrap_or(1);
-        let pair = index as u16;
-        let make = || {
-            let [ours, theirs] = transport.make(size, nodes)?;
-            helper.tell(&Job::Open { transport, size, pair, first: false }, &theirs)?;
-            Ok(End::new(transport, ours, ring_for(size), pair, true)?)
-        };
-        let end = make().map_err(|e: Box<dyn std::error::Error>| format!("{}: {e}", transport.name()))?;
-        series.push(Series { transport, index, end, survey: Survey::new(plan) });
-    }
-    Ok(series)
+        let pair = peer.open(transport, size, transport.pool(ring_for(size)), nodes)?;
+        Ok(Series { pair, requester: Requester::new(clock), survey: Survey::new(plan) })
+    };
+    transports.iter().map(one).collect()
 }
 
 /// Until when one point may be at it, in seconds since the begin.
@@ -293,32 +194,32 @@ impl Share {
 }
 
 /// The first pass over all ways, and further ones until all is settled or the time is up.
-fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> Result<()> {
+fn survey(series: &mut [Series], peer: &Peer, start: Instant, time: f64) -> Result<()> {
     let all: usize = series.iter().map(|one| one.survey.expected()).sum();
     let mut before = 0;
     for one in &mut *series {
-        let name = one.transport.name();
-        let (mut pair, survey) = one.pair(helper);
+        let name = one.pair.transport.name();
+        let (mut measured, survey) = one.split(peer);
         let mut share = Share { done: usize::MAX, until: 0.0 };
         let watch = |done: usize| {
             let now = start.elapsed().as_secs_f64();
             if share.next(before + done, all, now, FIRST_PASS * time) {
-                progress(&bar(&format!("{name}, point {} of {all}", before + done + 1), before + done, all));
+                progress_of(&format!("{name}, point {} of {all}", before + done + 1), before + done, all);
             }
             now > share.until
         };
-        survey.first(&mut pair, watch).map_err(|e| format!("{name}: {e}"))?;
+        survey.first(&mut measured, watch).map_err(|e| format!("{name}: {e}"))?;
         before += survey.points().len();
     }
     let begin = start.elapsed().as_secs_f64();
     loop {
         let mut wide = false;
         for one in &mut *series {
-            let name = one.transport.name();
-            let (mut pair, survey) = one.pair(helper);
+            let name = one.pair.transport.name();
+            let (mut measured, survey) = one.split(peer);
             let turn = start.elapsed().as_secs_f64();
             let [done, all] = [turn - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
-            progress(&bar(&format!("{name}, wide points again"), done, all));
+            progress_of(&format!("{name}, wide points again"), done, all);
             loop {
                 let now = start.elapsed().as_secs_f64();
                 if now > time {
@@ -329,7 +230,7 @@ fn survey(series: &mut [Series], helper: &Helper, start: Instant, time: f64) -> 
                     break;
                 }
                 let watch = || start.elapsed().as_secs_f64() - now > LONG_BATCH;
-                if !survey.again(&mut pair, watch).map_err(|e| format!("{name}: {e}"))? {
+                if !survey.again(&mut measured, watch).map_err(|e| format!("{name}: {e}"))? {
                     break;
                 }
             }
@@ -349,7 +250,7 @@ fn contend(
     nodes: Option<Nodes>,
     time: f64,
 ) -> Result<Vec<Vec<report::Contended>>> {
-    let mut counts: Vec<u32> = match (&args.senders[..], args.quick) {
+    let mut counts: Vec<u32> = match (&args.senders[..], args.survey.quick) {
         ([], false) => vec![1, 2, 4],
         ([], true) => vec![1, 2],
         (given, _) => given.iter().copied().chain([1]).collect(),
@@ -359,23 +260,16 @@ fn contend(
     let most = counts.last().copied().unwrap_or(1);
     let turns = (series.len() * counts.len() * many::ROUNDS as usize) as f64;
     let turn = (CROWD * time / turns).clamp(0.02, 0.5);
-    let mut crowd = Crowd::start(cores.b, others, most, series.len() as u16, nodes)?;
+    let mut crowd = Crowd::start(cores.b, others, most, nodes)?;
     let mut all = Vec::new();
     for (i, one) in series.iter().enumerate() {
-        let name = one.transport.name();
-        progress(&bar(&format!("{name}, several senders"), i, series.len()));
+        let name = one.pair.transport.name();
+        progress_of(&format!("{name}, several senders"), i, series.len());
         let load = one.survey.load(one.survey.plan().sizes[0]);
         let rounds = crowd
-            .gaps(one.transport, load, &counts, turn)
+            .gaps(one.pair.transport, load, &counts, turn)
             .map_err(|e| format!("{name}, several senders: {e}"))?;
         all.push(report::Contended::all(&counts, &rounds, |senders| crowd.shares(senders)));
     }
     Ok(all)
-}
-
-/// `[=====     ] 50 %  what`
-pub fn bar(what: &str, done: usize, all: usize) -> String {
-    let part = done.min(all) as f64 / all.max(1) as f64;
-    let full = (part * 30.0) as usize;
-    format!("[{:<30}] {:>3.0} %  {what}", "=".repeat(full), 100.0 * part)
 }

@@ -6,10 +6,10 @@ mod cost;
 mod device;
 mod environment;
 mod framing;
-mod helper;
 mod logp;
 mod ls;
 mod origin;
+mod pair;
 mod program;
 mod recv;
 mod run;
@@ -54,6 +54,9 @@ enum Verb {
     Cost(cost::Args),
     /// Print what a shell needs to complete the command line of dp.
     Completions(completions::Args),
+    /// The second process of a measurement, started by the first; its standard input is the way to it.
+    #[command(hide = true)]
+    Peer,
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Logp(args) => logp::main(args),
         Verb::Cost(args) => cost::main(args),
         Verb::Completions(args) => completions::main(&args, &Cli::command()),
+        Verb::Peer => pair::work::serve(),
     }
 }
 

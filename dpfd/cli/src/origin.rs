@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dp_measure::logp::origin::{cpu, date, Origin};
+use dp_measure::origin::{cpu, date, Origin};
 use nix::sys::utsname::uname;
 
 /// Of a measurement that begins.

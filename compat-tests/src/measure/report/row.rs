@@ -1,10 +1,10 @@
 //! A row of the table of targets: a baseline, DP beside it, and what was promised.
 
+use dp_measure::stats::{median, Interval, Spread};
 use serde::Serialize;
 
 use super::{deviation, number, percent, Cell, Style, Title};
 use crate::measure::kit::Setup;
-use crate::measure::stats::{median, Interval, Spread};
 use crate::measure::turns::Turns;
 
 /// One comparison with its target.

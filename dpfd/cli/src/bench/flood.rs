@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::lat::STOP;
-use super::link::Link;
+use crate::pair::link::Link;
+use crate::pair::STOP;
 
 /// Messages between two readings of the clock.
 const CHUNK: u32 = 64;
@@ -23,18 +23,4 @@ pub fn pour(link: &mut impl Link, size: usize, time: Duration) -> io::Result<u64
     message[size - 1] = STOP;
     link.send(&message)?;
     Ok(count)
-}
-
-/// The other end: takes messages as they come, of streams as many at once as there are. A message's bytes
-/// are in the buffer of the program when it counts.
-pub fn drain(link: &mut impl Link, size: usize) -> io::Result<u64> {
-    let mut buf = vec![0; size.max(64 * 1024)];
-    let mut bytes = 0;
-    loop {
-        let n = link.recv(&mut buf)?;
-        bytes += n;
-        if buf[n - 1] == STOP {
-            return Ok((bytes / size) as u64 - 1);
-        }
-    }
 }

@@ -3,16 +3,19 @@
 use std::fs;
 use std::time::Duration;
 
-use dp_measure::logp::origin::Origin;
+use dp_measure::origin::Origin;
+use dp_measure::printed::{tenth, Printed};
+use dp_measure::stats::median;
 use serde::Serialize;
 
-use super::cores::{self, Cores};
-use super::endpoints;
-use super::lat::median;
-use super::link::{ring_for, Transport};
-use super::peer::{Peer, Turn};
 use super::report::{half, with_half, VERSION};
-use super::{progress, Args, Result, What};
+use super::series::Series;
+use super::{Args, What};
+use crate::pair::cores::{self, Cores};
+use crate::pair::endpoints;
+use crate::pair::peer::Peer;
+use crate::pair::transport::{ring_for, Transport};
+use crate::pair::{progress, Result};
 
 /// Bytes of a message of the endpoint that is used.
 const SIZE: usize = 8;
@@ -54,10 +57,10 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let count = args.endpoints as usize;
     let seconds = Duration::from_secs_f64(args.seconds);
     // The process that measures is the parent of all others: its own core, and the folder, come first.
-    let mut peer = Peer::start(cores)?;
+    let peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
     progress(&format!("memory of {count} endpoints"));
-    let bytes_per_endpoint = memory(&mut peer, count, false)?;
+    let bytes_per_endpoint = memory(&peer, count, false)?;
     progress("a process that does nothing");
     std::thread::sleep(SETTLE);
     let before = Used::of(peer.pid())?;
@@ -67,10 +70,10 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     drop(peer);
     // A fresh process: memory that was given back may stay with the other one.
     progress(&format!("memory of {count} endpoints with pools"));
-    let mut peer = Peer::start(cores)?;
-    let bytes_per_pool_endpoint = memory(&mut peer, count, true)?;
+    let mut peer = Peer::start(cores.b)?;
+    let bytes_per_pool_endpoint = memory(&peer, count, true)?;
     peer.idle(0, false)?;
-    let mut series = peer.open(Transport::Endpoint, SIZE, ring_for(SIZE), None)?;
+    let mut series = Series::open(&mut peer, Transport::Endpoint, SIZE, ring_for(SIZE), None)?;
     let mut mine = Vec::new();
     let turn = seconds / args.rounds;
     for round in 0..args.rounds {
@@ -78,18 +81,12 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         for count in [0, count] {
             endpoints::idle(&mut mine, count, false)?;
             peer.idle(count, false)?;
-            series.turn(&mut peer, What::Lat, turn)?;
+            series.turn(&peer, What::Lat, turn)?;
         }
     }
-    progress("");
-    let p50: Vec<f64> = series
-        .turns
-        .iter()
-        .map(|(turn, _)| if let Turn::Lat(turn) = turn { turn.p50 } else { f64::NAN })
-        .collect();
+    let p50 = series.p50();
     let each = |i: usize| p50.chunks(2).map(|both| both[i]).collect::<Vec<_>>();
-    let mut slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
-    let tenth = |x: f64| (x * 10.0).round() / 10.0;
+    let slower: Vec<f64> = p50.chunks(2).map(|both| (both[1] / both[0] - 1.0) * 100.0).collect();
     let report = Report {
         version: VERSION,
         origin,
@@ -100,20 +97,20 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         rounds: args.rounds,
         bytes_per_endpoint,
         bytes_per_pool_endpoint,
-        p50_alone_ns: tenth(median(&mut each(0))),
+        p50_alone_ns: tenth(median(&each(0))),
         p50_alone_half_ns: half(&each(0), 10.0),
-        p50_beside_ns: tenth(median(&mut each(1))),
+        p50_beside_ns: tenth(median(&each(1))),
         p50_beside_half_ns: half(&each(1), 10.0),
-        slower_percent: tenth(median(&mut slower)),
+        slower_percent: tenth(median(&slower)),
         slower_half_percent: half(&slower, 10.0),
         idle_cpu_us: tenth((used.cpu_ns - before.cpu_ns) as f64 / 1e3),
         idle_context_switches: used.switches - before.switches,
     };
-    Ok(if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() })
+    Ok(args.common.printed(&report))
 }
 
 /// Bytes for each of `count`, in a process that has had none but the first.
-fn memory(peer: &mut Peer, count: usize, pooled: bool) -> Result<u64> {
+fn memory(peer: &Peer, count: usize, pooled: bool) -> Result<u64> {
     let before = peer.idle(1, pooled)?;
     let after = peer.idle(count + 1, pooled)?;
     Ok(after.saturating_sub(before) / count as u64)
@@ -141,7 +138,7 @@ impl Used {
     }
 }
 
-impl Report {
+impl Printed for Report {
     fn text(&self) -> String {
         let [a, b] = self.cores;
         format!(

@@ -8,8 +8,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::floor::Floor;
-use super::link::Link;
+use dp_measure::stats::median;
+
+use crate::pair::clock::Clock;
+use crate::pair::floor::Floor;
+use crate::pair::link::Link;
+use crate::pair::STOP;
 
 const BATCH: u32 = 16;
 /// Round trips before a turn counts: caches, branch predictors and the core's clock get used to it.
@@ -18,9 +22,6 @@ const WARM_UP: u32 = 4 * BATCH;
 const LONG: Duration = Duration::from_millis(1);
 /// Single round trips kept of one turn, at most.
 const KEPT: usize = 100_000;
-
-/// The last byte of a message that ends a turn; 0 in all others.
-pub const STOP: u8 = 0xff;
 
 /// What one turn brought, nanoseconds one way.
 #[derive(Debug, Clone, Default)]
@@ -46,10 +47,8 @@ pub fn measure(
         round_trip()?;
     }
     let batch = if begin.elapsed() > LONG * WARM_UP { 1 } else { BATCH };
-    let clock = clock_cost();
-    let one_way = |from: Instant, to: Instant, trips: u32| {
-        (to.duration_since(from).as_nanos() as f64 - clock).max(0.0) / f64::from(2 * trips)
-    };
+    let clock = Clock::new();
+    let one_way = |from: Instant, to: Instant, trips: u32| clock.between(from, to) / f64::from(2 * trips);
     let mut batches = Vec::new();
     let start = Instant::now();
     let mut last = start;
@@ -68,7 +67,7 @@ pub fn measure(
         singles.push(one_way(last, now, 1) as f32);
         last = now;
     }
-    Ok(Turn { p50: median(&mut batches), singles, unawaited: None })
+    Ok(Turn { p50: median(&batches), singles, unawaited: None })
 }
 
 /// The whole turn of the end that measures, over a link, whose rings have so many bytes if it has some.
@@ -96,64 +95,9 @@ pub fn over_floor(floor: &mut Floor, time: Duration) -> io::Result<Turn> {
     Ok(turn)
 }
 
-/// The other end: sends back what comes, until told to stop; how many messages that was.
-pub fn echo(link: &mut impl Link, size: usize) -> io::Result<u64> {
-    let mut message = vec![0; size];
-    let mut count = 0;
-    loop {
-        link.recv_all(&mut message)?;
-        if message[size - 1] == STOP {
-            return Ok(count);
-        }
-        link.send(&message)?;
-        count += 1;
-    }
-}
-
-/// Nanoseconds that one reading of the clock takes.
-pub fn clock_cost() -> f64 {
-    let mut costs: Vec<f64> = (0..64)
-        .map(|_| {
-            let start = Instant::now();
-            start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    median(&mut costs)
-}
-
-/// The middle one, or the mean of the two middle ones. Of nothing, NaN.
-pub fn median(of: &mut [f64]) -> f64 {
-    of.sort_by(f64::total_cmp);
-    let n = of.len();
-    match n {
-        0 => f64::NAN,
-        _ => (of[(n - 1) / 2] + of[n / 2]) / 2.0,
-    }
-}
-
-/// What so many of 1000 do not exceed.
-pub fn percentile(of: &mut [f32], thousandths: usize) -> f64 {
-    of.sort_by(f32::total_cmp);
-    of.get((of.len() * thousandths).div_ceil(1000).saturating_sub(1)).map_or(f64::NAN, |&x| f64::from(x))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians_and_percentiles() {
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&mut [4.0, 1.0]), 2.5);
-        assert!(median(&mut []).is_nan());
-        let mut hundred: Vec<f32> = (1..=100).map(|n| n as f32).collect();
-        assert_eq!(percentile(&mut hundred, 990), 99.0);
-        assert_eq!(percentile(&mut hundred, 500), 50.0);
-        let mut thousand: Vec<f32> = (1..=2000).map(|n| n as f32).collect();
-        assert_eq!(percentile(&mut thousand, 999), 1998.0);
-        assert_eq!(percentile(&mut [7.0], 990), 7.0);
-        assert!(percentile(&mut [], 990).is_nan());
-    }
 
     #[test]
     fn as_many_round_trips_as_asked_for_do_not_count() {

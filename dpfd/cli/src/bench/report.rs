@@ -1,14 +1,14 @@
 //! What is printed: a table for people, JSON for programs.
 
-use dp_measure::cost::bandwidth::middle;
-use dp_measure::logp::origin::Origin;
+use dp_measure::origin::Origin;
+use dp_measure::printed::{self, round, Printed};
+use dp_measure::stats::{median, quartile_half};
 use serde::Serialize;
 
-use super::cores::Cores;
-use super::lat::{median, percentile};
-use super::link::Transport;
-use super::peer::{Series, Turn};
+use super::series::{Series, Turn};
 use super::{Args, What};
+use crate::pair::cores::Cores;
+use crate::pair::transport::Transport;
 
 /// The layout of what `--json` prints.
 pub const VERSION: u32 = 2;
@@ -109,70 +109,53 @@ impl Size {
     }
 
     pub fn new(size: usize, series: Vec<Series>) -> Size {
-        let floor: Option<Vec<f64>> = series
-            .iter()
-            .find(|s| s.transport == Transport::Floor)
-            .map(|s| s.turns.iter().filter_map(p50).collect());
+        let floor = series.iter().find(|s| s.transport() == Transport::Floor).map(Series::p50);
         let outcome = |s: Series| {
             let cpu_s = [0, 1].map(|i| round(s.turns.iter().map(|(_, cpu)| cpu[i]).sum(), 1e3));
-            Outcome { size, transport: s.transport, numbers: Numbers::of(&s, size, floor.as_deref()), cpu_s }
+            Outcome {
+                size,
+                transport: s.transport(),
+                numbers: Numbers::of(&s, size, floor.as_deref()),
+                cpu_s,
+            }
         };
         Size { outcomes: series.into_iter().map(outcome).collect() }
     }
 }
 
-fn p50(turn: &(Turn, [f64; 2])) -> Option<f64> {
-    match &turn.0 {
-        Turn::Lat(turn) => Some(turn.p50),
-        Turn::Flood { .. } => None,
-    }
-}
-
 /// Half of the distance between the quartiles of turns; `None` of a single one, which says nothing of others.
 pub fn half(turns: &[f64], unit: f64) -> Option<f64> {
-    Some(middle(turns).1).filter(|half| half.is_finite()).map(|half| round(half, unit))
-}
-
-/// To as many places as mean something.
-pub fn round(x: f64, unit: f64) -> f64 {
-    (x * unit).round() / unit
+    Some(quartile_half(turns)).filter(|half| half.is_finite()).map(|half| round(half, unit))
 }
 
 impl Numbers {
     fn of(series: &Series, size: usize, floor: Option<&[f64]>) -> Numbers {
-        let mut medians: Vec<f64> = series.turns.iter().filter_map(p50).collect();
+        let medians = series.p50();
         if medians.is_empty() {
             let flood = |(turn, _): &(Turn, _)| match turn {
                 Turn::Flood { rate, messages } => (*rate, *messages),
                 Turn::Lat(_) => (f64::NAN, 0),
             };
-            let (mut rates, messages): (Vec<f64>, Vec<u64>) = series.turns.iter().map(flood).unzip();
-            let messages_per_s = median(&mut rates).round();
+            let (rates, messages): (Vec<f64>, Vec<u64>) = series.turns.iter().map(flood).unzip();
+            let messages_per_s = median(&rates).round();
             let bytes_per_s = messages_per_s * size as f64;
             let (half_messages_per_s, messages) = (half(&rates, 1.0), messages.iter().sum());
             return Numbers::Flood { messages_per_s, half_messages_per_s, bytes_per_s, messages };
         }
-        let mut over: Vec<f64> = match floor.filter(|_| series.transport != Transport::Floor) {
+        let over: Vec<f64> = match floor.filter(|_| series.transport() != Transport::Floor) {
             Some(floor) => medians.iter().zip(floor).map(|(ours, floor)| ours - floor).collect(),
             None => Vec::new(),
         };
-        let some = |of: &mut [f64]| Some(median(of)).filter(|ns| ns.is_finite()).map(|ns| round(ns, 10.0));
-        let mut singles: Vec<f32> = Vec::new();
-        let mut unawaited: Vec<f64> = Vec::new();
-        for (turn, _) in &series.turns {
-            if let Turn::Lat(turn) = turn {
-                singles.extend(&turn.singles);
-                unawaited.extend(turn.unawaited);
-            }
-        }
+        let some = |of: &[f64]| Some(median(of)).filter(|ns| ns.is_finite()).map(|ns| round(ns, 10.0));
+        let unawaited = series.unawaited();
         Numbers::Lat {
-            p50_ns: round(median(&mut medians), 10.0),
+            p50_ns: round(median(&medians), 10.0),
             p50_half_ns: half(&medians, 10.0),
-            p99_ns: round(percentile(&mut singles, 990), 10.0),
-            p999_ns: round(percentile(&mut singles, 999), 10.0),
-            over_floor_ns: some(&mut over),
+            p99_ns: round(series.percentile(990), 10.0),
+            p999_ns: round(series.percentile(999), 10.0),
+            over_floor_ns: some(&over),
             over_floor_half_ns: half(&over, 10.0),
-            unawaited_p50_ns: some(&mut unawaited),
+            unawaited_p50_ns: some(&unawaited),
             unawaited_half_ns: half(&unawaited, 10.0),
         }
     }
@@ -192,39 +175,6 @@ impl Report {
             short,
             results: sizes.into_iter().flat_map(|size| size.outcomes).collect(),
         }
-    }
-
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
-    }
-
-    pub fn text(&self) -> String {
-        let [a, b] = self.cores;
-        let turn = self.seconds / f64::from(self.rounds);
-        let what = match self.what {
-            What::Lat => "nanoseconds one way (half a round trip)",
-            What::Waiting => "nanoseconds to take a message that waits",
-            _ => "one way at full speed",
-        };
-        let mut text =
-            format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
-        let mut size = 0;
-        for one in &self.results {
-            if one.size != size {
-                size = one.size;
-                let titles = match self.what {
-                    What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
-                    What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
-                    _ => ["MESSAGES/s", "MB/s", "ENDPOINT IS", "CPU s"],
-                };
-                text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
-            }
-            text += &row(one.transport.name(), self.cells(one));
-        }
-        text + &format!(
-            "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
-            self.origin.line()
-        )
     }
 
     fn cells(&self, one: &Outcome) -> [String; 4] {
@@ -262,15 +212,45 @@ impl Report {
     }
 }
 
+impl Printed for Report {
+    fn text(&self) -> String {
+        let [a, b] = self.cores;
+        let turn = self.seconds / f64::from(self.rounds);
+        let what = match self.what {
+            What::Lat => "nanoseconds one way (half a round trip)",
+            What::Waiting => "nanoseconds to take a message that waits",
+            _ => "one way at full speed",
+        };
+        let mut text =
+            format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
+        let mut size = 0;
+        for one in &self.results {
+            if one.size != size {
+                size = one.size;
+                let titles = match self.what {
+                    What::Lat => ["P50", "P99", "OVER FLOOR", "CPU s"],
+                    What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
+                    _ => ["MESSAGES/s", "MB/s", "ENDPOINT IS", "CPU s"],
+                };
+                text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
+            }
+            text += &row(one.transport.name(), self.cells(one));
+        }
+        text + &format!(
+            "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
+            self.origin.line()
+        )
+    }
+}
+
 fn row(first: &str, cells: [String; 4]) -> String {
     let [a, b, c, d] = cells;
     format!("{first:<16}{a:>22}{b:>12}{c:>12}{d:>8}\n")
 }
 
-/// What a single turn's others would be, nobody knows.
+/// A median, and how sure it is.
 pub fn with_half(middle: f64, half: Option<f64>) -> String {
-    let half = half.map_or("?".to_string(), |half| format!("{half:.0}"));
-    format!("{middle:.0} \u{b1} {half}")
+    format!("{middle:.0} \u{b1} {}", printed::half(half.unwrap_or(f64::NAN)))
 }
 
 fn short(what: What, outcomes: &[Outcome]) -> Short {

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use dp_measure::cost::fit::{Border, Pieces};
 use dp_measure::cost::report::Parameter;
-use dp_measure::logp::stats::Estimate;
+use dp_measure::stats::{undisturbed, Estimate};
 
-use super::timing::{undisturbed, Clock};
+use crate::pair::clock::Clock;
 
 /// Lengths of copies.
 const SIZES: [usize; 6] = [64, 256, 1024, 4096, 16_384, 65_536];

@@ -1,20 +1,13 @@
 //! K senders and one receiver: the gap that each of them sees.
 
-use std::io;
-use std::os::fd::AsFd;
-
 use dp_measure::logp::probe::Load;
 use dpfd::Dpid;
-use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-use super::peer::{self, Answer, Job};
-use crate::bench::endpoints::OneEnd;
-use crate::bench::lat::STOP;
-use crate::bench::link::{again, Link, Transport};
-use crate::bench::nodes::Nodes;
-use crate::bench::peer::End;
-use crate::bench::Result;
-use crate::helper::Helper;
+use crate::pair::end::Role;
+use crate::pair::nodes::Nodes;
+use crate::pair::peer::{next_pair, Peer, Task};
+use crate::pair::transport::{ring_for, Transport};
+use crate::pair::Result;
 
 /// Numbers of the one endpoint that several send to, and of these, above those of pairs.
 const HUB: Dpid = 20_000;
@@ -23,26 +16,19 @@ pub const ROUNDS: u32 = 5;
 
 /// The receiver's process and those of senders, which wait for what to do.
 pub struct Crowd {
-    receiver: Helper,
-    senders: Vec<Helper>,
+    receiver: Peer,
+    senders: Vec<Peer>,
     /// How many the senders have.
     cores: usize,
-    pairs: u16,
     nodes: Option<Nodes>,
 }
 
 impl Crowd {
     /// A receiver on its core, senders on the others in turns.
-    pub fn start(
-        receiver: usize,
-        others: &[usize],
-        most: u32,
-        pairs: u16,
-        nodes: Option<Nodes>,
-    ) -> Result<Crowd> {
-        let senders =
-            (0..most as usize).map(|i| peer::start(others[i % others.len()])).collect::<Result<_>>()?;
-        Ok(Crowd { receiver: peer::start(receiver)?, senders, cores: others.len(), pairs, nodes })
+    pub fn start(receiver: usize, others: &[usize], most: u32, nodes: Option<Nodes>) -> Result<Crowd> {
+        let senders = (0..most as usize).map(|i| Peer::start(others[i % others.len()]));
+        let senders = senders.collect::<Result<_>>()?;
+        Ok(Crowd { receiver: Peer::start(receiver)?, senders, cores: others.len(), nodes })
     }
 
     /// For each number of senders, and each round, the gap seen by each of them, in ns.
@@ -63,29 +49,25 @@ impl Crowd {
                 gaps.push(self.turn(load, senders as usize, seconds)?);
             }
         }
-        for helper in self.senders.iter().chain([&self.receiver]) {
-            helper.tell(&Job::Close, &[])?;
-            helper.answer::<Answer>()?;
+        for peer in self.senders.iter_mut().chain([&mut self.receiver]) {
+            peer.close()?;
         }
         Ok(gaps)
     }
 
     fn turn(&self, load: Load, senders: usize, seconds: f64) -> Result<f64> {
-        let Load { size, reply, window } = load;
-        self.receiver.tell(&Job::ReplyToAll { size, reply, senders }, &[])?;
-        self.receiver.answer::<Answer>()?;
-        for sender in &self.senders[..senders] {
-            sender.tell(&Job::Stream { size, reply, window, seconds }, &[])?;
+        self.receiver.begin(0, Task::ReplyToAll { load, senders })?;
+        let senders = &self.senders[..senders];
+        for sender in senders {
+            sender.tell(0, Task::Stream { load, seconds })?;
         }
         let mut sum = 0.0;
-        for sender in &self.senders[..senders] {
-            match (sender.answer()?, sender.answer()?) {
-                (Answer::Ready, Answer::Gap(gap)) => sum += gap,
-                _ => return Err("an answer out of turn".into()),
-            }
+        for sender in senders {
+            sender.begun()?;
+            sum += sender.done()?.ns;
         }
-        self.receiver.answer::<Answer>()?;
-        Ok(sum / senders as f64)
+        self.receiver.done()?;
+        Ok(sum / senders.len() as f64)
     }
 
     /// Whether so many have a core each.
@@ -95,68 +77,21 @@ impl Crowd {
 
     /// The way between one sender, of so many, and the receiver.
     fn open(&mut self, transport: Transport, size: usize, i: usize, senders: usize) -> Result<()> {
-        let sender = &self.senders[i];
         let [ours, theirs] = transport.make(size, self.nodes.as_ref())?;
+        let sender = &mut self.senders[i];
         if transport.is_endpoint() {
             if i == 0 {
-                self.receiver.tell(&Job::Hub { transport, number: HUB, senders }, &theirs)?;
+                self.receiver.take(transport, Role::Hub { number: HUB, senders }, &theirs)?;
+                self.receiver.taken()?;
             }
-            return sender.tell(&Job::Spoke { transport, mine: HUB + 1 + i as Dpid, hub: HUB }, &ours);
+            sender.take(transport, Role::Spoke { mine: HUB + 1 + i as Dpid, hub: HUB }, &ours)?;
+        } else {
+            let (pair, pool) = (next_pair(), transport.pool(ring_for(size)));
+            // Both before either has it: one may wait for the other.
+            self.receiver.take(transport, Role::OneOfTwo { pair, first: false, pool }, &theirs)?;
+            sender.take(transport, Role::OneOfTwo { pair, first: true, pool }, &ours)?;
+            self.receiver.taken()?;
         }
-        let pair = self.pairs;
-        self.pairs += 1;
-        self.receiver.tell(&Job::Open { transport, size, pair, first: false }, &theirs)?;
-        sender.tell(&Job::Open { transport, size, pair, first: true }, &ours)
+        sender.taken().map(drop)
     }
-}
-
-/// One endpoint that all send to: replies go to whoever asked.
-pub fn reply_at_hub(hub: &mut OneEnd, senders: usize, size: usize, reply: usize) -> io::Result<()> {
-    let (mut request, reply) = (vec![0; size], vec![0; reply]);
-    let mut left = senders;
-    while left > 0 {
-        let (n, from) = hub.recv_from(&mut request)?;
-        match request[n - 1] {
-            STOP => left -= 1,
-            _ => hub.send_to(&reply, from)?,
-        }
-    }
-    Ok(())
-}
-
-/// One end for each sender, all of the same kind.
-pub fn reply_to_all(ends: &mut [End], size: usize, reply: usize) -> Result<()> {
-    let (mut channels, mut fds) = (Vec::new(), Vec::new());
-    for end in ends {
-        match end {
-            End::Channel(end) => channels.push(end),
-            End::Fds(end) => fds.push(end),
-            _ => return Err("a way that is not for several senders".into()),
-        }
-    }
-    by_polling(channels, size, reply)?;
-    Ok(by_polling(fds, size, reply)?)
-}
-
-/// Sleeps until a descriptor has something, and takes one request from each that does.
-fn by_polling<L: Link + AsFd>(mut fds: Vec<&mut L>, size: usize, reply: usize) -> io::Result<()> {
-    let (mut request, reply) = (vec![0; size], vec![0; reply]);
-    while !fds.is_empty() {
-        let mut asked: Vec<PollFd> =
-            fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
-        again(|| poll(&mut asked, PollTimeout::NONE))?;
-        let ready: Vec<bool> = asked.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let mut ended = Vec::new();
-        for (i, fd) in fds.iter_mut().enumerate().filter(|(i, _)| ready[*i]) {
-            fd.recv_all(&mut request)?;
-            match request[size - 1] {
-                STOP => ended.push(i),
-                _ => fd.send(&reply)?,
-            }
-        }
-        for i in ended.into_iter().rev() {
-            fds.swap_remove(i);
-        }
-    }
-    Ok(())
 }

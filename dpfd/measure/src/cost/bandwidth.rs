@@ -1,7 +1,5 @@
 //! The paper's tests of bandwidth (sections 5.2 and 5.3): what is subtracted, and what a rate is.
 
-use crate::logp::stats::median;
-
 /// Bytes that are carried in one test: 10 MB.
 pub const BYTES: usize = 10_000_000;
 /// Bytes of the acknowledgement that ends a uni-directional test.
@@ -21,17 +19,6 @@ pub fn one_direction(packets: usize, m: usize, ns: f64, trip: f64) -> f64 {
 /// Bytes in a second that a process exchanges: as many as it has sent, and received, in `ns`. That of the slower of the two.
 pub fn exchange(packets: usize, m: usize, ns: [f64; 2]) -> f64 {
     rate(packets * m, ns[0].max(ns[1]))
-}
-
-/// The middle one of several turns, and half of the distance between their quartiles. NaN of nothing, as the half is of a
-/// single turn, which says nothing of others.
-pub fn middle(turns: &[f64]) -> (f64, f64) {
-    let mut of = turns.to_vec();
-    of.sort_by(f64::total_cmp);
-    let at = |part: f64| of.get((part * (of.len().max(1) - 1) as f64).round() as usize).copied();
-    let quartiles = at(0.75).zip(at(0.25)).filter(|_| of.len() > 1);
-    let half = quartiles.map_or(f64::NAN, |(high, low)| (high - low) / 2.0);
-    (median(&of), half)
 }
 
 fn rate(bytes: usize, ns: f64) -> f64 {

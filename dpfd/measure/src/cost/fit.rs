@@ -1,9 +1,8 @@
 //! From measured points to pieces of straight lines, and to what these predict.
 
-use super::bandwidth::middle;
 use super::model::{error, Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
-use crate::logp::stats::{line, median, weighted_median, At, Estimate};
+use crate::stats::{line, median, quartile_half, weighted_median, At, Estimate};
 
 /// Where the machinery changes: a name for what lies below, and the longest packet that does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -288,7 +287,7 @@ pub fn compare(survey: &Survey, borders: &[Border]) -> Vec<Compared> {
     let one = |mut rounds: Vec<Compared>| {
         rounds.sort_by(|a, b| a.error.total_cmp(&b.error));
         let errors: Vec<f64> = rounds.iter().map(|c| c.error).collect();
-        let (_, half) = middle(&errors);
+        let half = quartile_half(&errors);
         rounds.get(rounds.len() / 2).map(|&c| Compared { half, ..c })
     };
     rounds.into_iter().filter_map(one).collect()

@@ -26,7 +26,7 @@
 //! | [`report`], `text` | the JSON and the tables |
 //!
 //! Nothing in this room sends, sleeps or looks at a clock: the tests run it on simulated systems whose parameters they
-//! know. Times are nanoseconds, lengths bytes. Means, intervals and lines are those of [`crate::logp::stats`].
+//! know. Times are nanoseconds, lengths bytes. Means, intervals and lines are those of [`crate::stats`].
 
 pub mod bandwidth;
 pub mod fit;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::fit::Border;
-use crate::logp::stats::Estimate;
+use crate::stats::Estimate;
+use crate::turns::order;
 
 /// Packets, and the program's buffers that they come from and go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,11 +288,10 @@ impl Survey {
         mut enough: impl FnMut(usize) -> bool,
     ) -> Result<(), S::Error> {
         let n = self.points.len();
-        for i in 0..n {
-            if enough(i) && self.rounds > 0 {
+        for (done, at) in order(n, self.rounds as usize).enumerate() {
+            if enough(done) && self.rounds > 0 {
                 return Ok(());
             }
-            let at = if self.rounds % 2 == 0 { i } else { n - 1 - i };
             self.points[at].batch(system)?;
         }
         self.rounds += 1;

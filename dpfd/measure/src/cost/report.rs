@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::bandwidth;
 use super::fit::{compare, latencies, points, Border, Compared, Model, Pieces, Room};
 use super::model::{Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
-use crate::logp::origin::Origin;
-use crate::logp::stats::{median, Estimate};
+use crate::origin::Origin;
+use crate::printed::tenth;
+use crate::stats::{median, quartile_half, Estimate};
 
 /// What `dp cost --json` prints. Fields may be added; none changes its meaning while `version` stays. Times are
 /// nanoseconds, lengths bytes.
@@ -204,8 +204,7 @@ pub struct Rate {
 impl Rate {
     /// Of rates of several turns, bytes in a second.
     pub fn of(turns: &[f64]) -> Rate {
-        let (middle, half) = bandwidth::middle(turns);
-        Rate { mb_per_s: tenth(middle / 1e6), half: tenth(half / 1e6) }
+        Rate { mb_per_s: tenth(median(turns) / 1e6), half: tenth(quartile_half(turns) / 1e6) }
     }
 }
 
@@ -367,10 +366,6 @@ fn notes(survey: &Survey, model: &Model, b: &Costs, messages: &[Message], errors
 fn rounded(costs: Costs) -> Costs {
     let Costs { o_s, g, l, o_r, u_r } = costs;
     Costs { o_s: tenth(o_s), g: tenth(g), l: tenth(l), o_r: digits(o_r), u_r: tenth(u_r) }
-}
-
-fn tenth(x: f64) -> f64 {
-    (x * 10.0).round() / 10.0
 }
 
 /// Four digits behind the first.

@@ -1,15 +1,10 @@
 //! The tables for people.
 
 use super::report::{Bandwidth, Findings, Message, Parameter, Rate, Report};
+use crate::printed::{half, Printed};
 
-impl Report {
-    /// One object.
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
-    }
-
-    /// Tables.
-    pub fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let [a, b] = self.cores;
         let [l1, l2, l3] = self.caches.map(bytes);
         let mut text = format!(
@@ -91,7 +86,7 @@ impl Findings {
             &self.bandwidth
         {
             let cell = |rate: Option<Rate>| match rate {
-                Some(rate) => format!("{:>16}", format!("{:.0} \u{b1} {}", rate.mb_per_s, known(rate.half))),
+                Some(rate) => format!("{:>16}", format!("{:.0} \u{b1} {}", rate.mb_per_s, half(rate.half))),
                 None => format!("{:>16}", "-"),
             };
             let cells =
@@ -150,15 +145,6 @@ fn percent(part: f64) -> String {
         format!("{part:.1} %")
     } else {
         "-".to_string()
-    }
-}
-
-/// Of a single turn nobody knows how far others are from it.
-fn known(half: f64) -> String {
-    if half.is_finite() {
-        format!("{half:.0}")
-    } else {
-        "?".to_string()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::model::{half_peak, LogP};
 use super::probe::{Point, Survey, What};
-use super::stats::{line, middle, At, Estimate};
+use crate::stats::{line, middle, At, Estimate};
 
 /// A parameter and half the width of its 95 % interval, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -21,21 +21,17 @@
 //! | file | holds |
 //! |---|---|
 //! | [`model`] | the parameters, and what follows from them |
-//! | [`stats`] | trimmed means, intervals, lines |
 //! | [`probe`] | which bursts, how often; whatever is measured is a [`probe::System`] |
-//! | [`origin`] | where, when and by what it was measured |
 //! | [`fit`] | from measured points to parameters |
 //! | [`report`] | the table and the JSON |
 //!
 //! Nothing in this room sends, sleeps or looks at a clock: the tests run it on simulated links whose parameters they
-//! know. Times are nanoseconds, lengths bytes.
+//! know. Times are nanoseconds, lengths bytes. Means, intervals and lines are those of [`crate::stats`].
 
 pub mod fit;
 pub mod model;
-pub mod origin;
 pub mod probe;
 pub mod report;
-pub mod stats;
 
 #[cfg(test)]
-pub mod tests;
+mod tests;

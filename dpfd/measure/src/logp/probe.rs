@@ -4,12 +4,14 @@
 //! interval is still wide get further ones. Whoever measures several ways gives these in turns, so that all of them meet
 //! the same states of the machine.
 
+use serde::{Deserialize, Serialize};
+
 use super::fit;
 use super::model;
-use super::stats::{trimmed_mean, Estimate};
+use crate::stats::{trimmed_mean, Estimate};
 
 /// One burst, or round trip, as a system is asked for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// Bytes of a request.
     pub size: usize,

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::fit::{Fit, Value};
-use super::origin::Origin;
 use super::probe::{Point, Survey, What, BATCH, WITHIN};
-use super::stats::median;
-use crate::cost::bandwidth::middle;
+use crate::origin::Origin;
+use crate::printed::{half, round, tenth, Printed};
+use crate::stats::{median, quartile_half};
 
 /// What `dp logp --json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -148,11 +148,6 @@ pub struct Wide {
     pub percent: f64,
 }
 
-/// To a tenth of a nanosecond.
-fn tenth(x: f64) -> f64 {
-    (x * 10.0).round() / 10.0
-}
-
 impl From<Value> for Ns {
     fn from(v: Value) -> Ns {
         Ns { ns: tenth(v.ns), half: tenth(v.half) }
@@ -196,13 +191,12 @@ impl Contended {
         let one = |count: (&u32, &Vec<f64>)| {
             let (&senders, gaps) = count;
             let times: Vec<f64> = gaps.iter().zip(&rounds[0]).map(|(gap, of_one)| gap / of_one).collect();
-            let hundredth = |x: f64| (x * 100.0).round() / 100.0;
             Contended {
                 senders,
                 g: tenth(median(gaps)),
-                g_half: tenth(middle(gaps).1),
-                times: hundredth(median(&times)),
-                times_half: hundredth(middle(&times).1),
+                g_half: tenth(quartile_half(gaps)),
+                times: round(median(&times), 100.0),
+                times_half: round(quartile_half(&times), 100.0),
                 shared_cores: shares(senders),
             }
         };
@@ -296,14 +290,10 @@ impl Report {
             ways: Vec::new(),
         }
     }
+}
 
-    /// One object.
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
-    }
-
-    /// Tables for people.
-    pub fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let [a, b] = self.cores;
         let mut text = format!(
             "LogP of {}-byte messages between cores {a} and {b}, P = {}, {:.0} s; nanoseconds, 95 % intervals\n\n",
@@ -326,12 +316,15 @@ impl Report {
         }
         text + &format!("\n{}\n", self.origin.line())
     }
+}
 
+impl Report {
     fn bulk_text(&self) -> String {
         let mut text = String::new();
         for way in self.ways.iter().filter(|way| way.bulk.len() > 1) {
-            let half = way.n_half.map_or(String::new(), |n| format!(", half of the peak at {n:.0} bytes"));
-            text += &format!("\n{} by size{half}\n", way.way);
+            let half_peak =
+                way.n_half.map_or(String::new(), |n| format!(", half of the peak at {n:.0} bytes"));
+            text += &format!("\n{} by size{half_peak}\n", way.way);
             text += &row(
                 "BYTES",
                 &["o_s ns", "g ns", "T ns", "BW MB/s", "STREAM MB/s"].map(|t| format!("{t:>15}")),
@@ -359,12 +352,9 @@ impl Report {
             &first.k_to_1.iter().map(|k| format!("{:>24}", format!("K = {}", k.senders))).collect::<Vec<_>>(),
         );
         for way in &self.ways {
-            let half = |k: &Contended| match k.g_half.is_finite() {
-                true => format!("{:.0}", k.g_half),
-                false => "?".to_string(),
+            let cell = |k: &Contended| {
+                format!("{:>24}", format!("{:.0} \u{b1} {} {:.2}x", k.g, half(k.g_half), k.times))
             };
-            let cell =
-                |k: &Contended| format!("{:>24}", format!("{:.0} \u{b1} {} {:.2}x", k.g, half(k), k.times));
             text += &row(&way.way, &way.k_to_1.iter().map(cell).collect::<Vec<_>>());
         }
         if first.k_to_1.iter().any(|k| k.shared_cores) {
@@ -394,8 +384,7 @@ impl Findings {
 }
 
 fn with_interval(value: Ns) -> String {
-    let half = if value.half.is_finite() { format!("{:.0}", value.half.ceil()) } else { "?".to_string() };
-    format!("{:>15}", format!("{:.0} \u{b1} {half}", value.ns))
+    format!("{:>15}", format!("{:.0} \u{b1} {}", value.ns, half(value.half.ceil())))
 }
 
 fn row(first: &str, cells: &[String]) -> String {

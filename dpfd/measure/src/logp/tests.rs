@@ -2,8 +2,5 @@
 
 mod arithmetic;
 mod link;
-mod origin;
 mod printed;
 mod recovered;
-
-pub use origin::here;

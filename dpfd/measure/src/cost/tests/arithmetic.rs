@@ -1,10 +1,10 @@
 //! The formulas, against numbers worked out by hand.
 
-use crate::cost::bandwidth::{exchange, middle, one_direction, packets};
+use crate::cost::bandwidth::{exchange, one_direction, packets};
 use crate::cost::fit::{Border, Pieces, Room};
 use crate::cost::model::{error, Bound, Costs, Linear};
 use crate::cost::probe::{Load, Plan};
-use crate::logp::stats::Estimate;
+use crate::stats::Estimate;
 
 const FAST: Costs = Costs { o_s: 7.0, g: 122.0, l: 130.0, o_r: 20.0, u_r: 0.5 };
 
@@ -174,10 +174,6 @@ fn bandwidth_is_ten_megabytes_less_an_acknowledgement() {
     assert!(one_direction(10_000, 1000, 10.0, 20.0).is_nan());
     assert_eq!(exchange(10_000, 1000, [1e8, 2e8]), 5e7);
     assert_eq!(exchange(10_000, 1000, [2e8, 1e8]), 5e7);
-    assert_eq!(middle(&[5.0, 1.0, 9.0, 2.0, 8.0]), (5.0, 3.0));
-    assert_eq!(middle(&[4.0, 8.0]), (8.0, 2.0));
-    assert!(middle(&[4.0]).0 == 4.0 && middle(&[4.0]).1.is_nan(), "one turn has no spread");
-    assert!(middle(&[]).0.is_nan());
 }
 
 #[test]

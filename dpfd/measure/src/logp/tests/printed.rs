@@ -1,10 +1,11 @@
 //! What is printed about links whose parameters are known.
 
-use super::here;
 use super::link::{Cost, Link};
 use crate::logp::fit::fit;
 use crate::logp::probe::{Plan, Survey};
 use crate::logp::report::{Contended, Findings, Report};
+use crate::printed::Printed;
+use crate::tests::here;
 
 fn way(mut link: Link, window: u32) -> Findings {
     let plan = Plan {

@@ -1,19 +1,22 @@
 //! A way of sending as a system whose costs are measured: this process sends first, the other one receives.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use dp_measure::cost::probe::{Load, System};
-use dp_measure::logp::stats::median;
+use dp_measure::stats::{median, undisturbed};
+use dpfd::Error;
+use nix::fcntl::{fcntl, FcntlArg, OFlag};
+use nix::unistd::write;
 
-use super::ends::{self, each, Buffer, End, Walk};
-use super::peer::{Answer, Job, Task};
-use super::timing::{undisturbed, window, Clock, Timing};
-use crate::bench::lat::STOP;
-use crate::bench::link::{Link, Transport};
-use crate::bench::Result;
-use crate::helper::Helper;
-use crate::logp::pair::compute;
+use crate::pair::buffer::{self, Buffer, Walk};
+use crate::pair::clock::{compute, window, Clock, Timing};
+use crate::pair::end::{each, End};
+use crate::pair::link::Link;
+use crate::pair::peer::{Pair, Peer, Task};
+use crate::pair::transport::Transport;
+use crate::pair::{Result, STOP};
 
 /// Bytes of packets that are sent while nobody receives, where the way takes so many: half of an edge.
 const PORTION: usize = 512 * 1024;
@@ -40,22 +43,23 @@ const ARRIVALS: usize = 256;
 /// How long a computation is, ns, and for each packet that arrives meanwhile: longer than these take.
 const COMPUTATION: [f64; 2] = [20_000.0, 400.0];
 
-/// Both ends of one way: the own one, and where the other process keeps the other.
-pub struct Pair<'a> {
-    pub transport: Transport,
-    pub end: &'a mut End,
-    pub index: usize,
-    pub helper: &'a Helper,
+/// Bytes that a queue is flooded with, at most, and packets.
+const FLOOD: [usize; 2] = [1 << 28, 1 << 20];
+
+/// Such a way.
+pub struct Measured<'a> {
+    pub pair: &'a mut Pair,
+    pub peer: &'a Peer,
     pub buffer: &'a mut Buffer,
     pub clock: Clock,
     /// ns of a turn of a computation.
     pub turn: f64,
 }
 
-impl Pair<'_> {
+impl Measured<'_> {
     /// Packets that are surely taken in while nobody receives.
     fn portion(&self, packet: usize) -> usize {
-        match self.transport {
+        match self.pair.transport {
             Transport::Endpoint | Transport::Kernel => PORTION / (packet + BESIDE),
             _ => KERNEL_PORTION / (packet + KERNEL_BESIDE),
         }
@@ -63,26 +67,20 @@ impl Pair<'_> {
 
     /// Has the other process begin.
     pub fn ready(&self, task: Task) -> Result<()> {
-        self.helper.tell(&Job::On { end: self.index, task }, &[])?;
-        match self.helper.answer()? {
-            Answer::Ready => Ok(()),
-            _ => Err("an answer out of turn".into()),
-        }
+        self.peer.begin(self.pair.index, task)
     }
 
     /// What came of it.
     pub fn ns(&self) -> Result<f64> {
-        match self.helper.answer()? {
-            Answer::Ns(ns) => Ok(ns),
-            _ => Err("an answer out of turn".into()),
-        }
+        Ok(self.peer.done()?.ns)
     }
 
     /// Sends so many packets: ns for each.
     fn sent(&mut self, load: Load, packets: usize, timing: Timing) -> Result<f64> {
         let (mut from, clock) = (self.buffer.walk(load), self.clock);
-        let end = &mut *self.end;
-        Ok(each!(end, link => timing.of(clock, load.packet, packets, |n| ends::send(link, &mut from, n)))?)
+        each!(&mut self.pair.end, link => {
+            Ok(timing.of(clock, load.packet, packets, |n| buffer::send(link, &mut from, n))?)
+        })
     }
 
     /// One way of a message: half a round trip.
@@ -91,8 +89,8 @@ impl Pair<'_> {
         *message.mark() = 0;
         let mut trip = |link: &mut L| {
             let start = Instant::now();
-            ends::send(link, &mut message, packets)?;
-            ends::take(link, &mut message, packets)?;
+            buffer::send(link, &mut message, packets)?;
+            buffer::take(link, &mut message, packets)?;
             Ok::<f64, io::Error>(clock.since(start))
         };
         let first = trip(link)?.min(trip(link)?);
@@ -102,7 +100,7 @@ impl Pair<'_> {
             samples.push(trip(link)?);
         }
         *message.mark() = STOP;
-        ends::send(link, &mut message, packets)?;
+        buffer::send(link, &mut message, packets)?;
         Ok(undisturbed(&mut samples) / 2.0)
     }
 
@@ -121,7 +119,7 @@ impl Pair<'_> {
                 let start = Instant::now();
                 compute(turns);
                 let ns = clock.since(start);
-                ends::take(link, into, packets * usize::from(flag))?;
+                buffer::take(link, into, packets * usize::from(flag))?;
                 Ok::<f64, io::Error>(ns)
             };
             let without = once(0)?;
@@ -131,18 +129,18 @@ impl Pair<'_> {
     }
 }
 
-impl System for Pair<'_> {
+impl System for Measured<'_> {
     type Error = Box<dyn std::error::Error>;
 
     fn overheads(&mut self, load: Load) -> Result<[f64; 2]> {
         let packets = self.portion(load.packet).min(BURST);
         // Longer ones are not taken in while nobody receives, or only one.
-        let later = packets > 0 || self.transport.is_endpoint();
+        let later = packets > 0 || self.pair.transport.is_endpoint();
         let packets = packets.max(1);
-        self.ready(Task::Take { load, packets, later, steady: false })?;
+        self.ready(Task::Take { load, packets, later, timing: Timing::Chunks })?;
         let o_s = self.sent(load, packets, Timing::Chunks)?;
         if later {
-            self.helper.tell(&Job::Now, &[])?;
+            self.peer.go_on()?;
         }
         Ok([o_s, self.ns()?])
     }
@@ -152,15 +150,15 @@ impl System for Pair<'_> {
         // buffers that were used before, so the second time is the one that counts, which is the faster half.
         let (window, windows) = (window(load.packet), WINDOWS[usize::from(load.packet >= LONG)]);
         let packets = (windows * window).max(window + 2 * load.packets());
-        self.ready(Task::Take { load, packets, later: false, steady: true })?;
+        self.ready(Task::Take { load, packets, later: false, timing: Timing::Steady })?;
         let g_s = self.sent(load, packets, Timing::Steady)?;
         Ok([g_s, self.ns()?])
     }
 
     fn one_way(&mut self, load: Load) -> Result<f64> {
         self.ready(Task::Echo { load })?;
-        let (end, clock) = (&mut *self.end, self.clock);
-        let ns = each!(end, link => Self::trips(link, load, self.buffer, clock))?;
+        let clock = self.clock;
+        let ns = each!(&mut self.pair.end, link => Self::trips(link, load, self.buffer, clock))?;
         self.ns()?;
         Ok(ns)
     }
@@ -170,16 +168,53 @@ impl System for Pair<'_> {
         self.ready(Task::Feed { packet, packets, times: 2 * COMPUTATIONS })?;
         let ns = COMPUTATION[0] + packets as f64 * (COMPUTATION[1] + packet as f64);
         let (turns, clock) = ((ns / self.turn) as u32, self.clock);
-        let (end, mut into) = (&mut *self.end, self.buffer.walk(Load::whole(packet)));
-        let slower = each!(end, link => Self::computations(link, &mut into, packets, turns, clock))?;
+        let mut into = self.buffer.walk(Load::whole(packet));
+        let slower =
+            each!(&mut self.pair.end, link => Self::computations(link, &mut into, packets, turns, clock))?;
         self.ns()?;
         Ok(slower)
     }
 
     fn room(&mut self, packet: usize) -> Result<f64> {
-        let bytes = self.end.flood(packet)?;
+        let bytes = flood(&self.pair.end, packet)?;
         self.ready(Task::Empty { packet, bytes })?;
         self.ns()?;
         Ok(bytes as f64 / packet as f64)
     }
+}
+
+/// Sends packets while nobody receives until no more are taken in: how many bytes were.
+fn flood(end: &End, packet: usize) -> Result<usize> {
+    let message = vec![0; packet];
+    let mut bytes = 0;
+    let most = FLOOD[0].min(FLOOD[1] * packet);
+    match end {
+        // Sockets: what is written to is the same open file.
+        End::Fds(fds) => {
+            let fd = fds.as_fd();
+            let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+            fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+            while bytes < most {
+                match write(fd, &message) {
+                    Ok(n) => bytes += n,
+                    Err(nix::Error::EAGAIN) => break,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            fcntl(fd, FcntlArg::F_SETFL(flags))?;
+        }
+        end => {
+            let endpoint = end.endpoint()?;
+            endpoint.set_nonblocking(true)?;
+            while bytes < most {
+                match endpoint.send(&message) {
+                    Ok(()) => bytes += packet,
+                    Err(Error::WouldBlock) => break,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            endpoint.set_nonblocking(false)?;
+        }
+    }
+    Ok(bytes)
 }

@@ -100,7 +100,7 @@ impl DrawingBackend for Canvas<'_> {
 }
 
 /// Pixels as a PNG file.
-pub fn encode(pixels: &[u8], (width, height): (u32, u32), into: impl Write) -> crate::bench::Result<()> {
+pub fn encode(pixels: &[u8], (width, height): (u32, u32), into: impl Write) -> super::Result<()> {
     let mut encoder = png::Encoder::new(into, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);

@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 use dp_channel::tcp;
 use nix::unistd::{read, write};
 
-use super::link::{again, Link, Transport};
-use super::{peer, Result};
+use super::helper::alive;
+use super::link::{again, Link};
+use super::transport::Transport;
+use super::Result;
 use crate::shim;
 
 /// Connections to it become channels.
@@ -150,7 +152,7 @@ fn told(pair: u16) -> io::Result<u16> {
                 return port.parse().map_err(io::Error::other);
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound && begin.elapsed() < PATIENCE => {
-                peer::alive()?;
+                alive()?;
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(e) => return Err(e),

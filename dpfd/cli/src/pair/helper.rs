@@ -12,8 +12,10 @@ use nix::sys::socket::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Result;
+use super::Result;
 
+/// The verb that [`serve`]s; its standard input is the way to the first process.
+const VERB: &str = "peer";
 /// A message of the socket; a job or an answer is shorter.
 const LONGEST: usize = 4096;
 const GONE: &str = "the other process is gone";
@@ -27,12 +29,12 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts it, with these arguments.
-    pub fn start(arguments: &[&str]) -> Result<Helper> {
+    /// Starts it.
+    pub fn start() -> Result<Helper> {
         let (control, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         let child = Command::new("/proc/self/exe")
-            .args(arguments)
+            .arg(VERB)
             .stdin(Stdio::from(theirs))
             .spawn()
             .map_err(|e| format!("/proc/self/exe: {e}; the second process cannot be started"))?;
@@ -78,6 +80,22 @@ impl Drop for Helper {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Asked while spinning: an error when the other process is gone. The second process need not ask, the
+/// kernel ends it with the first.
+pub fn alive() -> io::Result<()> {
+    use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
+    // Looks at a child that has ended, and leaves it to be waited for.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let how = match waitid(Id::All, flags) {
+        Ok(WaitStatus::StillAlive) | Err(nix::Error::ECHILD) => return Ok(()),
+        Ok(WaitStatus::Exited(_, status)) => format!("it ended with status {status}"),
+        Ok(WaitStatus::Signaled(_, signal, _)) => format!("{signal} ended it"),
+        Ok(other) => format!("{other:?}"),
+        Err(e) => e.to_string(),
+    };
+    Err(io::Error::other(format!("the second process is gone: {how}")))
 }
 
 /// The way back to the first process.

@@ -1,20 +1,23 @@
-//! `dp bench` in short: every way carries messages, and what is printed is what the manual says.
+//! `dp bench`: every way carries messages.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use super::{list, names, report};
+
 fn bench(line: &str) -> Value {
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "120", env!("CARGO_BIN_EXE_dp"), "bench"]).args(line.split_whitespace());
-    let out = command.arg("--json").output().unwrap();
-    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
+    report("bench", line)
+}
+
+#[track_caller]
+fn told(line: &str, code: i32, words: &[&str]) {
+    super::told("bench", line, code, words);
 }
 
 fn documented(report: &Value) {
-    let page = include_str!("../../../man/dp-bench.1");
+    let page = include_str!("../../../../man/dp-bench.1");
     let fields = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let rows = report["results"].as_array().into_iter().flatten().flat_map(fields);
     for field in fields(report).into_iter().chain(fields(&report["origin"])).chain(rows) {
@@ -24,7 +27,7 @@ fn documented(report: &Value) {
 }
 
 fn result<'a>(report: &'a Value, way: &str, size: usize) -> &'a Value {
-    let all = report["results"].as_array().unwrap();
+    let all = list(&report["results"]);
     let found = all.iter().find(|r| r["way"] == way && r["size"] == size);
     found.unwrap_or_else(|| panic!("{way}, {size} bytes"))
 }
@@ -37,7 +40,7 @@ fn endpoints_are_measured_beside_the_kernels_ways() {
         assert!(result(&lat, way, 8)["p50_ns"].as_f64().unwrap() > 0.0, "{way}");
     }
     assert!(result(&lat, "endpoint", 262_144)["p50_ns"].as_f64().unwrap() > 0.0);
-    let plain = lat["results"].as_array().unwrap().iter().filter(|r| r["way"] == "plain");
+    let plain = list(&lat["results"]).iter().filter(|r| r["way"] == "plain");
     assert_eq!(plain.count(), 1, "no plain message of 256 KiB");
     let times = result(&lat, "plain", 8)["p50_ns"].as_f64().unwrap()
         / result(&lat, "unix-seqpacket", 8)["p50_ns"].as_f64().unwrap();
@@ -110,10 +113,8 @@ fn one_is_measured_beside_many() {
         let crowd = bench(&format!("crowd --endpoints {count} --seconds 0.04 --rounds 2"));
         documented(&crowd);
         assert_eq!(crowd["endpoints"], count);
-        let ways: Vec<_> =
-            crowd["results"].as_array().unwrap().iter().map(|r| r["way"].as_str().unwrap()).collect();
-        assert_eq!(ways, ["endpoint", "plain", "unix-stream", "tcp"]);
-        for one in crowd["results"].as_array().unwrap() {
+        assert_eq!(names(&crowd["results"], "way"), ["endpoint", "plain", "unix-stream", "tcp"]);
+        for one in list(&crowd["results"]) {
             assert!(one["p50_ns"].as_f64().unwrap() > 0.0 && one["processes"] == 1, "{one}");
             assert_eq!(one["resident_bytes_each"].is_f64(), shown, "{one}");
         }
@@ -123,15 +124,6 @@ fn one_is_measured_beside_many() {
 #[test]
 fn a_way_without_a_number_of_ends_has_no_crowd() {
     told("crowd --ways pipe", 1, &["pipe: its number cannot be measured"]);
-}
-
-#[track_caller]
-fn told(line: &str, code: i32, words: &[&str]) {
-    let out = Command::new(env!("CARGO_BIN_EXE_dp")).arg("bench").args(line.split(' ')).output().unwrap();
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(code), "{line}: {text}");
-    assert!(words.iter().all(|word| text.contains(word)), "{line}: {text}");
-    assert!(out.stdout.is_empty(), "{line}");
 }
 
 /// The usage printed beside an error is that of the verb which was asked for, whether clap or the verb found the fault.
@@ -176,7 +168,7 @@ fn what_cannot_keep_its_messages_is_not_measured_with_messages_that_wait() {
     let ways = "endpoint,endpoint-default,plain,unix-dgram,unix-seqpacket,unix-stream,tcp,pipe";
     let waiting =
         bench(&format!("waiting --size 4096,65536,1048576 --seconds 0.04 --rounds 2 --ways {ways}"));
-    let all = waiting["results"].as_array().unwrap();
+    let all = list(&waiting["results"]);
     let of = |size| -> Vec<&str> {
         all.iter().filter(|r| r["size"] == size).map(|r| r["way"].as_str().unwrap()).collect()
     };
@@ -193,7 +185,7 @@ fn a_ring_is_as_long_as_it_was_asked_for() {
         ));
         documented(&report);
         assert_eq!(report["ring"], ring);
-        let all = report["results"].as_array().unwrap();
+        let all = list(&report["results"]);
         let sizes: Vec<u64> = all.iter().map(|r| r["size"].as_u64().unwrap()).collect();
         assert_eq!(sizes, [1000, 3000, 65_536], "what is longer has memory of its own");
     };

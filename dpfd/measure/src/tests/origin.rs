@@ -1,6 +1,6 @@
 //! Where and when.
 
-use crate::logp::origin::{cpu, date, Origin};
+use crate::origin::{cpu, date, Origin};
 
 /// Somewhere, long ago.
 pub fn here() -> Origin {

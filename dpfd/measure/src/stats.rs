@@ -1,4 +1,6 @@
-//! Means that a disturbed sample does not move, how sure they are, and straight lines.
+//! Medians, means that a disturbed sample does not move, how sure they are, and straight lines.
+
+use serde::Serialize;
 
 /// A mean with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,8 +19,7 @@ impl Estimate {
     /// interval is that of a trimmed mean (Tukey and McLaughlin), wider than if the others alone had been measured.
     pub fn of(batches: &[f64]) -> Estimate {
         let n = batches.len();
-        let mut sorted = batches.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sorted(batches);
         let cut = n / 4;
         let kept = &sorted[cut..n - cut];
         let mean = kept.iter().sum::<f64>() / kept.len() as f64;
@@ -49,11 +50,35 @@ pub fn trimmed_mean(samples: &mut [f64]) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-/// The middle one, the upper of two. Of nothing, NaN.
+/// The mean of the faster half, without the fastest twentieth: on a machine that others use as well, the slower half may be
+/// theirs. Sorts them. Of nothing, NaN.
+pub fn undisturbed(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let kept = &samples[samples.len() / 20..samples.len().div_ceil(2)];
+    kept.iter().sum::<f64>() / kept.len() as f64
+}
+
+/// The middle one, or the mean of the two middle ones. Of nothing, NaN.
 pub fn median(of: &[f64]) -> f64 {
-    let mut of = of.to_vec();
-    of.sort_by(f64::total_cmp);
-    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
+    Spread::of(of).map_or(f64::NAN, |spread| spread.median)
+}
+
+/// What so many of 1000 do not exceed. Sorts them. Of nothing, NaN.
+pub fn percentile(of: &mut [f32], thousandths: usize) -> f64 {
+    of.sort_by(f32::total_cmp);
+    of.get((of.len() * thousandths).div_ceil(1000).saturating_sub(1)).map_or(f64::NAN, |&x| f64::from(x))
+}
+
+/// Half of the distance between the quartiles. NaN of a single one, which says nothing of others, and of nothing.
+pub fn quartile_half(of: &[f64]) -> f64 {
+    let of = sorted(of);
+    match of.len() {
+        0 | 1 => f64::NAN,
+        n => {
+            let at = |part: f64| of[(part * (n - 1) as f64).round() as usize];
+            (at(0.75) - at(0.25)) / 2.0
+        }
+    }
 }
 
 /// The mean of the middle half of these estimates. `None` of nothing.
@@ -70,6 +95,75 @@ pub fn middle(of: &[Estimate]) -> Option<Estimate> {
         half: squares.sqrt() / n,
         batches,
     })
+}
+
+/// The median of some measurements and how far they lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// The lowest.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+}
+
+impl Spread {
+    /// None of nothing.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let (sorted, n) = (sorted(values), values.len());
+        let (low, high) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread { median: (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0, low, high })
+    }
+}
+
+/// A median with the range in which the true one is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The median of what was measured.
+    pub median: f64,
+    /// Lower end of the range.
+    pub low: f64,
+    /// Upper end of the range.
+    pub high: f64,
+    /// How sure the range is, in percent. At least 95 if there are six values or more; with fewer the range is all
+    /// of them, and as sure as that.
+    pub percent: f64,
+}
+
+impl Interval {
+    /// By order statistics, which assume nothing about how the values are distributed: the k-th lowest and the k-th
+    /// highest enclose the true median unless fewer than k values fell on one side of it, each being a coin's toss.
+    /// None of nothing.
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        let sorted = sorted(values);
+        let n = sorted.len();
+        let spread = Spread::of(values)?;
+        let mut interval =
+            Interval { median: spread.median, low: spread.low, high: spread.high, percent: surety(n, 1) };
+        for k in (2..=n.div_ceil(2)).take_while(|k| surety(n, *k) >= 95.0) {
+            interval =
+                Interval { low: sorted[k - 1], high: sorted[n - k], percent: surety(n, k), ..interval };
+        }
+        Some(interval)
+    }
+}
+
+/// In percent, for n tosses of a coin: neither side comes up fewer than k times.
+fn surety(n: usize, k: usize) -> f64 {
+    let mut probability = 0.5f64.powi(n as i32);
+    let mut fewer = 0.0;
+    for i in 0..k {
+        fewer += probability;
+        probability *= (n - i) as f64 / (i + 1) as f64;
+    }
+    (100.0 * (1.0 - 2.0 * fewer)).max(0.0)
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }
 
 /// One measured point of a line: where, what, and half the width of its interval.

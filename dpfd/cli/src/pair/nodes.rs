@@ -10,12 +10,37 @@ use dpfd::driver::kernel::network::Network;
 use dpfd::Nid;
 use nix::sched::{setns, CloneFlags};
 
-use super::link::Transport;
+use super::transport::Transport;
 
 /// Where ip-netns(8) keeps names.
 const NAMES: &str = "/run/netns";
 /// Said where a way needs them and they are not known.
 pub const UNNAMED: &str = "its other end is on another node: name that network namespace with --netns";
+
+/// The other node, on the command line.
+#[derive(clap::Args)]
+pub struct OtherNode {
+    /// Network namespace of the other node, for ethernet: as `ip netns` lists it, or a file.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<PathBuf>,
+}
+
+impl OtherNode {
+    /// Both, if the ways need them.
+    ///
+    /// # Errors
+    ///
+    /// One of them needs another node, and none is named; or the other way round; or there is no such namespace, or no
+    /// driver, or this process may not go there.
+    pub fn nodes(&self, transports: &[Transport]) -> Result<Option<Nodes>, String> {
+        match (&self.netns, transports.contains(&Transport::Ethernet)) {
+            (Some(name), true) => Nodes::new(name).map(Some),
+            (None, true) => Err(format!("{}: {UNNAMED}", Transport::Ethernet)),
+            (Some(_), false) => Err(format!("--netns is for {}: name that with --ways", Transport::Ethernet)),
+            (None, false) => Ok(None),
+        }
+    }
+}
 
 /// The namespaces of both ends.
 pub struct Nodes {
@@ -42,21 +67,6 @@ impl Nodes {
             ));
         }
         Ok(nodes)
-    }
-
-    /// Those that the ways need.
-    ///
-    /// # Errors
-    ///
-    /// One of them needs another node, and none is named; or the other way round; or there is no such namespace, or no
-    /// driver, or this process may not go there.
-    pub fn of(name: Option<&PathBuf>, transports: &[Transport]) -> Result<Option<Nodes>, String> {
-        match (name, transports.contains(&Transport::Ethernet)) {
-            (Some(name), true) => Nodes::new(name).map(Some),
-            (None, true) => Err(format!("{}: {UNNAMED}", Transport::Ethernet)),
-            (Some(_), false) => Err(format!("--netns is for {}: name that with --ways", Transport::Ethernet)),
-            (None, false) => Ok(None),
-        }
     }
 
     /// For `End::new`: each has its own first, then the other's.

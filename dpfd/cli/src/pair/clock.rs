@@ -1,9 +1,12 @@
 //! Reading the clock often enough that a disturbance costs one sample, and seldom enough that reading costs nothing.
 
+use std::hint::black_box;
 use std::io;
 use std::time::Instant;
 
 use dp_edge::ring::{lines_for, LINE};
+use dp_measure::stats::undisturbed;
+use serde::{Deserialize, Serialize};
 
 /// The clock, less what reading it takes.
 #[derive(Clone, Copy)]
@@ -45,8 +48,10 @@ pub fn window(packet: usize) -> usize {
 }
 
 /// How packets are timed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
+    /// All of them at once: they are few.
+    Whole,
     /// In chunks, each of which is a sample.
     Chunks,
     /// In windows longer than what lies between sender and receiver, behind as much that fills it: while one of them is kept
@@ -65,6 +70,7 @@ impl Timing {
         mut step: impl FnMut(usize) -> io::Result<()>,
     ) -> io::Result<f64> {
         let (before, chunk) = match self {
+            Timing::Whole => (0, packets),
             Timing::Chunks => (0, (BYTES / (packet + BESIDE)).clamp(1, PACKETS)),
             Timing::Steady => {
                 let window = window(packet).min(packets / 2);
@@ -86,12 +92,14 @@ impl Timing {
     }
 }
 
-/// The mean of the faster half, without the fastest twentieth: on a machine that others use as well, the slower half may be
-/// theirs. Sorts. Of nothing, NaN.
-pub fn undisturbed(of: &mut [f64]) -> f64 {
-    of.sort_by(f64::total_cmp);
-    let kept = &of[of.len() / 20..of.len().div_ceil(2)];
-    kept.iter().sum::<f64>() / kept.len() as f64
+/// Keeps the processor busy and touches nothing: each turn waits for the one before it.
+#[inline(always)]
+pub fn compute(turns: u32) {
+    let mut x = black_box(1u64);
+    for _ in 0..turns {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    }
+    black_box(x);
 }
 
 #[cfg(test)]
@@ -99,20 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_samples_may_be_disturbed() {
-        assert_eq!(undisturbed(&mut [1e9, 2.0, 4.0, 1e8]), 3.0);
-        assert_eq!(undisturbed(&mut [1e9, 2.0, 1e8, 4.0, 3.0]), 3.0);
-        let mut many: Vec<f64> = (0..40).map(f64::from).collect();
-        assert_eq!(undisturbed(&mut many), 10.5);
-        assert_eq!(undisturbed(&mut [5.0]), 5.0);
-        assert!(undisturbed(&mut []).is_nan());
-    }
-
-    #[test]
     fn all_packets_are_sent_however_they_are_timed() {
         let clock = Clock { cost: 0.0 };
         for (packet, packets) in [(1, 1000), (1, 3), (4096, 7), (1 << 20, 2), (1 << 20, 6)] {
-            for timing in [Timing::Chunks, Timing::Steady] {
+            for timing in [Timing::Whole, Timing::Chunks, Timing::Steady] {
                 let mut sent = 0;
                 let step = |n| {
                     sent += n;

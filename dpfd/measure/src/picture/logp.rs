@@ -3,24 +3,18 @@
 //! Everything can be told apart without colour: curves by their marks and by their names beside them, parts of a bar by
 //! how dark they are.
 
-use std::fs;
 use std::path::Path;
 
-use dp_measure::logp::report::{Bulk, Findings, Ns, Report};
-use plotters::coord::{CoordTranslate, Shift};
+use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 
-use super::canvas::{encode, Canvas};
-use crate::bench::Result;
+use super::{bars, bytes, decades, marks, number, save, time, Axis, Bar, Panel, Paper, Result, LOOKS, NAMES};
+use crate::logp::report::{Bulk, Findings, Ns, Report};
 
 /// Signatures in a row, and pixels of each panel; twice as many in a PNG.
 const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (440, 330);
-/// The names of curves stand at their right.
-pub const NAMES: u32 = 105;
-/// Pixels below all panels: how sure it is, and where and when it was measured.
-const FOOT: u32 = 44;
 
 /// Draws into a file that ends in .png or, otherwise, is SVG.
 pub fn draw(report: &Report, path: &Path) -> Result<()> {
@@ -40,64 +34,6 @@ pub fn draw(report: &Report, path: &Path) -> Result<()> {
         Paper::Pixels(area) => all(report, scale, area),
         Paper::Svg(area) => all(report, scale, area),
     })
-}
-
-/// What is drawn on.
-pub enum Paper<'a> {
-    Pixels(DrawingArea<Canvas<'a>, Shift>),
-    Svg(DrawingArea<SVGBackend<'a>, Shift>),
-}
-
-/// A picture of so many pixels, and two lines below it, into a file that ends in .png, then with twice as many, or is SVG; it
-/// is drawn on the paper with the scale that says how many pixels one is.
-pub fn save(
-    path: &Path,
-    (width, height): (u32, u32),
-    foot: &[String; 2],
-    draw: impl FnOnce(Paper<'_>, u32) -> Result<()>,
-) -> Result<()> {
-    let (panels, height) = (height, height + FOOT);
-    if path.extension().is_some_and(|e| e == "png") {
-        let (mut pixels, size) = (Vec::new(), (2 * width, 2 * height));
-        let area = Canvas::new(&mut pixels, size).into_drawing_area();
-        draw(Paper::Pixels(above(&area, 2, panels, foot)?), 2)?;
-        let mut file = Vec::new();
-        encode(&pixels, size, &mut file)?;
-        fs::write(path, file)?;
-    } else {
-        let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-        draw(Paper::Svg(above(&area, 1, panels, foot)?), 1)?;
-        drop(area);
-        fs::write(path, text)?;
-    }
-    Ok(())
-}
-
-/// The part for panels, so many pixels high; the lines below it are drawn.
-fn above<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    scale: u32,
-    panels: u32,
-    lines: &[String; 2],
-) -> Result<DrawingArea<B, Shift>>
-where
-    B::ErrorType: 'static,
-{
-    area.fill(&WHITE)?;
-    let (upper, lower) = area.split_vertically(scale * panels);
-    let panel = Panel { area: &lower, scale };
-    for (i, line) in (0..).zip(lines) {
-        let at = (10 * scale as i32, (4 + 18 * i) * scale as i32);
-        lower.draw(&Text::new(line.clone(), at, panel.at(11, HPos::Left, VPos::Top)))?;
-    }
-    Ok(upper)
-}
-
-/// A part of the picture, and how many pixels one is.
-pub struct Panel<'a, B: DrawingBackend> {
-    pub area: &'a DrawingArea<B, Shift>,
-    pub scale: u32,
 }
 
 fn all<B: DrawingBackend>(report: &Report, scale: u32, area: DrawingArea<B, Shift>) -> Result<()>
@@ -120,29 +56,10 @@ where
     Ok(())
 }
 
-/// How a curve looks: its colour, dark to light, and its marks.
-pub const LOOKS: [(RGBColor, &str); 7] = [
-    (RGBColor(0, 0, 0), "disc"),
-    (RGBColor(20, 70, 150), "ring"),
-    (RGBColor(170, 40, 30), "triangle"),
-    (RGBColor(60, 110, 40), "cross"),
-    (RGBColor(150, 90, 150), "square"),
-    (RGBColor(110, 110, 110), "disc"),
-    (RGBColor(190, 120, 20), "ring"),
-];
-
 impl<B: DrawingBackend> Panel<'_, B>
 where
     B::ErrorType: 'static,
 {
-    pub fn text(&self, size: u32) -> TextStyle<'static> {
-        ("sans-serif", f64::from(size * self.scale)).into_font().color(&BLACK)
-    }
-
-    fn at(&self, size: u32, h: HPos, v: VPos) -> TextStyle<'static> {
-        self.text(size).pos(Pos::new(h, v))
-    }
-
     /// Cost against length of burst, one curve for each computation.
     fn signature(&self, report: &Report, way: &Findings) -> Result<()> {
         let k = self.scale;
@@ -150,29 +67,13 @@ where
         let (low, high) = decades(costs.chain([way.o_s.ns, way.g.ns]));
         let most = way.signature.iter().flat_map(|c| c.points.iter().map(|p| p.m)).max().unwrap_or(1);
         let (area, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
-        let mut chart = ChartBuilder::on(&area)
-            .caption(format!("{}, {} bytes", way.way, report.size), self.text(13))
-            .margin_top(4 * k)
-            .margin_left(6 * k)
-            .x_label_area_size(36 * k)
-            .y_label_area_size(68 * k)
-            .build_cartesian_2d(
-                (1f64..f64::from(most) * 1.1).log_scale().base(2.0),
-                (low..high).log_scale().with_key_points(ticks(low, high)),
-            )?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .x_desc("M: requests in a burst")
-            .y_desc("cost of a request")
-            .x_labels(9)
-            .y_labels(8)
-            .x_label_formatter(&|m| format!("{m:.0}"))
-            .y_label_formatter(&|ns| time(*ns))
-            .label_style(self.text(11))
-            .axis_desc_style(self.text(12))
-            .draw()?;
+        let x = Axis {
+            title: "M: requests in a burst",
+            range: 1.0..f64::from(most) * 1.1,
+            labels: (9, |m| format!("{m:.0}")),
+        };
+        let y = Axis { title: "cost of a request", range: low..high, labels: (8, time) };
+        let mut chart = self.axes(&area, &format!("{}, {} bytes", way.way, report.size), x, y)?;
         // The regimes: until the window is full; until replies come one gap after the other.
         let window = f64::from(report.window);
         for m in [window, 2.0 * window] {
@@ -232,31 +133,11 @@ where
         let sizes: Vec<usize> = report.ways.iter().flat_map(|way| way.bulk.iter().map(|b| b.size)).collect();
         let (least, most) =
             (sizes.iter().min().copied().unwrap_or(1), sizes.iter().max().copied().unwrap_or(2));
-        let x = (least as f64 * 0.8)..(most as f64 * 1.25).max(least as f64 * 2.0);
+        let range = (least as f64 * 0.8)..(most as f64 * 1.25).max(least as f64 * 2.0);
         let (area, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, self.text(13))
-            .margin_top(4 * k)
-            .margin_left(6 * k)
-            .x_label_area_size(36 * k)
-            .y_label_area_size(64 * k)
-            .build_cartesian_2d(
-                x.log_scale().base(2.0),
-                (low..high).log_scale().with_key_points(ticks(low, high)),
-            )?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .x_desc("bytes of a request")
-            .y_desc("MB/s")
-            .x_labels(7)
-            .y_labels(8)
-            .x_label_formatter(&|n| bytes(*n))
-            .y_label_formatter(&|rate| number(*rate))
-            .label_style(self.text(11))
-            .axis_desc_style(self.text(12))
-            .draw()?;
+        let x = Axis { title: "bytes of a request", range, labels: (7, bytes) };
+        let y = Axis { title: "MB/s", range: low..high, labels: (8, number) };
+        let mut chart = self.axes(&area, title, x, y)?;
         let mut labels = Vec::new();
         for (way, look) in report.ways.iter().zip(LOOKS) {
             let points: Vec<(f64, f64)> = way
@@ -281,24 +162,6 @@ where
             marks(&mut chart, &points, look, k as i32)?;
         }
         self.names(&names, labels)
-    }
-
-    /// Names of curves beside them, moved where two would stand on each other.
-    pub fn names(&self, area: &DrawingArea<B, Shift>, mut labels: Vec<(i32, String)>) -> Result<()> {
-        let step = 15 * self.scale as i32;
-        labels.sort();
-        let top = area.get_pixel_range().1.start;
-        let mut free = i32::MIN / 2;
-        for (y, name) in labels {
-            let y = y.max(free);
-            free = y + step;
-            area.draw(&Text::new(
-                name,
-                (4 * self.scale as i32, y - top),
-                self.at(11, HPos::Left, VPos::Center),
-            ))?;
-        }
-        Ok(())
     }
 
     /// One way of each way as a bar: its parts in shares, because the wholes differ by orders of magnitude.
@@ -369,119 +232,3 @@ const SHADES: [RGBColor; 3] = [RGBColor(50, 60, 90), RGBColor(235, 235, 235), RG
 
 /// A rate, and the time that it comes from.
 type Rate = fn(&Bulk) -> (f64, Ns);
-
-/// How sure a point is: the ends of its interval; `None` where it has none.
-pub struct Bar {
-    pub x: f64,
-    pub y: f64,
-    pub ends: Option<(f64, f64)>,
-}
-
-impl Bar {
-    /// Of a value and half the width of its interval.
-    pub fn of(x: f64, y: f64, half: f64) -> Bar {
-        Bar { x, y, ends: half.is_finite().then_some((y - half, y + half)) }
-    }
-}
-
-/// Intervals of points, as far as they are within the axis; a question mark beside a point without one.
-pub fn bars<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
-    chart: &mut ChartContext<'_, B, C>,
-    points: &[Bar],
-    (low, high): (f64, f64),
-    color: RGBColor,
-    k: i32,
-) -> Result<()>
-where
-    B::ErrorType: 'static,
-{
-    let line = color.mix(0.7).stroke_width(k as u32);
-    let inside = points.iter().filter(|bar| (low..=high).contains(&bar.y));
-    for &Bar { x, y, ends } in inside {
-        let Some((from, to)) = ends else {
-            let letter = ("sans-serif", f64::from(11 * k)).into_font().color(&color);
-            let mark = EmptyElement::at((x, y)) + Text::new("?", (3 * k, -13 * k), letter);
-            chart.draw_series([mark])?;
-            continue;
-        };
-        let (from, to) = (from.clamp(low, high), to.clamp(low, high));
-        chart.draw_series([PathElement::new([(x, from), (x, to)], line)])?;
-        for end in [from, to].into_iter().filter(|end| *end > low && *end < high) {
-            let cap = PathElement::new([(-3 * k, 0), (3 * k, 0)], line);
-            chart.draw_series([EmptyElement::at((x, end)) + cap])?;
-        }
-    }
-    Ok(())
-}
-
-/// Marks at the points of a curve.
-pub fn marks<B: DrawingBackend, C: CoordTranslate<From = (f64, f64)>>(
-    chart: &mut ChartContext<'_, B, C>,
-    points: &[(f64, f64)],
-    (color, shape): (RGBColor, &str),
-    k: i32,
-) -> Result<()>
-where
-    B::ErrorType: 'static,
-{
-    let (size, line) = (3 * k, color.stroke_width(k as u32));
-    let points = points.iter().copied();
-    match shape {
-        "disc" => chart.draw_series(points.map(|at| Circle::new(at, size, color.filled())))?,
-        "ring" => chart.draw_series(points.map(|at| Circle::new(at, size, line)))?,
-        "triangle" => {
-            chart.draw_series(points.map(|at| TriangleMarker::new(at, size + k, color.filled())))?
-        }
-        "cross" => chart.draw_series(points.map(|at| Cross::new(at, size, line)))?,
-        _ => chart.draw_series(points.map(|at| {
-            EmptyElement::at(at) + Rectangle::new([(-size, -size), (size, size)], color.filled())
-        }))?,
-    };
-    Ok(())
-}
-
-/// From a bit below the least of these to a bit above the largest; at least a decade, and above 0.
-pub fn decades(of: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = of
-        .filter(|x| x.is_finite() && *x > 0.0)
-        .fold((f64::INFINITY, 0.0), |(low, high), x| (f64::min(low, x), f64::max(high, x)));
-    if !low.is_finite() {
-        return (1.0, 10.0);
-    }
-    (low / 1.3, (high * 1.6).max(low * 10.0))
-}
-
-/// Round numbers between these: 1, 2, 5 of each decade, or only its 1 where there are many.
-pub fn ticks(low: f64, high: f64) -> Vec<f64> {
-    let steps: &[f64] = if high / low > 3e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    (-3..13)
-        .flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)))
-        .filter(|x| (low..=high).contains(x))
-        .collect()
-}
-
-/// Nanoseconds in the unit that suits them.
-pub fn time(ns: f64) -> String {
-    match ns {
-        n if n.abs() >= 999_500.0 => format!("{} ms", number(n / 1e6)),
-        n if n.abs() >= 999.5 => format!("{} \u{b5}s", number(n / 1e3)),
-        n => format!("{} ns", number(n)),
-    }
-}
-
-/// Three digits where there are as many.
-fn number(x: f64) -> String {
-    match x.abs() {
-        a if a >= 99.95 || a == a.round() => format!("{x:.0}"),
-        a if a >= 9.995 => format!("{x:.1}"),
-        _ => format!("{x:.2}"),
-    }
-}
-
-pub fn bytes(n: f64) -> String {
-    match n {
-        n if n >= 1_048_576.0 => format!("{} Mi", number(n / 1_048_576.0)),
-        n if n >= 1024.0 => format!("{} Ki", number(n / 1024.0)),
-        n => number(n),
-    }
-}

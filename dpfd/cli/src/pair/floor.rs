@@ -11,7 +11,7 @@ use dp_edge::segment::Mapped;
 use dp_edge::sync::{AtomicU64, Ordering};
 use dpfd::edge::segment::Segment;
 
-use super::peer;
+use super::helper::alive;
 
 /// Tells the echo to end; the words before it count from 1.
 const STOP: u64 = u64::MAX;
@@ -70,7 +70,7 @@ impl Floor {
     }
 
     /// The other end: sends back what comes, until told to stop.
-    pub fn echo(&mut self) -> io::Result<u64> {
+    pub fn echo(&mut self) -> io::Result<()> {
         let [mine, theirs] = self.words.both();
         let mut last = self.last;
         loop {
@@ -83,9 +83,8 @@ impl Floor {
         }
         // The next turn goes on from here.
         theirs.store(last, Ordering::Release);
-        let trips = last - self.last;
         self.last = last;
-        Ok(trips)
+        Ok(())
     }
 }
 
@@ -99,6 +98,6 @@ fn other_than(word: &AtomicU64, old: u64) -> io::Result<u64> {
                 return Ok(now);
             }
         }
-        peer::alive()?;
+        alive()?;
     }
 }

@@ -3,15 +3,14 @@
 //! Without colour it can be read all the same: what is predicted is a line, what was measured a mark, and parameters have
 //! marks of their own and their names beside them.
 
+use std::ops::Range;
 use std::path::Path;
 
-use dp_measure::cost::report::{Findings, Message, Parameter, Report};
-use plotters::coord::combinators::{LogCoord, WithKeyPoints};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::bench::Result;
-use crate::logp::plot::{bars, bytes, decades, marks, save, ticks, time, Bar, Panel, Paper, LOOKS, NAMES};
+use super::{bars, bytes, decades, marks, save, time, Axis, Bar, Panel, Paper, Result, LOOKS, NAMES};
+use crate::cost::report::{Findings, Message, Parameter, Report};
 
 /// Pixels of each panel; twice as many in a PNG.
 const PANEL: (u32, u32) = (620, 460);
@@ -48,21 +47,21 @@ where
     Ok(())
 }
 
-type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<LogCoord<f64>, WithKeyPoints<LogCoord<f64>>>>;
-
-impl<'b, B: DrawingBackend> Panel<'b, B>
+impl<B: DrawingBackend> Panel<'_, B>
 where
     B::ErrorType: 'static,
 {
     fn messages(&self, report: &Report, way: &Findings) -> Result<()> {
         let k = self.scale;
         let times = way.messages.iter().flat_map(|m| [m.predicted, m.measured]);
-        let sizes: Vec<f64> = way.messages.iter().map(|m| m.size as f64).collect();
+        let sizes = way.messages.iter().map(|m| m.size);
         let (plot, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
         let rounds = if way.rounds == 1 { "1 round".to_string() } else { format!("{} rounds", way.rounds) };
         let title = format!("{}: one-way time, lines predicted, marks measured, {rounds}", way.way);
         let range = decades(times);
-        let mut chart = self.axes(&plot, &title, ("message, bytes", "one-way time"), &sizes, range)?;
+        let x = Axis { title: "message, bytes", range: upto(sizes), labels: (7, bytes) };
+        let y = Axis { title: "one-way time", range: range.0..range.1, labels: (8, time) };
+        let mut chart = self.axes(&plot, &title, x, y)?;
         let mut labels = Vec::new();
         let of = |whole: bool| way.messages.iter().filter(move |m| (m.k == 1) == whole);
         let names_of = ["one packet".to_string(), format!("packets of {}", bytes(report.packet as f64))];
@@ -94,12 +93,13 @@ where
             points.filter(|p| p.1 > 1.0).collect::<Vec<_>>()
         };
         let times = way.parameters.iter().flat_map(points).map(|p| p.1);
-        let sizes: Vec<f64> =
-            way.parameters.iter().flat_map(|p| p.points.iter().map(|at| at.size as f64)).collect();
+        let sizes = way.parameters.iter().flat_map(|p| p.points.iter().map(|at| at.size));
         let (plot, names) = self.area.split_horizontally(k * (PANEL.0 - NAMES));
         let title = format!("{}: parameters, lines fitted, marks measured", way.way);
         let range = decades(times);
-        let mut chart = self.axes(&plot, &title, ("m: packet, bytes", "cost of a packet"), &sizes, range)?;
+        let x = Axis { title: "m: packet, bytes", range: upto(sizes), labels: (7, bytes) };
+        let y = Axis { title: "cost of a packet", range: range.0..range.1, labels: (8, time) };
+        let mut chart = self.axes(&plot, &title, x, y)?;
         let mut labels = Vec::new();
         for (parameter, look) in way.parameters.iter().zip(PARAMETERS.map(|i| LOOKS[i])) {
             let points = points(parameter);
@@ -120,43 +120,11 @@ where
         }
         self.names(&names, labels)
     }
+}
 
-    /// Axes on log scales.
-    fn axes(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        title: &str,
-        (x, y): (&str, &str),
-        sizes: &[f64],
-        (low, high): (f64, f64),
-    ) -> Result<Chart<'b, B>> {
-        let k = self.scale;
-        let most = sizes.iter().copied().fold(2.0, f64::max) * 1.25;
-        let mut chart = ChartBuilder::on(area)
-            .caption(title, self.text(14))
-            .margin_top(6 * k)
-            .margin_left(6 * k)
-            .x_label_area_size(40 * k)
-            .y_label_area_size(76 * k)
-            .build_cartesian_2d(
-                (0.8..most).log_scale().base(2.0),
-                (low..high).log_scale().with_key_points(ticks(low, high)),
-            )?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .x_desc(x)
-            .y_desc(y)
-            .x_labels(7)
-            .y_labels(10)
-            .x_label_formatter(&|n| bytes(*n))
-            .y_label_formatter(&|ns| time(*ns))
-            .label_style(self.text(11))
-            .axis_desc_style(self.text(12))
-            .draw()?;
-        Ok(chart)
-    }
+/// From one byte to a bit beyond the longest.
+fn upto(sizes: impl Iterator<Item = usize>) -> Range<f64> {
+    0.8..sizes.fold(2, usize::max) as f64 * 1.25
 }
 
 /// What would have been measured had the error been at either end of its spread.

@@ -1,23 +1,22 @@
-//! A transport between the two processes, and one end of it.
+//! The transports between the two processes.
 
 use std::fmt;
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use dp_abi::frame::REMOTE_MAX;
 use dpfd::driver::Driver;
 use dpfd::edge::segment::{Segment, MIN_RING};
-use nix::fcntl::{fcntl, FcntlArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
-use nix::unistd::{pipe2, read, write};
+use nix::unistd::pipe2;
 use serde::{Deserialize, Serialize};
 
-use super::cores::Cores;
 use super::nodes::{self, Nodes};
-use super::{channel, peer, queues, waiting, What};
+use super::queues;
 
 /// What carries messages or bytes from one process to the other; the option that names it is `--ways`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +61,8 @@ pub enum Transport {
 const RING: usize = 4 << 20;
 /// What a message takes in a ring besides its own bytes, at most.
 const HEADER: usize = 64;
+/// Of an endpoint of the kernel driver, bytes: a user's may have 64 MiB together.
+const LONGEST_POOL: usize = 8 << 20;
 /// Eight messages of so many bytes lie in every socket and pipe.
 const SURELY_KEPT: usize = 4096;
 /// The kernel takes longer datagrams only with larger buffers than it gives.
@@ -91,41 +92,20 @@ impl Transport {
         Transport::Futex,
     ];
 
-    /// The ways that are measured unless some are named, a channel among them where there is a shim.
-    pub fn usual() -> Vec<Transport> {
-        channel::where_possible(&[
-            Transport::Floor,
-            Transport::Endpoint,
-            Transport::Plain,
-            Transport::Channel,
-            Transport::UnixDgram,
-            Transport::UnixSeqpacket,
-            Transport::UnixStream,
-            Transport::Tcp,
-            Transport::Pipe,
-        ])
+    /// The one of these that is called so.
+    pub fn named(text: &str, among: &[Transport]) -> std::result::Result<Transport, String> {
+        among.iter().copied().find(|transport| transport.name() == text).ok_or_else(|| {
+            let names: Vec<_> = among.iter().map(|transport| transport.name()).collect();
+            format!("not a way of sending; these are: {}", names.join(", "))
+        })
     }
 
-    /// Whether this can be measured of it, between these cores, with messages of this length and rings of that one.
-    pub fn fits(self, what: What, cores: Cores, size: usize, ring: usize) -> bool {
-        if what == What::Waiting && !self.keeps(size, ring) {
-            return false;
-        }
-        match self {
-            Transport::Floor => what == What::Lat && !cores.shared(),
-            Transport::Eventfd | Transport::Futex => what == What::Lat && size == 8,
-            // More at a time than fits is lost there, and counted.
-            Transport::Ethernet => matches!(what, What::Lat | What::Waiting) && self.carries(size),
-            _ => self.carries(size),
-        }
-    }
-
-    /// Whether it keeps the messages of a group that nobody takes yet, so that who sends them does not wait for ever.
-    fn keeps(self, size: usize, ring: usize) -> bool {
+    /// Whether it keeps so many messages that nobody takes yet, eight at most, so that who sends them does not wait for ever.
+    pub fn keeps(self, count: usize, size: usize, ring: usize) -> bool {
         match self {
             // With a pool as long as theirs is at first.
             Transport::EndpointDefault => size <= SURELY_KEPT,
-            transport if transport.is_endpoint() => (waiting::COUNT as usize + 1) * (size + HEADER) <= ring,
+            transport if transport.is_endpoint() => (count + 1) * (size + HEADER) <= ring,
             _ => size <= SURELY_KEPT,
         }
     }
@@ -152,6 +132,17 @@ impl Transport {
             Transport::Kernel | Transport::KernelPlain | Transport::Ethernet => Some(Driver::Kernel),
             Transport::Plain => Some(Driver::User),
             transport => transport.is_endpoint().then_some(Driver::User),
+        }
+    }
+
+    /// Bytes of the pool of each of two endpoints with a ring of so many between them; of none where nobody gives it one.
+    pub fn pool(self, ring: usize) -> Option<usize> {
+        match self.driver()? {
+            Driver::User if self == Transport::EndpointDefault => None,
+            // Its only sender gets half.
+            Driver::User => Some(2 * ring),
+            // Memory from the start; what is longer has memory of its own.
+            Driver::Kernel => Some(ring.min(LONGEST_POOL)),
         }
     }
 
@@ -251,115 +242,5 @@ pub fn ring_for(size: usize) -> usize {
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// One end of a transport that carries messages or bytes.
-pub trait Link {
-    /// Sends all of `message`, waiting for room.
-    fn send(&mut self, message: &[u8]) -> io::Result<()>;
-
-    /// Receives what comes first, waiting for it: a message; of a stream, what is there. Never 0.
-    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize>;
-
-    /// Receives exactly `into`.
-    #[inline(always)]
-    fn recv_all(&mut self, into: &mut [u8]) -> io::Result<()> {
-        let mut n = 0;
-        while n < into.len() {
-            n += self.recv(&mut into[n..])?;
-        }
-        Ok(())
-    }
-}
-
-/// Where a system call for each message outweighs finding the function.
-impl Link for Box<dyn Link> {
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        (**self).send(message)
-    }
-
-    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        (**self).recv(into)
-    }
-}
-
-/// What a call makes of it that a signal can end, that of the clock or of a process that was stopped and goes on: it does so
-/// again, as long as the other process is there.
-#[inline(always)]
-pub fn again<T>(mut call: impl FnMut() -> nix::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(nix::Error::EINTR) => peer::alive()?,
-            other => return Ok(other?),
-        }
-    }
-}
-
-/// An end of a socket or of two pipes.
-pub struct Fds {
-    to: OwnedFd,
-    from: OwnedFd,
-}
-
-impl Fds {
-    pub fn new([to, from]: [OwnedFd; 2]) -> Fds {
-        Fds { to, from }
-    }
-}
-
-/// What to wait on for the next message.
-impl AsFd for Fds {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.from.as_fd()
-    }
-}
-
-impl Link for Fds {
-    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
-        while !message.is_empty() {
-            message = &message[again(|| write(&self.to, message))?..];
-        }
-        Ok(())
-    }
-
-    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match again(|| read(&self.from, into))? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => Ok(n),
-        }
-    }
-}
-
-/// An end of a socket that never sleeps.
-pub struct Spinning(Fds);
-
-impl Spinning {
-    pub fn new(fds: [OwnedFd; 2]) -> io::Result<Spinning> {
-        // Both are the same socket.
-        fcntl(&fds[0], FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Spinning(Fds::new(fds)))
-    }
-}
-
-impl Link for Spinning {
-    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
-        while !message.is_empty() {
-            match write(&self.0.to, message) {
-                Ok(n) => message = &message[n..],
-                Err(nix::Error::EAGAIN) => core::hint::spin_loop(),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.0.recv(into) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => core::hint::spin_loop(),
-                got => return got,
-            }
-        }
     }
 }

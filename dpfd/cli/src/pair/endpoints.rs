@@ -13,8 +13,10 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::link::{Fds, Link, Transport};
-use super::{nodes, peer, Result};
+use super::helper::alive;
+use super::link::{Fds, Link};
+use super::transport::Transport;
+use super::{nodes, Result};
 use crate::signals;
 
 /// The first number; each pair takes two.
@@ -24,10 +26,8 @@ const FIRST: u16 = 2000;
 const POOL_OF_MANY: usize = 1 << 20;
 /// Of the receiver, where each sender gets half of what is left.
 const LONGEST_POOL_OF_MANY: usize = 256 << 20;
-/// Of an endpoint of the kernel driver: a user's may have 64 MiB together.
-const LONGEST_POOL: usize = 8 << 20;
 /// How long a receiver spins before it sleeps, ns: it is to spin all the time.
-const SPIN: u32 = 100_000_000;
+pub const SPIN: u32 = 100_000_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
 const SILENCE: u32 = 30;
 /// How long endpoints may take to be gone after they were closed.
@@ -51,9 +51,9 @@ impl Drop for Folder {
     }
 }
 
-/// The numbers of a pair, counted from `begin`: the own one first.
-pub fn numbers(begin: Dpid, pair: u16, first: bool) -> [Dpid; 2] {
-    let numbers = [begin + 2 * pair, begin + 2 * pair + 1];
+/// The numbers of a pair: the own one first.
+fn numbers(pair: u16, first: bool) -> [Dpid; 2] {
+    let numbers = [FIRST + 2 * pair, FIRST + 2 * pair + 1];
     if first {
         numbers
     } else {
@@ -78,7 +78,7 @@ fn targeted(transport: Transport, fds: &[OwnedFd], [mine, theirs]: [Dpid; 2]) ->
 }
 
 /// Receives look every second whether the other process is still there.
-pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
+fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
     match endpoint.driver() {
         Driver::User => setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?,
         // No sockets, and they take no time-out.
@@ -89,36 +89,25 @@ pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
 
 /// An endpoint that is read and written by the library's calls.
 pub struct OneEnd {
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     in_place: bool,
 }
 
 impl OneEnd {
-    /// Of one of two, whose pool has room for a ring of so many bytes.
+    /// Of one of two, with a pool of so many bytes.
     pub fn new(
         transport: Transport,
         fds: &[OwnedFd],
         pair: u16,
-        ring: usize,
+        pool: Option<usize>,
         first: bool,
-    ) -> io::Result<OneEnd> {
-        let make = || {
-            let endpoint = targeted(transport, fds, numbers(FIRST, pair, first))?;
-            let pool = match endpoint.driver() {
-                Driver::User if transport == Transport::EndpointDefault => None,
-                // Its only sender gets half.
-                Driver::User => Some(2 * ring),
-                // Memory from the start; what is longer has memory of its own.
-                Driver::Kernel => Some(ring.min(LONGEST_POOL)),
-            };
-            let mut end = OneEnd::spinning(endpoint, pool)?;
-            end.in_place = transport == Transport::EndpointInPlace;
-            if transport == Transport::EndpointAsleep {
-                end.endpoint.set_spin(0);
-            }
-            Ok(end)
-        };
-        make().map_err(|e: Box<dyn std::error::Error>| io::Error::other(e.to_string()))
+    ) -> Result<OneEnd> {
+        let mut end = OneEnd::spinning(targeted(transport, fds, numbers(pair, first))?, pool)?;
+        end.in_place = transport == Transport::EndpointInPlace;
+        if transport == Transport::EndpointAsleep {
+            end.endpoint.set_spin(0);
+        }
+        Ok(end)
     }
 
     /// Of several that send to one.
@@ -178,7 +167,7 @@ impl Link for OneEnd {
 
 /// Sends a message.
 #[inline(always)]
-pub fn send(endpoint: &Endpoint, message: &[u8]) -> io::Result<()> {
+fn send(endpoint: &Endpoint, message: &[u8]) -> io::Result<()> {
     match endpoint.send(message) {
         Ok(()) => Ok(()),
         Err(error) => again(error, || endpoint.send(message)),
@@ -232,7 +221,7 @@ fn in_vain(error: Error, silence: &mut u32) -> io::Result<()> {
     if !matches!(error, Error::WouldBlock | Error::Interrupted) {
         return Err(error.into());
     }
-    peer::alive()?;
+    alive()?;
     *silence += 1;
     if *silence < SILENCE {
         return Ok(());
@@ -260,9 +249,8 @@ fn look_at(message: &Message<'_>, into: &mut [u8]) -> usize {
 }
 
 /// An endpoint that is read and written as a descriptor.
-pub fn plain(transport: Transport, pair: u16, first: bool) -> io::Result<Fds> {
-    let endpoint =
-        targeted(transport, &[], numbers(FIRST, pair, first)).map_err(|e| io::Error::other(e.to_string()))?;
+pub fn plain(transport: Transport, pair: u16, first: bool) -> Result<Fds> {
+    let endpoint = targeted(transport, &[], numbers(pair, first))?;
     // No end of file tells that the other process is gone.
     signals::tick(Duration::from_secs(1));
     let copy = || endpoint.as_fd().try_clone_to_owned();

@@ -29,7 +29,7 @@ impl Futex {
 impl Link for Futex {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.sent += 1;
-        let stop = if message.last() == Some(&super::lat::STOP) { STOP } else { 0 };
+        let stop = if message.last() == Some(&super::STOP) { STOP } else { 0 };
         let [mine, _] = self.words.both();
         mine.store(self.sent | stop, Ordering::Release);
         futex::wake(low_half(mine));
@@ -48,7 +48,7 @@ impl Link for Futex {
         self.seen = word & !STOP;
         into.fill(0);
         if let Some(last) = into.last_mut().filter(|_| word & STOP != 0) {
-            *last = super::lat::STOP;
+            *last = super::STOP;
         }
         Ok(into.len())
     }
