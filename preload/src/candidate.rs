@@ -22,7 +22,7 @@ use crate::{door, state};
 impl Channel {
     /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
     /// whether the call may go there just so (`Candidate`, `Offered`, `Plain`) or must count first.
-    pub fn advance(self) -> Stage {
+    pub fn advance(&self) -> Stage {
         let stage = self.stage();
         if !matches!(stage, Stage::Candidate | Stage::Offered) {
             return stage;
@@ -60,7 +60,7 @@ impl Channel {
     }
 
     /// Whether somebody may still answer. The clock is asked only where that matters, and not in every call.
-    fn is_patient(self, turn: u32) -> bool {
+    fn is_patient(&self, turn: u32) -> bool {
         if turn <= policy::PATIENCE {
             return true;
         }
@@ -72,7 +72,7 @@ impl Channel {
     }
 
     /// It stays on TCP.
-    pub fn give_up(self, why: Reason) {
+    pub fn give_up(&self, why: Reason) {
         self.put_proof_back();
         self.sends_at_once();
         self.reason.store(why as u32, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Channel {
 
     /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket
     /// that was disconnected and connected anew keeps its cookie and has another tuple.
-    fn is_socket_of(self, s: &Slot, side: Side) -> bool {
+    fn is_socket_of(&self, s: &Slot, side: Side) -> bool {
         let (Some(local), Some(peer)) = (tcp::local(self.fd), tcp::peer(self.fd)) else { return false };
         if (local, peer) != (self.local(), self.peer()) {
             return false;
@@ -98,7 +98,7 @@ impl Channel {
 
     /// Reads the receive position. The stage already says that new receives take the lock; those that were
     /// under way before are counted by `rx_flight`.
-    fn take_base_position(self) -> bool {
+    fn take_base_position(&self) -> bool {
         if self.rx_flight.load(Ordering::SeqCst) != 0 {
             return false;
         }
@@ -111,7 +111,7 @@ impl Channel {
     }
 
     /// Both sides agreed. Under the receiver's lock.
-    pub fn go_live(self) {
+    pub fn go_live(&self) {
         // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
         // cork longer (W14). What the program asked for is remembered for its questions.
         for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
@@ -131,7 +131,7 @@ impl Channel {
     }
 
     /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.
-    pub fn check_live(self) -> Stage {
+    pub fn check_live(&self) -> Stage {
         if !self.is_client() && self.slot_live() && self.rx_lock.try_lock(state::me()) {
             if self.stage() == Stage::Accepted {
                 self.go_live();

@@ -45,18 +45,18 @@ impl Channel {
 
     /// The same by another number.
     #[inline]
-    pub fn by(self, fd: i32) -> Channel {
-        Channel { fd, ..self }
+    pub fn by(&self, fd: i32) -> Channel {
+        Channel { fd, ..*self }
     }
 
     /// Whether the descriptor was made not to block.
     #[inline]
-    pub fn is_nonblocking(self) -> bool {
+    pub fn is_nonblocking(&self) -> bool {
         self.mode.is_nonblocking(|| raw::is_nonblocking(self.fd))
     }
 
     /// Whether this process is the only living one that has the connection. The dead are no holders from here on.
-    pub fn is_ours_alone(self) -> bool {
+    pub fn is_ours_alone(&self) -> bool {
         let Some(me) = state::member_if_joined() else { return false };
         if self.has(Conn::UNCOUNTED) {
             return false;
@@ -70,7 +70,7 @@ impl Channel {
     }
 
     /// Whether receives are to be told how much is left, which the kernel's own socket knows.
-    pub fn note_inq(self) {
+    pub fn note_inq(&self) {
         match raw::getsockopt_int(self.fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
             Ok(0) | Err(_) => self.clear(Conn::INQ),
             Ok(_) => self.set(Conn::INQ),

@@ -49,11 +49,11 @@ pub fn inherited() {
 }
 
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
-pub fn offer(c: Channel) -> Result<(), No> {
+pub fn offer(c: &Channel) -> Result<(), No> {
     walking(|| offer_in(c))
 }
 
-fn offer_in(c: Channel) -> Result<(), No> {
+fn offer_in(c: &Channel) -> Result<(), No> {
     let never = |r| Err(No::Never(r));
     let (Some(local), Some(peer)) = (tcp::local(c.fd), tcp::peer(c.fd)) else { return Err(No::Later) };
     c.set_addresses(local, peer);
@@ -119,7 +119,7 @@ fn offer_in(c: Channel) -> Result<(), No> {
 }
 
 /// The arena for the next offer of `c`.
-fn choose(c: Channel, server: tcp::Addr) -> Result<usize, No> {
+fn choose(c: &Channel, server: tcp::Addr) -> Result<usize, No> {
     if let Some(i) = find(c, server) {
         return Ok(i);
     }
@@ -223,7 +223,7 @@ pub enum Answer {
 }
 
 /// Looks at the answer, and answers it (PROTOCOLS I2). Under the receiver's lock.
-pub fn look_at_answer(c: Channel, s: &Slot) -> Answer {
+pub fn look_at_answer(c: &Channel, s: &Slot) -> Answer {
     let challenge = s.challenge.load(Ordering::Acquire);
     let i = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     // What was looked at is not looked at again: the kernel would say the same.
@@ -248,7 +248,7 @@ pub fn look_at_answer(c: Channel, s: &Slot) -> Answer {
 
 /// Nobody takes the offer of `c`, which was withdrawn: perhaps a worker that has not met us serves it, or another
 /// family. The next offer goes elsewhere; `again`: after another hello to all.
-pub fn give_up_here(c: Channel, again: bool) {
+pub fn give_up_here(c: &Channel, again: bool) {
     c.tried.fetch_or(1 << (c.arena.load(Ordering::Relaxed) as usize % ARENAS), Ordering::Relaxed);
     // Where no arena is left, choose() goes round anyway.
     if again {

@@ -199,7 +199,7 @@ fn close(d: &Door) -> bool {
 }
 
 /// Looks for the client's offer of the accepted connection `fd` (PROTOCOLS E3).
-pub fn find_offer(c: Channel, search: Search, walking: &Walking) -> Option<Offer> {
+pub fn find_offer(c: &Channel, search: Search, walking: &Walking) -> Option<Offer> {
     let mut local = c.local();
     if local.port == 0 {
         local = tcp::local(c.fd)?;
@@ -216,7 +216,7 @@ pub fn find_offer(c: Channel, search: Search, walking: &Walking) -> Option<Offer
 }
 
 /// The guest that was answered may be let in.
-pub fn admit(c: Channel, walking: &Walking) -> Admission {
+pub fn admit(c: &Channel, walking: &Walking) -> Admission {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Admission::Later;
     }

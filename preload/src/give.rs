@@ -32,7 +32,7 @@ pub fn give(fd: i32, why: Reason) -> i32 {
         return fd;
     }
     // A relay would wait for the lock of a call that may never go on.
-    let end = if left == Left::Inside { None } else { relay::start(c, i) };
+    let end = if left == Left::Inside { None } else { relay::start(&c, i) };
     end.unwrap_or_else(|| {
         c.reset_by(why);
         fd
@@ -50,7 +50,7 @@ pub fn give_number(fd: i32, why: Reason) {
 impl Channel {
     /// Whether the sender puts on TCP, within a moment, what was left. One that waits for this connection does it at once; one
     /// that does something else may not for long.
-    fn is_taken_back(self) -> bool {
+    fn is_taken_back(&self) -> bool {
         for _ in 0..LOOKS {
             raw::nap(LOOK);
             let inward = self.receiving();
@@ -67,7 +67,7 @@ impl Channel {
 
     /// Nobody here reads the ring any more. A sender that had not heard of that yet may have put something there, or left
     /// something: false then.
-    fn is_clean_for_good(self) -> bool {
+    fn is_clean_for_good(&self) -> bool {
         let inward = self.receiving();
         inward.word.stops_reading();
         let clean = || !self.has_unread(&inward) && !self.has_bells_left(&inward);

@@ -159,7 +159,7 @@ pub enum Wrong {
 }
 
 /// An offer for the connection.
-pub fn find(c: Channel, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
+pub fn find(c: &Channel, which: Wrong, search: Search, _: &Walking) -> Option<Offer> {
     let tuple = tcp::tuple(c.peer(), c.local());
     // Asked for only where something lies at all.
     let mut netns = None;
@@ -199,7 +199,7 @@ pub fn find(c: Channel, which: Wrong, search: Search, _: &Walking) -> Option<Off
 }
 
 /// Our socket shows that we hold the connection, and the client is told to look.
-pub fn answer(c: Channel, offer: &Offer, _: &Walking) {
+pub fn answer(c: &Channel, offer: &Offer, _: &Walking) {
     let g = &MET[offer.guest];
     let (Some(view), Some(challenge)) = (g.view(), proof::random()) else { return };
     let number = possession::number(Side::Server, g.key(), g.opener(), offer.nonce, challenge);
@@ -225,13 +225,13 @@ pub enum Shown {
 }
 
 /// The guest that `c` was offered by, if it still is that one.
-fn guest_of(c: Channel) -> Option<&'static Guest> {
+fn guest_of(c: &Channel) -> Option<&'static Guest> {
     let g = &MET[c.guest.load(Ordering::Relaxed) as usize % GUESTS];
     (g.in_use() && g.key()[1] == c.memory.load(Ordering::Relaxed)).then_some(g)
 }
 
 /// Whether the client has answered.
-pub fn is_shown(c: Channel, _: &Walking) -> Shown {
+pub fn is_shown(c: &Channel, _: &Walking) -> Shown {
     let (slot, generation) = (c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed));
     let Some(view) = guest_of(c).and_then(Guest::view) else { return Shown::Gone };
     let found = view.slot(slot, |s| {
@@ -246,14 +246,14 @@ pub fn is_shown(c: Channel, _: &Walking) -> Shown {
 }
 
 /// What the client's socket shows if it holds the other end. The nonce is that of the moment when it was answered.
-pub fn expected(c: Channel, _: &Walking) -> Option<u64> {
+pub fn expected(c: &Channel, _: &Walking) -> Option<u64> {
     let g = guest_of(c)?;
     let (nonce, challenge) = (c.expected.load(Ordering::Relaxed), c.nonce.load(Ordering::Relaxed));
     Some(possession::number(Side::Client, g.key(), g.opener(), nonce, challenge))
 }
 
 /// The link to the client of `c`: our name of it, and the client's.
-pub fn links(c: Channel) -> [u64; 2] {
+pub fn links(c: &Channel) -> [u64; 2] {
     guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
 }
 
@@ -268,7 +268,7 @@ pub enum Admission {
 }
 
 /// The client of `c` has proven itself. One thread at a time.
-pub fn admit(c: Channel, _: &Walking) -> Admission {
+pub fn admit(c: &Channel, _: &Walking) -> Admission {
     let n = c.slot.load(Ordering::Relaxed);
     let Some(g) = guest_of(c) else { return Admission::No };
     let uid = g.uid.load(Ordering::Relaxed);

@@ -59,7 +59,7 @@ fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
 }
 
 impl Channel {
-    fn leave_inside(self, why: Reason, reader: Reader) -> Left {
+    fn leave_inside(&self, why: Reason, reader: Reader) -> Left {
         match self.stage() {
             Stage::Candidate | Stage::Offered => self.stay_plain(why),
             _ => {}
@@ -79,7 +79,7 @@ impl Channel {
     }
 
     /// Leaves before both sides are known to have agreed.
-    fn take_back_our_word(self) {
+    fn take_back_our_word(&self) {
         let generation = self.generation.load(Ordering::Relaxed);
         match self.stage() {
             Stage::Offered => {
@@ -98,7 +98,7 @@ impl Channel {
     }
 
     /// A candidate becomes plain TCP for good.
-    pub fn stay_plain(self, why: Reason) {
+    pub fn stay_plain(&self, why: Reason) {
         if matches!(self.stage(), Stage::Candidate | Stage::Offered) {
             // Another thread may be moving it to the next stage just now.
             let held = self.rx_lock.lock(state::me(), self.family);
@@ -145,7 +145,7 @@ pub fn leave_to_write(fd: i32, why: Reason) -> Result<(), i32> {
 
 impl Channel {
     /// Plain TCP for every call, unless something is still to be read, or put there, before that.
-    fn leave_live(self, why: Reason, reader: Reader) -> Left {
+    fn leave_live(&self, why: Reason, reader: Reader) -> Left {
         let again = self.has(Conn::TX_TCP);
         if !again {
             self.reason.store(why as u32, Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Channel {
     }
 
     /// Whether bells that were counted are not here yet. Under the lock.
-    pub fn has_bells_left(self, inward: &End) -> bool {
+    pub fn has_bells_left(&self, inward: &End) -> bool {
         if in_ring(self.rx_epoch.load(Ordering::Relaxed)) {
             inward.word.bells() != self.drained.load(Ordering::Relaxed)
         } else {

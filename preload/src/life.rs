@@ -274,14 +274,14 @@ pub fn end(fd: i32, i: u32) {
 
 impl Channel {
     /// The last close of a live channel: FIN or RST, as TCP would have chosen (W12).
-    fn farewell(self) {
+    fn farewell(&self) {
         let edge = self.receiving();
         // From here on the peer rings no more; what it sends goes to TCP, where the kernel answers.
         edge.word.leave();
         self.as_receiver(|| self.last_words(&edge));
     }
 
-    fn last_words(self, edge: &End) {
+    fn last_words(&self, edge: &End) {
         if self.has_unread(edge) {
             raw::reset_at_close(self.fd);
         } else {

@@ -49,7 +49,7 @@ const AT_ONCE: u64 = 0;
 
 impl Channel {
     /// Has our socket show `number`.
-    pub fn show_proof(self, number: u64) -> bool {
+    pub fn show_proof(&self, number: u64) -> bool {
         self.put_proof_back();
         let Some(before) = self.hidden_rate().or_else(|| tcp::pacing(self.fd)) else { return false };
         if !tcp::set_pacing(self.fd, number) {
@@ -62,12 +62,12 @@ impl Channel {
     }
 
     /// Whether our socket shows a number.
-    pub fn shows_proof(self) -> bool {
+    pub fn shows_proof(&self) -> bool {
         self.showing.load(Ordering::Acquire) != 0
     }
 
     /// Gives our socket back the rate it had, unless the program has set one meanwhile.
-    pub fn put_proof_back(self) {
+    pub fn put_proof_back(&self) {
         let shown = self.showing.load(Ordering::Acquire);
         if shown != 0 {
             let own = self.pacing.load(Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Channel {
 
     /// Our socket's bytes go over TCP from here on: where it paces itself only because of a proof, it no longer does. One system
     /// call where that has been done already, none where there is nothing to do.
-    pub fn sends_at_once(self) {
+    pub fn sends_at_once(&self) {
         if self.pacing.load(Ordering::Relaxed) != NO_LIMIT || self.shows_proof() {
             return;
         }
@@ -98,14 +98,14 @@ impl Channel {
     }
 
     /// The program has set a rate of its own.
-    pub fn rate_is_set_by_program(self) {
+    pub fn rate_is_set_by_program(&self) {
         if !self.shows_proof() {
             self.pacing.store(0, Ordering::Relaxed);
         }
     }
 
     /// The program's own rate, where our socket has another one.
-    pub fn hidden_rate(self) -> Option<u64> {
+    pub fn hidden_rate(&self) -> Option<u64> {
         let own = self.pacing.load(Ordering::Relaxed);
         let ours = match self.showing.load(Ordering::Acquire) {
             0 if own == NO_LIMIT => AT_ONCE,
@@ -118,7 +118,7 @@ impl Channel {
 
     /// Whether the socket at the other end of the connection that this was when its addresses were asked for shows `number`, by
     /// the kernel's word. Whether a descriptor still stands for that connection, the caller asks afterwards.
-    pub fn other_end_shows(self, netns: u64, number: u64) -> bool {
+    pub fn other_end_shows(&self, netns: u64, number: u64) -> bool {
         diag::pacing(self.peer(), self.local(), netns) == Ok(number)
     }
 }

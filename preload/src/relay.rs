@@ -24,7 +24,7 @@ use crate::channel::Channel;
 use crate::{ends, life, own, state};
 
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
-pub fn start(c: Channel, i: u32) -> Option<i32> {
+pub fn start(c: &Channel, i: u32) -> Option<i32> {
     let family = c.family;
     let (ours, theirs) = pair::pair(c)?;
     let started = reserve(family, &c).is_some_and(|n| {

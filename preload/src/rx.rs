@@ -49,7 +49,7 @@ impl Channel {
     /// Whether the ring has tokens, and a receive now would bring bytes: theirs, or those that lie on TCP before them. A sender
     /// that has gone back to its ring leaves the tail of what it sent on TCP to the kernel, which sends it when the receiver
     /// has room: until that has come there is nothing to read.
-    pub fn has_reachable_tokens(self) -> bool {
+    pub fn has_reachable_tokens(&self) -> bool {
         if !self.has_tokens() || self.is_below_mark() {
             return false;
         }
@@ -63,7 +63,7 @@ impl Channel {
 
     /// Whether this end left its ring for the sake of a low-water mark, and what it has not read is less than that. The sender
     /// puts it on TCP when it looks; till then the kernel does not know of it.
-    pub fn is_below_mark(self) -> bool {
+    pub fn is_below_mark(&self) -> bool {
         let left =
             self.receiving().word.is_raw() && self.reason.load(Ordering::Relaxed) == Reason::Option as u32;
         left && raw::getsockopt_int(self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT)
@@ -71,7 +71,7 @@ impl Channel {
     }
 
     /// Whether bytes of the program's are known to be on TCP: counted, and not taken yet.
-    pub fn has_counted(self) -> bool {
+    pub fn has_counted(&self) -> bool {
         let at = self.rx_kernel.load(Ordering::Relaxed);
         !in_ring(self.rx_epoch.load(Ordering::Relaxed))
             && self.rx_counted.load(Ordering::Relaxed) > at
@@ -80,24 +80,25 @@ impl Channel {
 
     /// The fast path: what is in the ring right now. `None`: take the long way.
     #[inline(always)]
-    pub fn quick_receive(self, entry: u32, w: &mut Walk) -> Option<usize> {
-        if !in_ring(self.rx_epoch.load(Ordering::Relaxed)) {
+    pub fn quick_receive(&self, entry: u32, w: &mut Walk) -> Option<usize> {
+        let c = self.conn;
+        if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
             return None;
         }
         let (n, armed, is_all) = briefly(|| {
             // Asked for behind the note: whoever unmaps its rings has found it neither live nor noted.
-            if self.stage() != Stage::Live {
+            if c.stage() != Stage::Live {
                 return None;
             }
-            let rx = self.receiving();
+            let rx = c.receiving();
             // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
-            let ring = || if fdtable::word(self.fd) == entry { self.ring_of(&rx) } else { Mapped::none() };
+            let ring = || if fdtable::word(self.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
             let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
             let armed = self.count_taken(&rx, n);
             let goes_on =
-                |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(self.rx_epoch.load(Ordering::Relaxed)));
+                |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
             let is_all = !(self.bells_out(&rx) || goes_on(w));
             Some((n, armed, is_all))
         })?;
@@ -110,7 +111,7 @@ impl Channel {
     /// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is
     /// beyond a switch, or in the ring since it was looked at (W16). How many bytes that brought.
     #[cold]
-    fn receive_besides(self, entry: u32, w: &mut Walk, armed: bool) -> usize {
+    fn receive_besides(&self, entry: u32, w: &mut Walk, armed: bool) -> usize {
         let Some(inside) = Inside::enter(self.fd, w) else { return 0 };
         let mut sum = 0;
         if inside.is(entry) {
@@ -128,7 +129,7 @@ impl Channel {
 
     /// The rest of a receive, as far as it is there.
     #[cold]
-    fn receive_more(self, w: &mut Walk) -> usize {
+    fn receive_more(&self, w: &mut Walk) -> usize {
         let mut sum = 0;
         while w.left() > 0 {
             match self.receive_step(w, 0, Part::More) {
@@ -146,7 +147,7 @@ impl Channel {
     /// Counts what was taken. True when the word was armed here: what the sender published in between, it announced
     /// by no bell, so a caller with room left must look again.
     #[inline(always)]
-    fn count_taken(self, rx: &End, n: usize) -> bool {
+    fn count_taken(&self, rx: &End, n: usize) -> bool {
         let sum = self.rx_bytes.load(Ordering::Relaxed);
         self.rx_bytes.store(sum + n as u64, Ordering::Relaxed);
         arm_if_rung(rx)
@@ -166,13 +167,13 @@ fn arm_if_rung(rx: &End) -> bool {
 impl Channel {
     /// Whether a receive with room left must look again before it may return (W16): the direction goes on elsewhere, or
     /// something is known to be there.
-    fn goes_on(self, rx: &End) -> bool {
+    fn goes_on(&self, rx: &End) -> bool {
         let r = self.rx_epoch.load(Ordering::Relaxed);
         rx.tx.moved(r) || self.has_counted() || (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor))
     }
 
     /// W13: an error that a receive met which has bytes to give. The next call that finds nothing more gets it.
-    fn keep_error_of_receive(self, e: i32) {
+    fn keep_error_of_receive(&self, e: i32) {
         if matches!(e, libc::EAGAIN | libc::EINTR) || self.stage() == Stage::Plain {
             return;
         }
@@ -182,7 +183,7 @@ impl Channel {
     }
 
     /// The end of the stream, or the error that was kept, or what became of a peer that died.
-    fn end_or_error(self) -> Result<usize, i32> {
+    fn end_or_error(&self) -> Result<usize, i32> {
         match self.error.swap(0, Ordering::Relaxed) {
             0 if self.stage() == Stage::Live && self.died_with_unread() => Err(libc::ECONNRESET),
             0 => Ok(0),
@@ -195,7 +196,7 @@ impl Channel {
     /// `sleep(fd, there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
     /// of one byte more, with MSG_PEEK, returned; it is libc's function, a cancellation point.
     pub fn receive(
-        self,
+        &self,
         at: &Inside,
         w: &mut Walk,
         flags: i32,
@@ -332,7 +333,7 @@ impl Channel {
     }
 
     /// Spins while nothing is there; true when something came. Adapts to how often that helps.
-    fn spin_a_while(self) -> bool {
+    fn spin_a_while(&self) -> bool {
         let rx = self.receiving();
         // The end of the stream comes through the kernel, and no looking finds it there.
         if rx.tx.is_ending() || !spin::can_pay(&self, &rx) {
@@ -360,7 +361,7 @@ fn outcome(s: Step) -> Result<usize, i32> {
 impl Channel {
     /// What the kernel would tell a receive of a connection with a pending error. Behind a FIN that is the end of the
     /// stream, and the error stays for the next send, which gets EPIPE (W17).
-    fn pending_receive(self) -> Step {
+    fn pending_receive(&self) -> Step {
         match socket::peek_one(self.fd) {
             Ok(0) => return Step::Eof,
             Err(libc::EAGAIN) | Ok(_) => {}
@@ -377,7 +378,7 @@ impl Channel {
     }
 
     /// W12: an error after a peer that had read everything it was sent is an end of file.
-    fn verdict(self, e: i32) -> Step {
+    fn verdict(&self, e: i32) -> Step {
         if self.stage() == Stage::Plain {
             return Step::Err(e);
         }
@@ -396,7 +397,7 @@ impl Channel {
     }
 
     /// The peer wrote what no honest peer writes: the connection is reset (ECONNRESET), nothing else.
-    fn ends_corrupt(self) -> Step {
+    fn ends_corrupt(&self) -> Step {
         self.reset_by(dp_channel::family::Reason::Corrupt);
         Step::Err(libc::ECONNRESET)
     }

@@ -73,17 +73,18 @@ enum Then {
 impl Channel {
     /// The fast path: a live ring with room, the lock free. `None`: take the long way.
     #[inline(always)]
-    pub fn quick_send(self, entry: u32, w: &mut Walk) -> Option<usize> {
+    pub fn quick_send(&self, entry: u32, w: &mut Walk) -> Option<usize> {
         briefly(|| self.quick_send_inside(entry, w))
     }
 
     #[inline(always)]
-    fn quick_send_inside(self, entry: u32, w: &mut Walk) -> Option<usize> {
-        if self.stage() != Stage::Live {
+    fn quick_send_inside(&self, entry: u32, w: &mut Walk) -> Option<usize> {
+        let c = self.conn;
+        if c.stage() != Stage::Live {
             return None;
         }
-        let tx = self.sending();
-        if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !self.tx_lock.try_lock(state::me()) {
+        let tx = c.sending();
+        if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !c.tx_lock.try_lock(state::me()) {
             return None;
         }
         let mut done = None;
@@ -91,10 +92,10 @@ impl Channel {
         // away takes the lock once before.
         if fdtable::word(self.fd) == entry
             && in_ring(tx.tx.epoch())
-            && !self.has(Conn::SHUT_WR | Conn::TX_TCP)
-            && self.slot_live()
+            && !c.has(Conn::SHUT_WR | Conn::TX_TCP)
+            && c.slot_live()
         {
-            let mut tail = self.tail();
+            let mut tail = c.tail();
             let want = w.left();
             let whole = dp_edge::ring::lines_for(want);
             let ring = tx.ring();
@@ -104,9 +105,9 @@ impl Channel {
                 && (self.is_suspected() || !self.chaos())
             {
                 if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
-                    self.set_tail(tail);
-                    let sum = self.tx_bytes.load(Ordering::Relaxed);
-                    self.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
+                    c.set_tail(tail);
+                    let sum = c.tx_bytes.load(Ordering::Relaxed);
+                    c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
                     // A bell to nobody would take the error that the kernel has for the program.
                     if !self.is_suspected() {
                         self.published(&tx);
@@ -115,14 +116,14 @@ impl Channel {
                 }
             }
         }
-        self.tx_lock.unlock_to_others();
+        c.tx_lock.unlock_to_others();
         done
     }
 
     /// W13: a bell, or the kernel's part of a send that succeeds all the same, took the connection's error; the program's next
     /// call shall get it. EPIPE the kernel says again, and the rest are only the call's.
     #[cold]
-    pub fn keep_error_of_send(self, e: i32) {
+    pub fn keep_error_of_send(&self, e: i32) {
         let of_the_call =
             [libc::EAGAIN, libc::EINTR, libc::EPIPE, libc::EFAULT, libc::EBADF, libc::ENOMEM, libc::ENOBUFS];
         if !of_the_call.contains(&e) {
@@ -132,7 +133,7 @@ impl Channel {
 
     /// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.
     #[inline(always)]
-    fn chaos(self) -> bool {
+    fn chaos(&self) -> bool {
         let seed = state::CHAOS.load(Ordering::Relaxed);
         if seed == 0 {
             return false;
@@ -145,7 +146,7 @@ impl Channel {
     ///
     /// `kernel(w, flags)` is libc's sendmsg on what is left of `w`, blocking as the descriptor is.
     pub fn send(
-        self,
+        &self,
         at: &Inside,
         w: &mut Walk,
         flags: i32,
@@ -209,7 +210,7 @@ impl Channel {
     }
 
     /// A call whose bytes only the kernel can move, as splice(2): the direction is on TCP while it runs.
-    pub fn send_by_kernel(self, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+    pub fn send_by_kernel(&self, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
         let pending = self.error.swap(0, Ordering::Relaxed);
         if pending != 0 {
             return Err(pending as i32);
@@ -233,7 +234,7 @@ impl Channel {
 
     /// Does `f` under the sender's lock. `None`: this is a signal handler inside a send of its own thread, which is half
     /// done. Nothing was done then, and the caller must not wait for it.
-    pub fn as_sender<R>(self, f: impl FnOnce() -> R) -> Option<R> {
+    pub fn as_sender<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         self.enter_as_sender().ok()?;
         let result = f();
         self.tx_lock.unlock();
@@ -241,7 +242,7 @@ impl Channel {
     }
 
     /// Takes the sender's lock.
-    fn enter_as_sender(self) -> Result<(), i32> {
+    fn enter_as_sender(&self) -> Result<(), i32> {
         match self.tx_lock.lock(state::me(), self.family) {
             Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
                 self.tx_lock.unlock();
@@ -257,7 +258,7 @@ impl Channel {
     }
 
     /// The kernel's part of a send, and the end of the sender's lock.
-    fn in_kernel(self, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+    fn in_kernel(&self, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
         if may_wait {
             // Outside the lock, but counted: no switch while it runs (E5).
             self.tx_flight.fetch_add(1, Ordering::SeqCst);
@@ -276,7 +277,7 @@ impl Channel {
         result
     }
 
-    fn send_locked(self, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
+    fn send_locked(&self, w: &mut Walk, call: Call, blocking: bool) -> Result<Then, i32> {
         if self.stage() != Stage::Live {
             return Ok(Then::Kernel(0));
         }
@@ -341,7 +342,7 @@ impl Channel {
     }
 
     /// Puts what is left of `w` into the ring, looking for room for a while when it is full.
-    fn fill(self, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
+    fn fill(&self, tx: &End, w: &mut Walk, blocking: bool) -> Result<Then, i32> {
         if w.left() > stream::MAX_TOKEN && self.is_stream(tx) && !self.over_to_longer(tx, blocking) {
             return Ok(Then::Kernel(0));
         }
@@ -408,7 +409,7 @@ impl Channel {
     }
 
     /// E7: the ring ends here; data is data again on TCP. Under the lock.
-    pub fn hand_back(self, tx: &End) {
+    pub fn hand_back(&self, tx: &End) {
         tx.tx.to_tcp(self.tail().pos, self.tx_kernel.load(Ordering::Relaxed));
         self.back.fetch_add(1, Ordering::Relaxed);
         self.sends_at_once();
@@ -420,7 +421,7 @@ impl Channel {
     }
 
     /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
-    pub fn to_ring(self, tx: &End) -> bool {
+    pub fn to_ring(&self, tx: &End) -> bool {
         if tx.word.has_left() || self.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
             return false;
         }
@@ -450,7 +451,7 @@ impl Channel {
     /// what it had put on TCP, and ring (L4). It may have counted a bell without sending it, and no other would
     /// be sent before the receiver, who sleeps, has taken that one.
     #[cold]
-    fn mend(self) {
+    fn mend(&self) {
         if self.has(Conn::OWES) {
             // How much of it is on TCP, the dead one knew.
             return self.reset_by(Reason::PeerLeft);
@@ -470,7 +471,7 @@ impl Channel {
     }
 
     /// The peer is not honest, memory is not what it should be, or bytes would be missing: the connection ends, loudly.
-    pub fn reset_by(self, why: Reason) {
+    pub fn reset_by(&self, why: Reason) {
         self.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
         self.kill_slot();

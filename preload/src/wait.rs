@@ -63,7 +63,7 @@ fn live(family: Family, p: &pollfd) -> Option<Channel> {
 }
 
 impl Channel {
-    fn has_data(self) -> bool {
+    fn has_data(&self) -> bool {
         let rx = self.receiving();
         in_ring(self.rx_epoch.load(Ordering::Relaxed))
             && stream::waiting(&rx.ring(), &rx.rx.cursor)
@@ -71,7 +71,7 @@ impl Channel {
     }
 
     /// Follows the sender; whether the ring has something that makes the descriptor readable.
-    fn is_readable(self) -> bool {
+    fn is_readable(&self) -> bool {
         self.has_news(&self.receiving()) && !self.is_below_mark()
     }
 }
@@ -378,7 +378,7 @@ fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (Slept, bool) {
 impl Channel {
     /// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
     /// kernel's readiness instead. A set that gets it before this end has noticed that it is live relies on bells.
-    fn may_have_event(self) -> bool {
+    fn may_have_event(&self) -> bool {
         self.stage() == Stage::Live
             && self.link.load(Ordering::Relaxed) != 0
             && self.watched.load(Ordering::SeqCst) == 0
@@ -386,7 +386,7 @@ impl Channel {
     }
 
     /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(self, event: Option<&Event>) {
+    fn fall_asleep(&self, event: Option<&Event>) {
         let rx = self.receiving();
         let Some((number, event)) = event.filter(|_| self.may_have_event()).and_then(Event::name) else {
             rx.word.sleep();

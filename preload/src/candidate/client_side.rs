@@ -12,7 +12,7 @@ use crate::{client, socket, state};
 
 impl Channel {
     /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
-    pub(super) fn offer_is_due(self, turn: u32) -> bool {
+    pub(super) fn offer_is_due(&self, turn: u32) -> bool {
         if !state::LEARNS.load(Ordering::Relaxed) {
             return true;
         }
@@ -35,7 +35,7 @@ fn no_door() -> Reason {
 
 impl Channel {
     /// Makes the offer, if it can be made. Under the receiver's lock.
-    pub(super) fn post_offer(self, turn: u32) {
+    pub(super) fn post_offer(&self, turn: u32) {
         if !self.is_ours_alone() {
             return self.give_up(Reason::Shared);
         }
@@ -59,7 +59,7 @@ impl Channel {
     }
 
     /// Was the offer taken? Under the receiver's lock.
-    pub(super) fn await_answer(self, turn: u32) {
+    pub(super) fn await_answer(&self, turn: u32) {
         let (Some(s), generation) = (self.slot(), self.generation.load(Ordering::Relaxed)) else { return };
         let turn = policy::turns_since_due(turn, self.first.load(Ordering::Relaxed));
         if s.is(generation, State::Accepted) {
@@ -93,7 +93,7 @@ impl Channel {
 
 impl Channel {
     /// Nobody takes the offer where it was; it is made somewhere else. Under the receiver's lock.
-    fn offer_elsewhere(self, turn: u32, answer: Answer) {
+    fn offer_elsewhere(&self, turn: u32, answer: Answer) {
         self.set_stage(Stage::Candidate);
         if answer == Answer::Wrong && self.wrong.fetch_add(1, Ordering::Relaxed) >= policy::WRONG {
             return self.give_up(Reason::Owner);
@@ -104,7 +104,7 @@ impl Channel {
 
     /// The server took the offer; from here on receives count first, and either side may switch. Under the
     /// receiver's lock: no receive of ours may be in the kernel while the position is read.
-    fn confirm_offer(self, s: &Slot, generation: u32) {
+    fn confirm_offer(&self, s: &Slot, generation: u32) {
         if !self.is_socket_of(s, Side::Client) {
             s.kill(generation);
             client::leave(&self);

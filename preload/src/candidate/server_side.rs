@@ -14,7 +14,7 @@ use crate::{door, socket};
 
 impl Channel {
     /// Is there an offer? Under the receiver's lock.
-    pub(super) fn look_for_offer(self, turn: u32, search: Search) {
+    pub(super) fn look_for_offer(&self, turn: u32, search: Search) {
         if !self.is_ours_alone() {
             return;
         }
@@ -33,7 +33,7 @@ impl Channel {
     }
 
     /// Has the client shown that it holds the other end? Then its arena is mapped and the offer taken.
-    fn await_proof(self, turn: u32, walking: &door::Walking) {
+    fn await_proof(&self, turn: u32, walking: &door::Walking) {
         let wrong = || {
             self.wrong.fetch_add(1, Ordering::Relaxed);
         };
@@ -65,7 +65,7 @@ impl Channel {
     }
 
     /// Takes the offer.
-    fn accept_offer(self, arena: &Arena, n: u32, generation: u32) {
+    fn accept_offer(&self, arena: &Arena, n: u32, generation: u32) {
         let Some(s) = arena.slot(n) else { return self.give_up(Reason::Memory) };
         if socket::is_unsuited(self.fd) {
             self.give_up(Reason::Option);

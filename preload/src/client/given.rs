@@ -140,18 +140,18 @@ pub(super) fn found(family: Family, i: usize, server: tcp::Addr, round: u64) {
 
 /// The likeliest arena in which `c` has not been offered in vain: that of the family in which a connection was last
 /// proven to end.
-pub(super) fn find(c: Channel, server: tcp::Addr) -> Option<usize> {
+pub(super) fn find(c: &Channel, server: tcp::Addr) -> Option<usize> {
     let tried = c.tried.load(Ordering::Relaxed);
     present(c.family, server).filter(|i| tried & (1 << i) == 0).max_by_key(|&i| c.family.arena(i).proven())
 }
 
 /// Whether nobody had a door at the server's address a moment ago, and no arena of ours is known there either.
-pub fn has_nobody(c: Channel) -> bool {
+pub fn has_nobody(c: &Channel) -> bool {
     is_nobody(c.peer()) && find(c, c.peer()).is_none()
 }
 
 /// At which turn `c` is to have its first offer: later where channels to this server do not pay.
-pub fn first_turn(c: Channel) -> u32 {
+pub fn first_turn(c: &Channel) -> u32 {
     find(c, c.peer()).map_or(1, |i| c.family.arena(i).worth.first_turn())
 }
 
@@ -170,7 +170,7 @@ pub(super) fn id_of(i: usize) -> Id {
 
 /// Whether connections to this server begin with a hello of their own; this one is counted. Lost stores of other threads
 /// cost a hello.
-pub(super) fn wants_a_hello(c: Channel, server: tcp::Addr) -> bool {
+pub(super) fn wants_a_hello(c: &Channel, server: tcp::Addr) -> bool {
     let first = c.tried.load(Ordering::Relaxed) == 0;
     let Some(i) = find(c, server).filter(|_| first) else { return false };
     let anew = MAPPED[i].anew.load(Ordering::Relaxed);
@@ -247,7 +247,7 @@ pub(super) fn retire_one(family: Family, i: usize) -> bool {
 }
 
 /// Whether the offer of `c`, not taken so far, might be taken elsewhere: in another arena for this address.
-pub fn has_another(c: Channel) -> bool {
+pub fn has_another(c: &Channel) -> bool {
     let here = c.arena.load(Ordering::Relaxed) as usize % ARENAS;
     let tried = c.tried.load(Ordering::Relaxed) | 1 << here;
     present(c.family, c.peer()).any(|i| tried & (1 << i) == 0)

@@ -297,7 +297,7 @@ impl World for Ground<'_> {
     }
 
     fn waiting(&mut self, conn: u32, io: i32) -> bool {
-        self.channel(conn, io).is_some_and(Channel::has_reachable_tokens)
+        self.channel(conn, io).is_some_and(|c| c.has_reachable_tokens())
     }
 
     fn frontier(&self, conn: u32, from: Option<Pos>) -> Pos {
@@ -339,7 +339,7 @@ impl World for Ground<'_> {
     }
 
     fn died(&mut self, conn: u32, io: i32) -> bool {
-        self.channel(conn, io).is_some_and(Channel::hears_of_death)
+        self.channel(conn, io).is_some_and(|c| c.hears_of_death())
     }
 
     fn settle(&mut self, conn: u32, io: i32, arm: bool) -> Settled {

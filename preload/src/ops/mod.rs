@@ -64,7 +64,7 @@ impl Outcome {
 
 impl Channel {
     /// How far a connection has come, after the step that this call may be for it.
-    pub fn stage_of_call(self) -> Stage {
+    pub fn stage_of_call(&self) -> Stage {
         match self.advance() {
             Stage::Accepted => self.check_live(),
             stage => stage,

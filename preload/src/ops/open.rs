@@ -253,7 +253,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
 
 impl Channel {
     /// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
-    fn shut(self, how: c_int) -> bool {
+    fn shut(&self, how: c_int) -> bool {
         if self.stage() == Stage::Live && self.died_with_unread() {
             // On TCP its reset would be here by now.
             self.error.store(libc::ECONNRESET as u32, core::sync::atomic::Ordering::Relaxed);

@@ -87,7 +87,7 @@ pub fn is_kernels_own(name: c_int, n: c_int) -> bool {
 
 impl Channel {
     /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
-    fn is_over(self) -> bool {
+    fn is_over(&self) -> bool {
         self.stage() == Stage::Live
             && (self.has(Conn::SHUT_RD) || self.receiving().tx.is_ending() || socket::ended(self.fd))
     }
@@ -146,7 +146,7 @@ pub unsafe fn getsockopt(
 
 impl Channel {
     /// The error that the kernel does not have, and that the call in hand tells; 0 for none.
-    pub fn take_error(self) -> c_int {
+    pub fn take_error(&self) -> c_int {
         if self.error.load(Ordering::Relaxed) == 0 {
             self.hears_of_death();
         }

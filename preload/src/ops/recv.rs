@@ -234,7 +234,7 @@ unsafe fn messages(
 
 impl Channel {
     /// An error behind messages that were received: the next call is told, but for those that say "not now".
-    fn keep_error(self, done: c_int) {
+    fn keep_error(&self, done: c_int) {
         let e = super::errno();
         if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
             self.error.store(e as u32, Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Channel {
     }
 
     /// The error that the connection has to tell, which is told by this.
-    fn pending_error(self) -> Option<i32> {
+    fn pending_error(&self) -> Option<i32> {
         let of_kernel =
             || raw::getsockopt_int(self.fd, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&e| e > 0);
         if self.error.load(Ordering::Relaxed) == 0 {

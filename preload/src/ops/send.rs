@@ -60,7 +60,7 @@ fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
 
 impl Channel {
     /// What to do where the channel is not live; `None` where it is.
-    fn outcome_of_send(self, inside: Inside) -> Option<Outcome> {
+    fn outcome_of_send(&self, inside: Inside) -> Option<Outcome> {
         match self.stage_of_call() {
             Stage::Unused | Stage::Plain => Some(Outcome::Kernel),
             Stage::Live => None,
@@ -101,7 +101,7 @@ fn quiet(sent: usize) -> c_int {
 
 impl Channel {
     /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
-    fn rest_by_kernel(self, at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
+    fn rest_by_kernel(&self, at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
         let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
         let mut w = *w;
         let mut sum = 0;

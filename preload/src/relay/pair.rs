@@ -7,7 +7,7 @@ use dp_edge::sys::raw;
 use crate::channel::Channel;
 
 /// A TCP connection between the addresses of `fd`'s, on other ports: (the stranger's end, the relay's end).
-pub fn pair(c: Channel) -> Option<(i32, i32)> {
+pub fn pair(c: &Channel) -> Option<(i32, i32)> {
     let local = Name::local(c.fd)?.any_port();
     if !matches!(local.family(), libc::AF_INET | libc::AF_INET6) {
         return None;
@@ -58,7 +58,7 @@ fn accepted(listener: i32, far: i32) -> Option<i32> {
 }
 
 /// Gives `to` what the program had set on the connection.
-fn like(to: i32, c: Channel) {
+fn like(to: i32, c: &Channel) {
     if raw::is_nonblocking(c.fd) {
         let flags = raw::fcntl(to, libc::F_GETFL, 0).unwrap_or(0);
         let _ = raw::fcntl(to, libc::F_SETFL, flags | libc::O_NONBLOCK as usize);

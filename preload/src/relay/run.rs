@@ -12,7 +12,7 @@ use crate::{errno, life, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
-pub fn relay(c: Channel, i: u32, other: i32, n: u32) {
+pub fn relay(c: &Channel, i: u32, other: i32, n: u32) {
     join(n);
     if let Some([conn, other]) = alone([c.fd, other], i) {
         pump(conn, other, &c);

@@ -20,7 +20,7 @@ impl Channel {
     /// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
     /// whose counts are half done; or the descriptor means another connection meanwhile. Nothing was done then, and the caller
     /// must not wait for it.
-    pub fn as_receiver<R>(self, f: impl FnOnce() -> R) -> Option<R> {
+    pub fn as_receiver<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         match self.rx_lock.lock(state::me(), self.family) {
             Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
                 self.rx_lock.unlock();
@@ -38,7 +38,7 @@ impl Channel {
     /// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
     /// the kernel knows how much that is.
     #[cold]
-    fn recount(self) {
+    fn recount(&self) {
         if !matches!(self.stage(), Stage::Accepted | Stage::Live) {
             return;
         }
@@ -50,7 +50,7 @@ impl Channel {
 
     /// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.
     #[inline]
-    pub fn has_news(self, rx: &End) -> bool {
+    pub fn has_news(&self, rx: &End) -> bool {
         if !self.hint(rx) {
             return false;
         }
@@ -62,7 +62,7 @@ impl Channel {
 
     /// Goes into the next epoch as long as everything of the present one was taken. Under the lock. False when
     /// the sender's line cannot be.
-    pub(super) fn catch_up(self, rx: &End) -> bool {
+    pub(super) fn catch_up(&self, rx: &End) -> bool {
         // An honest sender needs our acknowledgement for every second switch; a hostile one must not keep us.
         for _ in 0..SWITCHES {
             let r = self.rx_epoch.load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Channel {
     /// The sender asks for a longer ring (`tx/over.rs`). Mapped first, and then asked whether somebody else has the connection:
     /// a child that is forked after that has the ring where we have it, one that was forked before is seen.
     #[cold]
-    fn grant(self, rx: &End) {
+    fn grant(&self, rx: &End) {
         let n = rx.tx.wants();
         let brought = rx.spares().is_some_and(|spares| spares.bring(n));
         let alone = || self.is_ours_alone();
@@ -121,7 +121,7 @@ impl Channel {
     }
 
     /// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.
-    pub(super) fn drain(self, n: usize) -> usize {
+    pub(super) fn drain(&self, n: usize) -> usize {
         let mut scratch = [0u8; 64];
         let mut sum = 0;
         while sum < n {
@@ -181,7 +181,7 @@ static LEAVING: Allowance = Allowance::new(Patience::Stranger.naps() as u8);
 impl Channel {
     /// Takes every bell that was counted, waiting a moment for one on its way: before the last close, or the kernel
     /// would answer the peer with a reset instead of a FIN; before a stranger reads, who would take it for data.
-    pub fn drain_for_close(self, rx: &End, patience: Patience) {
+    pub fn drain_for_close(&self, rx: &End, patience: Patience) {
         let mut looks = 0;
         let mut ended = false;
         while looks < SPINS + patience.naps() {
@@ -218,7 +218,7 @@ impl Channel {
     }
 
     /// Whether the program has not read everything the peer put into the ring. Under the lock.
-    pub fn has_unread(self, rx: &End) -> bool {
+    pub fn has_unread(&self, rx: &End) -> bool {
         self.catch_up(rx);
         let r = self.rx_epoch.load(Ordering::Relaxed);
         // Tokens behind a switch that was not reached yet count as well.

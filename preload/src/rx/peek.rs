@@ -42,7 +42,7 @@ struct Queue {
 
 impl Queue {
     /// Counted first, then the epoch is looked at (E6).
-    fn count(c: Channel, rx: &End) -> Result<Queue, i32> {
+    fn count(c: &Channel, rx: &End) -> Result<Queue, i32> {
         let r = c.rx_epoch.load(Ordering::Acquire);
         if in_ring(r) && !rx.tx.moved(r) {
             return Ok(Queue { ring: true, ..Queue::default() });
@@ -82,7 +82,7 @@ const TOKENS: usize = 1 << 16;
 
 impl Channel {
     /// FIONREAD: bytes for the program, in the ring and on either side of it, never bells.
-    pub fn readable_bytes(self) -> Result<usize, i32> {
+    pub fn readable_bytes(&self) -> Result<usize, i32> {
         let rx = self.receiving();
         // W16: who takes just what is counted here may wait for an edge then. What comes from now on makes one.
         super::arm_if_rung(&rx);
@@ -90,7 +90,7 @@ impl Channel {
     }
 
     /// A receive with MSG_PEEK that does not block.
-    pub(super) fn peek(self, w: &Walk, flags: i32) -> Step {
+    pub(super) fn peek(&self, w: &Walk, flags: i32) -> Step {
         let rx = self.receiving();
         let r = self.rx_epoch.load(Ordering::Acquire);
         if !in_ring(r) || rx.tx.moved(r) {
@@ -160,7 +160,7 @@ impl List<'_> {
 
 impl Channel {
     /// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
-    fn look_past_bells(self, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
+    fn look_past_bells(&self, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
         let Ok(queue) = Queue::count(self, rx) else { return Ok(0) };
         if flags & libc::MSG_TRUNC != 0 {
             return Ok(queue.readable(rx).min(w.left()));
@@ -219,7 +219,7 @@ pub(super) enum More {
 impl Channel {
     /// MSG_PEEK with MSG_WAITALL, which saw `n` bytes: sleeps until there may be more. What is there stays there,
     /// so the kernel is asked to wait for one byte beyond it, be it data or a bell.
-    pub(super) fn wait_for_more(self, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
+    pub(super) fn wait_for_more(&self, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
         let rx = self.receiving();
         rx.word.sleep();
         let there = raw::queued(self.fd).unwrap_or(0);

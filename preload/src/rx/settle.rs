@@ -34,17 +34,17 @@ impl Channel {
     /// Before a wait, or an EAGAIN: arm, look again, drain what was counted before (W4).
     ///
     /// `arm` is false for an edge that stays hot: then only stale bells are drained.
-    pub fn settle(self, arm: bool) -> Settled {
+    pub fn settle(&self, arm: bool) -> Settled {
         self.settle_and(arm, true)
     }
 
     /// Before a sleep in the kernel, which then tells of FIN and errors itself.
-    pub fn settle_unasked(self) -> Settled {
+    pub fn settle_unasked(&self) -> Settled {
         self.settle_and(true, false)
     }
 
     /// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
-    pub(super) fn settle_and(self, arm: bool, ask: bool) -> Settled {
+    pub(super) fn settle_and(&self, arm: bool, ask: bool) -> Settled {
         let rx = self.receiving();
         let settled = self.as_receiver(|| self.settle_locked(&rx, arm, ask)).unwrap_or(Settled::Busy);
         // A bell that was drained may have been the one that says so.
@@ -52,7 +52,7 @@ impl Channel {
         settled
     }
 
-    fn settle_locked(self, rx: &End, arm: bool, ask: bool) -> Settled {
+    fn settle_locked(&self, rx: &End, arm: bool, ask: bool) -> Settled {
         let ringing =
             || in_ring(self.rx_epoch.load(Ordering::Relaxed)) && stream::waiting(&rx.ring(), &rx.rx.cursor);
         for _ in 0..SWITCHES {
@@ -124,7 +124,7 @@ impl Channel {
     /// somebody else watches look readable, and turn the FIN of a process that dies into a reset, which loses
     /// what it still had on TCP.
     #[cold]
-    pub(super) fn tidy(self, rx: &End) {
+    pub(super) fn tidy(&self, rx: &End) {
         self.as_receiver(|| {
             let r = self.rx_epoch.load(Ordering::Relaxed);
             if !in_ring(r) || rx.tx.moved(r) {
@@ -149,7 +149,7 @@ impl Channel {
 
     /// Whether somebody may wait for edges of the connection, who needs a new bell for the next byte: in a set that is known, or
     /// in one that is not.
-    fn may_wait_for_edges(self) -> bool {
+    fn may_wait_for_edges(&self) -> bool {
         self.watched.load(Ordering::Relaxed) != 0
             || self.armed_by.load(Ordering::Relaxed) != 0
             || self.has(Conn::COUNTS)
@@ -159,7 +159,7 @@ impl Channel {
     /// counted, as in a wait that looks again by itself (`epoll/wait.rs`). A sleep without an end has no such net: whatever else
     /// could end it from time to time (poll, SO_RCVTIMEO) is not begun anew after a handler with SA_RESTART, as it must be.
     #[cold]
-    pub(super) fn count_if_lost(self, rx: &End, why: i32) {
+    pub(super) fn count_if_lost(&self, rx: &End, why: i32) {
         let unheard =
             || stream::waiting(&rx.ring(), &rx.rx.cursor) && !rx.word.is_hot() && !raw::is_readable(self.fd);
         let asleep =
@@ -170,19 +170,19 @@ impl Channel {
     }
 
     /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.
-    pub(super) fn bells_out(self, rx: &End) -> bool {
+    pub(super) fn bells_out(&self, rx: &End) -> bool {
         rx.word.bells() != self.drained.load(Ordering::Relaxed)
     }
 
     /// Bells that were counted and not taken; less than none where more was taken than there were.
-    fn bells_owed(self, rx: &End) -> i32 {
+    fn bells_owed(&self, rx: &End) -> i32 {
         rx.word.bells().wrapping_sub(self.drained.load(Ordering::Relaxed)) as i32
     }
 
     /// Whether there is on TCP in ring epoch `r`, at its end, what is no bell: one is counted before it is sent, so the count is
     /// read after what is there. Somebody has written past the shim. The place of such bytes in the stream is lost, and a sleep
     /// would end at once for ever, so the connection is reset.
-    fn is_strange(self, rx: &End, r: u64) -> bool {
+    fn is_strange(&self, rx: &End, r: u64) -> bool {
         let there = raw::queued(self.fd).unwrap_or(0) as i64;
         // What the next epoch puts on TCP comes after that epoch was announced.
         let strange = there > i64::from(self.bells_owed(rx).max(0)) && !rx.tx.moved(r);
@@ -193,7 +193,7 @@ impl Channel {
     }
 
     /// The same where it was taken for bells already.
-    fn is_overdrawn(self, rx: &End) -> bool {
+    fn is_overdrawn(&self, rx: &End) -> bool {
         let strange = self.bells_owed(rx) < 0;
         if strange {
             self.ends_corrupt();
@@ -203,7 +203,7 @@ impl Channel {
 
     /// How many bells can be drained in ring epoch `r`, if the epoch is still the same when this returns. Those of which the
     /// sender has said that they are on TCP need no question to the kernel.
-    fn bells_here(self, rx: &End, r: u64) -> usize {
+    fn bells_here(&self, rx: &End, r: u64) -> usize {
         if !self.bells_out(rx) {
             return 0;
         }

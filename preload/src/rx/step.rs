@@ -27,7 +27,7 @@ const TURNS: u32 = 10_000;
 
 impl Channel {
     /// One attempt that does not block and arms nothing.
-    pub(super) fn receive_step(self, w: &mut Walk, flags: i32, part: Part) -> Step {
+    pub(super) fn receive_step(&self, w: &mut Walk, flags: i32, part: Part) -> Step {
         let rx = self.receiving();
         let peek = flags & libc::MSG_PEEK != 0;
         for _ in 0..TURNS {
@@ -75,7 +75,7 @@ impl Channel {
 
     /// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
     /// `None`: the epoch changed, start over.
-    fn receive_from_tcp(self, rx: &End, r: u64, w: &mut Walk, (flags, part): (i32, Part)) -> Option<Step> {
+    fn receive_from_tcp(&self, rx: &End, r: u64, w: &mut Walk, (flags, part): (i32, Part)) -> Option<Step> {
         let attempt = || {
             if self.rx_epoch.load(Ordering::Relaxed) != r {
                 return None;
@@ -178,7 +178,7 @@ impl Channel {
 
     /// The slot was given to another connection, as the kernel knew nothing of this one any more: what it says now.
     #[cold]
-    pub(super) fn ends_taken_over(self) -> Step {
+    pub(super) fn ends_taken_over(&self) -> Step {
         let ended = socket::peek_one(self.fd) == Ok(0);
         let reset = self.ends_corrupt();
         if ended {

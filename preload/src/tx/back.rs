@@ -27,7 +27,7 @@ mod room;
 impl Channel {
     /// Whether what the receiver has not taken stays in the ring, for it to read on: TCP does not take it at once. Under the
     /// sender's lock.
-    pub(super) fn rest_stays(self, out: &End) -> bool {
+    pub(super) fn rest_stays(&self, out: &End) -> bool {
         let at = Cursor::unpack(out.rx.cursor.load(Ordering::Acquire));
         let lines = self.tail().pos.since(at.pos).min(out.ring().count());
         if leaving::is_little(lines) || !out.word.is_read_on() {
@@ -40,7 +40,7 @@ impl Channel {
     }
 
     /// Freezes the cursor. What is behind it is owed from here on. Under the sender's lock.
-    pub(super) fn freeze_rest(self, out: &End) -> Cursor {
+    pub(super) fn freeze_rest(&self, out: &End) -> Cursor {
         // First: if this process is killed now, its relatives must not put anything else there.
         self.set(Conn::OWES);
         let at = stream::freeze(&out.rx.cursor);
@@ -50,7 +50,7 @@ impl Channel {
     }
 
     /// Puts on TCP what is owed, as far as that goes now. Under the sender's lock.
-    pub(super) fn pay_rest(self, out: &End) {
+    pub(super) fn pay_rest(&self, out: &End) {
         let mut room = Room::new(self.fd);
         let mut result = self.put_rest(out);
         let owed = Cursor::unpack(self.owed().load(Ordering::Relaxed));
@@ -90,13 +90,13 @@ const LITTLE: usize = 256;
 
 impl Channel {
     /// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
-    fn put_rest(self, out: &End) -> Result<(), i32> {
+    fn put_rest(&self, out: &End) -> Result<(), i32> {
         // SAFETY: not more than there is, and any bytes are bytes.
         let long = |place| self.put_rest_by(out, unsafe { core::slice::from_raw_parts_mut(place, LONGEST) });
         kept::with(long).unwrap_or_else(|| self.put_rest_by(out, &mut [0; LITTLE]))
     }
 
-    fn put_rest_by(self, out: &End, buf: &mut [u8]) -> Result<(), i32> {
+    fn put_rest_by(&self, out: &End, buf: &mut [u8]) -> Result<(), i32> {
         let mut at = Cursor::unpack(self.owed().load(Ordering::Relaxed));
         let end = self.tail().pos;
         loop {
@@ -133,7 +133,7 @@ impl Channel {
     }
 
     /// However this end goes now, the other one is told that something is missing.
-    fn ends_by_a_reset(self) {
+    fn ends_by_a_reset(&self) {
         if self.linger.load(Ordering::Relaxed) == 0 {
             let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
             let _ = raw::getsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
@@ -142,7 +142,7 @@ impl Channel {
         }
     }
 
-    fn ends_as_it_was(self) {
+    fn ends_as_it_was(&self) {
         if let Some((on, seconds)) = leaving::unpack_linger(self.linger.swap(0, Ordering::Relaxed)) {
             let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
             let _ = raw::setsockopt(
@@ -156,7 +156,7 @@ impl Channel {
     }
 
     /// The program has changed SO_LINGER meanwhile.
-    pub fn lingers_anew(self) {
+    pub fn lingers_anew(&self) {
         if self.has(Conn::OWES) && self.linger.swap(0, Ordering::Relaxed) != 0 {
             self.ends_by_a_reset();
         }

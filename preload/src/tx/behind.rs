@@ -15,7 +15,7 @@ impl Channel {
     /// Nothing may pass what was taken back from the ring: waits until that is on TCP, if the call may wait. EAGAIN comes
     /// after the kernel has said so itself, and knows that somebody wants to hear of room.
     #[cold]
-    pub fn wait_behind(self, blocking: bool) -> Result<(), i32> {
+    pub fn wait_behind(&self, blocking: bool) -> Result<(), i32> {
         let limit = if blocking { socket::limit(self.fd, libc::SO_SNDTIMEO) } else { Some(0) };
         let began = state::now();
         loop {

@@ -12,7 +12,7 @@ use crate::{link, state};
 impl Channel {
     /// After a token: the wake word, a bell if one is owed. A receiver that left for plain TCP is followed.
     #[inline(always)]
-    pub(super) fn published(self, tx: &End) {
+    pub(super) fn published(&self, tx: &End) {
         if tx.word.after_publish_fast() {
             return;
         }
@@ -28,7 +28,7 @@ impl Channel {
 
     /// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
     #[cold]
-    pub(super) fn wake_set(self, tx: &End, number: u32) {
+    pub(super) fn wake_set(&self, tx: &End, number: u32) {
         if !link::wake(&self, number) {
             return self.announce(tx);
         }
@@ -47,7 +47,7 @@ pub(super) fn here(tx: &End) {
 
 impl Channel {
     #[cold]
-    pub(super) fn ring_bell(self, tx: &End) {
+    pub(super) fn ring_bell(&self, tx: &End) {
         let bell = b'!';
         here(tx);
         // SAFETY: one byte.
@@ -68,7 +68,7 @@ impl Channel {
     }
 
     /// A bell without a token, so that the peer looks. Under the lock, in a ring epoch.
-    pub fn announce(self, tx: &End) {
+    pub fn announce(&self, tx: &End) {
         if tx.word.count_bell() {
             self.ring_bell(tx);
         }

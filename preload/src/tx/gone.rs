@@ -42,7 +42,7 @@ impl Channel {
     /// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`probe`]). Under
     /// the sender's lock.
     #[inline(always)]
-    pub fn listens(self, tx: &End, tail: Pos) -> bool {
+    pub fn listens(&self, tx: &End, tail: Pos) -> bool {
         let n = self.alone.load(Ordering::Relaxed);
         if n > FEW && (n + 1) % MANY != 0 && n != SUSPECT {
             self.alone.store(n + 1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Channel {
     /// The same for the first send after a rest. On TCP it fails only if the other end has answered with a reset before;
     /// behind a FIN it succeeds, and draws that reset if nobody has the other end any more. Here a bell draws it.
     #[cold]
-    fn after_a_rest(self, tx: &End, tail: Pos) -> bool {
+    fn after_a_rest(&self, tx: &End, tail: Pos) -> bool {
         if !socket::ended(self.fd) {
             return true;
         }
@@ -85,7 +85,7 @@ impl Channel {
     }
 
     /// The same for the `n`th send in a row without an answer.
-    fn unanswered(self, tx: &End, tail: Pos, n: u32) -> bool {
+    fn unanswered(&self, tx: &End, tail: Pos, n: u32) -> bool {
         self.alone.store(n, Ordering::Relaxed);
         let now = ticks();
         let waited = now.wrapping_sub(self.asked.load(Ordering::Relaxed));
@@ -111,17 +111,17 @@ fn taken(tx: &End) -> Pos {
 
 impl Channel {
     /// Whether the other end is gone and did not say so: what is on TCP had better stay there.
-    pub fn is_gone_without_a_word(self) -> bool {
+    pub fn is_gone_without_a_word(&self) -> bool {
         !self.receiving().tx.is_ending() && socket::ended(self.fd)
     }
 
     /// The next send asks the kernel.
-    pub fn suspect(self) {
+    pub fn suspect(&self) {
         self.alone.store(SUSPECT, Ordering::Relaxed);
     }
 
     /// Whether this send is to.
-    pub fn is_suspected(self) -> bool {
+    pub fn is_suspected(&self) -> bool {
         self.alone.load(Ordering::Relaxed) == SUSPECT
     }
 }
@@ -144,7 +144,7 @@ impl Channel {
     ///
     /// A FIN alone may be a peer that only sends no more. A bell tells: where there is no socket any more, it is answered by
     /// a reset.
-    pub fn probe(self, tx: &End) -> Gone {
+    pub fn probe(&self, tx: &End) -> Gone {
         self.alone.store(0, Ordering::Relaxed);
         if !socket::ended(self.fd) {
             return Gone::No;
@@ -167,7 +167,7 @@ impl Channel {
 
     /// The kernel has told the program `e`, which may be the reset of one that died: behind an own end nothing else tells later
     /// that it was told.
-    pub fn was_told(self, e: i32) {
+    pub fn was_told(&self, e: i32) {
         if e == libc::ECONNRESET && self.has(Conn::SHUT_WR) && self.stage() == Stage::Live {
             self.kill_slot();
         }
@@ -175,7 +175,7 @@ impl Channel {
 
     /// Where the program asks what there is: if the other end has died without having taken all that it was sent, the connection
     /// has the error that it would have on TCP from here on, and the kernel knows that it is over. True where that is news.
-    pub fn hears_of_death(self) -> bool {
+    pub fn hears_of_death(&self) -> bool {
         let died = self.stage() == Stage::Live
             && self.has_untaken()
             && socket::ended(self.fd)
@@ -189,7 +189,7 @@ impl Channel {
     /// At the end of the stream, or where there may be one: whether the other end died without having taken all that it was
     /// sent. The kernel would have answered with a reset then, and not with a FIN.
     #[cold]
-    pub fn died_with_unread(self) -> bool {
+    pub fn died_with_unread(&self) -> bool {
         if !self.has_untaken() {
             return false;
         }
@@ -217,7 +217,7 @@ impl Channel {
 
     /// Does `pay`, which puts on TCP what a receiver that left had not read. Where that draws a reset behind a FIN, the receiver
     /// died with it unread: the error is the one that TCP would have had, and not that of a send behind a FIN.
-    pub fn meets_reset(self, pay: impl FnOnce()) {
+    pub fn meets_reset(&self, pay: impl FnOnce()) {
         let ended = socket::ended(self.fd) && !socket::is_over(self.fd);
         pay();
         if ended && socket::is_over(self.fd) {
@@ -227,7 +227,7 @@ impl Channel {
     }
 
     /// Whether something lies in the ring that the other end has not taken, and it has not said that it ends.
-    fn has_untaken(self) -> bool {
+    fn has_untaken(&self) -> bool {
         if !self.slot_live() || self.receiving().tx.is_ending() || self.has(Conn::TX_TCP) {
             return false;
         }

@@ -12,7 +12,7 @@ use crate::state;
 impl Channel {
     /// Sender: what the receiver has not taken goes onto TCP, unless it stays where it is, and so does everything after it.
     /// Under the sender's lock. After a FIN nothing can.
-    pub fn clear_direction(self, out: &End) {
+    pub fn clear_direction(&self, out: &End) {
         if !self.has(Conn::SHUT_WR) {
             self.sends_at_once();
         }
@@ -31,7 +31,7 @@ impl Channel {
     }
 
     /// The same right after a hand-back: nothing was put on TCP since, so the rest of the ring still comes before it.
-    pub fn clear_behind(self, out: &End) {
+    pub fn clear_behind(&self, out: &End) {
         if !self.has(Conn::TX_TCP | Conn::SHUT_WR) && !self.rest_stays(out) {
             self.freeze_rest(out);
             self.pay_rest(out);
@@ -41,7 +41,7 @@ impl Channel {
 
     /// The peer left: follows it, or goes on with what is owed. Under the sender's lock. What lies in the ring was sent before this
     /// call: if the peer has died with that unread, it is a reset.
-    pub fn follow(self, out: &End) {
+    pub fn follow(&self, out: &End) {
         if self.has(Conn::OWES | Conn::TX_TCP) {
             self.follow_behind(out);
         } else {
@@ -50,7 +50,7 @@ impl Channel {
     }
 
     /// The same behind what this call has put into the ring itself.
-    pub fn follow_behind(self, out: &End) {
+    pub fn follow_behind(&self, out: &End) {
         if self.has(Conn::OWES) {
             self.pay_rest(out);
         } else if !self.has(Conn::TX_TCP) {
@@ -61,7 +61,7 @@ impl Channel {
     }
 
     /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
-    pub fn follow_if_left(self) {
+    pub fn follow_if_left(&self) {
         // Only a live one has an edge to look at.
         let follows = || self.has(Conn::OWES) || !self.has(Conn::TX_TCP) && self.sending().word.is_raw();
         if self.stage() == Stage::Live && follows() {
@@ -71,7 +71,7 @@ impl Channel {
     }
 
     /// Before a FIN: if the peer left, what it has not read goes onto TCP while that is possible.
-    pub fn before_end(self) {
+    pub fn before_end(&self) {
         if self.stage() == Stage::Live {
             self.sending().tx.will_end();
             self.follow_if_left();

@@ -23,7 +23,7 @@ impl Channel {
     /// The short ring is too short for what is sent now: into the slot's own one, if nothing is in the short one, or will not be
     /// in a moment. Under the lock.
     #[cold]
-    pub(super) fn widen(self, tx: &End, tail: &mut Tail) -> bool {
+    pub(super) fn widen(&self, tx: &End, tail: &mut Tail) -> bool {
         if tx.tx.ring() != SHORT {
             return false;
         }
@@ -48,7 +48,7 @@ impl Channel {
     }
 
     /// Into the slot's own ring. Nothing is in the short one. Under the lock.
-    fn go_wide(self, tx: &End, tail: &Tail) {
+    fn go_wide(&self, tx: &End, tail: &Tail) {
         self.clear(Conn::NARROW);
         let own = tx.own();
         let at = std::ptr::from_ref(own.header(Default::default())).cast_mut().cast();
@@ -76,7 +76,7 @@ fn spares(tx: &End) -> Option<Spares> {
 impl Channel {
     /// The ring is full: whether it is too short for what goes through it, and there is a longer one.
     #[cold]
-    pub(super) fn is_outgrown(self, tx: &End, sent: usize) -> bool {
+    pub(super) fn is_outgrown(&self, tx: &End, sent: usize) -> bool {
         if self.has(Conn::OUTGROWN | Conn::SHORT) || tx.tx.ring() != OWN {
             return false;
         }
@@ -103,7 +103,7 @@ impl Channel {
     /// may be as fast as its sender, and the ring never full: then each line of it goes from core to core twice.
     /// The clock is looked at once for so many bytes.
     #[inline]
-    pub(super) fn is_stream(self, tx: &End) -> bool {
+    pub(super) fn is_stream(&self, tx: &End) -> bool {
         let all = self.sent_so_far();
         all.saturating_sub(self.full_since[1].load(Ordering::Relaxed)) >= STREAM
             && self.carries_a_stream(tx, all)
@@ -111,14 +111,14 @@ impl Channel {
 
     /// Bytes sent so far, by either way: a stream whose sender is quicker than its receiver is on TCP most of the time.
     #[inline]
-    fn sent_so_far(self) -> u64 {
+    fn sent_so_far(&self) -> u64 {
         self.tx_bytes.load(Ordering::Relaxed).wrapping_add(self.tx_kernel.load(Ordering::Relaxed))
     }
 
     /// The same while the direction is on TCP: the switch back to a ring will be to a longer one, and need not wait until the
     /// receiver has read nearly all of what is on TCP. Nobody has to be awake for it.
     #[inline]
-    pub(super) fn outgrown_on_tcp(self, tx: &End) {
+    pub(super) fn outgrown_on_tcp(&self, tx: &End) {
         let all = self.sent_so_far();
         if all.saturating_sub(self.full_since[1].load(Ordering::Relaxed)) >= STREAM
             && self.sends_a_stream(tx, all)
@@ -128,12 +128,12 @@ impl Channel {
     }
 
     /// Whether the receiver has mapped the longer ring that it was asked for.
-    pub(super) fn is_granted(self, tx: &End) -> bool {
+    pub(super) fn is_granted(&self, tx: &End) -> bool {
         self.has(Conn::OUTGROWN) && tx.rx.granted() == self.claimed.load(Ordering::Relaxed)
     }
 
     #[cold]
-    fn carries_a_stream(self, tx: &End, all: u64) -> bool {
+    fn carries_a_stream(&self, tx: &End, all: u64) -> bool {
         self.sends_a_stream(tx, all)
         // A sleeping receiver would not follow: nobody wakes it for an empty ring.
         && tx.word.is_hot()
@@ -141,7 +141,7 @@ impl Channel {
     }
 
     #[cold]
-    fn sends_a_stream(self, tx: &End, all: u64) -> bool {
+    fn sends_a_stream(&self, tx: &End, all: u64) -> bool {
         let [since, bytes] = &self.full_since;
         let (now, began) = (state::now(), since.load(Ordering::Relaxed));
         let sent = all.saturating_sub(bytes.load(Ordering::Relaxed));
@@ -164,7 +164,7 @@ impl Channel {
     /// moment for that. Nothing need be sent on TCP. False: the receiver did not follow soon, the direction is on TCP, and goes
     /// over when it returns to a ring.
     #[cold]
-    pub(super) fn over_to_longer(self, tx: &End, blocking: bool) -> bool {
+    pub(super) fn over_to_longer(&self, tx: &End, blocking: bool) -> bool {
         self.ask_for_longer(tx);
         self.hand_back(tx);
         let followed = || tx.rx.caught_up(tx.tx);
@@ -182,7 +182,7 @@ impl Channel {
     /// The receiver is asked for a longer ring, before a hand-back, or on TCP. It is this process's only: one that shares the
     /// connection would not find the ring where we do. Under the lock.
     #[cold]
-    pub(super) fn ask_for_longer(self, tx: &End) {
+    pub(super) fn ask_for_longer(&self, tx: &End) {
         if self.claimed.load(Ordering::Relaxed) != 0 {
             return;
         }
@@ -200,7 +200,7 @@ impl Channel {
     }
 
     /// The longer ring that was asked for is not needed, or not to be had. Under the lock.
-    pub fn drop_claim(self, tx: &End) {
+    pub fn drop_claim(&self, tx: &End) {
         self.clear(Conn::OUTGROWN);
         tx.tx.ask(0);
         // Before it is another's: who finds us dead must not take it from him.
@@ -214,7 +214,7 @@ impl Channel {
     /// Between two ring epochs: the next is in a longer ring, if that can be had. The receiver has taken all that was in
     /// this one. Under the lock.
     #[cold]
-    pub(super) fn go_over(self, tx: &End) {
+    pub(super) fn go_over(&self, tx: &End) {
         if self.has(Conn::NARROW) && tx.tx.ring() == SHORT {
             self.go_wide(tx, &self.tail());
         }
