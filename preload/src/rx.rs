@@ -81,11 +81,13 @@ impl Channel {
     /// The fast path: what is in the ring right now. `None`: take the long way.
     #[inline(always)]
     pub fn quick_receive(&self, entry: u32, w: &mut Walk) -> Option<usize> {
-        let c = self.conn;
-        if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) {
+        // As in `quick_send`.
+        let Channel { family, fd, conn } = *self;
+        if !in_ring(conn.rx_epoch.load(Ordering::Relaxed)) {
             return None;
         }
         let (n, armed, is_all) = briefly(|| {
+            let c = Channel { family, fd, conn };
             // Asked for behind the note: whoever unmaps its rings has found it neither live nor noted.
             if c.stage() != Stage::Live {
                 return None;
@@ -94,12 +96,12 @@ impl Channel {
             // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
-            let ring = || if fdtable::word(self.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
+            let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
             let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
-            let armed = self.count_taken(&rx, n);
+            let armed = c.count_taken(&rx, n);
             let goes_on =
                 |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
-            let is_all = !(self.bells_out(&rx) || goes_on(w));
+            let is_all = !(c.bells_out(&rx) || goes_on(w));
             Some((n, armed, is_all))
         })?;
         if is_all {

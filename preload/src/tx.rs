@@ -74,7 +74,9 @@ impl Channel {
     /// The fast path: a live ring with room, the lock free. `None`: take the long way.
     #[inline(always)]
     pub fn quick_send(&self, entry: u32, w: &mut Walk) -> Option<usize> {
-        briefly(|| self.quick_send_inside(entry, w))
+        // A channel of its own: what is stored elsewhere meanwhile cannot change it, so it stays in registers.
+        let Channel { family, fd, conn } = *self;
+        briefly(|| Channel { family, fd, conn }.quick_send_inside(entry, w))
     }
 
     #[inline(always)]
