@@ -107,7 +107,7 @@ impl Channel {
                 Stage::Offered => self.slot().is_some_and(|s| {
                     let mine = s.withdraw(self.generation.load(Ordering::Relaxed));
                     if mine {
-                        client::release(&self);
+                        client::release(self);
                     }
                     mine
                 }),
@@ -161,7 +161,7 @@ impl Channel {
             // It goes to TCP for good: no longer ring.
             self.drop_claim(&out);
             // One bell, so that a sleeping peer looks and takes the rest back; it has to stand in a ring epoch.
-            if rest && !again && (in_ring(out.tx.epoch()) || self.to_ring(&out)) {
+            if rest && !again && (in_ring(out.tx.epoch()) || self.goes_to_ring(&out)) {
                 self.announce(&out);
             }
             self.clear_direction(&out);

@@ -27,10 +27,10 @@ use crate::{ends, life, own, state};
 pub fn start(c: &Channel, i: u32) -> Option<i32> {
     let family = c.family;
     let (ours, theirs) = pair::pair(c)?;
-    let started = reserve(family, &c).is_some_and(|n| {
+    let started = reserve(family, c).is_some_and(|n| {
         let started = split(family, n, || run::relay(c, i, theirs, n));
         if !started {
-            release(family, &c, n);
+            release(family, c, n);
         }
         started
     });

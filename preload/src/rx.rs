@@ -338,10 +338,10 @@ impl Channel {
     fn spin_a_while(&self) -> bool {
         let rx = self.receiving();
         // The end of the stream comes through the kernel, and no looking finds it there.
-        if rx.tx.is_ending() || !spin::can_pay(&self, &rx) {
+        if rx.tx.is_ending() || !spin::can_pay(self, &rx) {
             return false;
         }
-        let budget = spin::budget(&self);
+        let budget = spin::budget(self);
         if budget == 0 {
             return false;
         }
@@ -349,7 +349,7 @@ impl Channel {
         if self.watched.load(Ordering::Relaxed) == 0 {
             rx.word.make_hot();
         }
-        spin::and_learn(&self, budget, || self.hint(&rx) || rx.tx.is_ending())
+        spin::and_learn(self, budget, || self.hint(&rx) || rx.tx.is_ending())
     }
 }
 

@@ -246,7 +246,7 @@ impl Channel {
     /// Takes the sender's lock.
     fn enter_as_sender(&self) -> Result<(), i32> {
         match self.tx_lock.lock(state::me(), self.family) {
-            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
+            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, self) => {
                 self.tx_lock.unlock();
                 return Err(libc::EBADF);
             }
@@ -335,7 +335,7 @@ impl Channel {
             if w.left() > stream::MAX_TOKEN {
                 self.outgrown_on_tcp(&tx);
             }
-            ring = self.to_ring(&tx);
+            ring = self.goes_to_ring(&tx);
         }
         if !ring || w.left() == 0 {
             return Ok(Then::Kernel(0));
@@ -423,7 +423,7 @@ impl Channel {
     }
 
     /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
-    pub fn to_ring(&self, tx: &End) -> bool {
+    pub fn goes_to_ring(&self, tx: &End) -> bool {
         if tx.word.has_left() || self.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
             return false;
         }

@@ -392,7 +392,7 @@ impl Channel {
             rx.word.sleep();
             return;
         };
-        link::tell(&self, number, event);
+        link::tell(self, number, event);
         if rx.rx.event.load(Ordering::Relaxed) != number {
             rx.rx.event.store(number, Ordering::Relaxed);
         }

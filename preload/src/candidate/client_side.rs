@@ -68,11 +68,11 @@ impl Channel {
             }
             // Taken by somebody who has proven nothing.
             s.kill(generation);
-            client::leave(&self);
+            client::leave(self);
             return self.offer_elsewhere(turn, Answer::Wrong);
         }
         if !s.is(generation, State::Offered) {
-            client::release(&self);
+            client::release(self);
             return self.give_up(Reason::Silent);
         }
         let answer = client::look_at_answer(self, s);
@@ -80,7 +80,7 @@ impl Channel {
         // Perhaps another worker of the server took the last introduction, or another family serves the address by now.
         let move_on = policy::moves_on(answer, turn, self.shows_proof(), || client::has_another(self));
         if (over || move_on) && s.withdraw(generation) {
-            client::release(&self);
+            client::release(self);
             self.put_proof_back();
             if over {
                 self.give_up(policy::why_given_up(self.wrong.load(Ordering::Relaxed), Reason::Silent));
@@ -107,7 +107,7 @@ impl Channel {
     fn confirm_offer(&self, s: &Slot, generation: u32) {
         if !self.is_socket_of(s, Side::Client) {
             s.kill(generation);
-            client::leave(&self);
+            client::leave(self);
             self.give_up(Reason::State);
         } else if self.is_ours_alone() {
             self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);

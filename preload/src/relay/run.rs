@@ -15,7 +15,7 @@ use crate::{errno, life, state};
 pub fn relay(c: &Channel, i: u32, other: i32, n: u32) {
     join(n);
     if let Some([conn, other]) = alone([c.fd, other], i) {
-        pump(conn, other, &c);
+        pump(conn, other, c);
         // SAFETY: descriptors of ours.
         unsafe { libc::close(conn) };
         raw::close(other);

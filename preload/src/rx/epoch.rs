@@ -22,7 +22,7 @@ impl Channel {
     /// must not wait for it.
     pub fn as_receiver<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         match self.rx_lock.lock(state::me(), self.family) {
-            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, &self) => {
+            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, self) => {
                 self.rx_lock.unlock();
                 return None;
             }

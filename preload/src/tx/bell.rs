@@ -29,7 +29,7 @@ impl Channel {
     /// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
     #[cold]
     pub(super) fn wake_set(&self, tx: &End, number: u32) {
-        if !link::wake(&self, number) {
+        if !link::wake(self, number) {
             return self.announce(tx);
         }
         here(tx);

@@ -176,7 +176,7 @@ impl Channel {
                     raw::nap(NAP);
                     followed()
                 });
-        soon && self.to_ring(tx)
+        soon && self.goes_to_ring(tx)
     }
 
     /// The receiver is asked for a longer ring, before a hand-back, or on TCP. It is this process's only: one that shares the
