@@ -2,14 +2,14 @@
 //! an executed program, another process (PROTOCOLS E8).
 //!
 //! Both sides may leave at once, so each clears its own direction completely: the sender takes back what the
-//! receiver has not committed (the cursor is frozen), puts it on TCP, and stays there ([`clear`]). For the
+//! receiver has not committed (the cursor is frozen), puts it on TCP, and stays there ([`Channel::clear_direction`]). For the
 //! other direction the word says LEFT, bells already counted are waited for and drained, and the peer, who
 //! gets one bell to look, clears its own in turn.
 //!
 //! It may not be able to: it has closed, or ended, or is back on TCP already with a rest in the ring, or TCP does not
 //! take that much at once. So while there is something in the ring, the connection stays live for the calls that see it,
-//! and they read that rest, or follow it onto TCP; a stranger gets the end of a [`relay`], which does so for it. So who
-//! leaves pays for that, and never the sender ([`back`]).
+//! and they read that rest, or follow it onto TCP; a stranger gets the end of a [`crate::relay`], which does so for it. So who
+//! leaves pays for that, and never the sender (`tx/back.rs`).
 
 use core::sync::atomic::Ordering;
 

@@ -17,11 +17,11 @@
 //! squatter's door and a server that the squatter said hello to would prove themselves to each other, while he has both
 //! memories. The digests of the two differ, since the doors do, and 61 bits cannot be hit upon.
 //!
-//! Rates that large limit nothing, and a program that asks is told its own ([`hides`]). One thing cannot be put back: a socket
+//! Rates that large limit nothing, and a program that asks is told its own ([`Channel::hidden_rate`]). One thing cannot be put back: a socket
 //! that ever had a rate paces itself from then on (SK_PACING_NEEDED), by what its congestion control reckons. Between short
 //! messages that is nothing. A bulk stream over TCP would set thousands of timers where it set a few, and took 1.8 times as
 //! long with both ends on one CPU (`programs_bench --only handed-back`). A rate of 0 is the kernel's word for a rate that is
-//! not known, and a socket that has it sends at once. So what goes back to TCP gets that ([`sends_at_once`]), and the program
+//! not known, and a socket that has it sends at once. So what goes back to TCP gets that ([`Channel::sends_at_once`]), and the program
 //! is told that there is no limit, as there is none. The discipline `fq` alone takes 0 for a byte a second or less: where
 //! `lo` has another discipline than none, the socket goes on pacing itself.
 

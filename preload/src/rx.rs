@@ -1,7 +1,7 @@
 //! Receiving: ring first, kernel where the direction is on TCP, sleeping only in the kernel.
 //!
-//! A receive is a loop of [`step`]s that never block. When a step finds nothing, a non-blocking call
-//! [`settle`]s (arms, looks again, drains the bells it counted before) and returns EAGAIN; a blocking
+//! A receive is a loop of steps that never block. When a step finds nothing, a non-blocking call
+//! settles (arms, looks again, drains the bells it counted before) and returns EAGAIN; a blocking
 //! one looks for a while, then sleeps in the kernel's own recv with MSG_PEEK, so that SO_RCVTIMEO,
 //! SA_RESTART and cancellation are the kernel's (PROTOCOLS W2, W4, E6).
 

@@ -159,7 +159,7 @@ impl List<'_> {
 }
 
 impl Channel {
-    /// What is readable, into the program's memory. 0: nothing, or [`step`] knows better. Under the lock.
+    /// What is readable, into the program's memory. 0: nothing, or [`Channel::receive_step`] knows better. Under the lock.
     fn look_past_bells(&self, rx: &End, w: &Walk, flags: i32, pieces: &mut [iovec]) -> Result<usize, Error> {
         let Ok(queue) = Queue::count(self, rx) else { return Ok(0) };
         if flags & libc::MSG_TRUNC != 0 {

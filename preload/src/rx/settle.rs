@@ -15,7 +15,7 @@ use crate::socket::{self, Kernel};
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
 
-/// What [`settle`] found.
+/// What [`Channel::settle`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     /// Something to step for.

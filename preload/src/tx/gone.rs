@@ -39,7 +39,7 @@ fn ticks() -> u32 {
 }
 
 impl Channel {
-    /// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`probe`]). Under
+    /// Before a send into the ring, whose tail is at `tail`: false when the kernel is to be asked first ([`Channel::probe`]). Under
     /// the sender's lock.
     #[inline(always)]
     pub fn listens(&self, tx: &End, tail: Pos) -> bool {
@@ -126,7 +126,7 @@ impl Channel {
     }
 }
 
-/// What [`probe`] found.
+/// What [`Channel::probe`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
     /// Somebody may have the other end.
