@@ -199,7 +199,7 @@ impl Shared {
         }
         let mut leaves = self.now;
         if let Some(rate) = link.rate {
-            let takes = |bytes: usize| Duration::from_nanos(bytes as u64 * 8 * 1_000_000_000 / rate.max(1));
+            let takes = |bytes: usize| Duration::from_secs_f64(bytes as f64 * 8.0 / rate.max(1) as f64);
             let busy = self.busy.get(&ends).copied().unwrap_or_default().max(self.now);
             if busy - self.now + takes(frame.len()) > takes(link.queue) {
                 return Err(Errno::ENOBUFS);

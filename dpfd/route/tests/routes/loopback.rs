@@ -4,8 +4,16 @@ use dp_route::sim::Network;
 use dp_route::udp::{Options, Udp};
 use dp_route::{Frames, Reason, Received, Route};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::SetStruct;
+
 use crate::contract;
 use crate::kit::{await_frames, skip};
+
+#[derive(Clone, Copy)]
+struct NoChecksum;
+
+nix::setsockopt_impl!(NoChecksum, libc::SOL_SOCKET, libc::SO_NO_CHECK, i32, SetStruct<i32>);
 
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
@@ -78,6 +86,24 @@ fn a_batch_is_one_call_and_one_slot_with_offload() {
 }
 
 #[test]
+fn where_offload_is_refused_each_frame_goes_by_itself() {
+    let (mut a, mut b) = (udp(V4, true), udp(V4, true));
+    if a.segments() == 1 {
+        return skip("dp-route offload: there is none to be refused");
+    }
+    // The kernel cuts no datagrams whose checksums it must not write: EINVAL, as of interfaces that cannot.
+    setsockopt(&a.descriptor().unwrap(), NoChecksum, &1).unwrap();
+    let bytes = [5; 300];
+    for round in 1..=2 {
+        assert_eq!(a.send(&b.local(), Frames::new(&bytes, &[100; 3]).unwrap()).unwrap(), 3);
+        assert_eq!(await_frames(&mut b, 3).len(), 3);
+        assert_eq!(a.counters().sent_calls, 3 * round);
+    }
+    assert_eq!(a.segments(), 1);
+    assert!(a.remark().unwrap().contains("UDP_SEGMENT"));
+}
+
+#[test]
 fn an_address_of_the_other_kind_is_refused() {
     let mut v4 = udp(V4, true);
     let error = v4.mtu(&"udp:[::1]:9".parse().unwrap()).unwrap_err();
@@ -107,9 +133,5 @@ fn a_taken_port_is_an_error() {
     let first = udp(V4, true);
     let taken = first.local().to_string();
     let again = Udp::open(taken.strip_prefix("udp:").unwrap().parse().unwrap(), Options::default());
-    assert_eq!(again.unwrap_err().raw_os_error(), Some(libc_eaddrinuse()));
-}
-
-fn libc_eaddrinuse() -> i32 {
-    nix::errno::Errno::EADDRINUSE as i32
+    assert_eq!(again.unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
 }

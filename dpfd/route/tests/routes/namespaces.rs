@@ -170,7 +170,8 @@ fn an_mtu_changes() {
         right.ip(&format!("link set right mtu {bytes}"));
         left.ip(&format!("link set left mtu {bytes}"));
     };
-    let mut routes: [(Box<dyn Route>, Box<dyn Route>, usize); 3] = [
+    type Ends = (Box<dyn Route>, Box<dyn Route>, usize);
+    let mut routes: [Ends; 3] = [
         (Box::new(udp(&left, "10.1.0.1:7411")), Box::new(udp(&right, "10.1.0.2:7411")), 28),
         (Box::new(udp(&left, "[fd00:1::1]:7411")), Box::new(udp(&right, "[fd00:1::2]:7411")), 48),
         (Box::new(eth(&left, "left")), Box::new(eth(&right, "right")), 0),
