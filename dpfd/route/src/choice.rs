@@ -46,13 +46,13 @@ pub struct NoSuchRoute {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Places in the NART, in the wanted order.
-    ways: Vec<Way>,
+    candidates: Vec<Candidate>,
     current: Option<usize>,
     turn: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Way {
+struct Candidate {
     place: usize,
     state: State,
     /// Answers that it needs to come back the next time.
@@ -89,10 +89,10 @@ impl Choice {
                 places.retain(|&place| names[place] == wanted);
             }
         }
-        let way = |place| Way { place, state: State::Alive { since: None }, needs: ANSWERS[0] };
-        let ways: Vec<Way> = places.into_iter().map(way).collect();
-        let current = ways.first().map(|way| way.place);
-        Ok(Choice { ways, current, turn: 0 })
+        let candidate = |place| Candidate { place, state: State::Alive { since: None }, needs: ANSWERS[0] };
+        let candidates: Vec<Candidate> = places.into_iter().map(candidate).collect();
+        let current = candidates.first().map(|candidate| candidate.place);
+        Ok(Choice { candidates, current, turn: 0 })
     }
 
     /// The route by which frames go now; none if all are dead.
@@ -107,7 +107,9 @@ impl Choice {
 
     /// Whether that route is not thought to be dead.
     pub fn is_alive(&self, place: usize) -> bool {
-        self.ways.iter().any(|way| way.place == place && matches!(way.state, State::Alive { .. }))
+        self.candidates
+            .iter()
+            .any(|candidate| candidate.place == place && matches!(candidate.state, State::Alive { .. }))
     }
 
     /// Sending by that route failed. Whether it is dead now.
@@ -127,18 +129,18 @@ impl Choice {
     /// come by it are no answer.
     pub fn answered(&mut self, now: Duration, place: usize) {
         let nothing_lives = self.current.is_none();
-        let Some(way) = self.way(place) else { return };
-        match &mut way.state {
+        let Some(candidate) = self.candidate(place) else { return };
+        match &mut candidate.state {
             State::Alive { since } => {
                 if since.is_some_and(|since| now.saturating_sub(since) >= STABLE) {
                     *since = None;
-                    way.needs = ANSWERS[0];
+                    candidate.needs = ANSWERS[0];
                 }
             }
             State::Dead { answers, wait, probe } => {
                 *answers += 1;
-                if *answers >= way.needs || nothing_lives {
-                    way.state = State::Alive { since: Some(now) };
+                if *answers >= candidate.needs || nothing_lives {
+                    candidate.state = State::Alive { since: Some(now) };
                 } else {
                     // The next probes follow quickly.
                     *wait = PROBE_FIRST;
@@ -152,11 +154,11 @@ impl Choice {
     /// A dead route whose time has come: the layer above is to send something by it that the peer answers, and no frame
     /// of a message. Call it until it gives none.
     pub fn probe(&mut self, now: Duration) -> Option<usize> {
-        self.ways.iter_mut().find_map(|way| match &mut way.state {
+        self.candidates.iter_mut().find_map(|candidate| match &mut candidate.state {
             State::Dead { probe, wait, .. } if *probe <= now => {
                 *wait = (*wait * 2).min(PROBE_LAST);
                 *probe = now + *wait;
-                Some(way.place)
+                Some(candidate.place)
             }
             _ => None,
         })
@@ -164,26 +166,26 @@ impl Choice {
 
     /// When a probe is due next.
     pub fn next_probe(&self) -> Option<Duration> {
-        let times = self.ways.iter().filter_map(|way| match way.state {
+        let times = self.candidates.iter().filter_map(|candidate| match candidate.state {
             State::Dead { probe, .. } => Some(probe),
             State::Alive { .. } => None,
         });
         times.min()
     }
 
-    fn way(&mut self, place: usize) -> Option<&mut Way> {
-        self.ways.iter_mut().find(|way| way.place == place)
+    fn candidate(&mut self, place: usize) -> Option<&mut Candidate> {
+        self.candidates.iter_mut().find(|candidate| candidate.place == place)
     }
 
     fn kill(&mut self, now: Duration, place: usize) {
-        let Some(way) = self.way(place) else { return };
-        match &mut way.state {
+        let Some(candidate) = self.candidate(place) else { return };
+        match &mut candidate.state {
             State::Alive { since } => {
                 if let Some(since) = *since {
                     let soon = now.saturating_sub(since) < STABLE;
-                    way.needs = if soon { (way.needs * 2).min(ANSWERS[1]) } else { ANSWERS[0] };
+                    candidate.needs = if soon { (candidate.needs * 2).min(ANSWERS[1]) } else { ANSWERS[0] };
                 }
-                way.state = State::Dead { probe: now + PROBE_FIRST, wait: PROBE_FIRST, answers: 0 };
+                candidate.state = State::Dead { probe: now + PROBE_FIRST, wait: PROBE_FIRST, answers: 0 };
             }
             // A probe failed: what was answered before counts no longer.
             State::Dead { answers, .. } => *answers = 0,
@@ -192,8 +194,8 @@ impl Choice {
     }
 
     fn choose(&mut self) {
-        let alive = self.ways.iter().find(|way| matches!(way.state, State::Alive { .. }));
-        let chosen = alive.map(|way| way.place);
+        let alive = self.candidates.iter().find(|candidate| matches!(candidate.state, State::Alive { .. }));
+        let chosen = alive.map(|candidate| candidate.place);
         if chosen != self.current {
             self.current = chosen;
             self.turn = self.turn.wrapping_add(1);
@@ -201,8 +203,8 @@ impl Choice {
     }
 }
 
-/// Sends frames to a peer by the chosen route; if that dies of it, what is left goes by the next. `routes` and `peer` have
-/// a route and the peer's address on it for each place in the NART. Answers as [`Route::send`] does.
+/// Sends frames to a peer by the chosen route; if that dies of the first one, by the next. `routes` and `peer` have a route
+/// and the peer's address on it for each place in the NART. Answers as [`Route::send`] does.
 ///
 /// # Errors
 /// As [`Route::send`]; EMSGSIZE also where a route with a shorter MTU has come in: the frames must be cut anew.
@@ -214,16 +216,12 @@ pub fn send(
     peer: &[PeerAddr],
     frames: Frames<'_>,
 ) -> io::Result<usize> {
-    let mut sent = 0;
     let mut error = io::Error::from_raw_os_error(libc::EHOSTUNREACH);
-    while sent < frames.len() {
-        let Some(place) = choice.current() else { break };
+    while let Some(place) = choice.current() {
         let (Some(route), Some(to)) = (routes.get_mut(place), peer.get(place)) else { break };
-        let rest = frames.after(sent);
-        match route.send(to, rest) {
-            // Fewer than given: there is no room, or an error that the next look will show.
-            Ok(n) if n < rest.len() => return Ok(sent + n),
-            Ok(n) => sent += n,
+        match route.send(to, frames) {
+            // Where it died of a later one, the next call meets that error.
+            Ok(n) => return Ok(n),
             Err(this) => {
                 let dead = choice.failed(now, place, Reason::of(&this));
                 error = this;
@@ -233,11 +231,7 @@ pub fn send(
             }
         }
     }
-    if sent > 0 || frames.is_empty() {
-        Ok(sent)
-    } else {
-        Err(error)
-    }
+    Err(error)
 }
 
 #[cfg(test)]

@@ -3,9 +3,14 @@
 //! As in GAMMA, what a frame costs beyond the wire is the driver's work and little else: no routing, no addresses to be
 //! resolved, no checksum. It reaches machines of one Ethernet segment.
 //!
-//! A packet socket (AF_PACKET) with sendmmsg(2) and recvmmsg(2), 32 frames a call. What else was weighed:
-//! - A ring that is shared with the kernel (TPACKET_V3) gives a frame to its reader when a block is full or its time is
-//!   up, which is 1 ms at least: a lone frame would wait for that. docs/BENCHMARKS.md has figures.
+//! A packet socket (AF_PACKET) with sendmmsg(2) and recvmmsg(2), 32 frames a call. What else was weighed, measured between
+//! two namespaces that a veth pair joins (Linux 6.18, two busy cores; one byte one way with a reader that looks, p50, and
+//! the reader's time for each of many frames of 1400 bytes): recvmmsg 3.3 us and 720 ns.
+//! - A ring that is shared with the kernel, version 3 (TPACKET_V3): 3.5 ms (asleep 0.5 ms) and 80 ns. It gives a frame to
+//!   its reader when a block is full or its time is up, 1 ms at least, for which a lone frame waits.
+//! - Version 2, which gives each frame at once: 2.5 us and 360 ns; asleep as recvmmsg, 22 us. Part of the saving is the
+//!   copy, which the sender's processor does then. Its slots have the MTU's length, so it must be made anew when that
+//!   changes, and frames in it are lost. It is the next step where recvmmsg is not fast enough.
 //! - AF_XDP wants CAP_BPF and CAP_NET_ADMIN, a program in the interface's receive path that sorts our frames out, an
 //!   interface's queues for one process alone, and a driver that supports it to be any faster; the crates for it bring
 //!   libbpf or libxdp, C libraries, and a build system for them. It is worth it above about a million frames a second

@@ -52,6 +52,10 @@ pub struct Udp {
     /// Bytes that one call receives at most, for which a slot must have room.
     slot: usize,
     paths: Paths,
+    /// More than one slot is likely to be filled by the next call.
+    busy: bool,
+    /// The last call filled all its slots.
+    again: bool,
     counters: Counters,
     remark: Option<&'static str>,
 }
@@ -85,6 +89,8 @@ impl Udp {
             local,
             options,
             slot: usize::from(u16::MAX),
+            busy: false,
+            again: false,
             counters: Counters::default(),
             remark: None,
         };
@@ -142,6 +148,40 @@ impl Udp {
         }
         Err(error)
     }
+
+    /// Receives into N slots, if there are so many.
+    fn recv_some<const N: usize>(&mut self, into: &mut Received) -> io::Result<usize> {
+        let slot = into.slot();
+        let mut metas = [RecvMeta::default(); N];
+        let mut slots = into.room().chunks_exact_mut(slot);
+        let used = slots.len().min(N);
+        let mut rooms: [IoSliceMut<'_>; N] =
+            std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default()));
+        let got = self.state.recv(UdpSockRef::from(&self.socket), &mut rooms[..used], &mut metas[..used]);
+        let n = match got {
+            Ok(n) => n,
+            Err(error) => {
+                (self.busy, self.again) = (false, false);
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    return Ok(0);
+                }
+                self.counters.refuse(Reason::Failed, 1);
+                return Err(error);
+            }
+        };
+        // Two calls in a row with something in each slot, or several at once.
+        self.busy = n > 1 || (N == 1 && self.again);
+        self.again = n == used;
+        let (mut frames, mut bytes) = (0, 0);
+        for (at, meta) in metas[..n].iter().enumerate() {
+            let pushed = into.push(at, PeerAddr::Udp(meta.addr), meta.len, meta.stride);
+            frames += pushed;
+            bytes += if pushed > 0 { meta.len } else { 0 };
+            self.counters.refuse(Reason::Foreign, usize::from(pushed == 0));
+        }
+        self.counters.receive(frames, bytes);
+        Ok(frames)
+    }
 }
 
 /// The socket's options for offload and against fragments.
@@ -151,6 +191,14 @@ fn prepare(socket: &UdpSocket, local: SocketAddr, options: Options) -> io::Resul
     forbid_fragments(socket, local)?;
     if !options.offload {
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
+    }
+    // What quinn-udp wants to know of each datagram, and nobody here does. Where it cannot be set, it only costs time.
+    if local.is_ipv4() {
+        let _ = setsockopt(socket, sockopt::Ipv4PacketInfo, &false);
+        let _ = setsockopt(socket, sockopt::IpRecvTos, &false);
+    } else {
+        let _ = setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &false);
+        let _ = setsockopt(socket, sockopt::Ipv6RecvTClass, &false);
     }
     Ok(state)
 }
@@ -192,33 +240,15 @@ impl Route for Udp {
 
     fn recv(&mut self, into: &mut Received) -> io::Result<usize> {
         into.clear();
-        let slot = into.slot();
-        if slot < self.slot {
+        if into.slot() < self.slot {
             return Err(Errno::EINVAL.into());
         }
-        let mut metas = [RecvMeta::default(); BATCH_SIZE];
-        let mut slots = into.room().chunks_exact_mut(slot);
-        let used = slots.len().min(BATCH_SIZE);
-        let mut rooms: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default()));
-        let got = self.state.recv(UdpSockRef::from(&self.socket), &mut rooms[..used], &mut metas[..used]);
-        let n = match got {
-            Ok(n) => n,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) => {
-                self.counters.refuse(Reason::Failed, 1);
-                return Err(error);
-            }
-        };
-        let (mut frames, mut bytes) = (0, 0);
-        for (at, meta) in metas[..n].iter().enumerate() {
-            let pushed = into.push(at, PeerAddr::Udp(meta.addr), meta.len, meta.stride);
-            frames += pushed;
-            bytes += if pushed > 0 { meta.len } else { 0 };
-            self.counters.refuse(Reason::Foreign, usize::from(pushed == 0));
+        // Preparing a slot that stays empty takes as long as looking at it: one at a time, until more are wanted.
+        if self.busy {
+            self.recv_some::<BATCH_SIZE>(into)
+        } else {
+            self.recv_some::<1>(into)
         }
-        self.counters.receive(frames, bytes);
-        Ok(frames)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -86,7 +86,7 @@ fn answers_that_cannot_be_end_the_route() {
     ];
     for (lie, attempt) in all {
         let mut route = hostile(lie).unwrap().open("x").expect(lie);
-        let mut room = Received::new(2, route.slot());
+        let mut room = Received::new(32, route.slot());
         for round in ["the first time", "and for good"] {
             let error = attempt(&mut route, &mut room, one).expect_err(lie);
             assert_eq!(

@@ -4,4 +4,5 @@ mod contract;
 mod kit;
 mod library;
 mod loopback;
+mod measure;
 mod namespaces;
