@@ -6,7 +6,8 @@
 //!
 //! Nothing is ever cut into fragments by IP, since a lost fragment loses the whole frame: the system keeps the path's MTU
 //! (IP_MTU_DISCOVER), which a router's word or the interface changes, and refuses what is longer. The route asks for it
-//! when a peer is new, after EMSGSIZE and at [`refresh`](Route::refresh); it sends no probes of its own.
+//! when a peer is new, after EMSGSIZE and at [`refresh`](Route::refresh); it sends no probes of its own. Who can forge a router's word can make frames
+//! shorter, but not shorter than 552 bytes of IPv4 (`net.ipv4.route.min_pmtu`) and 1280 of IPv6.
 //!
 //! The socket is not connected, so a frame that nobody takes at the other end is no error here; the layer above notices
 //! by silence.
@@ -135,14 +136,16 @@ impl Udp {
         match error.raw_os_error() {
             Some(libc::EMSGSIZE) => self.paths.ask(to).map(|_| ())?,
             Some(libc::EINVAL | libc::EIO) if n > 1 => {
-                if each > self.paths.ask(to)? {
-                    // Offload is not to blame, though quinn-udp thinks so and gave it up.
-                    self.state = prepare(&self.socket, self.local, self.options)?;
-                    return Err(Errno::EMSGSIZE.into());
+                let mtu = self.paths.ask(to);
+                if mtu.as_ref().is_ok_and(|&mtu| each <= mtu) {
+                    // quinn-udp has given offload up: once more, one frame a call.
+                    self.remark = Some(NO_SEND);
+                    return self.send_run(to, frames);
                 }
-                // quinn-udp has given offload up: once more, one frame a call.
-                self.remark = Some(NO_SEND);
-                return self.send_run(to, frames);
+                // Offload is not to blame, though quinn-udp thinks so and gave it up: this node's address is gone, or
+                // the system is an old one, which says so of segments that are too long.
+                self.state = prepare(&self.socket, self.local, self.options)?;
+                return Err(mtu.err().unwrap_or(Errno::EMSGSIZE.into()));
             }
             _ => {}
         }

@@ -139,6 +139,28 @@ fn refresh_tells_of_a_link_that_is_down() {
 }
 
 #[test]
+fn an_address_that_goes_and_comes_back_does_not_cost_the_offload() {
+    if !nodes_are_possible("address") {
+        return;
+    }
+    let (left, right) = pair();
+    let (mut a, mut b) = (udp(&left, "10.1.0.1:7411"), udp(&right, "10.1.0.2:7411"));
+    let bytes = [7; 300];
+    let three = Frames::new(&bytes, &[100; 3]).unwrap();
+    let segments = a.segments();
+    a.send(&b.local(), three).unwrap();
+    await_frames(&mut b, 3);
+    left.ip("addr del 10.1.0.1/24 dev left");
+    left.ip("addr add 10.1.0.9/24 dev left");
+    let reason = reason(a.send(&b.local(), three)).expect("it cannot be sent from there");
+    assert!(reason.is_fatal(), "{reason:?}");
+    left.ip("addr add 10.1.0.1/24 dev left");
+    until("the address", || a.send(&b.local(), three).is_ok());
+    await_frames(&mut b, 3);
+    assert_eq!(a.segments(), segments);
+}
+
+#[test]
 fn an_interface_that_was_made_anew_is_found_again() {
     if !nodes_are_possible("new interface") {
         return;
