@@ -5,6 +5,20 @@ use std::path::PathBuf;
 
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
 
+/// Why an immediate cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoImmediate {
+    /// The receiver does not know that there are any.
+    #[error("its program knows none; start it again with this version of the library, or send without one")]
+    OldReceiver,
+    /// The module does not know that there are any.
+    #[error("the kernel's module dp is older than this library; load the one that belongs to it, or send without one")]
+    OldModule,
+    /// The kernel driver's frames have no place for one.
+    #[error("the kernel driver carries none to other nodes; send without one")]
+    OtherNode,
+}
+
 /// Why a call on an endpoint failed. [`Error::errno`] is what the C interface puts into `errno`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -53,6 +67,17 @@ pub enum Error {
         /// Where it should go.
         to: Addr,
         /// What would go.
+        limit: usize,
+    },
+    /// EPROTONOSUPPORT: a message with an immediate that would not be told. It was not sent.
+    #[error("a message with an immediate to {0}: {1}")]
+    NoImmediate(Addr, NoImmediate),
+    /// EINVAL: more pieces than one message may have.
+    #[error("a message of {count} pieces: the limit is {limit}; put some together first")]
+    TooManyPieces {
+        /// Its pieces.
+        count: usize,
+        /// How many there may be.
         limit: usize,
     },
     /// EAGAIN: nothing there, or no room, and the endpoint does not wait.
@@ -130,6 +155,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Error::BadDpid(_) | Error::BadNid(_) | Error::NotLoaned { .. } => libc::EINVAL,
+            Error::TooManyPieces { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
             Error::InUse(_) => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
@@ -141,6 +167,7 @@ impl Error {
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,
             Error::TooLong { .. } => libc::EMSGSIZE,
+            Error::NoImmediate(..) => libc::EPROTONOSUPPORT,
             Error::WouldBlock | Error::NoThread => libc::EAGAIN,
             Error::Interrupted => libc::EINTR,
             Error::HasPool(_) => libc::EBUSY,

@@ -6,10 +6,10 @@ use super::budget::Returned;
 use super::loaned::Queue;
 use super::out_of_line::Memory;
 use crate::addr::Addr;
-use crate::edge::longer;
 use crate::edge::segment::Segment;
+use crate::edge::{longer, message};
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::ring::{self, Cursor, Kind, Pos, Token};
+use dp_edge::ring::{self, Cursor, Kind, Pos, Token, IMMEDIATE};
 use dp_edge::sync::Ordering;
 use dp_edge::Error;
 
@@ -138,13 +138,10 @@ impl InEdge {
         ring::look(&self.segment.lines(), self.at)
     }
 
-    /// Length of the next message, if it is there and nothing has to be asked first.
+    /// The next token, if it is a message that lies here, and nothing has to be asked first.
     #[inline(always)]
-    pub fn look_first(&self) -> Option<usize> {
-        match self.look() {
-            Ok(token) if token.kind == Kind::Data && !self.broken && !self.fresh => Some(token.len),
-            _ => None,
-        }
+    pub fn look_first(&self) -> Option<Token> {
+        self.look().ok().filter(|token| token.kind != Kind::OutOfLine && !self.broken && !self.fresh)
     }
 
     /// Whether there is something to be looked at.
@@ -174,6 +171,7 @@ impl InEdge {
         };
         match token.kind {
             Kind::Data => Some(token.len),
+            Kind::Immediate => Some(token.len - IMMEDIATE),
             Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
         }
     }
@@ -199,9 +197,27 @@ impl InEdge {
         returned.grown += self.next.as_ref().map_or(0, |next| next.ring_len());
     }
 
-    /// Lends the message of `len` bytes that is the next; `me`: which edge this is.
+    /// Lends the message that is the next; `me`: which edge this is.
     #[inline(always)]
-    pub fn take(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
+    pub fn take(&mut self, me: usize, token: Token, loaned: &mut Queue) -> Got {
+        match token.kind {
+            Kind::Immediate => self.take_with_immediate(me, token.len, loaned),
+            _ => self.lend(me, token.len, loaned),
+        }
+    }
+
+    /// Apart from the others, so that these do not grow.
+    #[inline(never)]
+    fn take_with_immediate(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
+        let immediate = message::immediate(&self.segment.lines(), self.at);
+        let got = self.lend(me, len, loaned);
+        // It was counted with the message.
+        self.taken.1 -= IMMEDIATE as u64;
+        got.behind(IMMEDIATE).with_immediate(Some(immediate))
+    }
+
+    #[inline(always)]
+    fn lend(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
         let address = self.segment.lines().payload(self.at);
         self.at = self.at.add(ring::lines_for(len));
         let number = loaned.push(me as u32, self.at);

@@ -10,6 +10,7 @@ pub struct Got {
     pub number: u64,
     at: *const u8,
     told: Copied,
+    immediate: Option<u64>,
 }
 
 // SAFETY: an address and some numbers; what lies there is read by whoever upholds the contract of `copy_to`, and from
@@ -22,7 +23,28 @@ impl Got {
     /// The message `number`, of `len` bytes, 16 MiB at most, in one piece at `at`.
     #[inline(always)]
     pub fn new(number: u64, at: *const u8, len: usize, from: Addr) -> Got {
-        Got { number, at, told: Copied::new(len, from) }
+        Got { number, at, told: Copied::new(len, from), immediate: None }
+    }
+
+    /// The same, with what came beside it.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_immediate(self, immediate: Option<u64>) -> Got {
+        Got { immediate, ..self }
+    }
+
+    /// What is left of it behind its first `bytes`, of which it has at least so many.
+    #[inline(always)]
+    #[must_use]
+    pub fn behind(self, bytes: usize) -> Got {
+        let told = Copied { len: self.told.len.saturating_sub(bytes as u32), ..self.told };
+        Got { at: self.at.wrapping_add(bytes), told, ..self }
+    }
+
+    /// The 8 bytes that came beside it.
+    #[inline(always)]
+    pub fn immediate(&self) -> Option<u64> {
+        self.immediate
     }
 
     /// Bytes.

@@ -81,12 +81,12 @@ impl Pool {
             if token != Token::Empty && self.ring.is_closed() {
                 return Err(Error::NotAnEndpoint(fd));
             }
-            let (at, len, out_of_line) = match token {
+            let (at, len, immediate, out_of_line) = match token {
                 Token::Empty => return Ok(None),
-                Token::Message(at, len) => (self.ring.memory().address(at), len, None),
-                Token::OutOfLine(offset, len) => {
+                Token::Message(at, len, immediate) => (self.ring.memory().address(at), len, immediate, None),
+                Token::OutOfLine(offset, len, immediate) => {
                     let mapped = self.map(fd, offset, len)?;
-                    (mapped.address(0), len, Some(mapped))
+                    (mapped.address(0), len, immediate, Some(mapped))
                 }
                 Token::Void => {
                     self.step_over(fd, end);
@@ -100,7 +100,8 @@ impl Pool {
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
             self.ring.set_taken(end);
-            return Ok(Some(Got::new(number, at, len, Addr { nid, dpid })));
+            let got = Got::new(number, at, len, Addr { nid, dpid });
+            return Ok(Some(got.with_immediate(immediate)));
         }
         Err(self.nonsense())
     }

@@ -256,7 +256,7 @@ impl Rx {
         let Some(pool) = &mut self.pool else { return Ok(None) };
         let got = pool.take(fd)?;
         if let Some(got) = &got {
-            self.peer = got.from();
+            (self.peer, self.immediate) = (got.from(), got.immediate());
         }
         Ok(got)
     }

@@ -15,6 +15,9 @@ use crate::addr::{Addr, Dpid};
 pub const LEN: usize = 16;
 const VERSION: u8 = 4;
 
+/// The library tells its program the immediate of a message. One that does not say so is not sent any.
+pub const IMMEDIATES: u32 = 1;
+
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
@@ -31,6 +34,8 @@ pub enum Note {
     Attached {
         /// The link.
         link: u32,
+        /// What the receiver's library knows: [`IMMEDIATES`], or 0 where it is older than that.
+        knows: u32,
     },
     /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left. Once more: beside it
     /// an edge in place of the one the sender has.
@@ -87,7 +92,7 @@ impl Note {
         let at = |a: Addr| u32::from(a.nid) << 16 | u32::from(a.dpid);
         let (kind, link, a, b) = match self {
             Note::Attach { link, from, to } => (1, link, at(from), u32::from(to)),
-            Note::Attached { link } => (2, link, 0, 0),
+            Note::Attached { link, knows } => (2, link, knows, 0),
             Note::Pool { link } => (3, link, 0, 0),
             Note::Gone { link } => (4, link, 0, 0),
             Note::Denied { link } => (5, link, 0, 0),
@@ -121,7 +126,7 @@ impl Note {
                 let from = Addr { nid: (a >> 16) as u16, dpid: a as u16 };
                 Note::Attach { link, from, to: dpid(b)? }
             }
-            2 => Note::Attached { link },
+            2 => Note::Attached { link, knows: a },
             3 => Note::Pool { link },
             4 => Note::Gone { link },
             5 => Note::Denied { link },
@@ -149,6 +154,8 @@ pub struct Envelope {
     pub to: Addr,
     /// What is in it.
     pub what: Inside,
+    /// What comes beside the message.
+    pub immediate: Option<u64>,
 }
 
 /// What is behind an [`Envelope`].
@@ -163,20 +170,23 @@ pub enum Inside {
 }
 
 /// Bytes of an envelope.
-pub const ENVELOPE: usize = 16;
+pub const ENVELOPE: usize = 24;
 
 impl Envelope {
     /// As bytes.
     pub fn encode(self) -> [u8; ENVELOPE] {
         let mut out = [0; ENVELOPE];
-        out[..4].copy_from_slice(match self.what {
-            Inside::Message => b"DPto",
-            Inside::OutOfLine => b"DPaw",
-            Inside::Target => b"DPrt",
+        out[..4].copy_from_slice(match (self.what, self.immediate) {
+            (Inside::Message, None) => b"DPto",
+            (Inside::Message, Some(_)) => b"DPti",
+            (Inside::OutOfLine, None) => b"DPaw",
+            (Inside::OutOfLine, Some(_)) => b"DPai",
+            (Inside::Target, _) => b"DPrt",
         });
         out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
         out[6..8].copy_from_slice(&self.to.dpid.to_ne_bytes());
-        out[8..].copy_from_slice(&self.key.to_ne_bytes());
+        out[8..16].copy_from_slice(&self.key.to_ne_bytes());
+        out[16..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
         out
     }
 
@@ -184,49 +194,70 @@ impl Envelope {
     pub fn decode(bytes: &[u8], key: u64) -> Option<Envelope> {
         let bytes = bytes.get(..ENVELOPE)?;
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let what = match &bytes[..4] {
-            b"DPto" => Inside::Message,
-            b"DPaw" => Inside::OutOfLine,
-            b"DPrt" => Inside::Target,
+        let (what, has_immediate) = match &bytes[..4] {
+            b"DPto" => (Inside::Message, false),
+            b"DPti" => (Inside::Message, true),
+            b"DPaw" => (Inside::OutOfLine, false),
+            b"DPai" => (Inside::OutOfLine, true),
+            b"DPrt" => (Inside::Target, false),
             _ => return None,
         };
         let to = Addr { nid: word(4), dpid: word(6) };
-        (bytes[8..] == key.to_ne_bytes()).then_some(Envelope { key, to, what })
+        let immediate = has_immediate.then(|| double(bytes, 16));
+        (double(bytes, 8) == key).then_some(Envelope { key, to, what, immediate })
     }
 }
 
-/// The packet beside a message out of line: which token it belongs to; zeros where there is no edge, and
-/// packets are the order.
+/// The eight bytes at `at`.
+fn double(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(word)
+}
+
+/// The packet beside a message out of line: which token it belongs to, zeros where there is no edge, and packets are the
+/// order; and the message's immediate, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfLinePacket {
     /// The edge's key.
     pub key: u64,
     /// The number in its token.
     pub number: u64,
+    /// What comes beside the message.
+    pub immediate: Option<u64>,
 }
 
-/// Bytes of it.
-pub const OUT_OF_LINE: usize = 20;
+/// Bytes of it, without an immediate and with one.
+const OUT_OF_LINE: [usize; 2] = [20, 28];
 
 impl OutOfLinePacket {
-    /// As bytes.
-    pub fn encode(self) -> [u8; OUT_OF_LINE] {
-        let mut out = [0; OUT_OF_LINE];
+    /// As bytes: the first `.1` of `.0`.
+    pub fn encode(self) -> ([u8; OUT_OF_LINE[1]], usize) {
+        let mut out = [0; OUT_OF_LINE[1]];
         out[..4].copy_from_slice(b"DPfr");
         out[4..12].copy_from_slice(&self.key.to_ne_bytes());
-        out[12..].copy_from_slice(&self.number.to_ne_bytes());
-        out
+        out[12..20].copy_from_slice(&self.number.to_ne_bytes());
+        out[20..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
+        (out, OUT_OF_LINE[usize::from(self.immediate.is_some())])
+    }
+
+    /// Whether it is beside no edge's token.
+    pub fn has_no_edge(self) -> bool {
+        (self.key, self.number) == (0, 0)
     }
 
     /// From a packet.
     pub fn decode(bytes: &[u8]) -> Option<OutOfLinePacket> {
-        let bytes: &[u8; OUT_OF_LINE] = bytes.try_into().ok()?;
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
+        let immediate = match OUT_OF_LINE.map(|len| bytes.len() == len) {
+            [true, _] => None,
+            [_, true] => Some(double(bytes, 20)),
+            _ => return None,
         };
-        (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket { key: word(4), number: word(12) })
+        (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket {
+            key: double(bytes, 4),
+            number: double(bytes, 12),
+            immediate,
+        })
     }
 }
 
@@ -239,7 +270,7 @@ mod tests {
         let from = Addr { nid: 65535, dpid: 1024 };
         for note in [
             Note::Attach { link: 7, from, to: 65535 },
-            Note::Attached { link: u32::MAX },
+            Note::Attached { link: u32::MAX, knows: IMMEDIATES },
             Note::Pool { link: 1 },
             Note::Gone { link: 2 },
             Note::Denied { link: 3 },
@@ -254,13 +285,19 @@ mod tests {
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }
-        for what in [Inside::Message, Inside::OutOfLine, Inside::Target] {
-            let envelope = Envelope { key: 1 << 63, to: from, what };
-            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
-            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+        for immediate in [None, Some(0), Some(u64::MAX - 2)] {
+            for what in [Inside::Message, Inside::OutOfLine] {
+                let envelope = Envelope { key: 1 << 63, to: from, what, immediate };
+                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
+                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+            }
+            let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7, immediate };
+            let (bytes, len) = packet.encode();
+            assert_eq!(OutOfLinePacket::decode(&bytes[..len]), Some(packet));
+            assert_eq!(OutOfLinePacket::decode(&bytes[..len - 1]), None);
         }
-        let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7 };
-        assert_eq!(OutOfLinePacket::decode(&packet.encode()), Some(packet));
+        let envelope = Envelope { key: 1, to: from, what: Inside::Target, immediate: None };
+        assert_eq!(Envelope::decode(&envelope.encode(), 1), Some(envelope));
     }
 
     #[test]

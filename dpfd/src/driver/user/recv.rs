@@ -119,7 +119,7 @@ impl UserEndpoint {
             None if self.spin_briefly(&rx) => rx.tokens.look_first(),
             got => got,
         }?;
-        rx.peer = got.from();
+        (rx.peer, rx.immediate) = (got.from(), got.immediate());
         if !rx.hot {
             self.make_truthful(&mut rx, fd);
         }
@@ -154,7 +154,7 @@ impl UserEndpoint {
                 self.keep_readable(inbox, &mut rx, fd); // the message stays
             }
             if let Some(got) = next? {
-                rx.peer = got.from();
+                (rx.peer, rx.immediate) = (got.from(), got.immediate());
                 if whose == For::Copy {
                     rx.tokens.copy(got.number);
                 }

@@ -16,7 +16,9 @@ use super::sending::Until;
 use super::service::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
-use crate::error::{Error, Result};
+use crate::edge::message::Content;
+use crate::edge::parts::Parts;
+use crate::error::{Error, NoImmediate, Result};
 use dp_edge::sys::biased::Guard;
 use dp_edge::sys::{process, raw, unix};
 
@@ -42,7 +44,8 @@ impl UserEndpoint {
         // Plain writes that are still in the pair go to the former target. They were written before this call, so
         // what is not there now is with its link.
         while tx.plain.is_some_and(|former| former != to) && pair_holds(fd)? {
-            let packet = Envelope { key: self.key, to, what: Inside::Target }.encode();
+            let envelope = Envelope { key: self.key, to, what: Inside::Target, immediate: None };
+            let packet = envelope.encode();
             match unix::send(fd, &[IoSlice::new(&packet)], &[], libc::MSG_DONTWAIT) {
                 Ok(_) => return self.targeted(tx, to, false),
                 // Full of messages that say where they go; nobody was seen to write plainly.
@@ -119,6 +122,27 @@ impl UserEndpoint {
         if tx.deliver_edge(ix, msg) {
             return Ok(());
         }
+        self.send_slow(tx, ix, patience, fd, Parts::new(&[IoSlice::new(msg)]))
+    }
+
+    /// Sends pieces as one message, with an immediate if it has one: as [`UserEndpoint::send_for`] in all else.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::send`]; [`Error::NoImmediate`].
+    #[inline(always)]
+    pub fn send_parts_for(
+        &self,
+        patience: Duration,
+        fd: i32,
+        to: Option<Addr>,
+        msg: Parts<'_>,
+    ) -> Result<()> {
+        let mut tx = self.tx();
+        let ix = self.link_to(&mut tx, to)?;
+        if tx.deliver_edge(ix, &msg) {
+            return Ok(());
+        }
         self.send_slow(tx, ix, patience, fd, msg)
     }
 
@@ -152,7 +176,7 @@ impl UserEndpoint {
         ix: usize,
         patience: Duration,
         fd: i32,
-        msg: &[u8],
+        msg: Parts<'_>,
     ) -> Result<()> {
         let waits = || !raw::is_nonblocking(fd);
         let mut begun = None;
@@ -210,9 +234,14 @@ impl UserEndpoint {
             if link.denied {
                 return Err(Error::Denied(link.to));
             }
+            if load.msg.immediate().is_some() && link.refuses_immediates() {
+                return Err(Error::NoImmediate(link.to, NoImmediate::OldReceiver));
+            }
             let mut direct = None;
             if !behind && link.try_direct() {
-                let delivery = load.deliver(link, self.tag()?)?;
+                let immediate = load.msg.immediate().filter(|_| !link.has_edge());
+                let mut made = None;
+                let delivery = load.deliver(link, self.tag_for(immediate, &mut made)?)?;
                 direct = Some(delivery);
                 if link.asks_for_longer() {
                     self.process.command(Command::Outgrown(self.entry.serial, link.to));
@@ -288,10 +317,11 @@ impl UserEndpoint {
     /// Puts a message into the endpoint's own pair, for the service to take on. None: it is there.
     fn enqueue(&self, link: &mut Link, fd: i32, load: &mut Load<'_>) -> Result<Option<Until>> {
         let limit = plain_limit(&self.back) - ENVELOPE;
-        let envelope = |what| Envelope { key: self.key, to: link.to, what }.encode();
+        let immediate = load.msg.immediate();
+        let envelope = |what| Envelope { key: self.key, to: link.to, what, immediate }.encode();
         let sent = if load.msg.len() <= limit {
             let envelope = envelope(Inside::Message);
-            unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
+            load.msg.behind(&envelope, |packet| unix::send(fd, packet, &[], libc::MSG_DONTWAIT))
         } else {
             // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
             if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
@@ -317,7 +347,7 @@ impl UserEndpoint {
 impl Tx {
     /// The light-weight call: whether the message went straight into its receiver's edge.
     #[inline(always)]
-    pub(super) fn deliver_edge(&mut self, ix: usize, msg: &[u8]) -> bool {
+    pub(super) fn deliver_edge(&mut self, ix: usize, msg: impl Content) -> bool {
         if !self.alone {
             return false;
         }

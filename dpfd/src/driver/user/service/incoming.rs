@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
-use super::super::note::Note;
+use super::super::note::{Note, IMMEDIATES};
 use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
@@ -160,7 +160,7 @@ impl Service {
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
         }
-        if !self.tell(number, Note::Attached { link }, &[inner.back.as_fd()]) {
+        if !self.tell(number, Note::Attached { link, knows: IMMEDIATES }, &[inner.back.as_fd()]) {
             // The sender asks again.
             self.unlink_from(number, link);
             self.tell(number, Note::Gone { link }, &[]);

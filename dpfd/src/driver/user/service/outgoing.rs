@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::super::link::Destination;
-use super::super::note::Note;
+use super::super::note::{Note, IMMEDIATES};
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
 use crate::edge::inbox::Doorbell;
@@ -114,7 +114,7 @@ impl Service {
     /// What a destination's process says.
     pub fn hear_back(&mut self, number: u32, note: Note, fds: [Option<OwnedFd>; 2]) {
         let (link, gone) = match note {
-            Note::Attached { link } | Note::Pool { link } | Note::Room { link } => (link, false),
+            Note::Attached { link, .. } | Note::Pool { link } | Note::Room { link } => (link, false),
             Note::Gone { link } | Note::Denied { link } => (link, true),
             _ => return self.conn_ended(number),
         };
@@ -131,7 +131,7 @@ impl Service {
         let l = &mut tx.links[ix];
         let [first, second] = fds;
         match note {
-            Note::Attached { .. } => {
+            Note::Attached { knows, .. } => {
                 let Some(back) = first.filter(|back| unix::keeps_messages(back.as_fd())) else {
                     drop(tx);
                     return self.conn_ended(number); // no service of ours says that
@@ -139,6 +139,7 @@ impl Service {
                 l.destination = Destination::Plain(Arc::new(back));
                 l.plain_since = process::now();
                 l.denied = false;
+                l.knows_immediates = knows & IMMEDIATES != 0;
                 self.pause = RETRY[0];
             }
             Note::Pool { .. } => {
