@@ -40,6 +40,14 @@ impl Served {
         }
     }
 
+    /// Its address: with a node's number for a proxy.
+    pub fn addr(&self) -> Addr {
+        match self {
+            User(inner) => inner.addr(),
+            Kernel(inner) => Addr::local(inner.dpid),
+        }
+    }
+
     /// The process that opened it, as forks are counted.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
@@ -216,6 +224,14 @@ impl Served {
         match self {
             User(inner) => inner.read_now(fd, into),
             Kernel(inner) => inner.read_now(fd, into),
+        }
+    }
+
+    /// What came beside message `number`, which is loaned.
+    pub fn immediate_of(&self, number: u64) -> Option<u64> {
+        match self {
+            User(inner) => inner.immediate_of(number),
+            Kernel(inner) => inner.immediate_of(number),
         }
     }
 

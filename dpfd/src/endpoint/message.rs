@@ -81,7 +81,11 @@ impl<'a> Message<'a> {
     /// ```
     #[inline]
     pub fn immediate(&self) -> Option<u64> {
-        self.got.immediate()
+        if self.got.has_immediate() {
+            self.lender.served.immediate_of(self.got.number)
+        } else {
+            None
+        }
     }
 
     /// Its first byte; valid as long as the message. For an empty message it must not be looked at.

@@ -138,10 +138,13 @@ impl InEdge {
         ring::look(&self.segment.lines(), self.at)
     }
 
-    /// The next token, if it is a message that lies here, and nothing has to be asked first.
+    /// Length of the next message, if it is there, has nothing beside it, and nothing has to be asked first.
     #[inline(always)]
-    pub fn look_first(&self) -> Option<Token> {
-        self.look().ok().filter(|token| token.kind != Kind::OutOfLine && !self.broken && !self.fresh)
+    pub fn look_first(&self) -> Option<usize> {
+        match self.look() {
+            Ok(token) if token.kind == Kind::Data && !self.broken && !self.fresh => Some(token.len),
+            _ => None,
+        }
     }
 
     /// Whether there is something to be looked at.
@@ -197,27 +200,19 @@ impl InEdge {
         returned.grown += self.next.as_ref().map_or(0, |next| next.ring_len());
     }
 
-    /// Lends the message that is the next; `me`: which edge this is.
-    #[inline(always)]
-    pub fn take(&mut self, me: usize, token: Token, loaned: &mut Queue) -> Got {
-        match token.kind {
-            Kind::Immediate => self.take_with_immediate(me, token.len, loaned),
-            _ => self.lend(me, token.len, loaned),
-        }
-    }
-
-    /// Apart from the others, so that these do not grow.
-    #[inline(never)]
-    fn take_with_immediate(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
+    /// Lends a message with an immediate, whose token has `len` bytes, and notes that.
+    pub fn take_with_immediate(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
         let immediate = message::immediate(&self.segment.lines(), self.at);
-        let got = self.lend(me, len, loaned);
+        let got = self.take(me, len, loaned);
+        loaned.note_immediate(immediate);
         // It was counted with the message.
         self.taken.1 -= IMMEDIATE as u64;
-        got.behind(IMMEDIATE).with_immediate(Some(immediate))
+        got.behind(IMMEDIATE).with_immediate()
     }
 
+    /// Lends the message of `len` bytes that is the next; `me`: which edge this is.
     #[inline(always)]
-    fn lend(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
+    pub fn take(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
         let address = self.segment.lines().payload(self.at);
         self.at = self.at.add(ring::lines_for(len));
         let number = loaned.push(me as u32, self.at);

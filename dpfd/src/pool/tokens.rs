@@ -133,13 +133,13 @@ impl Tokens {
         self.loaned.open()
     }
 
-    /// The next message, if it is where it usually is: the next of the edge whose turn it is.
+    /// The next message, if it is where it usually is, the next of the edge whose turn it is, and has nothing beside it.
     #[inline(always)]
     pub fn look_first(&mut self) -> Option<Got> {
         let me = self.turn;
         let edge = self.edges.get_mut(me)?.as_mut()?;
-        let token = edge.look_first().filter(|_| self.own.is_empty())?;
-        let got = edge.take(me, token, &mut self.loaned);
+        let len = edge.look_first().filter(|_| self.own.is_empty())?;
+        let got = edge.take(me, len, &mut self.loaned);
         if self.edges.len() > 1 {
             self.took(me);
         }
@@ -151,8 +151,8 @@ impl Tokens {
     #[inline(always)]
     pub fn copy_first(&mut self, into: &mut [u8]) -> Option<Copied> {
         let edge = self.edges.get_mut(self.turn)?.as_mut()?;
-        let short = |token: &Token| token.kind == Kind::Data && token.len <= SHORT && self.own.is_empty();
-        let len = edge.look_first().filter(short).filter(|_| edge.loaned == 0)?.len;
+        let short = |len: &usize| *len <= SHORT && self.own.is_empty();
+        let len = edge.look_first().filter(short).filter(|_| edge.loaned == 0)?;
         let copied = edge.copy(len, into);
         if self.edges.len() > 1 {
             self.took(self.turn);
@@ -180,7 +180,10 @@ impl Tokens {
                     if edge.fresh {
                         return Look::Fresh(ix);
                     }
-                    let got = edge.take(ix, token, &mut self.loaned);
+                    let got = match token.kind {
+                        Kind::Immediate => edge.take_with_immediate(ix, token.len, &mut self.loaned),
+                        _ => edge.take(ix, token.len, &mut self.loaned),
+                    };
                     self.took(ix);
                     return Look::Got(got);
                 }
@@ -237,7 +240,20 @@ impl Tokens {
         let len = kept.bytes().len();
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
         let number = self.loaned.push(NO_EDGE, Pos::default());
-        Look::Got(Got::new(number, self.loaned.keep(kept), len, from).with_immediate(immediate))
+        let got = Got::new(number, self.loaned.keep(kept), len, from);
+        Look::Got(self.noted(got, immediate))
+    }
+
+    /// Notes what came beside the message that was just loaned.
+    fn noted(&mut self, got: Got, immediate: Option<u64>) -> Got {
+        let Some(immediate) = immediate else { return got };
+        self.loaned.note_immediate(immediate);
+        got.with_immediate()
+    }
+
+    /// What came beside a message that is loaned.
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        self.loaned.immediate(number)
     }
 
     /// The token of a message out of line. Its packet was sent before: if it is not here, it waits on the
@@ -255,7 +271,7 @@ impl Tokens {
                 match message.map() {
                     Ok(memory) => {
                         let got = self.got_out_of_line(ix, token, memory);
-                        Some(Look::Got(got.with_immediate(immediate)))
+                        Some(Look::Got(self.noted(got, immediate)))
                     }
                     Err((message, e)) => {
                         edge.out_of_line = Some((n, message));
@@ -278,7 +294,7 @@ impl Tokens {
     fn got_out_of_line(&mut self, ix: usize, token: Token, memory: OutOfLine) -> Got {
         let len = memory.len();
         let edge = self.edges[ix].as_mut().expect("the caller looked at it");
-        let in_edge = edge.take(ix, token, &mut self.loaned);
+        let in_edge = edge.take(ix, token.len, &mut self.loaned);
         // Its token was counted, not the message.
         edge.taken.1 = edge.taken.1 - token.len as u64 + len as u64;
         self.took(ix);

@@ -35,6 +35,8 @@ struct Loan {
     end: u64,
     /// It is out of line: mapped until it is released, whoever looks at it by then.
     out_of_line: Option<Box<Mapping>>,
+    /// What came beside it, if it is told that something did.
+    immediate: u64,
     /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     done: bool,
@@ -95,13 +97,14 @@ impl Pool {
                 Token::Nonsense => return Err(self.nonsense()),
             };
             let number = self.first + self.loaned.len() as u64;
-            self.loaned.push_back(Loan { end, out_of_line, copied: false, done: false });
+            let noted = immediate.unwrap_or(0);
+            self.loaned.push_back(Loan { end, out_of_line, immediate: noted, copied: false, done: false });
             self.open += 1;
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
             self.ring.set_taken(end);
             let got = Got::new(number, at, len, Addr { nid, dpid });
-            return Ok(Some(got.with_immediate(immediate)));
+            return Ok(Some(if immediate.is_some() { got.with_immediate() } else { got }));
         }
         Err(self.nonsense())
     }
@@ -139,6 +142,11 @@ impl Pool {
             loaned.copied = true;
             self.open -= 1;
         }
+    }
+
+    /// What came beside message `number`, which has something beside it and is loaned.
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        self.loaned.get(number.wrapping_sub(self.first) as usize).map(|loaned| loaned.immediate)
     }
 
     /// Releases one message.
