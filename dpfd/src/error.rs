@@ -54,8 +54,17 @@ pub enum Error {
     #[error("the endpoint has no target; set one with dp_target, or name it with dp_sendto")]
     NoTarget,
     /// EHOSTUNREACH: no route leads to that node.
-    #[error("no route to node {0}: it is not this node, and no other is known")]
+    #[error(
+        "no route to node {0}: it is not this node, and no gateway serves it here; start one in this DP_RUNTIME_DIR, or, with \
+         the kernel driver, say where the node is (dp device)"
+    )]
     NoRoute(Nid),
+    /// EADDRINUSE: another process is the gateway of this node.
+    #[error("process {process} is the gateway of this node already; end it first")]
+    HasGateway {
+        /// Its name in the registry, which begins with its number.
+        process: String,
+    },
     /// EACCES: the endpoint belongs to a user who does not let this one send.
     #[error("endpoint {0} belongs to another user")]
     Denied(Addr),
@@ -157,7 +166,7 @@ impl Error {
             Error::BadDpid(_) | Error::BadNid(_) | Error::NotLoaned { .. } => libc::EINVAL,
             Error::TooManyPieces { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
-            Error::InUse(_) => libc::EADDRINUSE,
+            Error::InUse(_) | Error::HasGateway { .. } => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
             Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => {

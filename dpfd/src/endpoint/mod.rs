@@ -33,6 +33,7 @@ use std::time::Duration;
 pub use self::asynchronous::AsyncEndpoint;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
+use crate::driver::user::gateway::Gateway;
 use crate::driver::{self, Driver, Served};
 use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
@@ -97,6 +98,17 @@ impl Endpoint {
         Ok(Endpoint { fd, served })
     }
 
+    /// Opens the proxy of an endpoint of another node, where this process is the gateway.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::open`].
+    #[doc(hidden)]
+    pub fn proxy(gateway: &Gateway, addr: Addr) -> Result<Endpoint> {
+        let (fd, inner) = gateway.open(addr)?;
+        Ok(Endpoint { fd, served: Served::User(inner) })
+    }
+
     /// Which driver serves it.
     ///
     /// ```
@@ -150,7 +162,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn addr(&self) -> Addr {
-        Addr::local(self.served.dpid())
+        self.served.addr()
     }
 
     /// Sets the default destination; it need not exist yet. At most one system call; it does not wait.

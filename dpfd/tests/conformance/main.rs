@@ -9,6 +9,7 @@ mod calls;
 mod copied;
 mod death;
 mod errors;
+mod gateway;
 mod gather;
 mod immediate;
 mod kit;
@@ -20,6 +21,7 @@ mod order;
 mod readiness;
 mod sharing;
 mod sizes;
+mod toy;
 
 macro_rules! conformance {
     ($name:ident, $driver:expr, [$($group:ident: $($test:ident),+;)+]) => {
@@ -83,6 +85,11 @@ macro_rules! all_of_it {
 }
 
 all_of_it!(user, dpfd::driver::Driver::User);
+// The kernel driver knows other nodes itself.
+conformance!(user_more, dpfd::driver::Driver::User, [
+    gateway: without_one_the_error_names_the_node, another_node_is_reached_through_it,
+        one_that_comes_back_is_found_again, a_node_that_it_does_not_know_is_an_error, a_node_has_one;
+]);
 // Fails where there is no /dev/dp: .ci/kernel runs it where there is one.
 #[cfg(feature = "kernel-tests")]
 all_of_it!(kernel, dpfd::driver::Driver::Kernel);

@@ -54,7 +54,7 @@ impl Stranger {
 
     /// Attaches as any sender does.
     pub fn attach(&self, link: u32, from: Addr, to: Dpid) -> Attached {
-        assert!(self.say(&Note::Attach { link, from, to }.encode()));
+        assert!(self.say(&Note::Attach { link, from, to: Addr::local(to) }.encode()));
         let answer = |wait| loop {
             // Links that were attached before may hear of room and of edges.
             match self.hear(wait)? {
@@ -75,7 +75,7 @@ impl Stranger {
 
 /// A note of any kind, with any numbers in it.
 fn any_note(random: &mut Random) -> Vec<u8> {
-    let good = Note::Attach { link: 0, from: Addr::local(1), to: 1 }.encode();
+    let good = Note::Attach { link: 0, from: Addr::local(1), to: Addr::local(1) }.encode();
     let number = |random: &mut Random| match random.below(5) {
         0 => 0,
         1 => u32::from(RECEIVER),
@@ -180,7 +180,7 @@ fn askers_that_never_take_the_answers() {
     attack("silence", move |random, stranger| {
         let from = Addr::local(RECEIVER + 1);
         for link in 0..3000 {
-            let attach = Note::Attach { link, from, to: RECEIVER };
+            let attach = Note::Attach { link, from, to: Addr::local(RECEIVER) };
             let ask = Note::Ask { dpid: RECEIVER, serial: random.next() as u32 };
             let notes = [attach, ask, Note::List];
             stranger.say(&notes[random.below(3) as usize].encode());

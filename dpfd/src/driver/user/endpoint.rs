@@ -14,7 +14,7 @@ use super::link::Path;
 use super::registry::Entry;
 use super::service::{Command, Process};
 use super::tx::Tx;
-use crate::addr::{Addr, Dpid};
+use crate::addr::{Addr, Dpid, Nid};
 use crate::edge::inbox::Inbox;
 pub use crate::edge::out_of_line::MAX_MESSAGE;
 use crate::error::{Error, Result};
@@ -71,6 +71,8 @@ pub struct Arrivals {
 pub struct UserEndpoint {
     /// Its number.
     pub dpid: Dpid,
+    /// Its node, of a proxy ([`super::gateway`]); of all others 0.
+    pub nid: Nid,
     /// Its entry in the registry.
     pub entry: Entry,
     /// The driver's end of the pair.
@@ -110,9 +112,10 @@ pub struct UserEndpoint {
 
 impl UserEndpoint {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+    pub fn new(addr: Addr, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
         UserEndpoint {
-            dpid,
+            dpid: addr.dpid,
+            nid: addr.nid,
             entry,
             back,
             generation: process::generation(),
@@ -163,9 +166,9 @@ impl UserEndpoint {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its address, as other nodes would write it.
+    /// Its address, as its node's programs write it.
     pub fn addr(&self) -> Addr {
-        Addr::local(self.dpid)
+        Addr { nid: self.nid, dpid: self.dpid }
     }
 
     /// The file that says "from this endpoint".
@@ -247,7 +250,7 @@ impl UserEndpoint {
     /// Takes the endpoint out of the registry, once. True for the one who did.
     pub fn retire(&self) -> bool {
         let first = !self.retired.swap(true, Ordering::AcqRel);
-        if first {
+        if first && self.nid == 0 {
             self.process.registry.remove(self.dpid, &self.entry);
         }
         first

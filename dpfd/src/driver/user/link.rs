@@ -116,6 +116,15 @@ pub enum Delivery {
     Gone,
 }
 
+/// Why a destination does not let us in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It belongs to a user who does not.
+    User,
+    /// It is on a node to which the gateway knows no route.
+    Node,
+}
+
 /// A link.
 #[derive(Debug)]
 pub struct Link {
@@ -131,8 +140,8 @@ pub struct Link {
     pub backlog: VecDeque<Queued>,
     /// Since when the receiver is known and reads plainly, ns; 0: not known.
     pub plain_since: u64,
-    /// The destination belongs to a user who does not let us.
-    pub denied: bool,
+    /// Nothing is taken there from us, as far as is known.
+    pub refused: Option<Refused>,
     /// The destination's library knows immediates.
     pub knows_immediates: bool,
     /// Messages and bytes delivered.
@@ -161,7 +170,7 @@ impl Link {
             queued: 0,
             backlog: VecDeque::new(),
             plain_since: 0,
-            denied: false,
+            refused: None,
             knows_immediates: false,
             sent: (0, 0),
             wakers: Wakers::default(),

@@ -27,8 +27,8 @@ pub enum Note {
         link: u32,
         /// The sender.
         from: Addr,
-        /// The receiver, in this process.
-        to: Dpid,
+        /// The receiver, in this process; with a node's number it is one of another node, and this process its gateway.
+        to: Addr,
     },
     /// `<-` It may; beside it the receiver's back, to put plain messages and bells on.
     Attached {
@@ -50,6 +50,11 @@ pub enum Note {
     },
     /// `<-` The sender's user may not send to it.
     Denied {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` The gateway knows no route to the receiver's node.
+    Unreachable {
         /// The link.
         link: u32,
     },
@@ -91,7 +96,7 @@ impl Note {
     pub fn encode(self) -> [u8; LEN] {
         let at = |a: Addr| u32::from(a.nid) << 16 | u32::from(a.dpid);
         let (kind, link, a, b) = match self {
-            Note::Attach { link, from, to } => (1, link, at(from), u32::from(to)),
+            Note::Attach { link, from, to } => (1, link, at(from), at(to)),
             Note::Attached { link, knows } => (2, link, knows, 0),
             Note::Pool { link } => (3, link, 0, 0),
             Note::Gone { link } => (4, link, 0, 0),
@@ -103,6 +108,7 @@ impl Note {
             Note::List => (10, 0, 0, 0),
             Note::Listed => (11, 0, 0, 0),
             Note::Longer { link } => (12, link, 0, 0),
+            Note::Unreachable { link } => (13, link, 0, 0),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -123,8 +129,9 @@ impl Note {
         let dpid = |n: u32| Dpid::try_from(n).ok().filter(|d| *d > 0);
         Some(match bytes[3] {
             1 => {
-                let from = Addr { nid: (a >> 16) as u16, dpid: a as u16 };
-                Note::Attach { link, from, to: dpid(b)? }
+                let addr = |n: u32| Addr { nid: (n >> 16) as u16, dpid: n as u16 };
+                let to = Some(addr(b)).filter(|to| to.dpid > 0)?;
+                Note::Attach { link, from: addr(a), to }
             }
             2 => Note::Attached { link, knows: a },
             3 => Note::Pool { link },
@@ -137,6 +144,7 @@ impl Note {
             10 => Note::List,
             11 => Note::Listed,
             12 => Note::Longer { link },
+            13 => Note::Unreachable { link },
             _ => return None,
         })
     }
@@ -269,7 +277,9 @@ mod tests {
     fn notes_come_out_as_they_went_in() {
         let from = Addr { nid: 65535, dpid: 1024 };
         for note in [
-            Note::Attach { link: 7, from, to: 65535 },
+            Note::Attach { link: 7, from, to: Addr::local(65535) },
+            Note::Attach { link: 7, from, to: Addr { nid: 65535, dpid: 1 } },
+            Note::Unreachable { link: 8 },
             Note::Attached { link: u32::MAX, knows: IMMEDIATES },
             Note::Pool { link: 1 },
             Note::Gone { link: 2 },
@@ -302,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_is_no_note_is_refused() {
-        let good = Note::Attach { link: 1, from: Addr::local(2), to: 3 }.encode();
+        let good = Note::Attach { link: 1, from: Addr::local(2), to: Addr::local(3) }.encode();
         assert_eq!(Note::decode(&good[..15]), None);
         assert_eq!(Note::decode(&[]), None);
         for at in [0, 1, 2] {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
-use super::link::{plain_limit, Delivery, Destination, Link, Path};
+use super::link::{plain_limit, Delivery, Destination, Link, Path, Refused};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::sending::Until;
@@ -41,6 +41,7 @@ impl UserEndpoint {
     pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
         let to = self.here(to)?;
         let mut tx = self.tx();
+        self.find_route(&tx, to)?;
         // Plain writes that are still in the pair go to the former target. They were written before this call, so
         // what is not there now is with its link.
         while tx.plain.is_some_and(|former| former != to) && pair_holds(fd)? {
@@ -77,7 +78,7 @@ impl UserEndpoint {
         }
         tx.target = Some(ix);
         // Named again: another one may have it by now.
-        let again = core::mem::take(&mut tx.links[ix].denied);
+        let again = tx.links[ix].refused.take().is_some();
         drop(tx);
         if new || again {
             self.process.command(Command::Attach(self.entry.serial, to));
@@ -88,15 +89,22 @@ impl UserEndpoint {
         Ok(())
     }
 
-    /// An address on this node, as it is kept.
+    /// An address, as it is kept: of this node without its number.
     fn here(&self, to: Addr) -> Result<Addr> {
-        if to.dpid == 0 {
-            return Err(Error::BadDpid(0));
+        match to {
+            Addr { dpid: 0, .. } => Err(Error::BadDpid(0)),
+            Addr { nid, dpid } if nid == 0 || nid == self.process.nid => Ok(Addr::local(dpid)),
+            elsewhere => Ok(elsewhere),
         }
-        if to.nid != 0 && to.nid != self.process.nid {
-            return Err(Error::NoRoute(to.nid));
+    }
+
+    /// Whether messages for there can be taken: to another node only if there is a gateway, or was one.
+    #[inline(always)]
+    fn find_route(&self, tx: &Tx, to: Addr) -> Result<()> {
+        if to.nid == 0 || tx.find(to).is_some() || self.process.registry.gateway().is_some() {
+            return Ok(());
         }
-        Ok(Addr::local(to.dpid))
+        Err(Error::NoRoute(to.nid))
     }
 
     /// `dp_write`, `dp_sendto`.
@@ -162,6 +170,7 @@ impl UserEndpoint {
         if tx.ended {
             return Err(Error::Closed);
         }
+        self.find_route(tx, to)?;
         let (ix, new) = tx.link(to);
         if new {
             self.process.command(Command::Attach(self.entry.serial, to));
@@ -231,8 +240,10 @@ impl UserEndpoint {
             if load.msg.len() > MAX_MESSAGE {
                 return Err(Error::TooLong { len: load.msg.len(), to: link.to, limit: MAX_MESSAGE });
             }
-            if link.denied {
-                return Err(Error::Denied(link.to));
+            match link.refused {
+                Some(Refused::User) => return Err(Error::Denied(link.to)),
+                Some(Refused::Node) => return Err(Error::NoRoute(link.to.nid)),
+                None => {}
             }
             if load.msg.immediate().is_some() && link.refuses_immediates() {
                 return Err(Error::NoImmediate(link.to, NoImmediate::OldReceiver));

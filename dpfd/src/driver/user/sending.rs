@@ -40,7 +40,7 @@ impl Until {
 
     fn is_over(self, link: &Link) -> bool {
         let direct = link.path == Path::Direct;
-        link.denied
+        link.refused.is_some()
             || match self {
                 Until::Room => direct,
                 Until::Direct => direct || !link.has_edge(),
