@@ -86,7 +86,7 @@ fn pair(dpid: u16) -> (Open, Open) {
 
 /// A message that only a pool can take, tried once, and who is woken for it.
 fn stuck<'a>(from: &'a Open, to: &Open, message: &'a [u8]) -> (Sending<'a>, Arc<Counter>) {
-    let mut sending = message_to(&from, to.inner.addr(), &message);
+    let mut sending = message_to(from, to.inner.addr(), message);
     assert_eq!(from.attempt(&mut sending), Some(Until::Later));
     let counter = Arc::new(Counter::default());
     register(&mut sending, Until::Later, &counter);
@@ -131,7 +131,7 @@ fn who_waits_for_room_is_not_woken_without_any() {
 
 /// Sends it as a future does whose executor waits for the descriptor where the future does.
 fn drive(from: &Open, to: Addr, message: &[u8]) {
-    let mut sending = message_to(&from, to, &message);
+    let mut sending = message_to(from, to, message);
     while let Some(until) = from.attempt(&mut sending) {
         let counter = Arc::new(Counter::default());
         let waker = Waker::from(counter.clone());
