@@ -85,7 +85,7 @@ impl Endpoint {
     }
 
     /// Gives the endpoint its number.
-    pub(crate) fn open(this: ArcBorrow<'_, Self>, dpid: u32, budget: u64) -> Result<u32> {
+    pub(crate) fn open(this: ArcBorrow<'_, Self>, dpid: u32, version: u32, budget: u64) -> Result<u32> {
         if dpid > DPID_MAX || (budget != 0 && !(POOL_MIN..=POOL_MAX).contains(&budget)) {
             return Err(EINVAL);
         }
@@ -96,7 +96,7 @@ impl Endpoint {
         if this.pool.as_ref().is_some() {
             return Err(EBUSY);
         }
-        let pool = this.table.open(dpid, this, (budget != 0).then_some(budget))?;
+        let pool = this.table.open(dpid, this, version, (budget != 0).then_some(budget))?;
         let dpid = pool.dpid;
         // SAFETY: on no queue yet; detached when the endpoint goes, which holds the pool as long.
         unsafe { this.relay.aim(&pool.readers) };
@@ -145,11 +145,12 @@ impl Endpoint {
         }
     }
 
-    /// Sends one message, to the target or to another destination.
+    /// Sends one message, to the target or to another destination, and what goes beside it.
     pub(crate) fn send(
         &self,
         to: Option<abi::Addr>,
         nowait: bool,
+        immediate: Option<u64>,
         message: &mut IovIterSource<'_>,
     ) -> Result<usize> {
         let own = self.pool()?;
@@ -158,7 +159,7 @@ impl Endpoint {
             return Err(EMSGSIZE);
         }
         let from = abi::Addr { nid: 0, dpid: own.dpid };
-        {
+        if immediate.is_none() {
             let mut tx = self.tx.lock();
             if let Some(to) = to.or(tx.target) {
                 // SAFETY: there is room for the message.
@@ -168,7 +169,7 @@ impl Endpoint {
                 }
             }
         }
-        self.send_with_care(own, to, nowait, message, len)
+        self.send_with_care(own, to, nowait, immediate, message, len)
     }
 
     /// For whatever may come in between.
@@ -178,6 +179,7 @@ impl Endpoint {
         own: &Pool,
         to: Option<abi::Addr>,
         nowait: bool,
+        immediate: Option<u64>,
         message: &mut IovIterSource<'_>,
         len: usize,
     ) -> Result<usize> {
@@ -191,13 +193,17 @@ impl Endpoint {
             };
             if to.nid != 0 {
                 drop(tx);
+                // A frame has no place for it.
+                if immediate.is_some() {
+                    return Err(glue::error(bindings::EOPNOTSUPP));
+                }
                 return self.send_away(own.dpid, to, source, len);
             }
             let dpid = to.dpid;
             let openings = self.table.openings();
             let wait = match self.route(&mut tx, dpid)? {
                 None => Wait::Opening(openings),
-                Some(pool) => match pool.reserve(len as u64, source.area()) {
+                Some(pool) => match pool.reserve(len as u64, immediate, source.area()) {
                     Ok(place) => {
                         if !place.is_out_of_line() && !source.copy_to(&place) {
                             place.abandon();
@@ -223,6 +229,7 @@ impl Endpoint {
                         tx.route = None;
                         continue;
                     }
+                    Err(Refused::NoImmediates) => return Err(glue::error(bindings::EPROTONOSUPPORT)),
                     Err(Refused::Full | Refused::Again) => Wait::Pool(pool.clone()),
                 },
             };

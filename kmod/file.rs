@@ -137,7 +137,7 @@ unsafe extern "C" fn write(
 #[no_mangle]
 unsafe extern "C" fn dp_rust_write(file: *mut bindings::file, message: *mut bindings::iov_iter) -> isize {
     // SAFETY: by what the caller promises.
-    unsafe { bytes(endpoint(file).send(None, may_not_wait(file, 0), IovIterSource::from_raw(message))) }
+    unsafe { bytes(endpoint(file).send(None, may_not_wait(file, 0), None, IovIterSource::from_raw(message))) }
 }
 
 /// # Safety
@@ -160,7 +160,7 @@ unsafe extern "C" fn write_iter(iocb: *mut bindings::kiocb, message: *mut bindin
     unsafe {
         let file = (*iocb).ki_filp;
         let nowait = may_not_wait(file, (*iocb).ki_flags);
-        bytes(endpoint(file).send(None, nowait, IovIterSource::from_raw(message)))
+        bytes(endpoint(file).send(None, nowait, None, IovIterSource::from_raw(message)))
     }
 }
 

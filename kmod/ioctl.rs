@@ -30,7 +30,7 @@ macro_rules! plain {
     };
 }
 
-plain!(Open, Addr, SendTo, PoolInfo, Stat, Node, Iface, Route);
+plain!(Open, Addr, SendTo, SendMsg, PoolInfo, Stat, Node, Iface, Route);
 
 fn copy_in<T: FromBytes>(argument: usize) -> Result<T> {
     UserSlice::new(UserPtr::from_addr(argument), size_of::<T>()).reader().read()
@@ -50,10 +50,10 @@ pub(crate) fn call(
     match command {
         abi::IOC_OPEN => {
             let mut open: abi::Open = copy_in(argument)?;
-            if open.flags != 0 {
+            if open.version > abi::VERSION {
                 return Err(EINVAL);
             }
-            open.dpid = Endpoint::open(endpoint, open.dpid, open.pool)?;
+            open.dpid = Endpoint::open(endpoint, open.dpid, open.version, open.pool)?;
             // The endpoint stays open if its number cannot be told: IOC_STAT has it, too.
             copy_out(argument, &open)
         }
@@ -62,6 +62,7 @@ pub(crate) fn call(
             Ok(0)
         }
         abi::IOC_SENDTO => send_to(&endpoint, nowait, copy_in(argument)?),
+        abi::IOC_SENDMSG => send_msg(&endpoint, nowait, copy_in(argument)?),
         abi::IOC_PEER => copy_out(argument, &endpoint.pool()?.last()),
         abi::IOC_POOL => {
             let pool: abi::PoolInfo = copy_in(argument)?;
@@ -117,7 +118,45 @@ pub(crate) fn send_to(endpoint: &Endpoint, nowait: bool, what: abi::SendTo) -> R
     })?;
     // SAFETY: just made, to be read from, and on this stack for as long as it is used.
     let message = unsafe { IovIterSource::from_raw(iter.get()) };
-    endpoint.send(to, nowait, message)
+    endpoint.send(to, nowait, None, message)
+}
+
+/// Pieces that need no memory to be looked at.
+const FEW: usize = 8;
+
+fn send_msg(endpoint: &Endpoint, nowait: bool, what: abi::SendMsg) -> Result<usize> {
+    let flags = abi::SEND_NOWAIT | abi::SEND_TARGET | abi::SEND_IMMEDIATE;
+    let has_immediate = what.flags & abi::SEND_IMMEDIATE != 0;
+    if what.flags & !flags != 0 || what.count > abi::PIECES_MAX || (!has_immediate && what.immediate != 0) {
+        return Err(EINVAL);
+    }
+    let to = (what.flags & abi::SEND_TARGET == 0).then_some(what.to);
+    let nowait = nowait || what.flags & abi::SEND_NOWAIT != 0;
+    let immediate = has_immediate.then_some(what.immediate);
+    let from = UserPtr::from_addr(usize::try_from(what.pieces)?);
+    let iter = Opaque::<bindings::iov_iter>::zeroed();
+    let few = Opaque::<[bindings::iovec; FEW]>::zeroed();
+    let mut pieces = few.get().cast::<bindings::iovec>();
+    // SAFETY: the iterator is written before it is used; the pieces are copied in and checked there, to `few` or to memory
+    // that is told in `pieces`.
+    let len = unsafe {
+        bindings::import_iovec(
+            bindings::ITER_SOURCE as i32,
+            from.as_mut_ptr().cast(),
+            what.count,
+            FEW as u32,
+            &mut pieces,
+            iter.get(),
+        )
+    };
+    if len < 0 {
+        return Err(Error::from_errno(len as i32));
+    }
+    // SAFETY: just made, to be read from; it and the pieces are there for as long as it is used.
+    let sent = endpoint.send(to, nowait, immediate, unsafe { IovIterSource::from_raw(iter.get()) });
+    // SAFETY: memory of import_iovec(), or none.
+    unsafe { bindings::kfree(pieces.cast()) };
+    sent
 }
 
 /// As much as the program knows of the structure.

@@ -15,7 +15,10 @@ use kernel::{
 };
 
 use crate::{
-    abi::{self, token_span, token_step, TOKEN_ALIGN, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
+    abi::{
+        self, token_is_message, token_span, token_step, IMMEDIATE, TOKEN_ALIGN, TOKEN_IMMEDIATE,
+        TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_OUT_OF_LINE_IMMEDIATE, TOKEN_VOID,
+    },
     glue,
     memory::Area,
     positions::{Positions, Refused, State, STEPS},
@@ -65,6 +68,8 @@ pub(crate) struct Reservation<'a> {
     at: u64,
     /// Where the message can be mapped that lies out of line.
     out_of_line: Option<u64>,
+    /// What goes beside the message.
+    immediate: Option<u64>,
     /// Nobody has opened the number yet.
     pub(crate) backlog: bool,
     pub(crate) spot: Spot,
@@ -98,9 +103,14 @@ impl Pool {
         )
     }
 
-    /// A place for a message. `area` has it already, in case that it can only lie out of line.
-    pub(crate) fn reserve(&self, len: u64, area: Option<&Arc<Area>>) -> Result<Reservation<'_>, Refused> {
-        self.with_room(len, |inner| self.place(inner, len, area))
+    /// A place for a message, and what goes beside it. `area` has it already, in case that it can only lie out of line.
+    pub(crate) fn reserve(
+        &self,
+        len: u64,
+        immediate: Option<u64>,
+        area: Option<&Arc<Area>>,
+    ) -> Result<Reservation<'_>, Refused> {
+        self.with_room(inside(len, immediate), |inner| self.place(inner, len, immediate, area))
     }
 
     /// The same where there is room without looking for it, in an opened pool.
@@ -111,23 +121,32 @@ impl Pool {
             return None;
         }
         let (at, spot) = inner.put(len, token_span(len))?;
-        Some(Reservation { pool: self, at, out_of_line: None, backlog: false, spot })
+        Some(Reservation { pool: self, at, out_of_line: None, immediate: None, backlog: false, spot })
     }
 
     fn place(
         &self,
         inner: &mut Positions,
         len: u64,
+        immediate: Option<u64>,
         area: Option<&Arc<Area>>,
     ) -> Result<Reservation<'_>, Refused> {
-        let out_of_line = match (inner.is_out_of_line(len), area) {
+        if immediate.is_some() && !inner.immediates {
+            return Err(Refused::NoImmediates);
+        }
+        let inside = inside(len, immediate);
+        let out_of_line = match (inner.is_out_of_line(inside), area) {
             (false, _) => None,
             (true, Some(area)) => Some(inner.put_apart(inner.tail, len, area.clone())),
             (true, None) => return Err(Refused::OutOfLine),
         };
-        let span = token_span(if out_of_line.is_some() { 8 } else { len });
-        let (at, spot) = inner.put(len, span).ok_or(Refused::Gone)?;
-        Ok(Reservation { pool: self, at, out_of_line, backlog: !inner.opened, spot })
+        let (told, span) = match out_of_line {
+            Some(_) => (len, token_span(8)),
+            None => (inside, token_span(inside)),
+        };
+        let (at, spot) = inner.put(told, span).ok_or(Refused::Gone)?;
+        inner.immediates_left |= immediate.is_some() && !inner.opened;
+        Ok(Reservation { pool: self, at, out_of_line, immediate, backlog: !inner.opened, spot })
     }
 
     /// Puts a message there, in softirq or for another node's sender: nothing here sleeps, and what would take long is not
@@ -142,7 +161,7 @@ impl Pool {
         let place = loop {
             let mut inner = self.inner.lock();
             match inner.room_for(len) {
-                Ok(()) => break self.place(&mut inner, len, None)?,
+                Ok(()) => break self.place(&mut inner, len, None, None)?,
                 Err(Refused::Again) if looks.next().is_some() => {}
                 Err(refused) => return Err(refused),
             }
@@ -265,7 +284,7 @@ impl Pool {
                     break;
                 }
                 let (state, len) = ring.token(at);
-                left -= u64::from(state == TOKEN_MESSAGE || state == TOKEN_OUT_OF_LINE);
+                left -= u64::from(token_is_message(state));
                 at += token_step(state, len);
             }
             if left > 0 || at > taken {
@@ -300,8 +319,15 @@ impl Pool {
         self.inner.lock().opened
     }
 
-    pub(crate) fn set_opened(&self) {
-        self.inner.lock().opened = true;
+    /// Somebody opens it who knows immediates or not. False: some were left that such a one could not read.
+    pub(crate) fn set_opened(&self, knows_immediates: bool) -> bool {
+        let mut inner = self.inner.lock();
+        let may = knows_immediates || !inner.immediates_left;
+        if may {
+            inner.opened = true;
+            inner.immediates = knows_immediates;
+        }
+        may
     }
 
     /// What IOC_STAT tells of the receiving side.
@@ -322,7 +348,19 @@ impl Pool {
     }
 }
 
+/// Bytes of a message in the ring, and of what goes beside it.
+fn inside(len: u64, immediate: Option<u64>) -> u64 {
+    len + if immediate.is_some() { IMMEDIATE } else { 0 }
+}
+
 impl Reservation<'_> {
+    /// Where the message goes, and how many bytes it has.
+    pub(crate) fn message(&self) -> (*mut u8, usize) {
+        let before = if self.immediate.is_some() { IMMEDIATE as usize } else { 0 };
+        // In the place, which has as much for both.
+        (self.spot.message().wrapping_add(before), self.spot.len as usize - before)
+    }
+
     /// Nothing is to be copied.
     pub(crate) fn is_out_of_line(&self) -> bool {
         self.out_of_line.is_some()
@@ -331,14 +369,27 @@ impl Reservation<'_> {
     /// The message is there.
     #[inline(always)]
     pub(crate) fn commit(self, from: abi::Addr) {
-        match self.out_of_line {
-            // SAFETY: the place is reserved, and has at least eight bytes behind its header.
-            Some(offset) => unsafe {
-                self.spot.message().cast::<u64>().write(offset);
-                self.finish(TOKEN_OUT_OF_LINE, from);
-            },
-            None => self.finish(TOKEN_MESSAGE, from),
-        }
+        let words = self.spot.message().cast::<u64>();
+        // SAFETY: the place is reserved, and has at least sixteen bytes behind its header.
+        let state = unsafe {
+            match (self.out_of_line, self.immediate) {
+                (None, None) => TOKEN_MESSAGE,
+                (None, Some(immediate)) => {
+                    words.write(immediate);
+                    TOKEN_IMMEDIATE
+                }
+                (Some(offset), None) => {
+                    words.write(offset);
+                    TOKEN_OUT_OF_LINE
+                }
+                (Some(offset), Some(immediate)) => {
+                    words.write(offset);
+                    words.add(1).write(immediate);
+                    TOKEN_OUT_OF_LINE_IMMEDIATE
+                }
+            }
+        };
+        self.finish(state, from);
     }
 
     /// It could not be copied.

@@ -19,8 +19,8 @@ use kernel::{
 
 use crate::{
     abi::{
-        self, token_span, token_step, TOKEN_ALIGN, TOKEN_DONE, TOKEN_EMPTY, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE,
-        TOKEN_VOID,
+        self, token_is_message, token_is_out_of_line, token_message, token_span, token_step, TOKEN_ALIGN,
+        TOKEN_DONE, TOKEN_EMPTY, TOKEN_OUT_OF_LINE, TOKEN_VOID,
     },
     memory::Area,
     ring::{fits, Ring, Spot},
@@ -46,6 +46,8 @@ pub(crate) enum Refused {
     OutOfLine,
     /// The endpoint is closed.
     Gone,
+    /// Its program knows no immediates, and the message has one.
+    NoImmediates,
     /// There is more to look at than one may with the lock held: at once, after letting others in.
     Again,
 }
@@ -73,6 +75,10 @@ pub(crate) struct Positions {
     pub(crate) claims: u32,
     /// Whether somebody has opened it. Before that senders may have put messages here.
     pub(crate) opened: bool,
+    /// Whether who opened it knows immediates; true until somebody has.
+    pub(crate) immediates: bool,
+    /// Whether messages with one were left before.
+    pub(crate) immediates_left: bool,
     out_of_line: [Option<OutOfLine>; OUT_OF_LINE_MAX],
     out_of_line_bytes: u64,
     out_of_line_count: u64,
@@ -126,6 +132,8 @@ impl Positions {
             reserved: 0,
             claims: 0,
             opened,
+            immediates: true,
+            immediates_left: false,
             out_of_line: array::from_fn(|_| None),
             out_of_line_bytes: 0,
             out_of_line_count: 0,
@@ -292,11 +300,11 @@ impl Positions {
             if state == TOKEN_EMPTY || next > claimed || wanted.is_some_and(|len| self.enough_for(len)) {
                 return Ok(());
             }
-            if state == TOKEN_MESSAGE || state == TOKEN_OUT_OF_LINE {
+            if token_is_message(state) {
                 self.received += 1;
-                self.received_bytes += len;
+                self.received_bytes += token_message(state, len);
             }
-            if state == TOKEN_OUT_OF_LINE {
+            if token_is_out_of_line(state) {
                 self.end_apart(self.head);
             }
             self.head = next;
@@ -347,7 +355,7 @@ impl Positions {
                 return None;
             }
             match ring.token(at) {
-                (TOKEN_MESSAGE | TOKEN_OUT_OF_LINE, len) => return Some(len),
+                (state, len) if token_is_message(state) => return Some(token_message(state, len)),
                 (TOKEN_VOID, len) => {
                     at += token_span(len);
                     left = left.checked_sub(token_span(len))?;

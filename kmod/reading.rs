@@ -6,7 +6,10 @@
 use kernel::{error::Result, sync::Arc};
 
 use crate::{
-    abi::{token_span, TOKEN_DONE, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE, TOKEN_VOID},
+    abi::{
+        token_message, token_span, IMMEDIATE, TOKEN_DONE, TOKEN_IMMEDIATE, TOKEN_MESSAGE, TOKEN_OUT_OF_LINE,
+        TOKEN_OUT_OF_LINE_IMMEDIATE, TOKEN_VOID,
+    },
     glue,
     memory::Area,
     pool::{Pool, NEVER},
@@ -80,21 +83,24 @@ impl Pool {
             for _ in 0..STEPS {
                 let at = inner.taken;
                 match ring.token(at) {
-                    (TOKEN_MESSAGE, len) => {
-                        let message = ring.message(at).cast_const();
-                        inner.taken += token_span(len);
+                    (state @ (TOKEN_MESSAGE | TOKEN_IMMEDIATE), inside) => {
+                        // An immediate is not for read(2).
+                        let len = token_message(state, inside);
+                        let skipped = if state == TOKEN_IMMEDIATE { IMMEDIATE as usize } else { 0 };
+                        let message = ring.message(at).cast_const().wrapping_add(skipped);
+                        inner.taken += token_span(inside);
                         let wanted = out.room().min(len as usize);
                         // SAFETY: the message has at least that many bytes, and stays while the lock is held.
                         if unsafe { out.put_at_once(message, wanted) } {
                             // What lies out of line and is over stays for whoever ended it: here nothing may sleep.
-                            self.finish_read(guard, at, len, len, false);
+                            self.finish_read(guard, at, inside, len, false);
                             return Some(Next::Copied(wanted));
                         }
                         inner.claims += 1;
-                        *claim = Some(Claim { at, inside: len, len, message, _area: None });
+                        *claim = Some(Claim { at, inside, len, message, _area: None });
                         return Some(Next::Claimed);
                     }
-                    (TOKEN_OUT_OF_LINE, len) => {
+                    (TOKEN_OUT_OF_LINE | TOKEN_OUT_OF_LINE_IMMEDIATE, len) => {
                         let area = inner.out_of_line_at(at)?;
                         inner.taken += token_span(8);
                         inner.claims += 1;

@@ -8,7 +8,8 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::atomic::Atomic};
 
 use crate::{
     abi::{
-        self, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN, TOKEN_HEADER, TOKEN_OUT_OF_LINE,
+        self, token_is_out_of_line, token_parts, token_span, token_word, MESSAGE_MAX, TOKEN_ALIGN,
+        TOKEN_HEADER,
     },
     memory::Area,
     word,
@@ -66,7 +67,7 @@ impl Ring {
     pub(crate) fn token(&self, position: u64) -> (u32, u64) {
         let (state, len) = token_parts(word::load_acquire(self.word(position)));
         // Only the kernel writes here, but a position from a control page may point into a message.
-        let most = if state == TOKEN_OUT_OF_LINE { MESSAGE_MAX } else { self.bytes() - TOKEN_HEADER };
+        let most = if token_is_out_of_line(state) { MESSAGE_MAX } else { self.bytes() - TOKEN_HEADER };
         (state, u64::from(len).min(most))
     }
 

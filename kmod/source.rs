@@ -21,7 +21,7 @@ pub(crate) enum Source<'a, 'b> {
 impl<'a, 'b> Source<'a, 'b> {
     /// False: a page is missing.
     pub(crate) fn copy_to(&mut self, place: &Reservation<'_>) -> bool {
-        let (to, len) = (place.spot.message(), place.spot.len as usize);
+        let (to, len) = place.message();
         match self {
             // SAFETY: the place is reserved and has `len` bytes.
             Source::Iter(iter) => unsafe { copy_from(iter, to, len) },

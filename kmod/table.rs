@@ -113,8 +113,10 @@ impl Table {
         &self,
         dpid: u32,
         endpoint: ArcBorrow<'_, Endpoint>,
+        version: u32,
         budget: Option<u64>,
     ) -> Result<Arc<Pool>> {
+        let knows_immediates = version > 0;
         let uid = endpoint.uid();
         if dpid != 0 && self.find(dpid).is_some_and(|pool| pool.is_opened()) {
             return Err(glue::error(bindings::EADDRINUSE));
@@ -130,7 +132,9 @@ impl Table {
                 Some(pool) if pool.is_opened() => return Err(glue::error(bindings::EADDRINUSE)),
                 Some(pool) if pool.uid == uid => {
                     pool.reshape(budget, false, Some(ring))?;
-                    pool.set_opened();
+                    if !pool.set_opened(knows_immediates) {
+                        return Err(glue::error(bindings::EPROTONOSUPPORT));
+                    }
                     if let Some(number) = map.numbers.get_mut(&dpid) {
                         number.endpoint = Some(endpoint.into());
                     }
@@ -139,6 +143,8 @@ impl Table {
                 }
                 other_users => {
                     let pool = Pool::new(dpid, uid, ring, true)?;
+                    // New: none were left.
+                    let _ = pool.set_opened(knows_immediates);
                     let number = Number { pool: pool.clone(), endpoint: Some(endpoint.into()) };
                     map.numbers.try_create_and_insert(dpid, number, GFP_KERNEL)?;
                     if let Some(old) = &other_users {

@@ -27,7 +27,7 @@ static void numbers(void) {
     FAILS(EINVAL, dp_new(65536, 0, 0), "65536 is no number");
     FAILS(EINVAL, dp_new(0, 4095, 0), "4095 bytes are no pool");
     FAILS(EINVAL, dp_new(0, (1ull << 30) + 1, 0), "more than 1 GiB is no pool");
-    FAILS(EINVAL, ioctl(raw = open(DP_DEVICE, O_RDWR), DP_IOC_OPEN, &(struct dp_ioc_open){0, 1, 0}), "no such flag");
+    FAILS(EINVAL, ioctl(raw = open(DP_DEVICE, O_RDWR), DP_IOC_OPEN, &(struct dp_ioc_open){0, DP_IOC_VERSION + 1, 0}), "no such version");
     FAILS(ENOTTY, ioctl(raw, _IO(0xBD, 99)), "no such ioctl");
     FAILS(EFAULT, ioctl(raw, DP_IOC_OPEN, (void *)8), "an argument that is not there");
     close(raw);

@@ -5,6 +5,20 @@ use std::path::PathBuf;
 
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
 
+/// Why an immediate cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoImmediate {
+    /// The receiver does not know that there are any.
+    #[error("its program knows none; start it again with this version of the library, or send without one")]
+    OldReceiver,
+    /// The module does not know that there are any.
+    #[error("the kernel's module dp is older than this library; load the one that belongs to it, or send without one")]
+    OldModule,
+    /// The kernel driver's frames have no place for one.
+    #[error("the kernel driver carries none to other nodes; send without one")]
+    OtherNode,
+}
+
 /// Why a call on an endpoint failed. [`Error::errno`] is what the C interface puts into `errno`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -40,8 +54,17 @@ pub enum Error {
     #[error("the endpoint has no target; set one with dp_target, or name it with dp_sendto")]
     NoTarget,
     /// EHOSTUNREACH: no route leads to that node.
-    #[error("no route to node {0}: it is not this node, and no other is known")]
+    #[error(
+        "no route to node {0}: it is not this node, and no gateway serves it here; start one in this DP_RUNTIME_DIR, or, with \
+         the kernel driver, say where the node is (dp device)"
+    )]
     NoRoute(Nid),
+    /// EADDRINUSE: another process is the gateway of this node.
+    #[error("process {process} is the gateway of this node already; end it first")]
+    HasGateway {
+        /// Its name in the registry, which begins with its number.
+        process: String,
+    },
     /// EACCES: the endpoint belongs to a user who does not let this one send.
     #[error("endpoint {0} belongs to another user")]
     Denied(Addr),
@@ -53,6 +76,17 @@ pub enum Error {
         /// Where it should go.
         to: Addr,
         /// What would go.
+        limit: usize,
+    },
+    /// EPROTONOSUPPORT: a message with an immediate that would not be told. It was not sent.
+    #[error("a message with an immediate to {0}: {1}")]
+    NoImmediate(Addr, NoImmediate),
+    /// EINVAL: more pieces than one message may have.
+    #[error("a message of {count} pieces: the limit is {limit}; put some together first")]
+    TooManyPieces {
+        /// Its pieces.
+        count: usize,
+        /// How many there may be.
         limit: usize,
     },
     /// EAGAIN: nothing there, or no room, and the endpoint does not wait.
@@ -130,8 +164,9 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Error::BadDpid(_) | Error::BadNid(_) | Error::NotLoaned { .. } => libc::EINVAL,
+            Error::TooManyPieces { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
-            Error::InUse(_) => libc::EADDRINUSE,
+            Error::InUse(_) | Error::HasGateway { .. } => libc::EADDRINUSE,
             Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
             Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => {
@@ -141,6 +176,7 @@ impl Error {
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,
             Error::TooLong { .. } => libc::EMSGSIZE,
+            Error::NoImmediate(..) => libc::EPROTONOSUPPORT,
             Error::WouldBlock | Error::NoThread => libc::EAGAIN,
             Error::Interrupted => libc::EINTR,
             Error::HasPool(_) => libc::EBUSY,

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`endpoint`] | [`Endpoint`], the API; a [`Message`] in place; `AsyncEndpoint` in tokio's runtime |
+//! | [`endpoint`] | [`Endpoint`], the API; a [`Message`] in place, [`Parts`] of one that is sent; `AsyncEndpoint` in tokio's runtime |
 //! | [`addr`], [`error`], [`stat`] | where an endpoint is; why a call failed, with an errno; what an endpoint tells of itself |
 //! | [`driver`] | what serves endpoints: this library, or the kernel |
 //! | [`pool`] | the Token Buffer Pool |
@@ -31,6 +31,8 @@ pub mod sys;
 
 #[cfg(not(loom))]
 pub use addr::{Addr, Dpid, Nid};
+#[cfg(not(loom))]
+pub use edge::parts::Parts;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use endpoint::AsyncEndpoint;
 #[cfg(not(loom))]

@@ -11,6 +11,12 @@ use core::mem::{offset_of, size_of};
 /// The device.
 pub const DEVICE: &str = "/dev/dp";
 
+/// The version of this file that a program was made with, for [`Open`]. A newer module knows all older ones.
+///
+/// - 0: before there were immediates
+/// - 1: tokens with an immediate, and [`IOC_SENDMSG`]
+pub const VERSION: u32 = 1;
+
 /// Longest message, bytes.
 pub const MESSAGE_MAX: u64 = 16 << 20;
 /// Highest number of an endpoint.
@@ -48,6 +54,20 @@ pub const TOKEN_DONE: u32 = 3;
 /// it is; its own length is in the header. It stays until its token is released.
 pub const TOKEN_OUT_OF_LINE: u32 = 4;
 
+/// A message with an immediate: 8 bytes behind the header, which the message follows. The length is that of both.
+///
+/// ```text
+///   0        8      12     16          24
+///  +--------+------+------+-----------+- - - - - -+
+///  | word   | nid  | dpid | immediate | message   |
+///  +--------+------+------+-----------+- - - - - -+
+/// ```
+pub const TOKEN_IMMEDIATE: u32 = 5;
+/// As [`TOKEN_OUT_OF_LINE`], with an immediate in the 8 bytes behind the offset.
+pub const TOKEN_OUT_OF_LINE_IMMEDIATE: u32 = 6;
+/// Bytes of an immediate.
+pub const IMMEDIATE: u64 = 8;
+
 /// The header of a message in the pool.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -81,7 +101,29 @@ pub const fn token_span(len: u64) -> u64 {
 /// From one token to the next, bytes, for a token with this state and length.
 #[inline]
 pub const fn token_step(state: u32, len: u64) -> u64 {
-    token_span(if state == TOKEN_OUT_OF_LINE { 8 } else { len })
+    token_span(if token_is_out_of_line(state) { 8 } else { len })
+}
+
+/// Whether a token in this state stands for a message out of line.
+#[inline(always)]
+pub const fn token_is_out_of_line(state: u32) -> bool {
+    state == TOKEN_OUT_OF_LINE || state == TOKEN_OUT_OF_LINE_IMMEDIATE
+}
+
+/// Whether a token in this state is a message that waits.
+#[inline(always)]
+pub const fn token_is_message(state: u32) -> bool {
+    state == TOKEN_MESSAGE || state == TOKEN_IMMEDIATE || token_is_out_of_line(state)
+}
+
+/// Bytes of the message of a token with this state and length.
+#[inline(always)]
+pub const fn token_message(state: u32, len: u64) -> u64 {
+    if state == TOKEN_IMMEDIATE {
+        len.saturating_sub(IMMEDIATE)
+    } else {
+        len
+    }
 }
 
 /// The page that the endpoint's holder writes. All positions count bytes since the endpoint was made and never
@@ -119,8 +161,8 @@ pub const MAP_OUT_OF_LINE: u64 = 1 << 40;
 pub struct Open {
     /// In: the number, 0 for any free one. Out: the number.
     pub dpid: u32,
-    /// 0.
-    pub flags: u32,
+    /// In: what the program knows, [`VERSION`] or less. EINVAL: the module is older than that.
+    pub version: u32,
     /// In: bytes for messages that wait, 0 for [`POOL_DEFAULT`].
     pub pool: u64,
 }
@@ -151,6 +193,22 @@ pub struct SendTo {
     pub pad0: u32,
 }
 
+/// Argument of [`IOC_SENDMSG`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SendMsg {
+    /// Address of the message's pieces: an address and a length each, as for writev(2).
+    pub pieces: u64,
+    /// How many they are, [`PIECES_MAX`] at most.
+    pub count: u32,
+    /// [`SEND_NOWAIT`], [`SEND_TARGET`], [`SEND_IMMEDIATE`], several of them or 0.
+    pub flags: u32,
+    /// Where to.
+    pub to: Addr,
+    /// What goes beside the message; 0 without [`SEND_IMMEDIATE`].
+    pub immediate: u64,
+}
+
 /// What an entry of io_uring's queue has as its command area for [`URING_SENDTO`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -167,6 +225,10 @@ pub struct UringSendTo {
 pub const SEND_NOWAIT: u32 = 1;
 /// To the target; the address is not looked at.
 pub const SEND_TARGET: u32 = 2;
+/// There is an immediate. Only for [`IOC_SENDMSG`].
+pub const SEND_IMMEDIATE: u32 = 4;
+/// Pieces of one message, at most.
+pub const PIECES_MAX: u32 = 1024;
 
 /// Argument of [`IOC_POOL`].
 #[repr(C)]
@@ -301,6 +363,10 @@ pub const IOC_ATTACH_IF: u32 = ioc(IN, 9, size_of::<Iface>());
 /// Where a node is.
 pub const IOC_NART: u32 = ioc(IN, 10, size_of::<Route>());
 
+/// Sends one message of several pieces, with an immediate or without. Returns its length. A module that does not know it
+/// says ENOTTY.
+pub const IOC_SENDMSG: u32 = ioc(IN, 11, size_of::<SendMsg>());
+
 /// `cmd_op` of `IORING_OP_URING_CMD`: sends the message at `addr`, of `len` bytes, to the address in the command area.
 /// The result is its length, or -EAGAIN at once if there is no room.
 pub const URING_SENDTO: u32 = ioc(IN, 3, size_of::<UringSendTo>());
@@ -319,6 +385,11 @@ const _: () = {
     assert!(size_of::<Open>() == 16 && offset_of!(Open, pool) == 8);
     assert!(size_of::<Addr>() == 8 && offset_of!(Addr, dpid) == 4);
     assert!(size_of::<SendTo>() == 32 && offset_of!(SendTo, to) == 16);
+    assert!(
+        size_of::<SendMsg>() == 32 && offset_of!(SendMsg, to) == 16 && offset_of!(SendMsg, immediate) == 24
+    );
+    assert!(IOC_SENDMSG == 0x4020_bd0b);
+    assert!(token_span(8) == token_span(16) && token_message(TOKEN_IMMEDIATE, 9) == 1);
     assert!(size_of::<UringSendTo>() == 16 && offset_of!(UringSendTo, flags) == 8);
     assert!(size_of::<PoolInfo>() == 24 && offset_of!(PoolInfo, taken) == 16);
     assert!(size_of::<Stat>() == 136);

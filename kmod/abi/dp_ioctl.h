@@ -15,6 +15,8 @@
 
 #define DP_DEVICE "/dev/dp"
 
+#define DP_IOC_VERSION 1u
+
 #define DP_IOC_MESSAGE_MAX (16u << 20)
 #define DP_DPID_MAX 65535u
 #define DP_DPID_FREE 1024u
@@ -30,6 +32,9 @@
 #define DP_TOKEN_VOID 2u
 #define DP_TOKEN_DONE 3u
 #define DP_TOKEN_OUT_OF_LINE 4u
+#define DP_TOKEN_IMMEDIATE 5u
+#define DP_TOKEN_OUT_OF_LINE_IMMEDIATE 6u
+#define DP_IMMEDIATE 8u
 
 /* `word`: the length in the lower half, the state in the upper. */
 struct dp_token {
@@ -54,7 +59,7 @@ struct dp_control {
 
 struct dp_ioc_open {
 	__u32 dpid;
-	__u32 flags;
+	__u32 version;
 	__u64 pool;
 };
 
@@ -71,6 +76,15 @@ struct dp_ioc_sendto {
 	__u32 pad0;
 };
 
+/* `pieces`: an array of struct iovec. */
+struct dp_ioc_sendmsg {
+	__u64 pieces;
+	__u32 count;
+	__u32 flags;
+	struct dp_ioc_addr to;
+	__u64 immediate;
+};
+
 /* The command area of DP_URING_SENDTO. */
 struct dp_uring_sendto {
 	struct dp_ioc_addr to;
@@ -80,6 +94,8 @@ struct dp_uring_sendto {
 
 #define DP_SEND_NOWAIT 1u
 #define DP_SEND_TARGET 2u
+#define DP_SEND_IMMEDIATE 4u
+#define DP_PIECES_MAX 1024u
 
 struct dp_ioc_pool {
 	__u64 size;
@@ -146,6 +162,7 @@ struct dp_ioc_route {
 #define DP_IOC_NODE _IOW(DP_IOC_LETTER, 8, struct dp_ioc_node)
 #define DP_IOC_ATTACH_IF _IOW(DP_IOC_LETTER, 9, struct dp_ioc_iface)
 #define DP_IOC_NART _IOW(DP_IOC_LETTER, 10, struct dp_ioc_route)
+#define DP_IOC_SENDMSG _IOW(DP_IOC_LETTER, 11, struct dp_ioc_sendmsg)
 
 /* What is sent to other nodes: frames of this EtherType, with a header of so many bytes; frame.rs draws it. */
 #define DP_ETHER_TYPE 0x88b5
@@ -163,6 +180,8 @@ static_assert(sizeof(struct dp_control) == 192 && offsetof(struct dp_control, re
 static_assert(sizeof(struct dp_ioc_open) == 16 && offsetof(struct dp_ioc_open, pool) == 8, "dp_ioc_open");
 static_assert(sizeof(struct dp_ioc_addr) == 8 && offsetof(struct dp_ioc_addr, dpid) == 4, "dp_ioc_addr");
 static_assert(sizeof(struct dp_ioc_sendto) == 32 && offsetof(struct dp_ioc_sendto, to) == 16, "dp_ioc_sendto");
+static_assert(sizeof(struct dp_ioc_sendmsg) == 32 && offsetof(struct dp_ioc_sendmsg, to) == 16 &&
+	      offsetof(struct dp_ioc_sendmsg, immediate) == 24 && DP_IOC_SENDMSG == 0x4020bd0b, "dp_ioc_sendmsg");
 static_assert(sizeof(struct dp_uring_sendto) == 16 && offsetof(struct dp_uring_sendto, flags) == 8, "dp_uring_sendto");
 static_assert(sizeof(struct dp_ioc_pool) == 24 && offsetof(struct dp_ioc_pool, taken) == 16, "dp_ioc_pool");
 static_assert(sizeof(struct dp_ioc_stat) == 136 && offsetof(struct dp_ioc_stat, sent) == 16 &&

@@ -20,7 +20,7 @@ fn write(place: &Reservation<'_>, byte: u8) {
 }
 
 fn send(pool: &Pool, len: u64, byte: u8) -> bool {
-    let Ok(place) = pool.reserve(len, None) else { return false };
+    let Ok(place) = pool.reserve(len, None, None) else { return false };
     write(&place, byte);
     place.commit(FROM);
     true
@@ -101,11 +101,11 @@ mod dp_pool {
         for i in 0..63 {
             assert!(send(&pool, 48, i));
         }
-        assert!(refused(pool.reserve(48, None)) == Some(Refused::Full) && !pool.worth_trying(48));
+        assert!(refused(pool.reserve(48, None, None)) == Some(Refused::Full) && !pool.worth_trying(48));
         assert!(!pool.writable(0));
         assert_eq!(receive(&pool), Some((48, Some(0))));
         assert!(pool.worth_trying(48) && send(&pool, 48, 63));
-        assert!(refused(pool.reserve(0, None)) == Some(Refused::Full));
+        assert!(refused(pool.reserve(0, None, None)) == Some(Refused::Full));
         for i in 1..64 {
             assert_eq!(receive(&pool), Some((48, Some(i))));
         }
@@ -130,7 +130,7 @@ mod dp_pool {
     #[test]
     fn a_place_that_is_not_published_holds_those_behind_it() -> Result {
         let pool = pool(4096)?;
-        let first = pool.reserve(10, None).map_err(|_| EIO)?;
+        let first = pool.reserve(10, None, None).map_err(|_| EIO)?;
         assert!(send(&pool, 20, 2) && !pool.readable() && receive(&pool).is_none());
         write(&first, 1);
         first.commit(FROM);
@@ -141,9 +141,9 @@ mod dp_pool {
     #[test]
     fn a_place_given_up_never_was_or_is_stepped_over() -> Result {
         let pool = pool(4096)?;
-        pool.reserve(1000, None).map_err(|_| EIO)?.abandon();
+        pool.reserve(1000, None, None).map_err(|_| EIO)?.abandon();
         assert_eq!(left(&pool), 4096);
-        let given_up = pool.reserve(1000, None).map_err(|_| EIO)?;
+        let given_up = pool.reserve(1000, None, None).map_err(|_| EIO)?;
         assert!(send(&pool, 10, 1));
         given_up.abandon();
         assert!(pool.next_len() == Some(10) && left(&pool) == 4096 - 64);
@@ -160,7 +160,7 @@ mod dp_pool {
         assert!(send(&pool, 10, 1) && !pool.nothing_new());
         assert!(receive(&pool).is_some() && pool.nothing_new());
         // What is not published yet is nothing, and found when it is.
-        let place = pool.reserve(10, None).map_err(|_| EIO)?;
+        let place = pool.reserve(10, None, None).map_err(|_| EIO)?;
         assert!(receive(&pool).is_none());
         write(&place, 1);
         place.commit(FROM);
@@ -208,11 +208,11 @@ mod dp_pool {
     #[test]
     fn a_message_that_never_fits_lies_apart_until_it_is_read() -> Result {
         let pool = pool(4096)?;
-        assert!(refused(pool.reserve(4096 - 16, None)) == Some(Refused::OutOfLine));
+        assert!(refused(pool.reserve(4096 - 16, None, None)) == Some(Refused::OutOfLine));
         let area = Arc::new(Area::new(8192, 1)?, GFP_KERNEL)?;
         // SAFETY: it has so many bytes, and nobody else knows of it.
         unsafe { area.base().write_bytes(9, 8192) };
-        let place = pool.reserve(8192, Some(&area)).map_err(|_| EIO)?;
+        let place = pool.reserve(8192, None, Some(&area)).map_err(|_| EIO)?;
         assert!(place.is_out_of_line());
         place.commit(FROM);
         assert!(send(&pool, 10, 1) && pool.next_len() == Some(8192));
@@ -227,7 +227,7 @@ mod dp_pool {
         let (many, large) = (pool(4096)?, pool(4096)?);
         let put = |pool: &Pool, len: u64| -> Result<bool> {
             let area = Arc::new(Area::new(len as usize, 1)?, GFP_KERNEL)?;
-            Ok(pool.reserve(len, Some(&area)).map(|place| place.commit(FROM)).is_ok())
+            Ok(pool.reserve(len, None, Some(&area)).map(|place| place.commit(FROM)).is_ok())
         };
         for _ in 0..16 {
             assert!(put(&many, 4096)?);
@@ -272,7 +272,7 @@ mod dp_pool {
             assert_eq!(receive(&pool), Some((300, Some(i))));
         }
         assert_eq!(receive(&pool), Some((30000, Some(10))));
-        assert!(send(&pool, 1, 0) && refused(pool.reserve(4096, None)) == Some(Refused::OutOfLine));
+        assert!(send(&pool, 1, 0) && refused(pool.reserve(4096, None, None)) == Some(Refused::OutOfLine));
         Ok(())
     }
 
@@ -311,10 +311,10 @@ mod dp_pool {
         let pool = pool(4096)?;
         assert!(send(&pool, 10, 1));
         let area = Arc::new(Area::new(8192, 1)?, GFP_KERNEL)?;
-        pool.reserve(8192, Some(&area)).map_err(|_| EIO)?.commit(FROM);
+        pool.reserve(8192, None, Some(&area)).map_err(|_| EIO)?.commit(FROM);
         pool.close();
         assert!(pool.is_closed() && receive(&pool).is_none() && !pool.readable());
-        assert!(refused(pool.reserve(10, None)) == Some(Refused::Gone));
+        assert!(refused(pool.reserve(10, None, None)) == Some(Refused::Gone));
         assert!(refused(pool.deposit(10, FROM, |_| true)) == Some(Refused::Gone));
         assert!(pool.reshape(Some(8192), false, None).is_err() && Arc::into_unique_or_drop(area).is_some());
         Ok(())

@@ -19,7 +19,7 @@ fn table() -> Result<Arc<Table>> {
 
 /// The tests run as root.
 fn open(table: &Table, dpid: u32) -> Result<Arc<Pool>> {
-    table.open(dpid, Endpoint::new()?.as_arc_borrow(), None)
+    table.open(dpid, Endpoint::new()?.as_arc_borrow(), 1, None)
 }
 
 fn close(table: &Table, pool: &Arc<Pool>) {
@@ -32,7 +32,7 @@ fn is(found: Option<Arc<Pool>>, pool: &Arc<Pool>) -> bool {
 }
 
 fn place(pool: &Pool) -> bool {
-    pool.reserve(8, None).map(|place| place.commit(crate::abi::Addr { nid: 0, dpid: 1 })).is_ok()
+    pool.reserve(8, None, None).map(|place| place.commit(crate::abi::Addr { nid: 0, dpid: 1 })).is_ok()
 }
 
 #[kunit_tests(dp_table)]

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,30 @@ ssize_t dp_write(int fd, const void *msg, size_t len);
 /* The same to another destination. Also EINVAL, EHOSTUNREACH, EOPNOTSUPP. */
 ssize_t dp_sendto(int fd, const void *msg, size_t len, int nid, int dpid);
 
+/* Sends `iovcnt` pieces of memory, 0 to 1024, one behind the other as one message to the target; returns its length. What
+ * dp_write() does with all of them in a row, at the same cost: nothing is put together first. Errors as dp_write(). */
+ssize_t dp_writev(int fd, const struct iovec *iov, int iovcnt);
+
+/* There is an immediate. */
+#define DP_MSG_IMMEDIATE 1u
+/* To `nid` and `dpid`; without it, to the target. */
+#define DP_MSG_TO 2u
+
+/* A message for dp_sendmsg(). Fields may be added at the end. */
+typedef struct dpmsg {
+    size_t size;             /* sizeof(dpmsg_t) */
+    const struct iovec *iov; /* its pieces */
+    int iovcnt;              /* how many, 0 to 1024 */
+    unsigned flags;          /* DP_MSG_IMMEDIATE, DP_MSG_TO, both or 0 */
+    int nid;                 /* with DP_MSG_TO: the node, 0: this one */
+    int dpid;                /* and the endpoint */
+    uint64_t immediate;      /* with DP_MSG_IMMEDIATE: 8 bytes that travel beside the message */
+} dpmsg_t;
+
+/* Sends one message of several pieces, to any destination, with an immediate or without. As dp_writev() and dp_sendto();
+ * also EPROTONOSUPPORT: the receiver's library, the kernel's module, or a route to another node knows no immediates. */
+ssize_t dp_sendmsg(int fd, const dpmsg_t *msg);
+
 /* The next message, in place: its length, and in `*address` its first byte (not if `address` is NULL). It stays
  * there, to be read only, until dp_fsync() releases it; until then its sender has that much less room. 0 is an
  * empty message, never an end. With O_NONBLOCK and nothing there: EAGAIN.
@@ -56,6 +81,10 @@ ssize_t dp_recvfrom(int fd, void *buf, size_t len, int *nid, int *dpid);
 
 /* Who sent the message that dp_read() or dp_recvfrom() returned last. `*nid` 0: this node. `*dpid` 0: nobody can tell. */
 int dp_peer(int fd, int *nid, int *dpid);
+
+/* Whether an immediate came with the message that dp_read() or dp_recvfrom() returned last: 1, and stored at `immediate`
+ * unless that is NULL; or 0. read(2) shows nothing of it. */
+int dp_immediate(int fd, uint64_t *immediate);
 
 /* Releases the `n` oldest messages that dp_read() returned; EINVAL if there are not so many. */
 int dp_fsync(int fd, int n);

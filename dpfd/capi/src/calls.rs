@@ -18,7 +18,7 @@ use crate::table::{self, Direction, Use};
 use crate::thread::{self, Bed};
 
 /// How long a sender waits before it looks whether its thread was cancelled.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// An int that must be a DPID.
 fn dpid(number: c_int) -> Result<Dpid, Error> {
@@ -26,7 +26,7 @@ fn dpid(number: c_int) -> Result<Dpid, Error> {
 }
 
 /// Where to: a NID and a DPID.
-fn address(nid: c_int, number: c_int) -> Result<Addr, Error> {
+pub(crate) fn address(nid: c_int, number: c_int) -> Result<Addr, Error> {
     let nid = Nid::try_from(nid).map_err(|_| Error::BadNid(nid.into()))?;
     Ok(Addr { nid, dpid: dpid(number)? })
 }
@@ -67,7 +67,7 @@ pub extern "C" fn dp_target(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
 }
 
 /// How a step of sending ended.
-enum Sent {
+pub(crate) enum Sent {
     Done,
     /// It waits for room: once more.
     Again,

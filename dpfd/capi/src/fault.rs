@@ -30,6 +30,12 @@ pub enum Fault {
     Null(&'static str),
     /// EINVAL: `size` of a dpstat_t that nobody ever compiled.
     StatSize(usize),
+    /// EINVAL: the same of a dpmsg_t.
+    MsgSize(usize),
+    /// EINVAL: flags of a dpmsg_t that there are not.
+    MsgFlags(u32),
+    /// EINVAL: fewer than no pieces.
+    MsgPieces(c_int),
     /// EINVAL: fewer than no messages.
     Negative(c_int),
     /// ENOTRECOVERABLE: a bug of the library.
@@ -64,6 +70,7 @@ impl Fault {
             Fault::OpenerGone(_) => libc::EPIPE,
             Fault::Null(_) => libc::EFAULT,
             Fault::StatSize(_) | Fault::Negative(_) => libc::EINVAL,
+            Fault::MsgSize(_) | Fault::MsgFlags(_) | Fault::MsgPieces(_) => libc::EINVAL,
             Fault::Panicked => libc::ENOTRECOVERABLE,
         }
     }
@@ -93,6 +100,13 @@ impl fmt::Display for Fault {
             Fault::StatSize(size) => {
                 write!(f, "dpstat_t.size is {size}; set it to sizeof(dpstat_t) before the call")
             }
+            Fault::MsgSize(size) => {
+                write!(f, "dpmsg_t.size is {size}; set it to sizeof(dpmsg_t) before the call")
+            }
+            Fault::MsgFlags(flags) => {
+                write!(f, "dpmsg_t.flags is {flags:#x}; DP_MSG_IMMEDIATE and DP_MSG_TO are possible")
+            }
+            Fault::MsgPieces(n) => write!(f, "a message of {n} pieces; pass 0 to 1024"),
             Fault::Negative(n) => write!(f, "{n} messages to release; pass 0 or more"),
             Fault::Panicked => {
                 write!(f, "a bug of the library: it panicked; close the endpoint, and report what stderr says")

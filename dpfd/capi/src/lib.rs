@@ -9,6 +9,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `calls` | sending, receiving, opening, closing: the functions |
+//! | `gather` | messages in pieces, and what goes beside them |
 //! | `settings` | options and counters |
 //! | `table` | from a descriptor to an endpoint |
 //! | `foreign` | endpoints of other processes: plain send and receive |
@@ -22,6 +23,7 @@
 mod calls;
 mod fault;
 mod foreign;
+mod gather;
 mod settings;
 mod table;
 mod thread;

@@ -5,6 +5,7 @@
 //! libc's own functions: time-outs, restarts after a signal and cancellation are the system's.
 
 use std::ffi::{c_int, c_void};
+use std::io::IoSlice;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use dpfd::driver::Sleep;
@@ -22,6 +23,8 @@ extern "C-unwind" {
     fn read(fd: c_int, buf: *mut c_void, len: usize) -> isize;
     fn write(fd: c_int, buf: *const c_void, len: usize) -> isize;
     fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> isize;
+    fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize;
+    fn writev(fd: c_int, pieces: *const libc::iovec, count: c_int) -> isize;
     fn pthread_testcancel();
 }
 
@@ -105,6 +108,32 @@ pub unsafe fn send_plainly(fd: c_int, what: Descriptor, msg: *const c_void, len:
         match what {
             Descriptor::Socket => send(fd, msg, len, libc::MSG_NOSIGNAL),
             Descriptor::Device => write(fd, msg, len),
+        }
+    };
+    match result {
+        -1 => Err(fail(crate::foreign::send_fault(fd, len, errno()))),
+        _ => Ok(()),
+    }
+}
+
+/// The same with a message in pieces, of `len` bytes together.
+pub fn send_pieces_plainly(
+    fd: c_int,
+    what: Descriptor,
+    pieces: &[IoSlice<'_>],
+    len: usize,
+) -> Result<(), c_int> {
+    // IoSlice is iovec by its documentation.
+    let (iov, count) = (pieces.as_ptr().cast_mut().cast::<libc::iovec>(), pieces.len());
+    // SAFETY: a header of zeros is one; it names pieces that outlive the call and are only read.
+    let result = unsafe {
+        match what {
+            Descriptor::Socket => {
+                let mut header: libc::msghdr = std::mem::zeroed();
+                (header.msg_iov, header.msg_iovlen) = (iov, count as _);
+                sendmsg(fd, &header, libc::MSG_NOSIGNAL)
+            }
+            Descriptor::Device => writev(fd, iov, count as c_int),
         }
     };
     match result {

@@ -11,6 +11,12 @@
 //!                                   +------------+-----+------------+
 //!                                   |   stamp    |kind |   length   |
 //!                                   +------------+-----+------------+
+//!
+//!  kind: a message; a message with an immediate, 8 bytes before it; the number of a message out of line
+//!
+//!  +------+-----------+- - - - - - - - -+
+//!  |header| immediate | message         |     length = 8 + bytes of the message
+//!  +------+-----------+- - - - - - - - -+
 //! ```
 //!
 //! A token takes whole lines, so the header a receiver polls shares its line with no other token (R6).
@@ -27,6 +33,8 @@ pub const LINE: usize = 64;
 pub const HEADER: usize = 8;
 /// A token's payload that still fits one line.
 pub const SMALL: usize = LINE - HEADER;
+/// Bytes of an immediate.
+pub const IMMEDIATE: usize = 8;
 /// Longest payload a header can describe.
 pub const MAX_LEN: usize = (1 << 30) - 1;
 
@@ -43,6 +51,8 @@ const POS_MASK: u64 = (1 << POS_BITS) - 1;
 pub enum Kind {
     /// Payload for the receiver.
     Data = 0,
+    /// A message with an immediate: the payload's first [`IMMEDIATE`] bytes are the immediate, the rest is the message.
+    Immediate = 1,
     /// A message out of line (`edge/out_of_line.rs` of dpfd); the payload is its number, 8 bytes.
     OutOfLine = 2,
 }
@@ -315,6 +325,7 @@ pub fn look<L: Lines + ?Sized>(ring: &L, pos: Pos) -> Result<Token, Error> {
     }
     match (word >> KIND_SHIFT) & 3 {
         0 => Ok(Token { len, kind: Kind::Data }),
+        1 if len >= IMMEDIATE => Ok(Token { len, kind: Kind::Immediate }),
         2 => Ok(Token { len, kind: Kind::OutOfLine }),
         _ => Err(Error::Corrupt),
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub use super::user::doze::Sleep;
 use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
-use crate::error::Result;
+use crate::edge::parts::{Parts, MOST_PIECES};
+use crate::error::{Error, Result};
 use crate::stat::Stat;
 use crate::sys::loaned::{Copied, Got};
 
@@ -36,6 +37,14 @@ impl Served {
         match self {
             User(inner) => inner.dpid,
             Kernel(inner) => inner.dpid,
+        }
+    }
+
+    /// Its address: with a node's number for a proxy.
+    pub fn addr(&self) -> Addr {
+        match self {
+            User(inner) => inner.addr(),
+            Kernel(inner) => Addr::local(inner.dpid),
         }
     }
 
@@ -71,6 +80,28 @@ impl Served {
         match self {
             User(inner) => inner.send_for(patience, fd, to, message),
             Kernel(inner) => inner.send_for(patience, fd, to, message),
+        }
+    }
+
+    /// Sends pieces as one message, with an immediate if it has one; as [`Served::send_for`] in all else.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::send_parts`].
+    pub fn send_parts_for(
+        &self,
+        patience: Duration,
+        fd: i32,
+        to: Option<Addr>,
+        message: Parts<'_>,
+    ) -> Result<()> {
+        let (count, limit) = (message.pieces().len(), MOST_PIECES);
+        if count > limit {
+            return Err(Error::TooManyPieces { count, limit });
+        }
+        match self {
+            User(inner) => inner.send_parts_for(patience, fd, to, message),
+            Kernel(inner) => inner.send_parts_for(patience, fd, to, message),
         }
     }
 
@@ -196,6 +227,14 @@ impl Served {
         }
     }
 
+    /// What came beside message `number`, which is loaned.
+    pub fn immediate_of(&self, number: u64) -> Option<u64> {
+        match self {
+            User(inner) => inner.immediate_of(number),
+            Kernel(inner) => inner.immediate_of(number),
+        }
+    }
+
     /// Releases message `number`.
     #[inline(always)]
     pub fn release(&self, fd: i32, number: u64) {
@@ -271,6 +310,14 @@ impl Served {
         match self {
             User(inner) => inner.rx().peer,
             Kernel(inner) => inner.peer(),
+        }
+    }
+
+    /// What came beside the message read last.
+    pub fn immediate(&self) -> Option<u64> {
+        match self {
+            User(inner) => inner.rx().immediate,
+            Kernel(inner) => inner.immediate(),
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! | module | holds | rules |
 //! |---|---|---|
-//! | [`message`] | whole messages over tokens, the sender's side | R5, R7 |
+//! | [`message`], [`parts`] | whole messages over tokens, the sender's side; a message in pieces, with an immediate | R5, R7 |
 //! | [`segment`], [`lines`] | an edge's memory, its ring twice in a row; its control lines | E12 |
 //! | [`out_of_line`] | a message no edge can hold | R5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
@@ -27,6 +27,7 @@ pub mod message;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod out_of_line;
+pub mod parts;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod segment;

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::parts::Parts;
 use dp_edge::segment::sealed_len;
 
 /// Longest message, bytes.
@@ -14,20 +15,22 @@ pub const MAX_MESSAGE: usize = 16 << 20;
 
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
 
-/// Memory with a copy of `msg`, sealed for good.
+/// Memory with a copy of the message, sealed for good.
 ///
 /// # Errors
 ///
 /// Those of memfd_create(2), write(2) and fcntl(2): EMFILE, ENFILE, ENOMEM, EFBIG.
-pub fn make(msg: &[u8]) -> io::Result<OwnedFd> {
+pub fn make(message: &Parts<'_>) -> io::Result<OwnedFd> {
     use std::io::Write;
-    if !dp_edge::sys::raw::may_write_up_to(msg.len() as u64) {
+    if !dp_edge::sys::raw::may_write_up_to(message.len() as u64) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC | nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING;
     let fd = nix::sys::memfd::memfd_create(c"dp-message", flags)?;
     let mut file = std::fs::File::from(fd);
-    file.write_all(msg)?;
+    for piece in message.pieces() {
+        file.write_all(piece)?;
+    }
     // SAFETY: a plain call on our own descriptor.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } < 0 {
         return Err(io::Error::last_os_error());

@@ -5,6 +5,7 @@
 //! not tell ([`crate::driver::user::sending`]). No call waits on the runtime's thread.
 
 use std::future::{poll_fn, Future};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::pin;
 use std::task::Poll;
@@ -17,6 +18,7 @@ use crate::addr::{Addr, Dpid};
 use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::sending::{Sending, Until};
 use crate::driver::{kernel, Served};
+use crate::edge::parts::{Parts, MOST_PIECES};
 use crate::error::{Error, Result};
 
 /// An endpoint whose calls are futures.
@@ -245,7 +247,7 @@ impl AsyncEndpoint {
     /// # }
     /// ```
     pub async fn send(&self, message: &[u8]) -> Result<()> {
-        self.deliver(None, message).await
+        self.deliver(None, Parts::new(&[IoSlice::new(message)])).await
     }
 
     /// Sends one message to another destination than the target.
@@ -268,10 +270,73 @@ impl AsyncEndpoint {
     /// # }
     /// ```
     pub async fn send_to(&self, message: &[u8], to: Addr) -> Result<()> {
+        self.deliver(Some(to), Parts::new(&[IoSlice::new(message)])).await
+    }
+
+    /// Sends pieces of memory as one message to the target; costs and waits as [`AsyncEndpoint::send`].
+    ///
+    /// Dropped before it is ready, nothing was sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncEndpoint::send`]; [`Error::TooManyPieces`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> dpfd::Result<()> {
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, AsyncEndpoint, Endpoint, Error};
+    /// # let (a, b) = (AsyncEndpoint::open(0).await?, AsyncEndpoint::open(0).await?);
+    /// use std::io::IoSlice;
+    /// a.target(b.addr())?;
+    /// a.send_vectored(&[IoSlice::new(b"head"), IoSlice::new(b" and body")]).await?;
+    /// assert_eq!(b.recv().await?.to_vec(), b"head and body");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.deliver(None, Parts::new(pieces)).await
+    }
+
+    /// Sends one message with an immediate, 8 bytes beside it, or without ([`Endpoint::send_parts`]).
+    ///
+    /// Dropped before it is ready, nothing was sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncEndpoint::send_vectored`]; [`Error::NoImmediate`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> dpfd::Result<()> {
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, AsyncEndpoint, Endpoint, Error};
+    /// # let (a, b) = (AsyncEndpoint::open(0).await?, AsyncEndpoint::open(0).await?);
+    /// use dpfd::Parts;
+    /// a.target(b.addr())?;
+    /// a.send_parts(Parts::new(&[]).with_immediate(42)).await?;
+    /// assert_eq!(b.recv().await?.immediate(), Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn send_parts(&self, message: Parts<'_>) -> Result<()> {
+        self.deliver(None, message).await
+    }
+
+    /// The same to another destination than the target.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncEndpoint::send_parts`]; [`Error::NoRoute`].
+    pub async fn send_parts_to(&self, message: Parts<'_>, to: Addr) -> Result<()> {
         self.deliver(Some(to), message).await
     }
 
-    async fn deliver(&self, to: Option<Addr>, message: &[u8]) -> Result<()> {
+    async fn deliver(&self, to: Option<Addr>, message: Parts<'_>) -> Result<()> {
+        let (count, limit) = (message.pieces().len(), MOST_PIECES);
+        if count > limit {
+            return Err(Error::TooManyPieces { count, limit });
+        }
         consume_budget().await;
         match &self.get_ref().served {
             Served::User(inner) => self.deliver_by_library(inner, to, message).await,
@@ -284,14 +349,18 @@ impl AsyncEndpoint {
         &self,
         inner: &kernel::KernelEndpoint,
         to: Option<Addr>,
-        message: &[u8],
+        message: Parts<'_>,
     ) -> Result<()> {
         let fd = self.get_ref().own_fd()?;
         // The target of the moment in which it is first tried.
         let mut to = to;
         let mut writable = None;
         loop {
-            match inner.send_now(fd, to, message) {
+            let sent = match (message.pieces(), message.immediate()) {
+                ([piece], None) => inner.send_now(fd, to, piece),
+                _ => inner.send_parts_now(fd, to, &message),
+            };
+            match sent {
                 Err(Error::WouldBlock) => {}
                 Err(Error::Interrupted) => continue,
                 done => return done,
@@ -306,7 +375,12 @@ impl AsyncEndpoint {
         }
     }
 
-    async fn deliver_by_library(&self, inner: &UserEndpoint, to: Option<Addr>, message: &[u8]) -> Result<()> {
+    async fn deliver_by_library(
+        &self,
+        inner: &UserEndpoint,
+        to: Option<Addr>,
+        message: Parts<'_>,
+    ) -> Result<()> {
         let fd = self.get_ref().own_fd()?;
         let mut sending = Sending::new(inner, to, message);
         let mut stuck = sending.attempt(fd)?;

@@ -68,6 +68,26 @@ impl<'a> Message<'a> {
         self.got.from()
     }
 
+    /// The 8 bytes that its sender put beside it ([`Endpoint::send_parts`]); none, where it was sent without.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::Endpoint;
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// # a.send_to(b"hello", b.addr())?;
+    /// let message = b.recv()?;
+    /// assert_eq!(message.immediate(), None);
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    #[inline]
+    pub fn immediate(&self) -> Option<u64> {
+        if self.got.has_immediate() {
+            self.lender.served.immediate_of(self.got.number)
+        } else {
+            None
+        }
+    }
+
     /// Its first byte; valid as long as the message. For an empty message it must not be looked at.
     ///
     /// ```

@@ -25,13 +25,17 @@
 mod asynchronous;
 mod message;
 
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
+use crate::driver::user::gateway::Gateway;
 use crate::driver::{self, Driver, Served};
+use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
 use crate::stat::Stat;
 use dp_edge::sys::process;
@@ -94,6 +98,17 @@ impl Endpoint {
         Ok(Endpoint { fd, served })
     }
 
+    /// Opens the proxy of an endpoint of another node, where this process is the gateway.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::open`].
+    #[doc(hidden)]
+    pub fn proxy(gateway: &Gateway, addr: Addr) -> Result<Endpoint> {
+        let (fd, inner) = gateway.open(addr)?;
+        Ok(Endpoint { fd, served: Served::User(inner) })
+    }
+
     /// Which driver serves it.
     ///
     /// ```
@@ -147,7 +162,7 @@ impl Endpoint {
     /// # Ok::<(), dpfd::Error>(())
     /// ```
     pub fn addr(&self) -> Addr {
-        Addr::local(self.served.dpid())
+        self.served.addr()
     }
 
     /// Sets the default destination; it need not exist yet. At most one system call; it does not wait.
@@ -217,6 +232,82 @@ impl Endpoint {
         self.transmit(Some(to), message)
     }
 
+    /// Sends pieces of memory as one message to the target: what [`Endpoint::send`] would do with all of them in a row, at the
+    /// same cost, without putting them together first. Up to 1024 pieces, some of which may be empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`]; [`Error::TooManyPieces`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// use std::io::IoSlice;
+    /// a.target(b.addr())?;
+    /// a.send_vectored(&[IoSlice::new(b"head"), IoSlice::new(b" and body")])?;
+    /// assert_eq!(b.recv()?.to_vec(), b"head and body");
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    #[inline]
+    pub fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.transmit_parts(None, Parts::new(pieces))
+    }
+
+    /// Sends one message with an *immediate*: 8 bytes beside it, which [`Message::immediate`] tells its receiver. They have
+    /// no part in the message's length, and who reads the descriptor plainly sees nothing of them.
+    ///
+    /// Costs what [`Endpoint::send`] costs once the two have met and the receiver has a pool. Before that, and where the pool
+    /// is full of messages of other senders, it costs some system calls more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send_vectored`]; [`Error::NoImmediate`]: not every receiver, module or route knows immediates.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// use std::io::IoSlice;
+    /// use dpfd::Parts;
+    /// a.target(b.addr())?;
+    /// a.send_parts(Parts::new(&[IoSlice::new(b"done")]).with_immediate(42))?;
+    /// a.send(b"nothing beside it")?;
+    /// assert_eq!(b.recv()?.immediate(), Some(42));
+    /// assert_eq!(b.recv()?.immediate(), None);
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    #[inline]
+    pub fn send_parts(&self, message: Parts<'_>) -> Result<()> {
+        self.transmit_parts(None, message)
+    }
+
+    /// The same to another destination than the target.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send_parts`]; [`Error::NoRoute`].
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{Addr, Endpoint, Error};
+    /// # let (a, b) = (Endpoint::open(0)?, Endpoint::open(0)?);
+    /// use dpfd::Parts;
+    /// a.send_parts_to(Parts::new(&[]).with_immediate(7), b.addr())?; // nothing but the immediate
+    /// let message = b.recv()?;
+    /// assert_eq!((message.len(), message.immediate()), (0, Some(7)));
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    #[inline]
+    pub fn send_parts_to(&self, message: Parts<'_>, to: Addr) -> Result<()> {
+        self.transmit_parts(Some(to), message)
+    }
+
+    #[inline(always)]
+    fn transmit_parts(&self, to: Option<Addr>, message: Parts<'_>) -> Result<()> {
+        self.served.send_parts_for(Duration::MAX, self.fd_of(self.served.generation())?, to, message)
+    }
+
     #[inline(always)]
     fn transmit(&self, to: Option<Addr>, message: &[u8]) -> Result<()> {
         match &self.served {
@@ -259,7 +350,7 @@ impl Endpoint {
         }
     }
 
-    /// The next message, copied as far as `into` has room, and who sent it. The length is the whole message's: if it is more
+    /// The next message, copied as far as `into` has room, and who sent it; its immediate is told by [`Endpoint::recv`] only. The length is the whole message's: if it is more
     /// than there was room, the rest is gone.
     ///
     /// For short messages that are not to stay in the pool this is the quickest. Its sender has the room back at once, or

@@ -6,10 +6,10 @@ use super::budget::Returned;
 use super::loaned::Queue;
 use super::out_of_line::Memory;
 use crate::addr::Addr;
-use crate::edge::longer;
 use crate::edge::segment::Segment;
+use crate::edge::{longer, message};
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::ring::{self, Cursor, Kind, Pos, Token};
+use dp_edge::ring::{self, Cursor, Kind, Pos, Token, IMMEDIATE};
 use dp_edge::sync::Ordering;
 use dp_edge::Error;
 
@@ -138,7 +138,7 @@ impl InEdge {
         ring::look(&self.segment.lines(), self.at)
     }
 
-    /// Length of the next message, if it is there and nothing has to be asked first.
+    /// Length of the next message, if it is there, has nothing beside it, and nothing has to be asked first.
     #[inline(always)]
     pub fn look_first(&self) -> Option<usize> {
         match self.look() {
@@ -174,6 +174,7 @@ impl InEdge {
         };
         match token.kind {
             Kind::Data => Some(token.len),
+            Kind::Immediate => Some(token.len - IMMEDIATE),
             Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
         }
     }
@@ -197,6 +198,16 @@ impl InEdge {
         let part = if self.grown { &mut returned.grown } else { &mut returned.shares };
         *part += self.segment.ring_len();
         returned.grown += self.next.as_ref().map_or(0, |next| next.ring_len());
+    }
+
+    /// Lends a message with an immediate, whose token has `len` bytes, and notes that.
+    pub fn take_with_immediate(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
+        let immediate = message::immediate(&self.segment.lines(), self.at);
+        let got = self.take(me, len, loaned);
+        loaned.note_immediate(immediate);
+        // It was counted with the message.
+        self.taken.1 -= IMMEDIATE as u64;
+        got.behind(IMMEDIATE).with_immediate()
     }
 
     /// Lends the message of `len` bytes that is the next; `me`: which edge this is.

@@ -18,6 +18,8 @@ pub struct Loan {
     pub edge: u32,
     /// There is memory of its own.
     kept: bool,
+    /// What came beside it is noted.
+    immediate: bool,
     /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     /// It was released.
@@ -70,6 +72,7 @@ pub struct Queue {
     /// How many are being copied.
     copies: usize,
     kept: Vec<(u64, Kept)>,
+    immediates: Vec<(u64, u64)>,
 }
 
 impl Queue {
@@ -95,7 +98,8 @@ impl Queue {
             self.grow();
         }
         let number = self.next;
-        self.slots[self.slot(number)] = Loan { end, edge, kept: false, copied: false, done: false };
+        self.slots[self.slot(number)] =
+            Loan { end, edge, kept: false, immediate: false, copied: false, done: false };
         self.next += 1;
         number
     }
@@ -103,7 +107,14 @@ impl Queue {
     #[cold]
     fn grow(&mut self) {
         let old = core::mem::take(&mut self.slots);
-        let nobody = Loan { end: Pos::default(), edge: NO_EDGE, kept: false, copied: false, done: true };
+        let nobody = Loan {
+            end: Pos::default(),
+            edge: NO_EDGE,
+            kept: false,
+            immediate: false,
+            copied: false,
+            done: true,
+        };
         self.slots = vec![nobody; (old.len() * 2).max(16)].into();
         for number in self.first..self.next {
             self.slots[self.slot(number)] = old[number as usize & (old.len() - 1)];
@@ -118,6 +129,23 @@ impl Queue {
             self.kept.push((number, memory));
         }
         at
+    }
+
+    /// Notes what came beside the youngest, until it is released.
+    #[inline]
+    pub fn note_immediate(&mut self, immediate: u64) {
+        let number = self.next.wrapping_sub(1);
+        if let Some(youngest) = self.get_mut(number) {
+            youngest.immediate = true;
+            self.immediates.push((number, immediate));
+        }
+    }
+
+    /// What came beside message `number`.
+    #[inline]
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        // The youngest is asked for most.
+        self.immediates.iter().rev().find(|(of, _)| *of == number).map(|(_, immediate)| *immediate)
     }
 
     /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are loaned, until the last
@@ -153,6 +181,7 @@ impl Queue {
             || oldest.edge == NO_EDGE
             || oldest.kept
             || oldest.copied
+            || oldest.immediate
         {
             return None;
         }
@@ -183,9 +212,15 @@ impl Queue {
     pub fn mark(&mut self, number: u64) -> Option<(Loan, usize)> {
         let loaned = self.get_mut(number).filter(|loaned| !loaned.done)?;
         loaned.done = true;
-        let (kept, copy) = (core::mem::take(&mut loaned.kept), *loaned);
+        let (kept, noted) = (core::mem::take(&mut loaned.kept), core::mem::take(&mut loaned.immediate));
+        let copy = *loaned;
         self.copies -= usize::from(copy.copied);
         self.early += 1;
+        if noted {
+            if let Some(at) = self.immediates.iter().position(|(of, _)| *of == number) {
+                self.immediates.swap_remove(at);
+            }
+        }
         let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };
         let memory = its.map(|at| self.kept.swap_remove(at).1);
         let ring = if let Some(Kept::Ring(ring)) = memory { bytes_of_last(ring) } else { 0 };

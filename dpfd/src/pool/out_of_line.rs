@@ -11,7 +11,14 @@ use crate::edge::out_of_line::{self, OutOfLine};
 
 /// A message in the sender's memory.
 #[derive(Debug)]
-pub enum Memory {
+pub struct Memory {
+    place: Place,
+    /// What came beside it.
+    pub immediate: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Place {
     /// As it is read. A mapping needs no descriptor.
     Mapped(OutOfLine),
     /// There was no room to map it yet.
@@ -20,9 +27,10 @@ pub enum Memory {
 
 impl Memory {
     /// Nothing of memory that is not as it must be.
-    pub fn new(memory: OwnedFd) -> Option<Memory> {
+    pub fn new(memory: OwnedFd, immediate: Option<u64>) -> Option<Memory> {
         out_of_line::check(&memory).ok()?;
-        Some(OutOfLine::open(&memory).map_or(Memory::Held(memory), Memory::Mapped))
+        let place = OutOfLine::open(&memory).map_or(Place::Held(memory), Place::Mapped);
+        Some(Memory { place, immediate })
     }
 
     /// As it is read.
@@ -31,17 +39,19 @@ impl Memory {
     ///
     /// With the message: ENOMEM, there is no room to map it, still.
     pub fn map(self) -> Result<OutOfLine, (Memory, io::Error)> {
-        match self {
-            Memory::Mapped(memory) => Ok(memory),
-            Memory::Held(memory) => OutOfLine::open(&memory).map_err(|e| (Memory::Held(memory), e)),
+        match self.place {
+            Place::Mapped(memory) => Ok(memory),
+            Place::Held(memory) => {
+                OutOfLine::open(&memory).map_err(|e| (Memory { place: Place::Held(memory), ..self }, e))
+            }
         }
     }
 
     /// Bytes.
     pub fn size(&self) -> usize {
-        match self {
-            Memory::Mapped(memory) => memory.len(),
-            Memory::Held(memory) => out_of_line::check(memory).unwrap_or(0),
+        match &self.place {
+            Place::Mapped(memory) => memory.len(),
+            Place::Held(memory) => out_of_line::check(memory).unwrap_or(0),
         }
     }
 }
@@ -49,8 +59,8 @@ impl Memory {
 /// A message that is no edge's.
 #[derive(Debug)]
 pub enum Own {
-    /// Its bytes.
-    Bytes(Box<[u8]>),
+    /// Its bytes, and what came beside them.
+    Bytes(Box<[u8]>, Option<u64>),
     /// In the sender's memory.
     OutOfLine(Memory),
 }
@@ -59,7 +69,7 @@ impl Own {
     /// Bytes.
     pub fn size(&self) -> usize {
         match self {
-            Own::Bytes(bytes) => bytes.len(),
+            Own::Bytes(bytes, _) => bytes.len(),
             Own::OutOfLine(message) => message.size(),
         }
     }

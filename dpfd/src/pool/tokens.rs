@@ -15,7 +15,7 @@ use crate::addr::Addr;
 use crate::edge::message::far_number;
 use crate::edge::out_of_line::OutOfLine;
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::ring::{Kind, Pos};
+use dp_edge::ring::{Kind, Pos, Token};
 use dp_edge::Error;
 
 /// Messages taken from one edge in a row while others wait.
@@ -133,7 +133,7 @@ impl Tokens {
         self.loaned.open()
     }
 
-    /// The next message, if it is where it usually is: the next of the edge whose turn it is.
+    /// The next message, if it is where it usually is, the next of the edge whose turn it is, and has nothing beside it.
     #[inline(always)]
     pub fn look_first(&mut self) -> Option<Got> {
         let me = self.turn;
@@ -146,7 +146,8 @@ impl Tokens {
         Some(got)
     }
 
-    /// The same, copied as far as `into` has room. Not one that is long, or behind others of its edge that are loaned.
+    /// The same, copied as far as `into` has room. Not one that is long, or has an immediate, for which there is no room in
+    /// what is told, or behind others of its edge that are loaned.
     #[inline(always)]
     pub fn copy_first(&mut self, into: &mut [u8]) -> Option<Copied> {
         let edge = self.edges.get_mut(self.turn)?.as_mut()?;
@@ -175,20 +176,21 @@ impl Tokens {
             }
             let Some(edge) = &mut self.edges[ix] else { continue };
             match edge.look() {
-                Ok(token) if token.kind == Kind::Data && !edge.broken => {
+                Ok(token) if token.kind != Kind::OutOfLine && !edge.broken => {
                     if edge.fresh {
                         return Look::Fresh(ix);
                     }
-                    let got = edge.take(ix, token.len, &mut self.loaned);
+                    let got = match token.kind {
+                        Kind::Immediate => edge.take_with_immediate(ix, token.len, &mut self.loaned),
+                        _ => edge.take(ix, token.len, &mut self.loaned),
+                    };
                     self.took(ix);
                     return Look::Got(got);
                 }
-                Ok(token) if token.kind == Kind::OutOfLine && !edge.broken => {
-                    match self.take_out_of_line(ix, token.len) {
-                        Some(look) => return look,
-                        None => continue,
-                    }
-                }
+                Ok(token) if !edge.broken => match self.take_out_of_line(ix, token) {
+                    Some(look) => return look,
+                    None => continue,
+                },
                 Err(Error::Empty) => self.ended |= edge.sender.gone(),
                 _ if edge.broken => self.drop_if_over(ix),
                 _ => {
@@ -222,39 +224,61 @@ impl Tokens {
     #[cold]
     fn look_own(&mut self) -> Look {
         let Some((from, message)) = self.own.pop_front() else { return Look::Nothing };
-        let kept = match message {
-            Own::Bytes(bytes) => Kept::Bytes(bytes),
-            Own::OutOfLine(message) => match message.map() {
-                Ok(memory) => Kept::OutOfLine(memory),
-                Err((message, e)) => {
-                    self.own.push_front((from, Own::OutOfLine(message)));
-                    return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
+        let (kept, immediate) = match message {
+            Own::Bytes(bytes, immediate) => (Kept::Bytes(bytes), immediate),
+            Own::OutOfLine(message) => {
+                let immediate = message.immediate;
+                match message.map() {
+                    Ok(memory) => (Kept::OutOfLine(memory), immediate),
+                    Err((message, e)) => {
+                        self.own.push_front((from, Own::OutOfLine(message)));
+                        return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
+                    }
                 }
-            },
+            }
         };
         let len = kept.bytes().len();
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
         let number = self.loaned.push(NO_EDGE, Pos::default());
-        Look::Got(Got::new(number, self.loaned.keep(kept), len, from))
+        let got = Got::new(number, self.loaned.keep(kept), len, from);
+        Look::Got(self.noted(got, immediate))
+    }
+
+    /// Notes what came beside the message that was just loaned.
+    fn noted(&mut self, got: Got, immediate: Option<u64>) -> Got {
+        let Some(immediate) = immediate else { return got };
+        self.loaned.note_immediate(immediate);
+        got.with_immediate()
+    }
+
+    /// What came beside a message that is loaned.
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        self.loaned.immediate(number)
     }
 
     /// The token of a message out of line. Its packet was sent before: if it is not here, it waits on the
     /// descriptor; if it does not wait there either, the sender is not honest.
     #[cold]
-    fn take_out_of_line(&mut self, ix: usize, len: usize) -> Option<Look> {
+    fn take_out_of_line(&mut self, ix: usize, token: Token) -> Option<Look> {
         let edge = self.edges[ix].as_mut()?;
         if edge.fresh {
             return Some(Look::Fresh(ix));
         }
-        let number = far_number(&edge.segment.lines(), edge.at, len).ok();
+        let number = far_number(&edge.segment.lines(), edge.at, token.len).ok();
         match edge.out_of_line.take() {
-            Some((n, message)) if Some(n) == number => match message.map() {
-                Ok(memory) => Some(Look::Got(self.got_out_of_line(ix, len, memory))),
-                Err((message, e)) => {
-                    edge.out_of_line = Some((n, message));
-                    Some(Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM)))
+            Some((n, message)) if Some(n) == number => {
+                let immediate = message.immediate;
+                match message.map() {
+                    Ok(memory) => {
+                        let got = self.got_out_of_line(ix, token, memory);
+                        Some(Look::Got(self.noted(got, immediate)))
+                    }
+                    Err((message, e)) => {
+                        edge.out_of_line = Some((n, message));
+                        Some(Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM)))
+                    }
                 }
-            },
+            }
             other if number.is_some() && edge.emptied != Some(edge.at) => {
                 edge.out_of_line = other;
                 Some(Look::Fresh(ix))
@@ -267,12 +291,12 @@ impl Tokens {
         }
     }
 
-    fn got_out_of_line(&mut self, ix: usize, token: usize, memory: OutOfLine) -> Got {
+    fn got_out_of_line(&mut self, ix: usize, token: Token, memory: OutOfLine) -> Got {
         let len = memory.len();
         let edge = self.edges[ix].as_mut().expect("the caller looked at it");
-        let in_edge = edge.take(ix, token, &mut self.loaned);
+        let in_edge = edge.take(ix, token.len, &mut self.loaned);
         // Its token was counted, not the message.
-        edge.taken.1 = edge.taken.1 - token as u64 + len as u64;
+        edge.taken.1 = edge.taken.1 - token.len as u64 + len as u64;
         self.took(ix);
         Got::new(in_edge.number, self.loaned.keep(Kept::OutOfLine(memory)), len, in_edge.from())
     }

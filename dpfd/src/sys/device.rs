@@ -4,6 +4,7 @@
 //! Every call here does nothing to a descriptor of something else but fail with ENOTTY: a number that a program gave
 //! away and another file has now is never written to.
 
+use std::io::IoSlice;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use dp_abi as abi;
@@ -33,8 +34,15 @@ pub fn open() -> Result<OwnedFd, i32> {
 ///
 /// EADDRINUSE, EACCES, ENFILE, ENOMEM, EBUSY.
 pub fn name(fd: i32, dpid: u16) -> Result<u16, i32> {
-    let mut open = abi::Open { dpid: dpid.into(), flags: 0, pool: 0 };
-    ioctl(fd, abi::IOC_OPEN, &mut open)?;
+    let mut open = abi::Open { dpid: dpid.into(), version: abi::VERSION, pool: 0 };
+    match ioctl(fd, abi::IOC_OPEN, &mut open) {
+        // A module that is older than this library: as one that is as old.
+        Err(libc::EINVAL) => {
+            open.version = 0;
+            ioctl(fd, abi::IOC_OPEN, &mut open)?;
+        }
+        done => drop(done?),
+    }
     u16::try_from(open.dpid).map_err(|_| libc::EPROTO)
 }
 
@@ -63,6 +71,34 @@ pub fn send(fd: i32, to: Option<(u16, u16)>, message: &[u8], wait: bool) -> Resu
         pad0: 0,
     };
     ioctl(fd, abi::IOC_SENDTO, &mut send).map(drop)
+}
+
+/// Sends pieces as one message, with an immediate if there is one; else as [`send`].
+///
+/// # Errors
+///
+/// As [`send`]; EPROTONOSUPPORT: its receiver knows no immediates. EOPNOTSUPP: nor do frames to other nodes. ENOTTY: nor does
+/// the module.
+pub fn send_parts(
+    fd: i32,
+    to: Option<(u16, u16)>,
+    pieces: &[IoSlice<'_>],
+    immediate: Option<u64>,
+    wait: bool,
+) -> Result<(), i32> {
+    let (nid, dpid) = to.unwrap_or((0, 0));
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    let mut send = abi::SendMsg {
+        // IoSlice is iovec by its documentation.
+        pieces: pieces.as_ptr() as u64,
+        count: u32::try_from(pieces.len()).map_err(|_| libc::EINVAL)?,
+        flags: flag(!wait, abi::SEND_NOWAIT)
+            | flag(to.is_none(), abi::SEND_TARGET)
+            | flag(immediate.is_some(), abi::SEND_IMMEDIATE),
+        to: abi::Addr { nid: nid.into(), dpid: dpid.into() },
+        immediate: immediate.unwrap_or(0),
+    };
+    ioctl(fd, abi::IOC_SENDMSG, &mut send).map(drop)
 }
 
 /// Moves the endpoint to reading in place, for good; 0: the pool keeps its size. Size, bytes of the ring, and the

@@ -2,6 +2,9 @@
 
 use crate::addr::Addr;
 
+/// In the length, of which it is no bit: 8 bytes came beside the message.
+const IMMEDIATE: u32 = 1 << 31;
+
 /// A message that was read, of either driver. A few words that say where it is; they keep nothing: the pool keeps the
 /// memory, mapped and unchanged by itself, until the message is released.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +26,28 @@ impl Got {
     #[inline(always)]
     pub fn new(number: u64, at: *const u8, len: usize, from: Addr) -> Got {
         Got { number, at, told: Copied::new(len, from) }
+    }
+
+    /// The same, and its pool knows what came beside it.
+    #[inline]
+    #[must_use]
+    pub fn with_immediate(self) -> Got {
+        Got { told: Copied { len: self.told.len | IMMEDIATE, ..self.told }, ..self }
+    }
+
+    /// Whether its pool knows of something that came beside it. The 8 bytes are not here: nearly no message has any, and
+    /// this is handed on for all.
+    #[inline(always)]
+    pub fn has_immediate(&self) -> bool {
+        self.told.len & IMMEDIATE != 0
+    }
+
+    /// What is left of it behind its first `bytes`, of which it has at least so many.
+    #[inline]
+    #[must_use]
+    pub fn behind(self, bytes: usize) -> Got {
+        let told = Copied { len: self.told.len.saturating_sub(bytes as u32), ..self.told };
+        Got { at: self.at.wrapping_add(bytes), told, ..self }
     }
 
     /// Bytes.
@@ -82,7 +107,7 @@ impl Copied {
     /// Bytes of the whole message.
     #[inline(always)]
     pub fn size(&self) -> usize {
-        self.len as usize
+        (self.len & !IMMEDIATE) as usize
     }
 
     /// Its sender; 0 where nobody can tell.

@@ -12,6 +12,7 @@ use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering::*};
 use dp_abi as abi;
 
 const PAGE: usize = 4096;
+const IMMEDIATE: usize = abi::IMMEDIATE as usize;
 
 /// Memory of the kernel's, mapped as long as the value lives.
 #[derive(Debug)]
@@ -79,10 +80,10 @@ impl Drop for Mapping {
 pub enum Token {
     /// Nothing yet.
     Empty,
-    /// A message: its place in the ring's mapping, and its length.
-    Message(usize, usize),
-    /// A message out of line: the offset at which the descriptor maps it, and its length.
-    OutOfLine(u64, usize),
+    /// A message: its place in the ring's mapping, its length, and what came beside it.
+    Message(usize, usize, Option<u64>),
+    /// A message out of line: the offset at which the descriptor maps it, and the same.
+    OutOfLine(u64, usize, Option<u64>),
     /// Nothing to be read.
     Void,
     /// What the kernel never writes there.
@@ -134,10 +135,24 @@ impl Ring {
         let header = abi::TOKEN_HEADER as usize;
         let whole = header + len as usize;
         let token = match state {
-            abi::TOKEN_MESSAGE if at + whole <= self.ring.len => Token::Message(at + header, len as usize),
-            abi::TOKEN_OUT_OF_LINE => {
-                Token::OutOfLine(self.ring.word(at + header).load(Relaxed), len as usize)
+            abi::TOKEN_MESSAGE if at + whole <= self.ring.len => {
+                Token::Message(at + header, len as usize, None)
             }
+            abi::TOKEN_IMMEDIATE if len as usize >= IMMEDIATE && at + whole <= self.ring.len => {
+                Token::Message(
+                    at + header + IMMEDIATE,
+                    len as usize - IMMEDIATE,
+                    Some(self.ring.word(at + header).load(Relaxed)),
+                )
+            }
+            abi::TOKEN_OUT_OF_LINE => {
+                Token::OutOfLine(self.ring.word(at + header).load(Relaxed), len as usize, None)
+            }
+            abi::TOKEN_OUT_OF_LINE_IMMEDIATE => Token::OutOfLine(
+                self.ring.word(at + header).load(Relaxed),
+                len as usize,
+                Some(self.ring.word(at + header + IMMEDIATE).load(Relaxed)),
+            ),
             abi::TOKEN_VOID | abi::TOKEN_DONE if at + whole <= self.ring.len => Token::Void,
             _ => Token::Nonsense,
         };

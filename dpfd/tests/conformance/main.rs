@@ -9,6 +9,9 @@ mod calls;
 mod copied;
 mod death;
 mod errors;
+mod gateway;
+mod gather;
+mod immediate;
 mod kit;
 mod lifetime;
 #[cfg(feature = "kernel-tests")]
@@ -18,6 +21,7 @@ mod order;
 mod readiness;
 mod sharing;
 mod sizes;
+mod toy;
 
 macro_rules! conformance {
     ($name:ident, $driver:expr, [$($group:ident: $($test:ident),+;)+]) => {
@@ -67,6 +71,13 @@ macro_rules! all_of_it {
             copied: a_copy_is_the_message_and_its_sender, a_copy_tells_what_had_no_room, copies_of_every_size,
                 copies_and_lent_messages_in_turn, threads_that_copy_share_the_messages,
                 a_sender_that_waits_for_room_goes_on_behind_a_copy;
+            gather: pieces_are_one_message, pieces_around_the_limits, pieces_for_whoever_reads_plainly,
+                pieces_for_nobody_yet, pieces_wait_for_room, too_many_pieces_and_too_many_bytes,
+                a_plain_writev_is_one_message;
+            immediate: it_comes_with_its_message_and_no_other, it_is_no_part_of_the_message,
+                it_keeps_its_place_among_messages_of_every_size, it_waits_with_its_message,
+                from_before_the_pool, who_reads_plainly_sees_nothing_of_it, it_comes_with_a_copy,
+                more_senders_than_edges;
             errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users;
             death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
         ]);
@@ -74,11 +85,17 @@ macro_rules! all_of_it {
 }
 
 all_of_it!(user, dpfd::driver::Driver::User);
+// The kernel driver knows other nodes itself.
+conformance!(user_more, dpfd::driver::Driver::User, [
+    gateway: without_one_the_error_names_the_node, another_node_is_reached_through_it,
+        one_that_comes_back_is_found_again, a_node_that_it_does_not_know_is_an_error, a_node_has_one;
+]);
 // Fails where there is no /dev/dp: .ci/kernel runs it where there is one.
 #[cfg(feature = "kernel-tests")]
 all_of_it!(kernel, dpfd::driver::Driver::Kernel);
 #[cfg(feature = "kernel-tests")]
 conformance!(kernel_more, dpfd::driver::Driver::Kernel, [
     calls: messages_that_are_there_cost_no_system_call;
+    immediate: older_programs_are_sent_none;
     meddled: nonsense_in_the_control_page_is_survived;
 ]);

@@ -214,8 +214,8 @@ impl Service {
         let (odd, more) = (any(random), any(random));
         let (back, theirs) = unix::pair().expect("a pair");
         match random.below(10) {
-            0 => self.tell(at, Note::Attached { link }, &[&self.odd[odd]]),
-            1 => self.tell(at, Note::Attached { link }, &[]),
+            0 => self.tell(at, Note::Attached { link, knows: u32::MAX }, &[&self.odd[odd]]),
+            1 => self.tell(at, Note::Attached { link, knows: u32::MAX }, &[]),
             2 => self.tell(at, Note::Denied { link }, &[&self.odd[odd]]),
             3 => (0..300).for_each(|i| {
                 let notes = [Note::Gone { link }, Note::Room { link }, Note::Pool { link: link + i }];
@@ -232,12 +232,12 @@ impl Service {
             }
             5 => {}
             6 => {
-                self.tell(at, Note::Attached { link }, &[&back]);
+                self.tell(at, Note::Attached { link, knows: u32::MAX }, &[&back]);
                 self.tell(at, Note::Pool { link }, &[&self.odd[odd], &self.odd[more]]);
                 self.tell(at, Note::Pool { link }, &[]);
             }
             _ => {
-                self.tell(at, Note::Attached { link }, &[&back]);
+                self.tell(at, Note::Attached { link, knows: u32::MAX }, &[&back]);
                 let (_, edge) =
                     Segment::create([4096, 8192, 1 << 20][random.below(3) as usize]).expect("an edge");
                 let inbox = Inbox::create().expect("an inbox");

@@ -111,9 +111,10 @@ fn far_messages_that_are_none() {
             _ => all[random.below(all.len() as u64) as usize].as_fd(),
         };
         let key = [0, 1, random.next()][random.below(3) as usize];
-        let packet = OutOfLinePacket { key, number: random.below(4) };
-        let bytes = packet.encode();
-        let cut = if random.below(5) == 0 { random.below(20) as usize } else { bytes.len() };
+        let immediate = (random.below(2) == 0).then(|| random.next());
+        let packet = OutOfLinePacket { key, number: random.below(4), immediate };
+        let (bytes, len) = packet.encode();
+        let cut = if random.below(5) == 0 { random.below(28) as usize } else { len };
         let tag = if random.below(2) == 0 { name.as_fd() } else { other.as_fd() };
         if put(&way.back, &bytes[..cut], &[tag, memory]).is_err() {
             sleep(Duration::from_micros(random.below(500)));
@@ -133,8 +134,9 @@ fn a_forger_cannot_take_the_place_of_an_out_of_line_message() {
     beside("places", move |_, way| {
         number += 1;
         // The numbers of the honest one's tokens, which anybody can count; its key nobody knows.
-        let packet = OutOfLinePacket { key: number * 7919, number: number % 64 };
-        if put(&way.back, &packet.encode(), &[name.as_fd(), file.as_fd()]).is_err() {
+        let packet = OutOfLinePacket { key: number * 7919, number: number % 64, immediate: None };
+        let (bytes, len) = packet.encode();
+        if put(&way.back, &bytes[..len], &[name.as_fd(), file.as_fd()]).is_err() {
             sleep(Duration::from_micros(200));
         }
     });

@@ -53,6 +53,11 @@ fn two_processes_exchange_messages_of_all_sizes() {
 }
 
 #[test]
+fn pieces_are_one_message_and_immediates_come_with_theirs() {
+    passes("gather.c", None);
+}
+
+#[test]
 fn whoever_is_told_only_of_what_comes_is_told_of_every_message() {
     passes("edge_triggered.c", None);
 }

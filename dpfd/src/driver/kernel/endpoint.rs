@@ -9,7 +9,8 @@ use dp_abi::MESSAGE_MAX;
 
 use super::loaned::Pool;
 use crate::addr::{Addr, Dpid};
-use crate::error::{Error, Result};
+use crate::edge::parts::Parts;
+use crate::error::{Error, NoImmediate, Result};
 use crate::stat::Stat;
 use crate::sys::device;
 use dp_edge::sys::{process, raw, unix};
@@ -22,8 +23,10 @@ const DEFAULT_SPIN: u32 = 50_000;
 pub(super) struct Rx {
     /// There since the endpoint reads in place here.
     pub pool: Option<Pool>,
-    /// The sender of the message read last.
+    /// The sender of the message read last, and what came beside it.
     pub peer: Addr,
+    /// As above.
+    pub immediate: Option<u64>,
     /// How long to look before sleeping, ns: what paid lately.
     pub spin: u32,
 }
@@ -116,14 +119,48 @@ impl KernelEndpoint {
     /// As [`KernelEndpoint::send`].
     #[inline(never)]
     pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        match self.send_now(fd, to, message) {
-            Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => {
-                // Room for what was refused just now.
-                let ms = i32::try_from(patience.as_millis()).unwrap_or(60_000);
-                unix::wait(fd, libc::POLLOUT, ms).map_err(Error::system("poll"))?;
-                self.send_now(fd, to, message)
-            }
-            done => done,
+        with_patience(patience, fd, || self.send_now(fd, to, message))
+    }
+
+    /// Sends pieces as one message, with an immediate if it has one; the kernel copies each piece to where it belongs. It
+    /// waits as [`KernelEndpoint::send_for`], or without end for [`Duration::MAX`].
+    ///
+    /// # Errors
+    ///
+    /// As [`KernelEndpoint::send`]; [`Error::NoImmediate`].
+    #[inline(never)]
+    pub fn send_parts_for(
+        &self,
+        patience: Duration,
+        fd: i32,
+        to: Option<Addr>,
+        message: Parts<'_>,
+    ) -> Result<()> {
+        if patience == Duration::MAX {
+            return self.transmit_parts(fd, to, &message, true);
+        }
+        with_patience(patience, fd, || self.send_parts_now(fd, to, &message))
+    }
+
+    /// The same, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`KernelEndpoint::send_parts_for`].
+    pub fn send_parts_now(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>) -> Result<()> {
+        self.transmit_parts(fd, to, message, false)
+    }
+
+    fn transmit_parts(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>, wait: bool) -> Result<()> {
+        let address = to.map(|to| (to.nid, to.dpid));
+        match device::send_parts(fd, address, message.pieces(), message.immediate(), wait) {
+            Ok(()) => Ok(()),
+            // A module that is older than the call.
+            Err(libc::ENOTTY) if self.is_behind(fd) => match message.immediate() {
+                None => self.transmit(fd, to, &message.to_vec(), wait),
+                Some(_) => Err(Error::NoImmediate(to.unwrap_or_default(), NoImmediate::OldModule)),
+            },
+            Err(errno) => Err(self.failed(fd, to, message.len(), errno)),
         }
     }
 
@@ -142,6 +179,8 @@ impl KernelEndpoint {
             libc::EHOSTUNREACH => Error::NoRoute(to().nid),
             libc::EACCES => Error::Denied(to()),
             libc::EINVAL => Error::BadDpid(to().dpid.into()),
+            libc::EPROTONOSUPPORT => Error::NoImmediate(to(), NoImmediate::OldReceiver),
+            libc::EOPNOTSUPP => Error::NoImmediate(to(), NoImmediate::OtherNode),
             libc::EMSGSIZE => {
                 // Only messages for other nodes have a limit below the one that all have.
                 let away = to().nid != 0 && len as u64 <= MESSAGE_MAX;
@@ -162,6 +201,11 @@ impl KernelEndpoint {
     /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         self.rx().peer
+    }
+
+    /// What came beside the message read last.
+    pub fn immediate(&self) -> Option<u64> {
+        self.rx().immediate
     }
 
     /// Where the mapped ring begins; null if it is not mapped.
@@ -202,6 +246,19 @@ impl KernelEndpoint {
         s.full = told.full;
         s.corrupt += told.corrupt;
         s
+    }
+}
+
+/// One attempt, and where there was no room another one after `patience` or when there is.
+fn with_patience(patience: Duration, fd: i32, attempt: impl Fn() -> Result<()>) -> Result<()> {
+    match attempt() {
+        Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => {
+            // Room for what was refused just now.
+            let ms = i32::try_from(patience.as_millis()).unwrap_or(60_000);
+            unix::wait(fd, libc::POLLOUT, ms).map_err(Error::system("poll"))?;
+            attempt()
+        }
+        done => done,
     }
 }
 

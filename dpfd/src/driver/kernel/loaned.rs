@@ -35,6 +35,8 @@ struct Loan {
     end: u64,
     /// It is out of line: mapped until it is released, whoever looks at it by then.
     out_of_line: Option<Box<Mapping>>,
+    /// What came beside it, if it is told that something did.
+    immediate: u64,
     /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     done: bool,
@@ -81,12 +83,12 @@ impl Pool {
             if token != Token::Empty && self.ring.is_closed() {
                 return Err(Error::NotAnEndpoint(fd));
             }
-            let (at, len, out_of_line) = match token {
+            let (at, len, immediate, out_of_line) = match token {
                 Token::Empty => return Ok(None),
-                Token::Message(at, len) => (self.ring.memory().address(at), len, None),
-                Token::OutOfLine(offset, len) => {
+                Token::Message(at, len, immediate) => (self.ring.memory().address(at), len, immediate, None),
+                Token::OutOfLine(offset, len, immediate) => {
                     let mapped = self.map(fd, offset, len)?;
-                    (mapped.address(0), len, Some(mapped))
+                    (mapped.address(0), len, immediate, Some(mapped))
                 }
                 Token::Void => {
                     self.step_over(fd, end);
@@ -95,12 +97,14 @@ impl Pool {
                 Token::Nonsense => return Err(self.nonsense()),
             };
             let number = self.first + self.loaned.len() as u64;
-            self.loaned.push_back(Loan { end, out_of_line, copied: false, done: false });
+            let noted = immediate.unwrap_or(0);
+            self.loaned.push_back(Loan { end, out_of_line, immediate: noted, copied: false, done: false });
             self.open += 1;
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
             self.ring.set_taken(end);
-            return Ok(Some(Got::new(number, at, len, Addr { nid, dpid })));
+            let got = Got::new(number, at, len, Addr { nid, dpid });
+            return Ok(Some(if immediate.is_some() { got.with_immediate() } else { got }));
         }
         Err(self.nonsense())
     }
@@ -138,6 +142,11 @@ impl Pool {
             loaned.copied = true;
             self.open -= 1;
         }
+    }
+
+    /// What came beside message `number`, which has something beside it and is loaned.
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        self.loaned.get(number.wrapping_sub(self.first) as usize).map(|loaned| loaned.immediate)
     }
 
     /// Releases one message.

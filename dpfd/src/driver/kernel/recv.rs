@@ -218,6 +218,11 @@ impl KernelEndpoint {
         got.copied()
     }
 
+    /// What came beside message `number`, which has something beside it and is loaned.
+    pub fn immediate_of(&self, number: u64) -> Option<u64> {
+        self.rx().pool.as_ref()?.immediate(number)
+    }
+
     /// Releases one message.
     #[inline(never)]
     pub fn release(&self, fd: i32, number: u64) {
@@ -257,6 +262,7 @@ impl Rx {
         let got = pool.take(fd)?;
         if let Some(got) = &got {
             self.peer = got.from();
+            self.immediate = if got.has_immediate() { pool.immediate(got.number) } else { None };
         }
         Ok(got)
     }

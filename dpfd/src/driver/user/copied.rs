@@ -20,7 +20,7 @@ impl UserEndpoint {
             None if !rx.tokens.waiting() && self.spin_briefly(&rx) => rx.tokens.copy_first(into),
             copied => copied,
         }?;
-        rx.peer = copied.from();
+        (rx.peer, rx.immediate) = (copied.from(), None);
         if !rx.hot {
             self.make_truthful(&mut rx, fd);
         }

@@ -68,7 +68,8 @@ impl UserEndpoint {
                 continue;
             } else {
                 bytes += text.len();
-                rx.tokens.add_own(tag.map_or(Addr::default(), |t| t.from), Own::Bytes(text.into()));
+                let from = tag.map_or(Addr::default(), |t| t.from);
+                rx.tokens.add_own(from, Own::Bytes(text.into(), tag.and_then(|t| t.immediate)));
             }
             messages += 1;
         }
@@ -79,8 +80,8 @@ impl UserEndpoint {
     #[cold]
     fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
         let (Some(packet), Some(tag)) = (OutOfLinePacket::decode(packet), tag) else { return };
-        let Some(message) = Memory::new(memory) else { return };
-        if packet == OutOfLinePacket::default() {
+        let Some(message) = Memory::new(memory, packet.immediate) else { return };
+        if packet.has_no_edge() {
             return rx.tokens.add_own(tag.from, Own::OutOfLine(message));
         }
         if self.news.load(Ordering::Acquire) {

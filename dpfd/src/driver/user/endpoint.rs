@@ -14,7 +14,7 @@ use super::link::Path;
 use super::registry::Entry;
 use super::service::{Command, Process};
 use super::tx::Tx;
-use crate::addr::{Addr, Dpid};
+use crate::addr::{Addr, Dpid, Nid};
 use crate::edge::inbox::Inbox;
 pub use crate::edge::out_of_line::MAX_MESSAGE;
 use crate::error::{Error, Result};
@@ -41,8 +41,10 @@ pub struct Rx {
     pub late: bool,
     /// Messages from edges until senders without one have their turn, and how many it was the last time.
     pub others: (u32, u32),
-    /// The sender of the message read last.
+    /// The sender of the message read last, and what came beside it.
     pub peer: Addr,
+    /// As above.
+    pub immediate: Option<u64>,
     /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
     pub hot: bool,
     /// How long to look before sleeping, ns: what paid lately.
@@ -69,6 +71,8 @@ pub struct Arrivals {
 pub struct UserEndpoint {
     /// Its number.
     pub dpid: Dpid,
+    /// Its node, of a proxy ([`super::gateway`]); of all others 0.
+    pub nid: Nid,
     /// Its entry in the registry.
     pub entry: Entry,
     /// The driver's end of the pair.
@@ -108,9 +112,10 @@ pub struct UserEndpoint {
 
 impl UserEndpoint {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(dpid: Dpid, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+    pub fn new(addr: Addr, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
         UserEndpoint {
-            dpid,
+            dpid: addr.dpid,
+            nid: addr.nid,
             entry,
             back,
             generation: process::generation(),
@@ -161,9 +166,9 @@ impl UserEndpoint {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its address, as other nodes would write it.
+    /// Its address, as its node's programs write it.
     pub fn addr(&self) -> Addr {
-        Addr::local(self.dpid)
+        Addr { nid: self.nid, dpid: self.dpid }
     }
 
     /// The file that says "from this endpoint".
@@ -175,8 +180,24 @@ impl UserEndpoint {
         if let Some(tag) = self.tag.get() {
             return Ok(tag);
         }
-        let made = Tag { from: self.addr() }.make()?;
+        let made = Tag { from: self.addr(), immediate: None }.make()?;
         Ok(self.tag.get_or_init(|| made))
+    }
+
+    /// The same; with an immediate one for a single message, which says that, too, and is kept in `made`.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::tag`].
+    pub fn tag_for<'a>(
+        &'a self,
+        immediate: Option<u64>,
+        made: &'a mut Option<OwnedFd>,
+    ) -> Result<&'a OwnedFd> {
+        match immediate {
+            None => self.tag(),
+            immediate => Ok(made.insert(Tag { from: self.addr(), immediate }.make()?)),
+        }
     }
 
     /// Pool mode, one way (U2). `size` None: the usual size, if there is no pool yet.
@@ -229,7 +250,7 @@ impl UserEndpoint {
     /// Takes the endpoint out of the registry, once. True for the one who did.
     pub fn retire(&self) -> bool {
         let first = !self.retired.swap(true, Ordering::AcqRel);
-        if first {
+        if first && self.nid == 0 {
             self.process.registry.remove(self.dpid, &self.entry);
         }
         first
@@ -253,35 +274,51 @@ impl UserEndpoint {
     }
 }
 
-/// What a tag says.
+/// What a tag says: what does not fit into a packet that programs may read plainly.
+///
+/// ```text
+///   0      4      6      8           16
+///  +------+------+------+- - - - - - +
+///  |"DPtg"| nid  | dpid | immediate  |      a file without one ends before it
+///  +------+------+------+- - - - - - +
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag {
     /// The sender.
     pub from: Addr,
+    /// What came beside the message.
+    pub immediate: Option<u64>,
 }
 
-const TAG: usize = 8;
+/// Bytes of a tag, without an immediate and with one.
+const TAG: [usize; 2] = [8, 16];
 
 impl Tag {
     fn make(self) -> Result<OwnedFd> {
         use std::os::unix::fs::FileExt;
-        let fd = sealed_memory(c"dp-tag", TAG).map_err(Error::io("memfd_create"))?;
+        let len = TAG[usize::from(self.immediate.is_some())];
+        let fd = sealed_memory(c"dp-tag", len).map_err(Error::io("memfd_create"))?;
         let file = std::fs::File::from(fd);
-        let mut text = *b"DPtg\0\0\0\0";
+        let mut text = [0; TAG[1]];
+        text[..4].copy_from_slice(b"DPtg");
         text[4..6].copy_from_slice(&self.from.nid.to_ne_bytes());
-        text[6..].copy_from_slice(&self.from.dpid.to_ne_bytes());
-        file.write_all_at(&text, 0).map_err(Error::io("write"))?;
+        text[6..8].copy_from_slice(&self.from.dpid.to_ne_bytes());
+        text[8..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
+        file.write_all_at(&text[..len], 0).map_err(Error::io("write"))?;
         Ok(file.into())
     }
 
     /// What a descriptor that came with a message says.
     pub fn read(fd: OwnedFd) -> Option<Tag> {
         use std::os::unix::fs::FileExt;
-        let mut text = [0; TAG];
+        let mut text = [0; TAG[1]];
         // Only a memfd is read: anything else could block.
-        dp_edge::segment::sealed_len(fd.as_fd()).ok()?;
-        std::fs::File::from(fd).read_exact_at(&mut text, 0).ok()?;
+        let len = dp_edge::segment::sealed_len(fd.as_fd()).ok().filter(|len| TAG.contains(len))?;
+        std::fs::File::from(fd).read_exact_at(&mut text[..len], 0).ok()?;
         let word = |at: usize| u16::from_ne_bytes([text[at], text[at + 1]]);
-        (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) } })
+        let mut double = [0; 8];
+        double.copy_from_slice(&text[TAG[0]..]);
+        let immediate = (len == TAG[1]).then_some(u64::from_ne_bytes(double));
+        (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) }, immediate })
     }
 }

@@ -15,7 +15,8 @@ use super::sending::Wakers;
 use crate::addr::Addr;
 use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
-use crate::edge::message;
+use crate::edge::message::{self, Content};
+use crate::edge::parts::Parts;
 use crate::edge::segment::Segment;
 use dp_edge::ring::{Pos, Tail};
 
@@ -62,7 +63,16 @@ pub enum Path {
 
 /// A message the service holds.
 #[derive(Debug)]
-pub enum Queued {
+pub struct Queued {
+    /// The message.
+    pub body: Body,
+    /// What goes beside it.
+    pub immediate: Option<u64>,
+}
+
+/// Where such a message lies.
+#[derive(Debug)]
+pub enum Body {
     /// Its bytes.
     Bytes(Vec<u8>),
     /// Sealed memory ([`crate::edge::out_of_line`]).
@@ -98,12 +108,21 @@ pub enum Delivery {
     Busy,
     /// The kernel, or this process, is short of something; nobody says when that is over.
     Short,
-    /// There is no way for it yet: the receiver is not found, or has no pool, which alone could take it.
+    /// There is no way for it yet: the receiver is not found, has no pool, which alone could take it, or knows no immediates.
     NoWay,
     /// Too long for this way; the limit.
     TooLong(usize),
     /// The receiver is gone.
     Gone,
+}
+
+/// Why a destination does not let us in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It belongs to a user who does not.
+    User,
+    /// It is on a node to which the gateway knows no route.
+    Node,
 }
 
 /// A link.
@@ -121,8 +140,10 @@ pub struct Link {
     pub backlog: VecDeque<Queued>,
     /// Since when the receiver is known and reads plainly, ns; 0: not known.
     pub plain_since: u64,
-    /// The destination belongs to a user who does not let us.
-    pub denied: bool,
+    /// Nothing is taken there from us, as far as is known.
+    pub refused: Option<Refused>,
+    /// The destination's library knows immediates.
+    pub knows_immediates: bool,
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
     /// Futures that wait to send.
@@ -132,9 +153,9 @@ pub struct Link {
 impl Queued {
     /// Bytes it takes of the service's memory; a descriptor is worth some, too.
     pub fn bytes(&self) -> usize {
-        match self {
-            Queued::Bytes(bytes) => bytes.len(),
-            Queued::OutOfLine(_) => 32 * 1024,
+        match &self.body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::OutOfLine(_) => 32 * 1024,
         }
     }
 }
@@ -149,7 +170,8 @@ impl Link {
             queued: 0,
             backlog: VecDeque::new(),
             plain_since: 0,
-            denied: false,
+            refused: None,
+            knows_immediates: false,
             sent: (0, 0),
             wakers: Wakers::default(),
         }
@@ -169,6 +191,11 @@ impl Link {
         self.destination = Destination::Unknown;
         self.path = Path::Queued;
         self.plain_since = 0;
+    }
+
+    /// Whether the destination is found, and is one to which no immediate is sent.
+    pub fn refuses_immediates(&self) -> bool {
+        !self.knows_immediates && !matches!(self.destination, Destination::Unknown)
     }
 
     /// Whether there is an edge, whose receiver tells of room in it.
@@ -208,17 +235,19 @@ impl Link {
     /// Hands one message to the receiver over the edge: the light-weight call. False where there is none, or no room, or
     /// now and then something else to be done, by whoever takes the long way.
     #[inline(always)]
-    pub fn deliver_soon(&mut self, msg: &[u8]) -> bool {
+    pub fn deliver_soon(&mut self, msg: impl Content) -> bool {
         let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
-        !edge.outgrown() && self.deliver_edge(msg) == Some(Delivery::Done)
+        (!msg.has_immediate() || self.knows_immediates)
+            && !edge.outgrown()
+            && self.deliver_edge(msg) == Some(Delivery::Done)
     }
 
     #[inline(always)]
-    fn deliver_edge(&mut self, msg: &[u8]) -> Option<Delivery> {
+    fn deliver_edge(&mut self, msg: impl Content) -> Option<Delivery> {
         let Destination::Pool { back, bell, edge: Some(edge) } = &mut self.destination else { return None };
-        let delivery = edge.send(msg);
+        let delivery = edge.send(&msg);
         if delivery == Delivery::Done {
-            self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
+            self.sent = (self.sent.0 + 1, self.sent.1 + msg.size() as u64);
             let owed = bell.owed();
             if owed != Due::Nothing {
                 edge.tell(owed, back, bell);
@@ -227,8 +256,12 @@ impl Link {
         Some(delivery)
     }
 
-    /// Hands one message to the receiver, without waiting. `tag` says who sends, where no edge does.
-    pub fn deliver(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
+    /// Hands one message to the receiver, without waiting. `tag` says who sends, and what goes beside the message, where no
+    /// edge does ([`super::endpoint::UserEndpoint::tag_for`]).
+    pub fn deliver(&mut self, msg: &Parts<'_>, tag: &OwnedFd) -> Delivery {
+        if msg.immediate().is_some() && !self.knows_immediates {
+            return Delivery::NoWay;
+        }
         if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.outgrown();
         }
@@ -237,10 +270,18 @@ impl Link {
 
     /// Hands over a message out of line: the packet first, then the token that keeps its place. One at
     /// a time: what a sender has out of line is not bounded by the pool.
-    pub fn deliver_out_of_line(&mut self, memory: &OwnedFd, tag: &OwnedFd) -> Delivery {
+    pub fn deliver_out_of_line(
+        &mut self,
+        memory: &OwnedFd,
+        immediate: Option<u64>,
+        tag: &OwnedFd,
+    ) -> Delivery {
+        if immediate.is_some() && !self.knows_immediates {
+            return Delivery::NoWay;
+        }
         let Destination::Pool { back, bell, edge } = &mut self.destination else { return Delivery::NoWay };
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
-        let mut packet = OutOfLinePacket::default();
+        let mut packet = OutOfLinePacket { immediate, ..OutOfLinePacket::default() };
         if let Some(edge) = edge {
             let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
             if edge.tail.refresh(cursor).is_err() {
@@ -250,11 +291,12 @@ impl Link {
             if unread > 0 && edge.tail.pos.since(edge.out_of_line.1) < unread || edge.tail.free(count) == 0 {
                 return Delivery::Full;
             }
-            packet = OutOfLinePacket { key: edge.key, number: edge.out_of_line.0 + 1 };
+            packet = OutOfLinePacket { key: edge.key, number: edge.out_of_line.0 + 1, immediate };
         }
+        let (bytes, len) = packet.encode();
         let sent = unix::send(
             back.as_raw_fd(),
-            &[IoSlice::new(&packet.encode())],
+            &[IoSlice::new(&bytes[..len])],
             &[tag.as_fd(), memory.as_fd()],
             libc::MSG_DONTWAIT,
         );
@@ -276,11 +318,11 @@ impl Link {
         Delivery::Done
     }
 
-    fn deliver_plain(&mut self, msg: &[u8], tag: &OwnedFd) -> Delivery {
+    fn deliver_plain(&mut self, msg: &Parts<'_>, tag: &OwnedFd) -> Delivery {
         let (Destination::Plain(back) | Destination::Pool { back, .. }) = &self.destination else {
             return Delivery::NoWay;
         };
-        match unix::send(back.as_raw_fd(), &[IoSlice::new(msg)], &[tag.as_fd()], libc::MSG_DONTWAIT) {
+        match unix::send(back.as_raw_fd(), msg.pieces(), &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
                 Delivery::Done
@@ -356,9 +398,9 @@ impl OutEdge {
     }
 
     #[inline(always)]
-    fn send(&mut self, msg: &[u8]) -> Delivery {
+    fn send(&mut self, msg: &impl Content) -> Delivery {
         let rx = self.segment.rx();
-        match message::send_bytes(&self.segment.lines(), &mut self.tail, &rx.cursor, msg) {
+        match msg.send_over(&self.segment.lines(), &mut self.tail, &rx.cursor) {
             Ok(()) => Delivery::Done,
             Err(dp_edge::Error::Full) => Delivery::Full,
             Err(dp_edge::Error::TooLong(limit)) => Delivery::TooLong(limit),

@@ -61,7 +61,8 @@ pub enum Said {
 ///
 /// EMFILE, ENOMEM.
 pub fn account(process: &Process) -> std::io::Result<OwnedFd> {
-    let open = process.endpoints().into_iter().filter(|inner| !inner.is_closed());
+    // Proxies are not endpoints of this node.
+    let open = process.endpoints().into_iter().filter(|inner| inner.nid == 0 && !inner.is_closed());
     let account = Account { endpoints: open.map(|inner| EndpointAccount::of(&inner)).collect() };
     let text = account.to_string();
     let file = File::from(sealed_memory(c"dp-account", text.len())?);
@@ -107,7 +108,7 @@ impl EndpointAccount {
 impl LinkAccount {
     fn of(link: &super::link::Link) -> LinkAccount {
         let state = match &link.destination {
-            _ if link.denied => State::Denied,
+            _ if link.refused.is_some() => State::Denied,
             Destination::Unknown => State::Absent,
             Destination::Plain(_) => State::Plain,
             Destination::Pool { edge: Some(_), .. } => State::Edge,

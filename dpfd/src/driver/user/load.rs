@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::link::{Delivery, Destination, Link};
 use crate::edge::out_of_line;
+use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
 use dp_edge::sys::process;
 
@@ -27,7 +28,7 @@ const POOL_WAIT: u64 = 1_000_000_000;
 /// A message on its way: its bytes, and their copy in sealed memory once they need one.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
-    pub(super) msg: &'a [u8],
+    pub(super) msg: Parts<'a>,
     memory: Option<OwnedFd>,
     /// How often its sender rested, and whether it is about to.
     rests: usize,
@@ -37,25 +38,25 @@ pub(super) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub(super) fn new(msg: &'a [u8]) -> Load<'a> {
+    pub(super) fn new(msg: Parts<'a>) -> Load<'a> {
         Load { msg, memory: None, rests: 0, rests_now: false, turns: 0 }
     }
 
-    pub(super) fn of_a_future(msg: &'a [u8]) -> Load<'a> {
+    pub(super) fn of_a_future(msg: Parts<'a>) -> Load<'a> {
         // For a short one the kernel is not even asked what the pair takes.
         let turns = if msg.len() < REST_BYTES { 0 } else { TURNS };
         Load { turns, ..Load::new(msg) }
     }
 
     /// Its bytes, unless they were copied already.
-    pub(super) fn near(&self) -> Option<&'a [u8]> {
+    pub(super) fn near(&self) -> Option<Parts<'a>> {
         self.memory.is_none().then_some(self.msg)
     }
 
     /// In memory of its own.
     pub(super) fn memory(&mut self) -> Result<&OwnedFd> {
         if self.memory.is_none() {
-            self.memory = Some(out_of_line::make(self.msg).map_err(Error::io("memfd_create"))?);
+            self.memory = Some(out_of_line::make(&self.msg).map_err(Error::io("memfd_create"))?);
         }
         self.memory.as_ref().ok_or(Error::Closed)
     }
@@ -63,12 +64,13 @@ impl<'a> Load<'a> {
     /// To the receiver, if its link is direct.
     pub(super) fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
         if self.memory.is_none() {
-            match link.deliver(self.msg, tag) {
+            match link.deliver(&self.msg, tag) {
                 Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {}
                 other => return Ok(other),
             }
         }
-        Ok(link.deliver_out_of_line(self.memory()?, tag))
+        let immediate = self.msg.immediate();
+        Ok(link.deliver_out_of_line(self.memory()?, immediate, tag))
     }
 
     /// How long to look for room for it, ns.
@@ -112,6 +114,7 @@ impl<'a> Load<'a> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use std::io::IoSlice;
     use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
@@ -123,7 +126,8 @@ mod tests {
     /// How long its sender looks, ns, and how often it rests, for a pair of 200 kB.
     fn patience(len: usize) -> (u64, usize) {
         let msg = vec![0; len];
-        let mut load = Load::new(&msg);
+        let msg = [IoSlice::new(&msg)];
+        let mut load = Load::new(Parts::new(&msg));
         let looks = load.room_wait();
         let rests =
             std::iter::repeat_with(|| load.rests(|| true, || 200_000)).take_while(|&again| again).count();
@@ -166,11 +170,12 @@ mod tests {
 
     #[test]
     fn a_futures_short_message_asks_nothing_of_the_kernel_and_waits_for_no_turn() {
-        assert!(!Load::of_a_future(&[0; 8]).waits_for_a_turn(|| panic!("asked")));
-        assert!(!Load::new(&[0; 1 << 20]).waits_for_a_turn(|| panic!("asked")));
-        let msg = vec![0; 1 << 20];
-        let mut load = Load::of_a_future(&msg);
-        assert!(!load.waits_for_a_turn(|| msg.len()), "the pair takes it");
+        let (short, long) = ([0; 8], vec![0; 1 << 20]);
+        let (short, long) = ([IoSlice::new(&short)], [IoSlice::new(&long)]);
+        assert!(!Load::of_a_future(Parts::new(&short)).waits_for_a_turn(|| panic!("asked")));
+        assert!(!Load::new(Parts::new(&long)).waits_for_a_turn(|| panic!("asked")));
+        let mut load = Load::of_a_future(Parts::new(&long));
+        assert!(!load.waits_for_a_turn(|| 1 << 20), "the pair takes it");
         let turns = std::iter::repeat_with(|| load.waits_for_a_turn(|| 200_000)).take_while(|&again| again);
         assert_eq!(turns.count(), usize::from(TURNS));
     }
@@ -178,7 +183,8 @@ mod tests {
     #[test]
     fn it_looks_once_and_then_rests() {
         let msg = vec![0; 1 << 20];
-        let mut load = Load::new(&msg);
+        let msg = [IoSlice::new(&msg)];
+        let mut load = Load::new(Parts::new(&msg));
         assert!(load.rests(|| true, || 200_000) && load.rest() == Some(REST) && load.rest().is_none());
         assert_eq!(load.room_wait(), 0);
         assert!(!load.rests(|| false, || 200_000) && load.rest().is_none());

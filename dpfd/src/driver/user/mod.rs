@@ -26,6 +26,7 @@
 //! | [`copied`] | receiving a copy, also as read(2) does |
 //! | [`sending`] | sending without a thread that waits |
 //! | [`process`] | what the endpoints of a process share |
+//! | [`gateway`] | a process that is the proxy of other nodes' endpoints |
 //! | [`service`] | the thread |
 //! | [`list`], [`account`] | what `dp ls` is told, and how that is written down |
 //! | `stat` | counters and limits |
@@ -35,6 +36,7 @@ pub mod copied;
 pub mod doze;
 mod drain;
 pub mod endpoint;
+pub mod gateway;
 pub mod link;
 pub mod list;
 mod load;

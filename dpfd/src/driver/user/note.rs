@@ -15,6 +15,9 @@ use crate::addr::{Addr, Dpid};
 pub const LEN: usize = 16;
 const VERSION: u8 = 4;
 
+/// The library tells its program the immediate of a message. One that does not say so is not sent any.
+pub const IMMEDIATES: u32 = 1;
+
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
@@ -24,13 +27,15 @@ pub enum Note {
         link: u32,
         /// The sender.
         from: Addr,
-        /// The receiver, in this process.
-        to: Dpid,
+        /// The receiver, in this process; with a node's number it is one of another node, and this process its gateway.
+        to: Addr,
     },
     /// `<-` It may; beside it the receiver's back, to put plain messages and bells on.
     Attached {
         /// The link.
         link: u32,
+        /// What the receiver's library knows: [`IMMEDIATES`], or 0 where it is older than that.
+        knows: u32,
     },
     /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left. Once more: beside it
     /// an edge in place of the one the sender has.
@@ -45,6 +50,11 @@ pub enum Note {
     },
     /// `<-` The sender's user may not send to it.
     Denied {
+        /// The link.
+        link: u32,
+    },
+    /// `<-` The gateway knows no route to the receiver's node.
+    Unreachable {
         /// The link.
         link: u32,
     },
@@ -86,8 +96,8 @@ impl Note {
     pub fn encode(self) -> [u8; LEN] {
         let at = |a: Addr| u32::from(a.nid) << 16 | u32::from(a.dpid);
         let (kind, link, a, b) = match self {
-            Note::Attach { link, from, to } => (1, link, at(from), u32::from(to)),
-            Note::Attached { link } => (2, link, 0, 0),
+            Note::Attach { link, from, to } => (1, link, at(from), at(to)),
+            Note::Attached { link, knows } => (2, link, knows, 0),
             Note::Pool { link } => (3, link, 0, 0),
             Note::Gone { link } => (4, link, 0, 0),
             Note::Denied { link } => (5, link, 0, 0),
@@ -98,6 +108,7 @@ impl Note {
             Note::List => (10, 0, 0, 0),
             Note::Listed => (11, 0, 0, 0),
             Note::Longer { link } => (12, link, 0, 0),
+            Note::Unreachable { link } => (13, link, 0, 0),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -118,10 +129,11 @@ impl Note {
         let dpid = |n: u32| Dpid::try_from(n).ok().filter(|d| *d > 0);
         Some(match bytes[3] {
             1 => {
-                let from = Addr { nid: (a >> 16) as u16, dpid: a as u16 };
-                Note::Attach { link, from, to: dpid(b)? }
+                let addr = |n: u32| Addr { nid: (n >> 16) as u16, dpid: n as u16 };
+                let to = Some(addr(b)).filter(|to| to.dpid > 0)?;
+                Note::Attach { link, from: addr(a), to }
             }
-            2 => Note::Attached { link },
+            2 => Note::Attached { link, knows: a },
             3 => Note::Pool { link },
             4 => Note::Gone { link },
             5 => Note::Denied { link },
@@ -132,6 +144,7 @@ impl Note {
             10 => Note::List,
             11 => Note::Listed,
             12 => Note::Longer { link },
+            13 => Note::Unreachable { link },
             _ => return None,
         })
     }
@@ -149,6 +162,8 @@ pub struct Envelope {
     pub to: Addr,
     /// What is in it.
     pub what: Inside,
+    /// What comes beside the message.
+    pub immediate: Option<u64>,
 }
 
 /// What is behind an [`Envelope`].
@@ -163,20 +178,23 @@ pub enum Inside {
 }
 
 /// Bytes of an envelope.
-pub const ENVELOPE: usize = 16;
+pub const ENVELOPE: usize = 24;
 
 impl Envelope {
     /// As bytes.
     pub fn encode(self) -> [u8; ENVELOPE] {
         let mut out = [0; ENVELOPE];
-        out[..4].copy_from_slice(match self.what {
-            Inside::Message => b"DPto",
-            Inside::OutOfLine => b"DPaw",
-            Inside::Target => b"DPrt",
+        out[..4].copy_from_slice(match (self.what, self.immediate) {
+            (Inside::Message, None) => b"DPto",
+            (Inside::Message, Some(_)) => b"DPti",
+            (Inside::OutOfLine, None) => b"DPaw",
+            (Inside::OutOfLine, Some(_)) => b"DPai",
+            (Inside::Target, _) => b"DPrt",
         });
         out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
         out[6..8].copy_from_slice(&self.to.dpid.to_ne_bytes());
-        out[8..].copy_from_slice(&self.key.to_ne_bytes());
+        out[8..16].copy_from_slice(&self.key.to_ne_bytes());
+        out[16..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
         out
     }
 
@@ -184,49 +202,70 @@ impl Envelope {
     pub fn decode(bytes: &[u8], key: u64) -> Option<Envelope> {
         let bytes = bytes.get(..ENVELOPE)?;
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let what = match &bytes[..4] {
-            b"DPto" => Inside::Message,
-            b"DPaw" => Inside::OutOfLine,
-            b"DPrt" => Inside::Target,
+        let (what, has_immediate) = match &bytes[..4] {
+            b"DPto" => (Inside::Message, false),
+            b"DPti" => (Inside::Message, true),
+            b"DPaw" => (Inside::OutOfLine, false),
+            b"DPai" => (Inside::OutOfLine, true),
+            b"DPrt" => (Inside::Target, false),
             _ => return None,
         };
         let to = Addr { nid: word(4), dpid: word(6) };
-        (bytes[8..] == key.to_ne_bytes()).then_some(Envelope { key, to, what })
+        let immediate = has_immediate.then(|| double(bytes, 16));
+        (double(bytes, 8) == key).then_some(Envelope { key, to, what, immediate })
     }
 }
 
-/// The packet beside a message out of line: which token it belongs to; zeros where there is no edge, and
-/// packets are the order.
+/// The eight bytes at `at`.
+fn double(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(word)
+}
+
+/// The packet beside a message out of line: which token it belongs to, zeros where there is no edge, and packets are the
+/// order; and the message's immediate, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfLinePacket {
     /// The edge's key.
     pub key: u64,
     /// The number in its token.
     pub number: u64,
+    /// What comes beside the message.
+    pub immediate: Option<u64>,
 }
 
-/// Bytes of it.
-pub const OUT_OF_LINE: usize = 20;
+/// Bytes of it, without an immediate and with one.
+const OUT_OF_LINE: [usize; 2] = [20, 28];
 
 impl OutOfLinePacket {
-    /// As bytes.
-    pub fn encode(self) -> [u8; OUT_OF_LINE] {
-        let mut out = [0; OUT_OF_LINE];
+    /// As bytes: the first `.1` of `.0`.
+    pub fn encode(self) -> ([u8; OUT_OF_LINE[1]], usize) {
+        let mut out = [0; OUT_OF_LINE[1]];
         out[..4].copy_from_slice(b"DPfr");
         out[4..12].copy_from_slice(&self.key.to_ne_bytes());
-        out[12..].copy_from_slice(&self.number.to_ne_bytes());
-        out
+        out[12..20].copy_from_slice(&self.number.to_ne_bytes());
+        out[20..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
+        (out, OUT_OF_LINE[usize::from(self.immediate.is_some())])
+    }
+
+    /// Whether it is beside no edge's token.
+    pub fn has_no_edge(self) -> bool {
+        (self.key, self.number) == (0, 0)
     }
 
     /// From a packet.
     pub fn decode(bytes: &[u8]) -> Option<OutOfLinePacket> {
-        let bytes: &[u8; OUT_OF_LINE] = bytes.try_into().ok()?;
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
+        let immediate = match OUT_OF_LINE.map(|len| bytes.len() == len) {
+            [true, _] => None,
+            [_, true] => Some(double(bytes, 20)),
+            _ => return None,
         };
-        (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket { key: word(4), number: word(12) })
+        (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket {
+            key: double(bytes, 4),
+            number: double(bytes, 12),
+            immediate,
+        })
     }
 }
 
@@ -238,8 +277,10 @@ mod tests {
     fn notes_come_out_as_they_went_in() {
         let from = Addr { nid: 65535, dpid: 1024 };
         for note in [
-            Note::Attach { link: 7, from, to: 65535 },
-            Note::Attached { link: u32::MAX },
+            Note::Attach { link: 7, from, to: Addr::local(65535) },
+            Note::Attach { link: 7, from, to: Addr { nid: 65535, dpid: 1 } },
+            Note::Unreachable { link: 8 },
+            Note::Attached { link: u32::MAX, knows: IMMEDIATES },
             Note::Pool { link: 1 },
             Note::Gone { link: 2 },
             Note::Denied { link: 3 },
@@ -254,18 +295,24 @@ mod tests {
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }
-        for what in [Inside::Message, Inside::OutOfLine, Inside::Target] {
-            let envelope = Envelope { key: 1 << 63, to: from, what };
-            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
-            assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+        for immediate in [None, Some(0), Some(u64::MAX - 2)] {
+            for what in [Inside::Message, Inside::OutOfLine] {
+                let envelope = Envelope { key: 1 << 63, to: from, what, immediate };
+                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
+                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+            }
+            let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7, immediate };
+            let (bytes, len) = packet.encode();
+            assert_eq!(OutOfLinePacket::decode(&bytes[..len]), Some(packet));
+            assert_eq!(OutOfLinePacket::decode(&bytes[..len - 1]), None);
         }
-        let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7 };
-        assert_eq!(OutOfLinePacket::decode(&packet.encode()), Some(packet));
+        let envelope = Envelope { key: 1, to: from, what: Inside::Target, immediate: None };
+        assert_eq!(Envelope::decode(&envelope.encode(), 1), Some(envelope));
     }
 
     #[test]
     fn what_is_no_note_is_refused() {
-        let good = Note::Attach { link: 1, from: Addr::local(2), to: 3 }.encode();
+        let good = Note::Attach { link: 1, from: Addr::local(2), to: Addr::local(3) }.encode();
         assert_eq!(Note::decode(&good[..15]), None);
         assert_eq!(Note::decode(&[]), None);
         for at in [0, 1, 2] {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::endpoint::UserEndpoint;
+use super::gateway::Asked;
 use super::registry::{Entry, Member, Registry};
 use super::service::{self, Answer};
 use crate::addr::OWN_NID;
@@ -44,6 +45,10 @@ pub enum Command {
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.
     Room(u32, u32),
+    /// The gateway, which this process is, knows no route to that node.
+    Refuse(Nid),
+    /// It is not the gateway any more.
+    GatewayEnded,
 }
 
 /// A process with endpoints.
@@ -60,6 +65,7 @@ pub struct Process {
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
     endpoints: Mutex<HashMap<u32, Weak<UserEndpoint>>>,
+    gateway: Mutex<Option<Arc<Asked>>>,
     serials: AtomicU32,
     generation: u32,
 }
@@ -128,6 +134,7 @@ impl Process {
             wake: wake.into(),
             commands: Mutex::default(),
             endpoints: Mutex::default(),
+            gateway: Mutex::default(),
             serials: AtomicU32::new(1),
             generation,
         });
@@ -177,17 +184,51 @@ impl Process {
         if dpid != 0 && dpid < PRIVILEGED && !process::may_bind_service() {
             return Err(Error::Privileged(dpid));
         }
+        self.make(|entry| {
+            let found = if dpid == 0 { self.registry.enter_any(entry) } else { self.enter(dpid, entry) };
+            found.map(Addr::local)
+        })
+    }
+
+    /// Opens the proxy of an endpoint of another node: one that the gateway alone knows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`], [`Error::BadDpid`]; EMFILE.
+    pub fn open_proxy(self: &Arc<Process>, addr: Addr) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
+        let open = |inner: Arc<UserEndpoint>| inner.addr() == addr && !inner.is_closed();
+        match addr.dpid {
+            0 => Err(Error::BadDpid(0)),
+            dpid if self.endpoints().into_iter().any(open) => Err(Error::InUse(dpid)),
+            _ => self.make(|_| Ok(addr)),
+        }
+    }
+
+    fn make(
+        self: &Arc<Process>,
+        enter: impl FnOnce(&Entry) -> Result<Addr>,
+    ) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
         let (front, back) = unix::pair().map_err(|errno| Error::System { call: "socketpair", errno })?;
         unix::mark_messages(back.as_fd());
         let key =
             process::random().map_err(std::io::Error::from_raw_os_error).map_err(Error::io("getrandom"))?;
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.member.name.clone(), serial };
-        let dpid = if dpid == 0 { self.registry.enter_any(&entry)? } else { self.enter(dpid, &entry)? };
-        let inner = Arc::new(UserEndpoint::new(dpid, entry, back, self.clone(), key));
+        let addr = enter(&entry)?;
+        let inner = Arc::new(UserEndpoint::new(addr, entry, back, self.clone(), key));
         held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
         self.command(Command::Open(inner.clone()));
         Ok((front, inner))
+    }
+
+    /// Whom to tell of addresses of other nodes: this process is the gateway, or no longer.
+    pub fn set_gateway(&self, asked: Option<Arc<Asked>>) {
+        *held(&self.gateway) = asked;
+    }
+
+    /// The same, asked.
+    pub fn gateway(&self) -> Option<Arc<Asked>> {
+        held(&self.gateway).clone()
     }
 
     fn enter(&self, dpid: Dpid, entry: &Entry) -> Result<Dpid> {
@@ -275,5 +316,7 @@ extern "C" fn at_exit() {
     for inner in p.endpoints() {
         inner.retire();
     }
+    let entry = Entry { process: p.member.name.clone(), serial: 0 };
+    p.registry.remove_gateway(&entry);
     p.registry.leave(&p.member);
 }

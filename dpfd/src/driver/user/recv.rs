@@ -119,7 +119,7 @@ impl UserEndpoint {
             None if self.spin_briefly(&rx) => rx.tokens.look_first(),
             got => got,
         }?;
-        rx.peer = got.from();
+        (rx.peer, rx.immediate) = (got.from(), None);
         if !rx.hot {
             self.make_truthful(&mut rx, fd);
         }
@@ -155,6 +155,7 @@ impl UserEndpoint {
             }
             if let Some(got) = next? {
                 rx.peer = got.from();
+                rx.immediate = if got.has_immediate() { rx.tokens.immediate(got.number) } else { None };
                 if whose == For::Copy {
                     rx.tokens.copy(got.number);
                 }
@@ -425,6 +426,11 @@ impl UserEndpoint {
             self.ring_self();
         }
         true
+    }
+
+    /// What came beside message `number`, which is loaned. Nothing in a child of a fork: the message is its parent's.
+    pub fn immediate_of(&self, number: u64) -> Option<u64> {
+        (self.generation == process::generation()).then(|| self.rx().tokens.immediate(number)).flatten()
     }
 
     /// Releases one message. Nothing in a child of a fork: the message is its parent's.

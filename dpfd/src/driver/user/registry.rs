@@ -3,6 +3,7 @@
 //! ```text
 //!   $DP_RUNTIME_DIR, else $XDG_RUNTIME_DIR/dp, else /dev/shm/dp-<uid>      0700, or 2770 for a group
 //!     1025 -> 4711-9f3a.12       endpoint 1025: process 4711-9f3a, its 12th endpoint     (a symbolic link)
+//!     gateway -> 4712-0c51.0     endpoints of other nodes: process 4712-0c51             (the same)
 //!     4711-9f3a.lock             locked as long as the process lives
 //!     4711-9f3a.door             where its service listens
 //! ```
@@ -26,6 +27,8 @@ use dp_edge::sys::{process, unix};
 
 /// Numbers that [`Registry::enter_any`] gives: from here on upwards, and those below only when there is none left.
 const FIRST_FREE: Dpid = 32768;
+/// The entry of the process that is the proxy of other nodes' endpoints.
+const GATEWAY: &str = "gateway";
 
 /// Which endpoint an entry stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,9 +144,6 @@ impl Registry {
         &self.folder
     }
 
-    fn entry_path(&self, dpid: Dpid) -> PathBuf {
-        self.folder.join(dpid.to_string())
-    }
     /// Where a process's service listens.
     pub fn door_path(&self, process: &str) -> PathBuf {
         self.folder.join(format!("{process}.door"))
@@ -230,11 +230,44 @@ impl Registry {
     ///
     /// [`Error::Folder`]: ENOSPC, EACCES.
     pub fn enter(&self, dpid: Dpid, entry: &Entry) -> Result<bool> {
-        match std::os::unix::fs::symlink(entry.text(), self.entry_path(dpid)) {
+        self.enter_name(&dpid.to_string(), entry)
+    }
+
+    fn enter_name(&self, name: &str, entry: &Entry) -> Result<bool> {
+        match std::os::unix::fs::symlink(entry.text(), self.folder.join(name)) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(self.failed(&dpid.to_string())(e)),
+            Err(e) => Err(self.failed(name)(e)),
         }
+    }
+
+    /// Enters this process as the gateway. False if there is one that lives.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::enter`].
+    pub fn enter_gateway(&self, entry: &Entry) -> Result<bool> {
+        for _ in 0..2 {
+            if self.enter_name(GATEWAY, entry)? {
+                return Ok(true);
+            }
+            match self.gateway() {
+                Some(old) if self.lives(&old.process) => return Ok(false),
+                Some(old) => self.remove_gateway(&old),
+                None => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The process that is the proxy of other nodes' endpoints.
+    pub fn gateway(&self) -> Option<Entry> {
+        self.look_up_name(GATEWAY)
+    }
+
+    /// Removes its entry, as [`Registry::remove`] does.
+    pub fn remove_gateway(&self, entry: &Entry) {
+        self.remove_name(GATEWAY, entry);
     }
 
     /// Enters any free number. Costs a system call for each that is taken; entries of the dead are removed when
@@ -269,7 +302,11 @@ impl Registry {
 
     /// The process that has `dpid`.
     pub fn look_up(&self, dpid: Dpid) -> Option<Entry> {
-        let text = fs::read_link(self.entry_path(dpid)).ok()?;
+        self.look_up_name(&dpid.to_string())
+    }
+
+    fn look_up_name(&self, name: &str) -> Option<Entry> {
+        let text = fs::read_link(self.folder.join(name)).ok()?;
         Entry::parse(text.to_str()?)
     }
 
@@ -278,9 +315,13 @@ impl Registry {
     /// Under a lock on the folder: between the look and the removal another one, who found the same entry over,
     /// must not put a new one there.
     pub fn remove(&self, dpid: Dpid, entry: &Entry) {
+        self.remove_name(&dpid.to_string(), entry);
+    }
+
+    fn remove_name(&self, name: &str, entry: &Entry) {
         let _alone = self.alone();
-        if self.look_up(dpid).as_ref() == Some(entry) {
-            let _ = fs::remove_file(self.entry_path(dpid));
+        if self.look_up_name(name).as_ref() == Some(entry) {
+            let _ = fs::remove_file(self.folder.join(name));
         }
     }
 
@@ -329,6 +370,9 @@ impl Registry {
             if !*lives.entry(entry.process.clone()).or_insert_with(|| self.lives(&entry.process)) {
                 self.remove(dpid, &entry);
             }
+        }
+        if let Some(gateway) = self.gateway().filter(|entry| dead.contains(&entry.process)) {
+            self.remove_gateway(&gateway);
         }
         for process in dead {
             self.take_away(&process);

@@ -9,14 +9,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
-use super::link::{plain_limit, Delivery, Destination, Link, Path};
+use super::link::{plain_limit, Delivery, Destination, Link, Path, Refused};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::sending::Until;
 use super::service::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
-use crate::error::{Error, Result};
+use crate::edge::message::Content;
+use crate::edge::parts::Parts;
+use crate::error::{Error, NoImmediate, Result};
 use dp_edge::sys::biased::Guard;
 use dp_edge::sys::{process, raw, unix};
 
@@ -39,10 +41,12 @@ impl UserEndpoint {
     pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
         let to = self.here(to)?;
         let mut tx = self.tx();
+        self.find_route(&tx, to)?;
         // Plain writes that are still in the pair go to the former target. They were written before this call, so
         // what is not there now is with its link.
         while tx.plain.is_some_and(|former| former != to) && pair_holds(fd)? {
-            let packet = Envelope { key: self.key, to, what: Inside::Target }.encode();
+            let envelope = Envelope { key: self.key, to, what: Inside::Target, immediate: None };
+            let packet = envelope.encode();
             match unix::send(fd, &[IoSlice::new(&packet)], &[], libc::MSG_DONTWAIT) {
                 Ok(_) => return self.targeted(tx, to, false),
                 // Full of messages that say where they go; nobody was seen to write plainly.
@@ -74,7 +78,7 @@ impl UserEndpoint {
         }
         tx.target = Some(ix);
         // Named again: another one may have it by now.
-        let again = core::mem::take(&mut tx.links[ix].denied);
+        let again = tx.links[ix].refused.take().is_some();
         drop(tx);
         if new || again {
             self.process.command(Command::Attach(self.entry.serial, to));
@@ -85,15 +89,22 @@ impl UserEndpoint {
         Ok(())
     }
 
-    /// An address on this node, as it is kept.
+    /// An address, as it is kept: of this node without its number.
     fn here(&self, to: Addr) -> Result<Addr> {
-        if to.dpid == 0 {
-            return Err(Error::BadDpid(0));
+        match to {
+            Addr { dpid: 0, .. } => Err(Error::BadDpid(0)),
+            Addr { nid, dpid } if nid == 0 || nid == self.process.nid => Ok(Addr::local(dpid)),
+            elsewhere => Ok(elsewhere),
         }
-        if to.nid != 0 && to.nid != self.process.nid {
-            return Err(Error::NoRoute(to.nid));
+    }
+
+    /// Whether messages for there can be taken: to another node only if there is a gateway, or was one.
+    #[inline(always)]
+    fn find_route(&self, tx: &Tx, to: Addr) -> Result<()> {
+        if to.nid == 0 || tx.find(to).is_some() || self.process.registry.gateway().is_some() {
+            return Ok(());
         }
-        Ok(Addr::local(to.dpid))
+        Err(Error::NoRoute(to.nid))
     }
 
     /// `dp_write`, `dp_sendto`.
@@ -119,6 +130,27 @@ impl UserEndpoint {
         if tx.deliver_edge(ix, msg) {
             return Ok(());
         }
+        self.send_slow(tx, ix, patience, fd, Parts::new(&[IoSlice::new(msg)]))
+    }
+
+    /// Sends pieces as one message, with an immediate if it has one: as [`UserEndpoint::send_for`] in all else.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::send`]; [`Error::NoImmediate`].
+    #[inline(always)]
+    pub fn send_parts_for(
+        &self,
+        patience: Duration,
+        fd: i32,
+        to: Option<Addr>,
+        msg: Parts<'_>,
+    ) -> Result<()> {
+        let mut tx = self.tx();
+        let ix = self.link_to(&mut tx, to)?;
+        if tx.deliver_edge(ix, &msg) {
+            return Ok(());
+        }
         self.send_slow(tx, ix, patience, fd, msg)
     }
 
@@ -138,6 +170,7 @@ impl UserEndpoint {
         if tx.ended {
             return Err(Error::Closed);
         }
+        self.find_route(tx, to)?;
         let (ix, new) = tx.link(to);
         if new {
             self.process.command(Command::Attach(self.entry.serial, to));
@@ -152,7 +185,7 @@ impl UserEndpoint {
         ix: usize,
         patience: Duration,
         fd: i32,
-        msg: &[u8],
+        msg: Parts<'_>,
     ) -> Result<()> {
         let waits = || !raw::is_nonblocking(fd);
         let mut begun = None;
@@ -207,12 +240,19 @@ impl UserEndpoint {
             if load.msg.len() > MAX_MESSAGE {
                 return Err(Error::TooLong { len: load.msg.len(), to: link.to, limit: MAX_MESSAGE });
             }
-            if link.denied {
-                return Err(Error::Denied(link.to));
+            match link.refused {
+                Some(Refused::User) => return Err(Error::Denied(link.to)),
+                Some(Refused::Node) => return Err(Error::NoRoute(link.to.nid)),
+                None => {}
+            }
+            if load.msg.immediate().is_some() && link.refuses_immediates() {
+                return Err(Error::NoImmediate(link.to, NoImmediate::OldReceiver));
             }
             let mut direct = None;
             if !behind && link.try_direct() {
-                let delivery = load.deliver(link, self.tag()?)?;
+                let immediate = load.msg.immediate().filter(|_| !link.has_edge());
+                let mut made = None;
+                let delivery = load.deliver(link, self.tag_for(immediate, &mut made)?)?;
                 direct = Some(delivery);
                 if link.asks_for_longer() {
                     self.process.command(Command::Outgrown(self.entry.serial, link.to));
@@ -288,10 +328,11 @@ impl UserEndpoint {
     /// Puts a message into the endpoint's own pair, for the service to take on. None: it is there.
     fn enqueue(&self, link: &mut Link, fd: i32, load: &mut Load<'_>) -> Result<Option<Until>> {
         let limit = plain_limit(&self.back) - ENVELOPE;
-        let envelope = |what| Envelope { key: self.key, to: link.to, what }.encode();
+        let immediate = load.msg.immediate();
+        let envelope = |what| Envelope { key: self.key, to: link.to, what, immediate }.encode();
         let sent = if load.msg.len() <= limit {
             let envelope = envelope(Inside::Message);
-            unix::send(fd, &[IoSlice::new(&envelope), IoSlice::new(load.msg)], &[], libc::MSG_DONTWAIT)
+            load.msg.behind(&envelope, |packet| unix::send(fd, packet, &[], libc::MSG_DONTWAIT))
         } else {
             // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
             if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
@@ -317,7 +358,7 @@ impl UserEndpoint {
 impl Tx {
     /// The light-weight call: whether the message went straight into its receiver's edge.
     #[inline(always)]
-    pub(super) fn deliver_edge(&mut self, ix: usize, msg: &[u8]) -> bool {
+    pub(super) fn deliver_edge(&mut self, ix: usize, msg: impl Content) -> bool {
         if !self.alone {
             return false;
         }

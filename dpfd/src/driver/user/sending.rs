@@ -16,6 +16,7 @@ use super::load::Load;
 use super::service::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
+use crate::edge::parts::Parts;
 use crate::error::Result;
 
 /// What a message that could not go waits for.
@@ -39,7 +40,7 @@ impl Until {
 
     fn is_over(self, link: &Link) -> bool {
         let direct = link.path == Path::Direct;
-        link.denied
+        link.refused.is_some()
             || match self {
                 Until::Room => direct,
                 Until::Direct => direct || !link.has_edge(),
@@ -89,7 +90,7 @@ pub struct Sending<'a> {
 
 impl<'a> Sending<'a> {
     /// A message to `to`, or to the target of the moment in which it is first tried.
-    pub fn new(inner: &'a UserEndpoint, to: Option<Addr>, msg: &'a [u8]) -> Sending<'a> {
+    pub fn new(inner: &'a UserEndpoint, to: Option<Addr>, msg: Parts<'a>) -> Sending<'a> {
         Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None }
     }
 
@@ -114,7 +115,7 @@ impl<'a> Sending<'a> {
             None => self.inner.link_to(tx, self.to)?,
         };
         self.link = Some(ix);
-        if self.load.near().is_some_and(|msg| tx.deliver_edge(ix, msg)) {
+        if self.load.near().is_some_and(|msg| tx.deliver_edge(ix, &msg)) {
             return Ok(None);
         }
         self.inner.attempt(tx, ix, fd, &mut self.load, || false)

@@ -18,7 +18,7 @@ impl UserEndpoint {
             let tx = self.tx();
             s.target = tx.target.map_or(Addr::default(), |ix| tx.links[ix].to);
             for link in &tx.links {
-                s.denied += usize::from(link.denied);
+                s.denied += usize::from(link.refused.is_some());
                 s.sent = (s.sent.0 + link.sent.0, s.sent.1 + link.sent.1);
             }
         }

@@ -1,9 +1,8 @@
 //! A sender that goes over to a longer edge: in order, with what is loaned staying where it is.
 
-use super::tests::{next, text, Edge};
+use super::tests::{long, next, text, Edge};
 use super::*;
 use crate::edge::message;
-use crate::edge::out_of_line;
 use crate::edge::segment::Segment;
 use dp_edge::ring::{Cursor, Lines, Tail};
 use dp_edge::sync::Ordering;
@@ -86,7 +85,7 @@ fn what_is_lent_stays_where_it_is_when_its_sender_goes_over() {
 fn messages_that_lie_elsewhere_go_over_too() {
     let mut tokens = Tokens::default();
     let mut a = Edge::into(&mut tokens, 7);
-    let memory = |n: u8| Memory::new(out_of_line::make(&[n; 5000]).unwrap()).unwrap();
+    let memory = |n: u8| Memory::new(long(&[n; 5000]), None).unwrap();
     let send = |a: &mut Edge| {
         message::send_out_of_line(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
     };

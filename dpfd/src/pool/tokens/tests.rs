@@ -1,9 +1,13 @@
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use std::sync::Arc;
 
 use super::*;
 use crate::edge::message;
+use crate::edge::out_of_line;
+use crate::edge::parts::Parts;
 use crate::edge::segment::Segment;
 use crate::pool::in_edge::Sender;
 use dp_edge::ring::Cursor;
@@ -46,6 +50,11 @@ impl Edge {
     pub(super) fn send(&mut self, text: &[u8]) -> Result<(), Error> {
         message::send_bytes(&self.segment.lines(), &mut self.tail, &self.segment.rx().cursor, text)
     }
+}
+
+/// Sealed memory with these bytes.
+pub(super) fn long(bytes: &[u8]) -> OwnedFd {
+    out_of_line::make(&Parts::new(&[IoSlice::new(bytes)])).unwrap()
 }
 
 /// As the driver does.
@@ -185,7 +194,7 @@ fn a_message_that_is_kept_keeps_no_others() {
         tokens.release(got.number);
         assert_eq!(tokens.loaned(), 1);
     }
-    tokens.add_own(Addr::local(3), Own::Bytes(b"own"[..].into()));
+    tokens.add_own(Addr::local(3), Own::Bytes(b"own"[..].into(), None));
     let own = next(&mut tokens).unwrap();
     assert_eq!((text(&own), tokens.loaned.kept()), (b"own".to_vec(), 1));
     tokens.release(own.number);

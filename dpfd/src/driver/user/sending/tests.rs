@@ -1,5 +1,6 @@
 //! Which futures are woken, by what, and what is left of one that was dropped.
 
+use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use super::{Link, Sending, Until};
 use crate::addr::Addr;
 use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
+use crate::edge::parts::Parts;
+use crate::error::{Error, NoImmediate};
 use dp_edge::sys::unix;
 
 /// Larger than a plain receiver can take: it waits for a pool.
@@ -59,6 +62,11 @@ impl Open {
     }
 }
 
+/// A message of one piece; that piece stays until the program ends.
+fn message_to<'a>(from: &'a Open, to: Addr, message: &'a [u8]) -> Sending<'a> {
+    Sending::new(&from.inner, Some(to), Parts::new(Box::leak(Box::new([IoSlice::new(message)]))))
+}
+
 fn register(sending: &mut Sending<'_>, until: Until, counter: &Arc<Counter>) {
     let waker = Waker::from(counter.clone());
     assert!(sending.poll_news(until, &mut Context::from_waker(&waker)).is_pending());
@@ -78,7 +86,7 @@ fn pair(dpid: u16) -> (Open, Open) {
 
 /// A message that only a pool can take, tried once, and who is woken for it.
 fn stuck<'a>(from: &'a Open, to: &Open, message: &'a [u8]) -> (Sending<'a>, Arc<Counter>) {
-    let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), message);
+    let mut sending = message_to(from, to.inner.addr(), message);
     assert_eq!(from.attempt(&mut sending), Some(Until::Later));
     let counter = Arc::new(Counter::default());
     register(&mut sending, Until::Later, &counter);
@@ -103,11 +111,11 @@ fn who_waits_for_a_pool_is_woken_and_the_message_arrives() {
 fn who_waits_for_room_is_not_woken_without_any() {
     let (from, nobody) = (open(0), Addr::local(7102));
     let message = [0; 2000];
-    let mut sending = Sending::new(&from.inner, Some(nobody), &message);
+    let mut sending = message_to(&from, nobody, &message);
     let mut in_vain = 0;
     while in_vain < 5 {
         if from.attempt(&mut sending).is_none() {
-            (sending, in_vain) = (Sending::new(&from.inner, Some(nobody), &message), 0);
+            (sending, in_vain) = (message_to(&from, nobody, &message), 0);
         } else {
             in_vain += 1;
             std::thread::sleep(Duration::from_millis(10)); // the service takes some on, for a while
@@ -123,7 +131,7 @@ fn who_waits_for_room_is_not_woken_without_any() {
 
 /// Sends it as a future does whose executor waits for the descriptor where the future does.
 fn drive(from: &Open, to: Addr, message: &[u8]) {
-    let mut sending = Sending::new(&from.inner, Some(to), message);
+    let mut sending = message_to(from, to, message);
     while let Some(until) = from.attempt(&mut sending) {
         let counter = Arc::new(Counter::default());
         let waker = Waker::from(counter.clone());
@@ -169,7 +177,7 @@ fn who_waits_for_a_turn_is_woken_when_the_receiver_goes() {
     let end = Instant::now() + SOON;
     let (mut sending, until) = loop {
         assert!(Instant::now() < end, "there is room without end");
-        let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
+        let mut sending = message_to(&from, to.inner.addr(), &message);
         match from.attempt(&mut sending) {
             None => {}
             // It does not know of the pool yet.
@@ -190,7 +198,7 @@ fn who_waits_for_a_turn_is_woken_when_the_receiver_goes() {
 fn a_dropped_future_takes_its_nap_along() {
     let ((from, to), message) = (pair(7103), vec![0; LARGE]);
     for _ in 0..10 {
-        let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
+        let mut sending = message_to(&from, to.inner.addr(), &message);
         from.attempt(&mut sending);
         register(&mut sending, Until::Drained, &Arc::new(Counter::default()));
         assert_eq!(from.wakers(), 1);
@@ -203,7 +211,7 @@ fn a_dropped_future_takes_its_nap_along() {
 fn the_task_that_polled_last_is_woken() {
     let ((from, to), message) = (pair(7104), vec![0; LARGE]);
     let [first, second] = [const { Counter(AtomicU32::new(0)) }; 2].map(Arc::new);
-    let mut sending = Sending::new(&from.inner, Some(to.inner.addr()), &message);
+    let mut sending = message_to(&from, to.inner.addr(), &message);
     from.attempt(&mut sending);
     register(&mut sending, Until::Drained, &first);
     register(&mut sending, Until::Drained, &second);
@@ -212,4 +220,31 @@ fn the_task_that_polled_last_is_woken() {
     links.into_iter().for_each(|link| link.wakers.wake_all());
     assert_eq!((first.count(), second.count()), (0, 1));
     assert_eq!(sending.attempt(from.fd.as_raw_fd()).unwrap_err().errno(), libc::ESHUTDOWN);
+}
+
+#[test]
+fn a_receiver_that_knows_no_immediates_is_sent_none_and_all_else() {
+    let (from, to) = pair(7209);
+    let send = |parts: Parts<'_>| {
+        from.inner.send_parts_for(Duration::MAX, from.fd.as_raw_fd(), Some(to.inner.addr()), parts)
+    };
+    let with_immediate = Parts::new(&[]).with_immediate(7);
+    send(with_immediate).expect("this one knows them");
+    // As its service would have said it in an earlier version.
+    from.inner.tx().links.iter_mut().for_each(|link| link.knows_immediates = false);
+    assert!(
+        matches!(send(with_immediate), Err(Error::NoImmediate(a, NoImmediate::OldReceiver)) if a == to.inner.addr())
+    );
+    send(Parts::new(&[IoSlice::new(b"plain")])).expect("room");
+    let mut into = [0; 8];
+    let mut next = || {
+        let end = Instant::now() + SOON;
+        loop {
+            match to.inner.read_now(to.fd.as_raw_fd(), &mut into).expect("no error") {
+                Some(len) => return into[..len].to_vec(),
+                None => assert!(Instant::now() < end, "a message is missing"),
+            }
+        }
+    };
+    assert_eq!((next(), next()), (vec![], b"plain".to_vec()));
 }

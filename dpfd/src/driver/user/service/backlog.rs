@@ -1,5 +1,6 @@
 //! What the service holds for others: delivered, as far as there is room, or kept until somebody says that there is.
 
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Waker;
@@ -7,10 +8,11 @@ use std::task::Waker;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::endpoint::UserEndpoint;
-use super::super::link::{plain_limit, Delivery, Destination, Link, Queued};
+use super::super::link::{plain_limit, Body, Delivery, Destination, Link, Queued};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::edge::out_of_line;
+use crate::edge::parts::Parts;
 
 impl Service {
     /// Delivers a link's backlog, as far as there is room.
@@ -97,30 +99,44 @@ impl Service {
 
 /// One message of a backlog; it comes back if it was not delivered.
 fn deliver(link: &mut Link, inner: &UserEndpoint, load: Queued) -> (Delivery, Queued) {
-    let Ok(tag) = inner.tag() else { return (Delivery::Short, load) };
-    let load = match load {
-        Queued::Bytes(bytes) => match link.deliver(&bytes, tag) {
+    let Queued { body, immediate } = load;
+    let mut made = None;
+    let Ok(tag) = inner.tag_for(immediate.filter(|_| !link.has_edge()), &mut made) else {
+        return (Delivery::Short, Queued { body, immediate });
+    };
+    let (delivery, body) = deliver_tagged(link, tag, body, immediate);
+    (delivery, Queued { body, immediate })
+}
+
+fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, immediate: Option<u64>) -> (Delivery, Body) {
+    let to_link = |link: &mut Link, bytes: &[u8]| {
+        let pieces = [IoSlice::new(bytes)];
+        let parts = Parts::new(&pieces);
+        link.deliver(&immediate.map_or(parts, |immediate| parts.with_immediate(immediate)), tag)
+    };
+    let body = match body {
+        Body::Bytes(bytes) => match to_link(link, &bytes) {
             Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {
-                match out_of_line::make(&bytes) {
-                    Ok(memory) => Queued::OutOfLine(memory),
-                    Err(_) => return (Delivery::Short, Queued::Bytes(bytes)),
+                match out_of_line::make(&Parts::new(&[IoSlice::new(&bytes)])) {
+                    Ok(memory) => Body::OutOfLine(memory),
+                    Err(_) => return (Delivery::Short, Body::Bytes(bytes)),
                 }
             }
-            other => return (other, Queued::Bytes(bytes)),
+            other => return (other, Body::Bytes(bytes)),
         },
         other => other,
     };
-    let Queued::OutOfLine(memory) = &load else { return (Delivery::Short, load) };
+    let Body::OutOfLine(memory) = &body else { return (Delivery::Short, body) };
     if let Destination::Plain(back) = &link.destination {
         // It may have lain there only because of its envelope, or since before the receiver was known.
         return match out_of_line::check(memory) {
-            Ok(len) if len > plain_limit(back) => (Delivery::NoWay, load),
+            Ok(len) if len > plain_limit(back) => (Delivery::NoWay, body),
             Ok(_) => match out_of_line::OutOfLine::open(memory) {
-                Ok(bytes) => (link.deliver(&bytes, tag), load),
-                Err(_) => (Delivery::Short, load),
+                Ok(bytes) => (to_link(link, &bytes), body),
+                Err(_) => (Delivery::Short, body),
             },
-            Err(_) => (Delivery::Done, load), // checked when it came
+            Err(_) => (Delivery::Done, body), // checked when it came
         };
     }
-    (link.deliver_out_of_line(memory, tag), load)
+    (link.deliver_out_of_line(memory, immediate, tag), body)
 }

@@ -254,6 +254,7 @@ impl Service {
 
     pub fn conn_ended(&mut self, number: u32) {
         let Some(conn) = self.conns.remove(&number) else { return };
+        self.awaiting.retain(|a| a.conn != number);
         let _ = self.epoll.delete(&conn.fd);
         match conn.role {
             Role::Out(out) => self.out_ended(number, out),

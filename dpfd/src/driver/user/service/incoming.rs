@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
-use super::super::note::Note;
+use super::super::note::{Note, IMMEDIATES};
 use super::super::process::{Command, Process};
 use super::{send_note, Conn, Role, Sent, Service};
 use crate::addr::{Addr, Dpid};
@@ -135,20 +135,27 @@ impl Service {
         true
     }
 
-    fn attach_from(&mut self, number: u32, link: u32, from: Addr, to: Dpid) {
+    pub fn attach_from(&mut self, number: u32, link: u32, from: Addr, to: Addr) {
         // It may have been opened since the last commands were read.
         for command in self.process.commands() {
             self.command(command);
         }
-        let inner = self.by_dpid.get(&to).and_then(|s| self.endpoints.get(s)).map(|l| l.inner.clone());
+        let inner = self.by_addr.get(&to).and_then(|s| self.endpoints.get(s)).map(|l| l.inner.clone());
         let process = self.process.clone();
         let Some(conn) = self.conns.get_mut(&number) else { return };
         let Role::In(incoming) = &mut conn.role else { return };
         if incoming.links.len() >= MOST_LINKS {
             return self.conn_ended(number);
         }
+        if to.nid != 0 && !incoming.allowed {
+            // The gateway is not even asked.
+            self.tell(number, Note::Denied { link }, &[]);
+            return;
+        }
         let Some(inner) = inner.filter(|i| !i.is_closed()) else {
-            self.tell(number, Note::Gone { link }, &[]);
+            if to.nid == 0 || !self.ask_gateway(number, link, from, to) {
+                self.tell(number, Note::Gone { link }, &[]);
+            }
             return;
         };
         if !incoming.allowed {
@@ -160,7 +167,7 @@ impl Service {
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
         }
-        if !self.tell(number, Note::Attached { link }, &[inner.back.as_fd()]) {
+        if !self.tell(number, Note::Attached { link, knows: IMMEDIATES }, &[inner.back.as_fd()]) {
             // The sender asks again.
             self.unlink_from(number, link);
             self.tell(number, Note::Gone { link }, &[]);
@@ -172,6 +179,7 @@ impl Service {
     }
 
     fn unlink_from(&mut self, number: u32, link: u32) {
+        self.awaiting.retain(|a| (a.conn, a.link) != (number, link));
         let Some(Conn { role: Role::In(incoming), .. }) = self.conns.get_mut(&number) else { return };
         if let Some(peer) = incoming.links.remove(&link) {
             self.sender_ended(&peer);

@@ -11,6 +11,7 @@
 //! | `backlog` | backlogs: delivered, as far as there is room |
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
+//! | `proxies` | links of others to endpoints of other nodes, where this process is the gateway |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
 mod backlog;
@@ -18,6 +19,7 @@ mod conns;
 mod incoming;
 mod outgoing;
 mod pairs;
+mod proxies;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -32,6 +34,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 pub(super) use self::conns::{send_note, Sent};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
+use self::proxies::Awaiting;
 use super::endpoint::UserEndpoint;
 use super::link::Link;
 use super::note::{Note, LEN};
@@ -65,7 +68,9 @@ struct Service {
     process: Arc<Process>,
     epoll: Epoll,
     endpoints: HashMap<u32, Local>,
-    by_dpid: HashMap<Dpid, u32>,
+    by_addr: HashMap<Addr, u32>,
+    /// Links to endpoints of other nodes that wait for the gateway's word.
+    awaiting: Vec<Awaiting>,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
     of_pid: HashMap<i32, usize>,
@@ -113,7 +118,8 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         process,
         epoll,
         endpoints: HashMap::new(),
-        by_dpid: HashMap::new(),
+        by_addr: HashMap::new(),
+        awaiting: Vec::new(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
         out: HashMap::new(),
@@ -272,6 +278,8 @@ impl Service {
                 self.retry_soon();
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
+            Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
+            Command::GatewayEnded => self.answer_awaiting(None),
             Command::Room(conn, link) => {
                 self.tell(conn, Note::Room { link }, &[]);
             }
@@ -281,11 +289,13 @@ impl Service {
     fn opened(&mut self, inner: Arc<UserEndpoint>) {
         let serial = inner.entry.serial;
         let added = self.epoll.add(&inner.back, event(EpollFlags::EPOLLIN, Kind::Endpoint, serial));
-        self.by_dpid.insert(inner.dpid, serial);
+        let addr = inner.addr();
+        self.by_addr.insert(addr, serial);
         self.endpoints.insert(serial, Local::new(inner));
         if added.is_err() {
             self.retire(serial);
         }
+        self.proxy_opened(addr);
     }
 
     fn number(&mut self) -> u32 {
@@ -298,8 +308,9 @@ impl Service {
         let Some(local) = self.endpoints.get(&serial) else { return };
         local.inner.retire();
         local.inner.rouse_for_good();
-        if self.by_dpid.get(&local.inner.dpid) == Some(&serial) {
-            self.by_dpid.remove(&local.inner.dpid);
+        let addr = local.inner.addr();
+        if self.by_addr.get(&addr) == Some(&serial) {
+            self.by_addr.remove(&addr);
         }
         self.links_in_gone(serial);
     }

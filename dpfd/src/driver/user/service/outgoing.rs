@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::super::link::Destination;
-use super::super::note::Note;
+use super::super::link::{Destination, Refused};
+use super::super::note::{Note, IMMEDIATES};
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
 use crate::edge::inbox::Doorbell;
@@ -41,19 +41,23 @@ impl Service {
         }
         // Watched before it is looked for, or an entry made in between would go unseen.
         self.watch_registry();
-        let conn = match self.process.registry.look_up(to.dpid) {
+        let entry = match to.nid {
+            0 => self.process.registry.look_up(to.dpid),
+            _ => self.process.registry.gateway(),
+        };
+        let conn = match entry {
             Some(entry) => self.conn_to(&entry.process),
             None => Ok(None),
         };
         match conn {
-            Err(Denied) => self.denied(serial, to),
+            Err(Denied) => self.refused(serial, to, Refused::User),
             Ok(Some(number)) => {
                 let link = self.number();
                 if let Some(Conn { role: Role::Out(out), .. }) = self.conns.get_mut(&number) {
                     out.links.insert(link, (serial, to));
                 }
                 self.asked.insert((serial, to), (number, link));
-                self.tell(number, Note::Attach { link, from, to: to.dpid }, &[]);
+                self.tell(number, Note::Attach { link, from, to }, &[]);
             }
             Ok(None) => {
                 self.absent.insert((serial, to));
@@ -61,9 +65,9 @@ impl Service {
         }
     }
 
-    /// A destination of another user: what waits for it waits on, for somebody else to have that number, and the next
-    /// call says so.
-    fn denied(&mut self, serial: u32, to: Addr) {
+    /// A destination that does not let us in: what waits for it waits on, for somebody else to have that number, and the
+    /// next call says so.
+    fn refused(&mut self, serial: u32, to: Addr, why: Refused) {
         let Some(local) = self.endpoints.get(&serial) else { return };
         let (inner, closed) = (local.inner.clone(), local.closed);
         let mut tx = inner.guest_tx();
@@ -71,7 +75,7 @@ impl Service {
         if let Some(ix) = tx.find(to) {
             let link = &mut tx.links[ix];
             link.unlink();
-            link.denied = true;
+            link.refused = Some(why);
             woken = link.woken();
         }
         drop(tx);
@@ -114,8 +118,8 @@ impl Service {
     /// What a destination's process says.
     pub fn hear_back(&mut self, number: u32, note: Note, fds: [Option<OwnedFd>; 2]) {
         let (link, gone) = match note {
-            Note::Attached { link } | Note::Pool { link } | Note::Room { link } => (link, false),
-            Note::Gone { link } | Note::Denied { link } => (link, true),
+            Note::Attached { link, .. } | Note::Pool { link } | Note::Room { link } => (link, false),
+            Note::Gone { link } | Note::Denied { link } | Note::Unreachable { link } => (link, true),
             _ => return self.conn_ended(number),
         };
         let Some(Conn { role: Role::Out(out), .. }) = self.conns.get_mut(&number) else { return };
@@ -131,14 +135,15 @@ impl Service {
         let l = &mut tx.links[ix];
         let [first, second] = fds;
         match note {
-            Note::Attached { .. } => {
+            Note::Attached { knows, .. } => {
                 let Some(back) = first.filter(|back| unix::keeps_messages(back.as_fd())) else {
                     drop(tx);
                     return self.conn_ended(number); // no service of ours says that
                 };
                 l.destination = Destination::Plain(Arc::new(back));
                 l.plain_since = process::now();
-                l.denied = false;
+                l.refused = None;
+                l.knows_immediates = knows & IMMEDIATES != 0;
                 self.pause = RETRY[0];
             }
             Note::Pool { .. } => {
@@ -152,7 +157,11 @@ impl Service {
             }
             Note::Denied { .. } => {
                 drop(tx);
-                return self.denied(serial, to);
+                return self.refused(serial, to, Refused::User);
+            }
+            Note::Unreachable { .. } => {
+                drop(tx);
+                return self.refused(serial, to, Refused::Node);
             }
             Note::Gone { .. } => {
                 drop(tx);

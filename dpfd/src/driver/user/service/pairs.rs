@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::endpoint::UserEndpoint;
-use super::super::link::{Path, Queued};
+use super::super::link::{Body, Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
@@ -178,16 +178,16 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
         return Ok(Taken::End);
     }
     let bytes = &buf[..got.len.min(buf.len())];
-    let Some(Envelope { to, what, .. }) = Envelope::decode(bytes, inner.key) else {
+    let Some(Envelope { to, what, immediate, .. }) = Envelope::decode(bytes, inner.key) else {
         // The next direct message could overtake a plain write.
         inner.mixed.store(true, Ordering::Relaxed);
         tx.alone = false;
         return Ok(take_plain(&mut tx, bytes.to_vec()));
     };
     let [memory, _] = got.fds;
-    let load = match (what, memory) {
-        (Inside::Message, _) => Queued::Bytes(bytes[ENVELOPE..].to_vec()),
-        (Inside::OutOfLine, Some(memory)) => Queued::OutOfLine(memory),
+    let body = match (what, memory) {
+        (Inside::Message, _) => Body::Bytes(bytes[ENVELOPE..].to_vec()),
+        (Inside::OutOfLine, Some(memory)) => Body::OutOfLine(memory),
         // Lost: its descriptor could not be had.
         (Inside::OutOfLine, None) => {
             if let Some(ix) = tx.find(to) {
@@ -201,7 +201,7 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
         }
     };
     let (ix, new) = tx.link(to);
-    Ok(park(&mut tx, ix, load, new))
+    Ok(park(&mut tx, ix, Queued { body, immediate }, new))
 }
 
 /// A plain write: to the target of the moment.
@@ -212,7 +212,7 @@ fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     };
     let (ix, new) = tx.link(to);
     tx.queued(ix);
-    park(tx, ix, Queued::Bytes(bytes), new)
+    park(tx, ix, Queued { body: Body::Bytes(bytes), immediate: None }, new)
 }
 
 fn park(tx: &mut Tx, ix: usize, load: Queued, new: bool) -> Taken {

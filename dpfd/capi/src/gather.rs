@@ -1,0 +1,175 @@
+//! Messages in pieces, and what goes beside them: dp_writev(3), dp_sendmsg(3), dp_immediate(3).
+
+use std::ffi::{c_int, c_uint};
+use std::io::IoSlice;
+use std::slice;
+
+use dp_edge::sys::raw;
+use dpfd::driver::user::endpoint::MAX_MESSAGE;
+use dpfd::edge::parts::MOST_PIECES;
+use dpfd::{Addr, Error, Parts};
+use libc::{iovec, ssize_t};
+
+use crate::calls::{address, Sent, PATIENCE};
+use crate::fault::{fail, Fault, Res};
+use crate::foreign::Foreign;
+use crate::table::{self, Direction, Use};
+use crate::thread;
+
+/// See dp_sendmsg(3).
+#[repr(C)]
+pub struct Msg {
+    size: usize,
+    iov: *const iovec,
+    iovcnt: c_int,
+    flags: c_uint,
+    nid: c_int,
+    dpid: c_int,
+    immediate: u64,
+}
+
+const MSG_IMMEDIATE: c_uint = 1;
+const MSG_TO: c_uint = 2;
+
+/// What is asked of one call.
+#[derive(Clone, Copy)]
+struct Call {
+    fd: c_int,
+    to: Option<(c_int, c_int)>,
+    immediate: Option<u64>,
+}
+
+/// See dp_writev(3).
+///
+/// # Safety
+///
+/// `iov` has `iovcnt` pieces, each readable for its length.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_writev(fd: c_int, iov: *const iovec, iovcnt: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { send(Call { fd, to: None, immediate: None }, iov, iovcnt) }
+}
+
+/// See dp_sendmsg(3).
+///
+/// # Safety
+///
+/// `msg` is NULL, or readable for the size that it says; its pieces as those of [`dp_writev`].
+#[no_mangle]
+pub unsafe extern "C-unwind" fn dp_sendmsg(fd: c_int, msg: *const Msg) -> ssize_t {
+    if msg.is_null() {
+        return fail(Fault::Null("the message")) as ssize_t;
+    }
+    // SAFETY: the caller's promise; the rest is read only where it is as long as that.
+    let size = unsafe { (*msg).size };
+    if size < size_of::<Msg>() {
+        return fail(Fault::MsgSize(size)) as ssize_t;
+    }
+    // SAFETY: as above.
+    let Msg { iov, iovcnt, flags, nid, dpid, immediate, .. } = unsafe { &*msg };
+    if flags & !(MSG_IMMEDIATE | MSG_TO) != 0 {
+        return fail(Fault::MsgFlags(*flags)) as ssize_t;
+    }
+    let to = (flags & MSG_TO != 0).then_some((*nid, *dpid));
+    let immediate = (flags & MSG_IMMEDIATE != 0).then_some(*immediate);
+    // SAFETY: the caller's promise.
+    unsafe { send(Call { fd, to, immediate }, *iov, *iovcnt) }
+}
+
+/// See dp_immediate(3).
+///
+/// # Safety
+///
+/// `immediate` is NULL, or a number can be written there.
+#[no_mangle]
+pub unsafe extern "C" fn dp_immediate(fd: c_int, immediate: *mut u64) -> c_int {
+    // Who was given the endpoint reads plainly, and sees nothing of them.
+    let last = || table::on(fd, Direction::In, |own| Ok(own.immediate()), |_| Ok(None));
+    let Ok(last) = thread::guarded(last) else { return -1 };
+    // SAFETY: the caller's promise; NULL is left alone.
+    if let (Some(last), Some(to)) = (last, unsafe { immediate.as_mut() }) {
+        *to = last;
+    }
+    c_int::from(last.is_some())
+}
+
+/// # Safety
+///
+/// As [`dp_writev`].
+unsafe fn send(call: Call, iov: *const iovec, iovcnt: c_int) -> ssize_t {
+    let Ok(count) = usize::try_from(iovcnt) else { return fail(Fault::MsgPieces(iovcnt)) as ssize_t };
+    if count > MOST_PIECES {
+        return fail(Error::TooManyPieces { count, limit: MOST_PIECES }.into()) as ssize_t;
+    }
+    if count == 0 {
+        return send_pieces(call, &[]);
+    }
+    if iov.is_null() {
+        return fail(Fault::Null("the list of pieces")) as ssize_t;
+    }
+    // SAFETY: the caller's promise.
+    let pieces = unsafe { slice::from_raw_parts(iov, count) };
+    if pieces.iter().any(|piece| piece.iov_base.is_null() && piece.iov_len > 0) {
+        return fail(Fault::Null("a piece of the message")) as ssize_t;
+    }
+    let len = pieces.iter().fold(0usize, |sum, piece| sum.saturating_add(piece.iov_len));
+    if len > MAX_MESSAGE {
+        return fail(Error::TooLong { len, to: Addr::default(), limit: MAX_MESSAGE }.into()) as ssize_t;
+    }
+    if pieces.iter().any(|piece| piece.iov_base.is_null()) {
+        // SAFETY: as above.
+        return unsafe { send_with_gaps(call, pieces) };
+    }
+    // SAFETY: IoSlice is iovec by its documentation; each names as many readable bytes by the caller's promise.
+    send_pieces(call, unsafe { slice::from_raw_parts(iov.cast::<IoSlice<'_>>(), count) })
+}
+
+/// The same, where pieces of no bytes have no address either, which no slice may have. On the stack: a thread that is
+/// cancelled in the call runs no destructor.
+///
+/// # Safety
+///
+/// As [`dp_writev`].
+#[inline(never)]
+unsafe fn send_with_gaps(call: Call, pieces: &[iovec]) -> ssize_t {
+    let mut slices = [IoSlice::new(&[]); MOST_PIECES];
+    for (slice, piece) in slices.iter_mut().zip(pieces).filter(|(_, piece)| !piece.iov_base.is_null()) {
+        // SAFETY: the caller's promise.
+        *slice = IoSlice::new(unsafe { slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len) });
+    }
+    send_pieces(call, &slices[..pieces.len().min(MOST_PIECES)])
+}
+
+fn send_step(call: Call, message: Parts<'_>) -> Res<Sent> {
+    let Call { fd, to, immediate } = call;
+    let ours = |own: &Use| {
+        let to = to.map(|(nid, dpid)| address(nid, dpid)).transpose()?;
+        match own.send_parts_for(PATIENCE, fd, to, message) {
+            Ok(()) => Ok(Sent::Done),
+            Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => Ok(Sent::Again),
+            Err(e) => Err(e),
+        }
+    };
+    let theirs = |foreign: &Foreign| match (to, immediate) {
+        (None, None) => Ok(Sent::Plainly(foreign.descriptor)),
+        _ => Err(Fault::OnlyOpener(fd)),
+    };
+    table::on(fd, Direction::Out, ours, theirs)
+}
+
+fn send_pieces(call: Call, pieces: &[IoSlice<'_>]) -> ssize_t {
+    let parts = Parts::new(pieces);
+    let message = call.immediate.map_or(parts, |immediate| parts.with_immediate(immediate));
+    loop {
+        let done = match thread::guarded(|| send_step(call, message)) {
+            Ok(Sent::Done) => Ok(()),
+            Ok(Sent::Again) => {
+                thread::may_be_cancelled();
+                continue;
+            }
+            Ok(Sent::Plainly(what)) => thread::send_pieces_plainly(call.fd, what, pieces, message.len()),
+            Err(e) => Err(e),
+        };
+        return done.map_or(-1, |()| message.len() as ssize_t);
+    }
+}

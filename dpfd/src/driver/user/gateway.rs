@@ -1,0 +1,127 @@
+//! The seam between nodes: one process of a node is its *gateway*, the proxy of all endpoints of other nodes.
+//!
+//! ```text
+//!   this node                                        |  another node
+//!   sender --> edge --> proxy endpoint --> gateway ==|==> gateway --> proxy endpoint --> edge --> receiver
+//!   1/4000              2/7000                       |               1/4000                       2/7000
+//! ```
+//!
+//! An address of another node is looked up like any other: its sender's service asks the process that the registry's entry
+//! `gateway` names for a way there. That process learns which addresses are asked for ([`Gateway::asked`]), and opens an
+//! endpoint for each ([`Gateway::open`]) or refuses its node ([`Gateway::refuse`]). Such a *proxy* is in no registry; in all
+//! else it is an endpoint like others: who sends to it, waits, is told of room and of its end as on one node, and what it
+//! sends comes from its address. So replies find their way by themselves.
+//!
+//! What a gateway does with messages, and by which routes, is its own affair. Several routes are its to choose from for each
+//! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what
+//! it had taken and not handed on is its to keep. Users that are not its own are refused before it is asked.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::endpoint::UserEndpoint;
+use super::process::{Command, Process};
+use super::registry::Entry;
+use crate::addr::{Addr, Nid};
+use crate::error::{Error, Result};
+
+/// Addresses that were asked for and are not told yet, at most; who asks for more asks again.
+const MOST_ASKED: usize = 4096;
+
+/// What the service tells its gateway.
+#[derive(Debug)]
+pub struct Asked {
+    wake: EventFd,
+    addresses: Mutex<Vec<Addr>>,
+}
+
+impl Asked {
+    fn addresses(&self) -> MutexGuard<'_, Vec<Addr>> {
+        // A panic under the lock cannot leave a half-made state that matters: all values are plain.
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sender wants to go there. False: it is to ask again later.
+    pub fn add(&self, to: Addr) -> bool {
+        let mut addresses = self.addresses();
+        if !addresses.contains(&to) {
+            if addresses.len() >= MOST_ASKED {
+                return false;
+            }
+            addresses.push(to);
+        }
+        let _ = self.wake.write(1);
+        true
+    }
+}
+
+/// This process as the gateway of its node, until dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    process: Arc<Process>,
+    entry: Entry,
+    asked: Arc<Asked>,
+}
+
+impl Gateway {
+    /// Makes this process the gateway of the node whose endpoints find each other where its own do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HasGateway`]; those of opening an endpoint.
+    pub fn start() -> Result<Gateway> {
+        let process = Process::current()?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake =
+            EventFd::from_flags(flags).map_err(|e| Error::System { call: "eventfd", errno: e as i32 })?;
+        let asked = Arc::new(Asked { wake, addresses: Mutex::default() });
+        let entry = Entry { process: process.member.name.clone(), serial: 0 };
+        if !process.registry.enter_gateway(&entry)? {
+            let process = process.registry.gateway().map_or_else(String::new, |entry| entry.process);
+            return Err(Error::HasGateway { process });
+        }
+        process.set_gateway(Some(asked.clone()));
+        Ok(Gateway { process, entry, asked })
+    }
+
+    /// The addresses that were asked for since the last call, each once. The descriptor is readable until then.
+    pub fn asked(&self) -> Vec<Addr> {
+        let _ = self.asked.wake.read();
+        core::mem::take(&mut *self.asked.addresses())
+    }
+
+    /// Opens the proxy of an endpoint of another node; whoever asked for it is answered. An address that nobody asked for
+    /// can have one, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadNid`]: it is this node's. [`Error::BadDpid`], [`Error::InUse`]; those of opening an endpoint.
+    pub fn open(&self, addr: Addr) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
+        if addr.nid == 0 || addr.nid == self.process.nid {
+            return Err(Error::BadNid(addr.nid.into()));
+        }
+        self.process.open_proxy(addr)
+    }
+
+    /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or
+    /// another gateway comes.
+    pub fn refuse(&self, nid: Nid) {
+        self.process.command(Command::Refuse(nid));
+    }
+}
+
+impl AsFd for Gateway {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.asked.wake.as_fd()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.process.registry.remove_gateway(&self.entry);
+        self.process.set_gateway(None);
+        self.process.command(Command::GatewayEnded);
+    }
+}

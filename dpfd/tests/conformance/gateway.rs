@@ -1,0 +1,192 @@
+//! Endpoints of other nodes: looked up like any other, and answered by a gateway.
+
+use std::io::{IoSlice, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use dpfd::driver::user::gateway::Gateway;
+use dpfd::driver::Driver;
+use dpfd::{Addr, Endpoint, Error, Parts};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::wait::waitpid;
+
+use crate::kit::*;
+use crate::toy::{route, Node};
+
+const ECHO: u16 = 7000;
+const COUNT: u64 = 300;
+
+fn there(nid: u16) -> Addr {
+    Addr { nid, dpid: ECHO }
+}
+
+fn end(child: Child) {
+    kill(child.0, Signal::SIGKILL).expect("a process");
+    let _ = waitpid(child.0, None);
+}
+
+fn length(i: u64) -> usize {
+    8 + (i * 97 % 3000) as usize
+}
+
+/// A message with an immediate, and the next one without.
+fn send(e: &Endpoint, i: u64, to: Addr) {
+    let message = numbered(i, length(i));
+    let pieces = [IoSlice::new(&message)];
+    let parts = Parts::new(&pieces);
+    e.send_parts_to(if i % 2 == 0 { parts.with_immediate(i ^ u64::MAX) } else { parts }, to).expect("room");
+}
+
+fn immediate_of(i: u64) -> Option<u64> {
+    (i % 2 == 0).then_some(i ^ u64::MAX)
+}
+
+/// Sends everything back to where it says it is from.
+fn echo(d: Driver) -> bool {
+    let e = open_here(d, ECHO);
+    loop {
+        let message = e.recv().expect("a message");
+        let bytes = message.to_vec();
+        let pieces = [IoSlice::new(&bytes)];
+        let parts = Parts::new(&pieces);
+        let parts = message.immediate().map_or(parts, |immediate| parts.with_immediate(immediate));
+        let to = message.from();
+        drop(message);
+        e.send_parts_to(parts, to).expect("the way back");
+    }
+}
+
+/// [`open`], where the folder is a node's.
+fn open_here(d: Driver, dpid: u16) -> Endpoint {
+    Endpoint::open_on(d, dpid).expect("a free number")
+}
+
+/// Two nodes, their gateways, and an endpoint on the second that answers.
+fn two_nodes(d: Driver) -> ([Node; 2], [Child; 3]) {
+    let nodes = [Node::new(1), Node::new(2)];
+    let (here, there) = route();
+    let children = [nodes[0].gateway(2, &here), nodes[1].gateway(1, &there), nodes[1].run(|| echo(d))];
+    until("the gateways are there", || nodes.iter().all(|n| n.folder().join("gateway").is_symlink()));
+    (nodes, children)
+}
+
+pub fn without_one_the_error_names_the_node(d: Driver) {
+    let e = open(d, numbers(1));
+    for error in [e.target(there(999)).unwrap_err(), e.send_to(b"x", there(999)).unwrap_err()] {
+        assert_eq!(error.errno(), libc::EHOSTUNREACH);
+        let text = error.to_string();
+        assert!(text.contains("node 999") && text.contains("gateway"), "{text}");
+    }
+}
+
+pub fn another_node_is_reached_through_it(d: Driver) {
+    let (nodes, children) = two_nodes(d);
+    nodes[0]
+        .run(|| {
+            let a = open_here(d, 0);
+            for first in (0..COUNT).step_by(20) {
+                // Several at once: order, lengths and immediates are those that were sent.
+                (first..first + 20).for_each(|i| send(&a, i, there(2)));
+                for i in first..first + 20 {
+                    let message = a.recv().expect("an answer");
+                    assert_eq!(message.from(), there(2));
+                    assert_eq!(message.immediate(), immediate_of(i), "message {i}");
+                    assert!(message.to_vec() == numbered(i, length(i)), "message {i}");
+                }
+            }
+            // The same by a target, plainly, and from another endpoint; and a node's own number is this one.
+            let b = open_here(d, 0);
+            b.target(there(2)).expect("a route");
+            write(&b, b"plainly");
+            assert_eq!(read(&b), b"plainly");
+            b.send_to(b"to oneself", Addr { nid: 1, dpid: b.dpid() }).expect("room");
+            read(&b) == b"to oneself"
+        })
+        .ok();
+    children.into_iter().for_each(end);
+}
+
+pub fn one_that_comes_back_is_found_again(d: Driver) {
+    let nodes = [Node::new(1), Node::new(2)];
+    let (here, far) = route();
+    let far_gateway = nodes[1].gateway(1, &far);
+    let answers = nodes[1].run(|| echo(d));
+    let mut gateway = nodes[0].gateway(2, &here);
+    until("a gateway", || nodes[0].folder().join("gateway").is_symlink());
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+    let sender = nodes[0].run(|| {
+        let a = open_here(d, 0);
+        a.set_nonblocking(true).expect("a flag");
+        for round in 0..3u64 {
+            // What was with the gateway that was killed is gone with it, as with any receiver.
+            until("an answer", || {
+                let _ = a.send_to(&numbered(round, 64), there(2));
+                sleep(Duration::from_millis(2));
+                a.recv().is_ok_and(|m| number_of(&m.to_vec()) == round && m.from() == there(2))
+            });
+            (&theirs).write_all(b"x").expect("the other side");
+            (&theirs).read_exact(&mut [0]).expect("the other side");
+        }
+        true
+    });
+    drop(theirs); // so that a sender that fails is noticed
+    for round in 0..3 {
+        ours.read_exact(&mut [0]).expect("the sender");
+        if round < 2 {
+            end(gateway);
+            gateway = nodes[0].gateway(2, &here);
+        }
+        ours.write_all(b"x").expect("the sender");
+    }
+    sender.ok();
+    [gateway, far_gateway, answers].into_iter().for_each(end);
+}
+
+pub fn a_node_that_it_does_not_know_is_an_error(d: Driver) {
+    let (nodes, children) = two_nodes(d);
+    nodes[0]
+        .run(|| {
+            let a = open_here(d, 0);
+            let last = Instant::now() + SOON;
+            let error = loop {
+                // The first is on its way to the gateway when it says so.
+                match a.send_to(b"anybody?", there(3)) {
+                    Err(error) => break error,
+                    Ok(()) => assert!(Instant::now() < last, "it was taken"),
+                }
+                sleep(Duration::from_millis(1));
+            };
+            assert!(matches!(error, Error::NoRoute(3)), "{error}");
+            // Others go on.
+            a.send_to(b"somebody", there(2)).expect("room");
+            recv(&a) == b"somebody"
+        })
+        .ok();
+    children.into_iter().for_each(end);
+}
+
+pub fn a_node_has_one(d: Driver) {
+    let node = Node::new(1);
+    let (here, _far) = route();
+    let gateway = node.gateway(2, &here);
+    until("a gateway", || node.folder().join("gateway").is_symlink());
+    let second = || match Gateway::start() {
+        Err(error @ Error::HasGateway { .. }) => error.errno() == libc::EADDRINUSE,
+        _ => false,
+    };
+    node.run(second).ok();
+    end(gateway);
+    // One that was killed is in nobody's way; one that ends leaves nothing, and a proxy is not this node's.
+    node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        assert!(Endpoint::proxy(&gateway, Addr { nid: 1, dpid: 5 }).is_err());
+        let proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        assert_eq!(proxy.addr(), there(2));
+        assert!(matches!(Endpoint::proxy(&gateway, there(2)), Err(Error::InUse(ECHO))));
+        drop(open_here(d, ECHO));
+        drop(gateway);
+        !node.folder().join("gateway").is_symlink()
+    })
+    .ok();
+}
