@@ -68,6 +68,27 @@ pub enum Error {
     /// EACCES: the endpoint belongs to a user who does not let this one send.
     #[error("endpoint {0} belongs to another user")]
     Denied(Addr),
+    /// EACCES: the graph is strict, and has no such edge.
+    #[error(
+        "the graph in DP_GRAPH is strict and has no edge {from} -> {to}; add it to the file that this was compiled from, and \
+         compile that again (dp graph compile), or send along another edge"
+    )]
+    NotInGraph {
+        /// The sender.
+        from: Addr,
+        /// Where it would send.
+        to: Addr,
+    },
+    /// EINVAL, ENOENT and others: what `DP_GRAPH` names is no compiled graph.
+    #[error("DP_GRAPH={}: {what}; name a file that dp graph compile made, or unset it", path.display().to_string().escape_debug())]
+    Graph {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// The errno.
+        errno: i32,
+    },
     /// EMSGSIZE: longer than the destination can take.
     #[error("a message of {len} bytes to {to}: the limit is {limit}")]
     TooLong {
@@ -167,11 +188,12 @@ impl Error {
             Error::TooManyPieces { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
             Error::InUse(_) | Error::HasGateway { .. } => libc::EADDRINUSE,
-            Error::Privileged(_) | Error::Denied(_) => libc::EACCES,
+            Error::Privileged(_) | Error::Denied(_) | Error::NotInGraph { .. } => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
-            Error::Folder { errno, .. } | Error::System { errno, .. } | Error::NoKernelDriver { errno } => {
-                *errno
-            }
+            Error::Folder { errno, .. }
+            | Error::System { errno, .. }
+            | Error::Graph { errno, .. }
+            | Error::NoKernelDriver { errno } => *errno,
             Error::NotAnEndpoint(_) => libc::EBADF,
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,

@@ -5,11 +5,12 @@
 //! | [`endpoint`] | [`Endpoint`], the API; a [`Message`] in place, [`Parts`] of one that is sent; `AsyncEndpoint` in tokio's runtime |
 //! | [`addr`], [`error`], [`stat`] | where an endpoint is; why a call failed, with an errno; what an endpoint tells of itself |
 //! | [`driver`] | what serves endpoints: this library, or the kernel |
+//! | [`graph`] | the part of a directed point graph that a program is given |
 //! | [`pool`] | the Token Buffer Pool |
 //! | [`edge`] | an edge's memory: messages, and who wakes whom |
 //!
-//! Endpoints, their addresses, errors and counters are the interface that is kept; [`driver`], [`pool`] and [`edge`] are
-//! public for the project's own command and tests, and change as they need. Proofs with loom see [`edge`] alone.
+//! Endpoints, their addresses, errors and counters are the interface that is kept; [`driver`], [`graph`], [`pool`] and [`edge`]
+//! are public for the project's own command and tests, and change as they need. Proofs with loom see [`edge`] alone.
 #![deny(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -21,6 +22,8 @@ pub mod edge;
 pub mod endpoint;
 #[cfg(not(loom))]
 pub mod error;
+#[cfg(not(loom))]
+pub mod graph;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]

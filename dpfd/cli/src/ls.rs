@@ -1,6 +1,6 @@
 //! `dp ls`: endpoints and edges; channels, and connections that stayed on TCP with the reason.
 
-mod endpoints;
+pub mod endpoints;
 mod families;
 mod processes;
 mod sockets;
@@ -56,7 +56,7 @@ pub fn main(args: Args) -> ExitCode {
                 "dp ls: no endpoint is open, and no program of yours runs with the shim (root sees those of all users)"
             );
         }
-        listing.graph.explain_gaps();
+        listing.graph.explain_gaps("ls");
         listing.families.iter().for_each(explain);
     }
     match io::stdout().write_all(text.as_bytes()) {

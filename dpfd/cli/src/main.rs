@@ -6,6 +6,7 @@ mod cost;
 mod device;
 mod environment;
 mod framing;
+mod graph;
 mod logp;
 mod ls;
 mod origin;
@@ -52,6 +53,8 @@ enum Verb {
     Logp(logp::Args),
     /// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
     Cost(cost::Args),
+    /// Check, draw and compile the graph of a cluster, and draw what runs.
+    Graph(graph::Args),
     /// Print what a shell needs to complete the command line of dp.
     Completions(completions::Args),
     /// The second process of a measurement, started by the first; its standard input is the way to it.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::main(args),
         Verb::Logp(args) => logp::main(args),
         Verb::Cost(args) => cost::main(args),
+        Verb::Graph(args) => graph::main(args),
         Verb::Completions(args) => completions::main(&args, &Cli::command()),
         Verb::Peer => pair::work::serve(),
     }

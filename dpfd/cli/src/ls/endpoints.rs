@@ -89,7 +89,7 @@ impl Graph {
     }
 
     /// Says what is missing in the lines, and why.
-    pub fn explain_gaps(&self) {
+    pub fn explain_gaps(&self, verb: &str) {
         let count = |mode| self.endpoints.iter().filter(|e| e.mode == mode).count();
         if count("silent") > 0 {
             let pids: BTreeSet<_> =
@@ -97,12 +97,12 @@ impl Graph {
             let pids = pids.into_iter().collect::<Vec<_>>().join(", ");
             let ms = ANSWER.as_millis();
             eprintln!(
-                "dp ls: did not answer within {ms} ms: process {pids}; see whether it is stopped or hangs"
+                "dp {verb}: did not answer within {ms} ms: process {pids}; see whether it is stopped or hangs"
             );
         }
         if count("denied") > 0 {
             let n = count("denied");
-            eprintln!("dp ls: endpoints of other users: {n}; only they and root see more of them");
+            eprintln!("dp {verb}: endpoints of other users: {n}; only they and root see more of them");
         }
     }
 }

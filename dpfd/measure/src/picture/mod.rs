@@ -22,7 +22,8 @@ use plotters::coord::{CoordTranslate, Shift};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use canvas::{encode, Canvas};
+pub use canvas::encode;
+use canvas::Canvas;
 
 /// What goes wrong has a type of its own for each step of drawing.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

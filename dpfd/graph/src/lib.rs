@@ -1,0 +1,116 @@
+//! The directed point graph (Directed Point, section 2): which processes of a cluster have which endpoints, and which of
+//! these send to which.
+//!
+//! The paper defines DPG = (N, EP, P, NID, E). Here it is [`Graph`]: N are its [`Node`]s, EP a range of numbers, P its
+//! [`Process`]es, NID the field of that name, E its [`Edge`]s. Two things are added for today's machines. A node has the
+//! addresses at which its routes reach it, so one file is the Network Address Resolution Table of all nodes. And a graph can
+//! be strict: then it is not a description only, and no program that is given the graph sends along another edge.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`rules`] | the rules of the definition, each with an error of its own |
+//! | [`file`] | `dp-graph.toml(5)`: read, with the place of everything in it |
+//! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
+//! | [`write`] | the same file, written |
+//! | [`compile`] | what a program is given: the form that the library reads |
+//! | [`route`] | addresses of nodes |
+//! | [`live`] | a graph beside what runs |
+//! | [`layout`] | where everything stands in a picture |
+//! | [`look`] | colours and lines |
+//! | [`dot`], [`svg`] | the picture as Graphviz has it, and as browsers have it |
+
+pub mod compile;
+pub mod dot;
+pub mod faults;
+pub mod file;
+pub mod layout;
+pub mod live;
+pub mod look;
+pub mod route;
+pub mod rules;
+pub mod svg;
+pub mod write;
+
+use std::ops::RangeInclusive;
+
+pub use dpfd::{Addr, Dpid, Nid};
+pub use route::{Address, Route};
+
+/// Numbers that a node may have: those that frames can carry, without the one that means all nodes.
+pub const NIDS: RangeInclusive<Nid> = 1..=65534;
+/// Numbers that an endpoint may have.
+pub const DPIDS: RangeInclusive<Dpid> = 1..=65535;
+
+/// A directed point graph. [`Graph::broken`] says whether it is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// No other edges than these may be used.
+    pub strict: bool,
+    /// EP: the numbers that endpoints of this graph may have.
+    pub endpoints: RangeInclusive<Dpid>,
+    /// N.
+    pub nodes: Vec<Node>,
+    /// P, and NID.
+    pub processes: Vec<Process>,
+    /// E.
+    pub edges: Vec<Edge>,
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph { strict: false, endpoints: DPIDS, nodes: Vec::new(), processes: Vec::new(), edges: Vec::new() }
+    }
+}
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub nid: Nid,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Where others reach it; the first is preferred.
+    pub routes: Vec<Route>,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// What people call it; no two have the same.
+    pub name: String,
+    /// Where it runs: the function NID of the paper.
+    pub nid: Nid,
+    /// Its endpoints: P_i of the paper.
+    pub endpoints: Vec<Dpid>,
+}
+
+/// `from -> to`, in one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// Who sends; its node is named.
+    pub from: Addr,
+    /// Who receives; its node is named.
+    pub to: Addr,
+    /// The route that it goes by; else the first that both nodes have.
+    pub route: Option<String>,
+}
+
+impl Graph {
+    /// The node of this number.
+    pub fn node(&self, nid: Nid) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.nid == nid)
+    }
+
+    /// The process that has this endpoint: at most one, as the definition says.
+    pub fn owner(&self, of: Addr) -> Option<usize> {
+        self.processes.iter().position(|p| p.nid == of.nid && p.endpoints.contains(&of.dpid))
+    }
+
+    /// Whether this edge is in the graph.
+    pub fn has(&self, from: Addr, to: Addr) -> bool {
+        self.edges.iter().any(|edge| (edge.from, edge.to) == (from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! What is drawn: a graph, or what runs, or both at once with the differences marked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Addr, Dpid, Graph, Nid};
+
+/// How a part of the file stands to what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Mark {
+    /// Nothing is compared, or it is in the file and runs.
+    #[default]
+    Agreed,
+    /// It is in the file and does not run.
+    FileOnly,
+    /// It runs and is not in the file.
+    RunningOnly,
+    /// It is on another node, and cannot be seen from here.
+    Unseen,
+}
+
+impl Mark {
+    /// In words, for a legend.
+    pub fn words(self) -> &'static str {
+        match self {
+            Mark::Agreed => "in the file, and runs",
+            Mark::FileOnly => "in the file only: does not run",
+            Mark::RunningOnly => "runs, and is not in the file",
+            Mark::Unseen => "in the file, on another node: not seen from here",
+        }
+    }
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Picture {
+    /// Nodes, with what is on them.
+    pub nodes: Vec<DrawnNode>,
+    /// Edges whose ends are there.
+    pub edges: Vec<DrawnEdge>,
+    /// Marks are explained: a file was compared.
+    pub legend: bool,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrawnNode {
+    /// Its number.
+    pub nid: Nid,
+    /// What stands in its box.
+    pub title: String,
+    /// Its processes.
+    pub processes: Vec<DrawnProcess>,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrawnProcess {
+    /// What stands in its box.
+    pub title: String,
+    /// What is known of it.
+    pub mark: Mark,
+    /// Its endpoints.
+    pub endpoints: Vec<(Dpid, Mark)>,
+}
+
+/// An edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DrawnEdge {
+    /// Who sends.
+    pub from: Addr,
+    /// Who receives.
+    pub to: Addr,
+    /// What is known of it.
+    pub mark: Mark,
+}
+
+/// What runs on this node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Running {
+    /// This node's number.
+    pub nid: Nid,
+    /// Programs with endpoints.
+    pub processes: Vec<RunningProcess>,
+    /// Who sends to whom; nodes are named.
+    pub edges: BTreeSet<(Addr, Addr)>,
+}
+
+/// A program with endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunningProcess {
+    /// Its name and number.
+    pub title: String,
+    /// Its endpoints.
+    pub endpoints: BTreeSet<Dpid>,
+}
+
+impl Picture {
+    /// A graph by itself.
+    pub fn of(graph: &Graph) -> Picture {
+        let mut picture = Picture::default();
+        for node in &graph.nodes {
+            picture.node(node.nid, node.name.as_deref());
+        }
+        for process in &graph.processes {
+            let endpoints = process.endpoints.iter().map(|&dpid| (dpid, Mark::Agreed)).collect();
+            let drawn = DrawnProcess { title: process.name.clone(), mark: Mark::Agreed, endpoints };
+            picture.node(process.nid, None).processes.push(drawn);
+        }
+        let edge = |e: &crate::Edge| DrawnEdge { from: e.from, to: e.to, mark: Mark::Agreed };
+        picture.edges = graph.edges.iter().map(edge).collect();
+        picture
+    }
+
+    /// What runs, beside a graph if there is one.
+    pub fn live(running: &Running, graph: Option<&Graph>) -> Picture {
+        let mut picture = graph.map(|graph| compared(graph, running)).unwrap_or_default();
+        let extra = if graph.is_some() { Mark::RunningOnly } else { Mark::Agreed };
+        picture.node(running.nid, None);
+        for process in &running.processes {
+            picture.add_running(running.nid, process, extra);
+        }
+        let known: BTreeSet<_> = picture.edges.iter().map(|e| (e.from, e.to)).collect();
+        for &(from, to) in running.edges.iter().filter(|ends| !known.contains(ends)) {
+            for end in [from, to] {
+                picture.add_end(end, running.nid, extra);
+            }
+            picture.edges.push(DrawnEdge { from, to, mark: extra });
+        }
+        picture.nodes.retain(|node| graph.is_some() || !node.processes.is_empty());
+        picture
+    }
+
+    /// The node of this number, made if need be.
+    fn node(&mut self, nid: Nid, name: Option<&str>) -> &mut DrawnNode {
+        let found = self.nodes.iter().position(|node| node.nid == nid);
+        let at = found.unwrap_or_else(|| {
+            let title = name.map_or(format!("node {nid}"), |name| format!("node {nid} {name}"));
+            self.nodes.push(DrawnNode { nid, title, processes: Vec::new() });
+            self.nodes.len() - 1
+        });
+        &mut self.nodes[at]
+    }
+
+    /// A program: its endpoints that are drawn already stay where they are, and the others come beside them.
+    fn add_running(&mut self, nid: Nid, process: &RunningProcess, extra: Mark) {
+        let node = self.node(nid, None);
+        let has = |drawn: &DrawnProcess, dpid| drawn.endpoints.iter().any(|(d, _)| *d == dpid);
+        let mut rest: Vec<_> = process.endpoints.iter().copied().collect();
+        rest.retain(|&dpid| !node.processes.iter().any(|drawn| has(drawn, dpid)));
+        let mut homes = node.processes.iter_mut().filter(|d| process.endpoints.iter().any(|e| has(d, *e)));
+        let more = rest.iter().map(|&dpid| (dpid, extra));
+        match homes.next() {
+            Some(home) => {
+                home.title = format!("{} = {}", home.title, process.title);
+                home.endpoints.extend(more);
+            }
+            None => {
+                drop(homes);
+                let endpoints = more.collect();
+                let drawn = DrawnProcess { title: process.title.clone(), mark: extra, endpoints };
+                node.processes.push(drawn);
+            }
+        }
+    }
+
+    /// The end of an edge, if it is not drawn: on this node nobody has it open, on others that is not known.
+    fn add_end(&mut self, end: Addr, here: Nid, mark: Mark) {
+        let node = self.node(end.nid, None);
+        if node.processes.iter().any(|p| p.endpoints.iter().any(|(dpid, _)| *dpid == end.dpid)) {
+            return;
+        }
+        let title = if end.nid == here { "not open" } else { "not seen from here" };
+        let found = node.processes.iter().position(|p| p.title == title);
+        let at = found.unwrap_or_else(|| {
+            node.processes.push(DrawnProcess { title: title.into(), mark, endpoints: Vec::new() });
+            node.processes.len() - 1
+        });
+        node.processes[at].endpoints.push((end.dpid, mark));
+    }
+}
+
+/// A graph with what is known of its parts.
+fn compared(graph: &Graph, running: &Running) -> Picture {
+    let mut picture = Picture { legend: true, ..Picture::of(graph) };
+    let open: BTreeSet<Dpid> = running.processes.iter().flat_map(|p| p.endpoints.iter().copied()).collect();
+    for node in &mut picture.nodes {
+        for process in &mut node.processes {
+            for (dpid, mark) in &mut process.endpoints {
+                *mark = match node.nid == running.nid {
+                    false => Mark::Unseen,
+                    true if open.contains(dpid) => Mark::Agreed,
+                    true => Mark::FileOnly,
+                };
+            }
+            let marks: BTreeMap<Mark, ()> = process.endpoints.iter().map(|(_, mark)| (*mark, ())).collect();
+            let none = if node.nid == running.nid { Mark::FileOnly } else { Mark::Unseen };
+            process.mark = marks.keys().next().copied().unwrap_or(none);
+        }
+    }
+    for edge in &mut picture.edges {
+        edge.mark = match running.edges.contains(&(edge.from, edge.to)) {
+            true => Mark::Agreed,
+            // Only senders know all their edges.
+            false if edge.from.nid != running.nid => Mark::Unseen,
+            false => Mark::FileOnly,
+        };
+    }
+    picture
+}

@@ -1,0 +1,107 @@
+//! Any graph, written and read back, is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::{Addr, Edge, Graph, Node, Process, Route};
+
+/// Sound graphs: nodes with all their routes, endpoints shared out to processes, edges between these.
+pub fn graphs() -> impl Strategy<Value = Graph> {
+    let nodes =
+        prop::collection::btree_map(1u16..=65534, (prop::option::of("[a-zA-Z0-9._-]{1,20}"), 0u8..4), 1..6);
+    (
+        nodes,
+        any::<bool>(),
+        1usize..9,
+        prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), 0..24),
+    )
+        .prop_flat_map(|(nodes, strict, processes, edges)| {
+            let n = nodes.len();
+            let process = (0..n, prop::collection::btree_set(1u16.., 0..7));
+            let processes = prop::collection::vec(process, processes);
+            (Just(nodes), Just(strict), processes, Just(edges))
+        })
+        .prop_map(|(nodes, strict, processes, edges)| graph(&nodes, strict, &processes, &edges))
+}
+
+type Ends = [(u32, u32, bool)];
+
+fn graph(
+    nodes: &BTreeMap<u16, (Option<String>, u8)>,
+    strict: bool,
+    processes: &[(usize, BTreeSet<u16>)],
+    edges: &Ends,
+) -> Graph {
+    let mut graph = Graph { strict, ..Graph::default() };
+    let mut names = BTreeSet::new();
+    for (i, (&nid, (name, routes))) in nodes.iter().enumerate() {
+        let name = name.clone().filter(|name| names.insert(name.clone()));
+        let all = [
+            format!("udp 192.0.2.{i}:{nid}"),
+            format!("eth eth{i} 02:00:00:00:00:{i:02x}"),
+            format!("udp [2001:db8::{i:x}]:7100"),
+            format!("sim [{i}] ~ % {nid}"),
+        ];
+        let routes = all.iter().take(usize::from(*routes) + 1).map(|text| text.parse::<Route>().unwrap());
+        graph.nodes.push(Node { nid, name, routes: routes.collect() });
+    }
+    let mut taken = BTreeSet::new();
+    for (i, (node, endpoints)) in processes.iter().enumerate() {
+        let nid = graph.nodes[*node].nid;
+        let free = endpoints.iter().copied().filter(|dpid| taken.insert((nid, *dpid)));
+        let endpoints: Vec<u16> = free.collect();
+        graph.processes.push(Process { name: format!("P{i}"), nid, endpoints });
+    }
+    let ends: Vec<(usize, Addr)> = (0..)
+        .zip(&graph.processes)
+        .flat_map(|(i, p)| p.endpoints.iter().map(move |&dpid| (i, Addr { nid: p.nid, dpid })))
+        .collect();
+    let all: Vec<u16> = ends.iter().map(|(_, addr)| addr.dpid).collect();
+    if let (true, Some(low), Some(high)) = (strict, all.iter().min(), all.iter().max()) {
+        graph.endpoints = *low..=*high;
+    }
+    for (from, to, routed) in edges.iter().filter(|_| !ends.is_empty()) {
+        let pick = |n: &u32| ends[*n as usize % ends.len()];
+        let ((a, from), (b, to)) = (pick(from), pick(to));
+        if a != b && !graph.has(from, to) {
+            let route = (*routed && from.nid != to.nid).then(|| "udp".to_string());
+            graph.edges.push(Edge { from, to, route });
+        }
+    }
+    graph
+}
+
+proptest! {
+    #[test]
+    fn a_graph_that_is_written_reads_back_the_same(graph in graphs()) {
+        prop_assert_eq!(graph.broken(), []);
+        let text = graph.to_toml();
+        let back = Graph::parse(&text).map_err(|faults| TestCaseError::fail(faults.told("written")))?;
+        prop_assert_eq!(back, graph);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(\\[\\[(node|process|edge)\\]\\]\n|[a-z]{1,9} ?= ?|\"[^\"]{0,6}\"|[0-9]{1,6}|[\\[\\],={}]|\n|\\PC){0,40}") {
+        if let Err(faults) = Graph::parse(&text) {
+            prop_assert!(!faults.list.is_empty());
+            let _ = faults.told("any");
+        }
+    }
+
+    #[test]
+    fn the_library_reads_what_is_compiled_of_any_graph(graph in graphs()) {
+        let text = graph.compile();
+        for node in &graph.nodes {
+            let part = dpfd::graph::Part::parse(&text, node.nid).map_err(TestCaseError::fail)?;
+            for edge in &graph.edges {
+                if edge.from.nid == node.nid {
+                    prop_assert!(part.allows(edge.from.dpid, edge.to));
+                    let back = part.allows(edge.to.dpid, edge.from);
+                    let there = Addr { nid: node.nid, ..edge.to };
+                    prop_assert_eq!(back, !graph.strict || graph.has(there, edge.from));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A graph as the text of a file, which reads back as the same graph.
+
+use std::fmt::Write;
+
+use crate::{Graph, DPIDS};
+
+impl Graph {
+    /// The text of `dp-graph.toml(5)`.
+    ///
+    /// Names and addresses are those that the rules allow: nothing in them needs an escape.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        if self.strict {
+            text += "strict = true\n";
+        }
+        if self.endpoints != DPIDS {
+            let _ = writeln!(text, "endpoints = [{}, {}]", self.endpoints.start(), self.endpoints.end());
+        }
+        for node in &self.nodes {
+            let _ = writeln!(text, "\n[[node]]\nnid = {}", node.nid);
+            if let Some(name) = &node.name {
+                let _ = writeln!(text, "name = \"{name}\"");
+            }
+            if !node.routes.is_empty() {
+                let routes: Vec<_> = node.routes.iter().map(|route| format!("\"{route}\"")).collect();
+                let _ = writeln!(text, "routes = [{}]", routes.join(", "));
+            }
+        }
+        for process in &self.processes {
+            let endpoints: Vec<_> = process.endpoints.iter().map(u16::to_string).collect();
+            let _ = writeln!(text, "\n[[process]]\nname = \"{}\"\nnode = {}", process.name, process.nid);
+            let _ = writeln!(text, "endpoints = [{}]", endpoints.join(", "));
+        }
+        for edge in &self.edges {
+            let _ = writeln!(text, "\n[[edge]]\nfrom = \"{}\"\nto = \"{}\"", edge.from, edge.to);
+            if let Some(route) = &edge.route {
+                let _ = writeln!(text, "route = \"{route}\"");
+            }
+        }
+        text
+    }
+}
