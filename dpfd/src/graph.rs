@@ -43,12 +43,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of the file that `DP_GRAPH` names; none if it is unset or empty.
+    /// Of the file that `DP_GRAPH` names, if that graph is strict: another allows everything. `own` tells this node's number.
     ///
     /// # Errors
     ///
     /// [`Error::Graph`].
-    pub fn of_environment(own: Nid) -> Result<Option<Arc<Part>>> {
+    pub fn of_environment(own: impl FnOnce() -> Nid) -> Result<Option<Arc<Part>>> {
         let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
             return Ok(None);
         };
@@ -61,13 +61,10 @@ impl Part {
             }
             let bytes = std::fs::read(&path).map_err(file)?;
             let text = String::from_utf8_lossy(&bytes);
-            Part::parse(&text, own).map_err(|what| (what, libc::EINVAL))
+            Part::parse(&text, own()).map_err(|what| (what, libc::EINVAL))
         };
-        read().map(Arc::new).map(Some).map_err(|(what, errno)| Error::Graph {
-            path: path.clone(),
-            what,
-            errno,
-        })
+        let part = read().map_err(|(what, errno)| Error::Graph { path: path.clone(), what, errno })?;
+        Ok(Some(part).filter(|part| part.strict).map(Arc::new))
     }
 
     /// The part of node `own` in the text of a compiled graph.

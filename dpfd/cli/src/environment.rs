@@ -6,12 +6,13 @@ use std::ffi::OsStr;
 mod tests;
 
 /// All variables that the product reads.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "DP_AFTER",
     "DP_CHAOS",
     "DP_CONFIG",
     "DP_DISABLE",
     "DP_DRIVER",
+    "DP_GRAPH",
     "DP_LOST",
     "DP_NID",
     "DP_RING",

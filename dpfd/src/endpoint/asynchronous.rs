@@ -256,7 +256,7 @@ impl AsyncEndpoint {
     ///
     /// # Errors
     ///
-    /// As [`AsyncEndpoint::send`]; [`Error::NoRoute`].
+    /// As [`AsyncEndpoint::send`]; [`Error::NoRoute`], [`Error::NotInGraph`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -61,7 +61,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::Folder`], [`Error::NoKernelDriver`],
-    /// [`Error::BadDriver`], [`Error::PoolMemory`]; EMFILE.
+    /// [`Error::BadDriver`], [`Error::PoolMemory`], [`Error::Graph`]; EMFILE.
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -169,7 +169,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoute`], [`Error::BadDpid`].
+    /// [`Error::NoRoute`], [`Error::BadDpid`], [`Error::NotInGraph`].
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
@@ -217,7 +217,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// As [`Endpoint::send`]; [`Error::NoRoute`].
+    /// As [`Endpoint::send`]; [`Error::NoRoute`], [`Error::NotInGraph`].
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));

@@ -1,5 +1,6 @@
 //! Every error names the thing and the way out.
 
+use dpfd::driver::kernel::network::Network;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Endpoint};
 
@@ -96,6 +97,46 @@ pub fn folders(d: Driver) {
                 && text.contains("/proc/no/such/folder")
                 && text.contains("DP_RUNTIME_DIR")
         })
+    })
+    .ok();
+}
+
+pub fn strict_graphs(d: Driver) {
+    let first = crate::kit::numbers(3);
+    let (b, c) = (first + 1, first + 2);
+    child(move || {
+        crate::kit::folder();
+        let nid = match d {
+            Driver::User => 1,
+            Driver::Kernel => Network::read().expect("the kernel's word").nid,
+        };
+        let file = std::env::temp_dir().join(format!("dp-strict-{}", std::process::id()));
+        let compiled = format!("dp-graph 1\nstrict\nedge {nid}/{first} {nid}/{b}\nend\n");
+        std::env::set_var("DP_GRAPH", &file);
+        // What is there in its place is told at once.
+        let missing = Endpoint::open_on(d, first);
+        assert!(missing.is_err_and(|e| e.errno() == libc::ENOENT && e.to_string().contains("DP_GRAPH")));
+        std::fs::write(&file, compiled.strip_suffix("end\n").expect("its end")).expect("a file");
+        let cut = Endpoint::open_on(d, first);
+        assert!(cut.is_err_and(|e| e.errno() == libc::EINVAL && e.to_string().contains("the end is missing")));
+
+        std::fs::write(&file, compiled).expect("a file");
+        let [one, two, three] = [first, b, c].map(|dpid| Endpoint::open_on(d, dpid).expect("an endpoint"));
+        std::fs::remove_file(&file).expect("a file");
+        let refused = |done: dpfd::Result<()>| {
+            done.is_err_and(|e| e.errno() == libc::EACCES && e.to_string().contains("has no edge"))
+        };
+        one.target(local(b)).expect("an edge");
+        assert!(refused(one.target(local(c))), "no edge");
+        assert!(refused(two.target(local(first))), "an edge is one direction");
+        crate::kit::write(&one, b"plainly, to the target that stays");
+        for _ in 0..2 {
+            assert!(refused(one.send_to(b"x", local(c))));
+            assert!(refused(one.send_to(b"x", Addr { nid, dpid: c })));
+            assert!(refused(three.send_to(b"x", local(b))), "an endpoint without an edge");
+            one.send_to(b"y", Addr { nid, dpid: b }).expect("an edge");
+        }
+        crate::kit::read(&two).starts_with(b"plainly") && (0..2).all(|_| crate::kit::read(&two) == b"y")
     })
     .ok();
 }

@@ -2,21 +2,28 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dp_abi::MESSAGE_MAX;
 
 use super::loaned::Pool;
-use crate::addr::{Addr, Dpid};
+use super::network::Network;
+use crate::addr::{Addr, Dpid, Nid, OWN_NID};
 use crate::edge::parts::Parts;
 use crate::error::{Error, NoImmediate, Result};
+use crate::graph::Part;
 use crate::stat::Stat;
 use crate::sys::device;
 use dp_edge::sys::{process, raw, unix};
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 const DEFAULT_SPIN: u32 = 50_000;
+
+/// This node's number, as the kernel knows it.
+fn own_nid() -> Nid {
+    Network::read().map_or(OWN_NID.default as Nid, |network| network.nid)
+}
 
 /// Receiving: what this process has of the pool.
 #[derive(Debug, Default)]
@@ -43,6 +50,8 @@ pub struct KernelEndpoint {
     /// Longest look before sleeping, ns.
     pub max_spin: AtomicU32,
     pub(super) sleeps: AtomicU64,
+    /// The edges that it may use, if its process was given a strict graph.
+    graph: Option<Arc<Part>>,
     rx: Mutex<Rx>,
 }
 
@@ -51,7 +60,7 @@ impl KernelEndpoint {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::PoolMemory`];
+    /// [`Error::InUse`], [`Error::Privileged`], [`Error::NoneFree`], [`Error::PoolMemory`], [`Error::Graph`];
     /// [`Error::NoKernelDriver`]: /dev/dp is something else.
     pub fn open(fd: &OwnedFd, dpid: Dpid) -> Result<KernelEndpoint> {
         process::watch_forks();
@@ -72,6 +81,7 @@ impl KernelEndpoint {
             generation: process::generation(),
             max_spin: AtomicU32::new(DEFAULT_SPIN),
             sleeps: AtomicU64::new(0),
+            graph: Part::of_environment(own_nid)?,
             rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
         })
     }
@@ -87,6 +97,7 @@ impl KernelEndpoint {
     ///
     /// [`Error::NoRoute`], [`Error::BadDpid`].
     pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
+        self.permit(Some(to))?;
         device::target(fd, to.nid, to.dpid).map_err(|errno| self.failed(fd, Some(to), 0, errno))
     }
 
@@ -166,8 +177,18 @@ impl KernelEndpoint {
 
     #[inline]
     fn transmit(&self, fd: i32, to: Option<Addr>, message: &[u8], wait: bool) -> Result<()> {
+        self.permit(to)?;
         device::send(fd, to.map(|to| (to.nid, to.dpid)), message, wait)
             .map_err(|errno| self.failed(fd, to, message.len(), errno))
+    }
+
+    /// Refuses a destination to which a strict graph has no edge; the target was asked about when it was set.
+    #[inline]
+    fn permit(&self, to: Option<Addr>) -> Result<()> {
+        match (&self.graph, to) {
+            (Some(graph), Some(to)) => graph.check(self.dpid, to),
+            _ => Ok(()),
+        }
     }
 
     /// What the kernel means by an errno.

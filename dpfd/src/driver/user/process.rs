@@ -13,6 +13,7 @@ use super::service::{self, Answer};
 use crate::addr::OWN_NID;
 use crate::addr::{Addr, Dpid, Nid, PRIVILEGED};
 use crate::error::{Error, Result};
+use crate::graph::Part;
 use dp_edge::sys::{barrier, process, unix};
 
 /// How long a process that exits waits for what it sent to reach its receivers.
@@ -62,6 +63,8 @@ pub struct Process {
     pub registry: Registry,
     /// This process in it.
     pub member: Member,
+    /// The edges that it may use, if it was given a strict graph.
+    pub graph: Option<Arc<Part>>,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
     endpoints: Mutex<HashMap<u32, Weak<UserEndpoint>>>,
@@ -107,7 +110,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`Error::Folder`]; EMFILE, EAGAIN (no more threads).
+    /// [`Error::Folder`], [`Error::Graph`]; EMFILE, EAGAIN (no more threads).
     pub fn current() -> Result<Arc<Process>> {
         process::watch_forks();
         let generation = process::generation();
@@ -120,6 +123,7 @@ impl Process {
             core::mem::forget(parent);
         }
         // Before there is anything to clear away.
+        let graph = Part::of_environment(own_nid)?;
         let wake = nix::sys::eventfd::EventFd::from_flags(
             nix::sys::eventfd::EfdFlags::EFD_CLOEXEC | nix::sys::eventfd::EfdFlags::EFD_NONBLOCK,
         )
@@ -131,6 +135,7 @@ impl Process {
             many_cpus: process::cpus() > 1,
             registry,
             member,
+            graph,
             wake: wake.into(),
             commands: Mutex::default(),
             endpoints: Mutex::default(),

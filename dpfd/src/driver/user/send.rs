@@ -36,11 +36,12 @@ impl UserEndpoint {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoute`], [`Error::BadDpid`]; [`Error::WouldBlock`] and [`Error::Interrupted`] where plain writes
+    /// [`Error::NoRoute`], [`Error::BadDpid`], [`Error::NotInGraph`]; [`Error::WouldBlock`] and [`Error::Interrupted`] where plain writes
     /// to the former target fill the pair.
     pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
         let to = self.here(to)?;
         let mut tx = self.tx();
+        self.permit(&tx, to)?;
         self.find_route(&tx, to)?;
         // Plain writes that are still in the pair go to the former target. They were written before this call, so
         // what is not there now is with its link.
@@ -107,11 +108,20 @@ impl UserEndpoint {
         Err(Error::NoRoute(to.nid))
     }
 
+    /// Refuses a destination that is new where a strict graph has no edge to it.
+    #[inline(always)]
+    fn permit(&self, tx: &Tx, to: Addr) -> Result<()> {
+        match &self.process.graph {
+            Some(graph) if tx.find(to).is_none() => graph.check(self.dpid, to),
+            _ => Ok(()),
+        }
+    }
+
     /// `dp_write`, `dp_sendto`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoTarget`], [`Error::NoRoute`], [`Error::TooLong`], [`Error::WouldBlock`],
+    /// [`Error::NoTarget`], [`Error::NoRoute`], [`Error::NotInGraph`], [`Error::TooLong`], [`Error::WouldBlock`],
     /// [`Error::Interrupted`], [`Error::Closed`].
     #[inline(always)]
     pub fn send(&self, fd: i32, to: Option<Addr>, msg: &[u8]) -> Result<()> {
@@ -170,6 +180,7 @@ impl UserEndpoint {
         if tx.ended {
             return Err(Error::Closed);
         }
+        self.permit(tx, to)?;
         self.find_route(tx, to)?;
         let (ix, new) = tx.link(to);
         if new {
