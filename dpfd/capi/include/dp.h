@@ -33,7 +33,7 @@ extern "C" {
 int dp_open(int dpid);
 
 /* The default destination: node `nid` (0: this one), endpoint `dpid`. It need not exist yet.
- * EINVAL, EHOSTUNREACH, EOPNOTSUPP (another process's endpoint), EAGAIN (see dp_target(3)). */
+ * EINVAL, EHOSTUNREACH, EACCES (DP_GRAPH), EOPNOTSUPP (another process's endpoint), EAGAIN (see dp_target(3)). */
 int dp_target(int fd, int nid, int dpid);
 
 /* Sends one message of 0 to DP_MESSAGE_MAX bytes to the target; returns `len`. No system call, unless the receiver

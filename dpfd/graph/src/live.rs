@@ -151,7 +151,8 @@ impl Picture {
         let more = rest.iter().map(|&dpid| (dpid, extra));
         match homes.next() {
             Some(home) => {
-                home.title = format!("{} = {}", home.title, process.title);
+                let between = if home.title.contains(" = ") { ", " } else { " = " };
+                home.title = format!("{}{between}{}", home.title, process.title);
                 home.endpoints.extend(more);
             }
             None => {
