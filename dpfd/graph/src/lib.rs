@@ -9,9 +9,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rules`] | the rules of the definition, each with an error of its own |
-//! | [`file`] | `dp-graph.toml(5)`: read, with the place of everything in it |
+//! | [`mod@file`] | `dp-graph.toml(5)`: read, with the place of everything in it |
 //! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
-//! | [`write`] | the same file, written |
+//! | [`mod@write`] | the same file, written |
 //! | [`compile`] | what a program is given: the form that the library reads |
 //! | [`route`] | addresses of nodes |
 //! | [`live`] | a graph beside what runs |
