@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use crate::faults::{Fault, Faults};
 use crate::rules::{Broken, Place, Rule};
-use crate::{route, Addr, Edge, Graph, Node, Process, Route};
+use crate::{Addr, Edge, Graph, Node, PeerAddr, Process};
 
 /// Bytes of a file; a longer one is a mistake.
 pub const LONGEST: usize = 16 << 20;
@@ -128,7 +128,7 @@ impl Reader {
             let routes = self.list(value, "routes", |me, v, k| {
                 me.places.insert(Place::NodeRoute(i, k), v.span());
                 let text = me.string(v, "a route")?;
-                me.parsed::<Route>(v, &text, "route")
+                me.parsed::<PeerAddr>(v, &text, "route")
             });
             match routes.and_then(|routes| routes.into_iter().collect()) {
                 Some(routes) => all = routes,
@@ -175,18 +175,7 @@ impl Reader {
         let mut by = None;
         if let Some(value) = table.get("route") {
             self.places.insert(Place::EdgeRoute(i), value.span());
-            let name = self.string(value, "route")?;
-            if !route::is_name(&name) {
-                let what = format!("{name:?} is no name of a route");
-                self.fault(
-                    value.span(),
-                    "route",
-                    what,
-                    "name one of the routes of both nodes, as in route = \"udp\"",
-                );
-                return None;
-            }
-            by = Some(name);
+            by = Some(self.string(value, "route")?);
         }
         Some(Edge { from: from?, to: to?, route: by })
     }

@@ -13,7 +13,6 @@
 //! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
 //! | [`mod@write`] | the same file, written |
 //! | [`compile`] | what a program is given: the form that the library reads |
-//! | [`route`] | addresses of nodes |
 //! | [`live`] | a graph beside what runs |
 //! | [`layout`] | where everything stands in a picture |
 //! | [`look`] | colours and lines |
@@ -26,15 +25,14 @@ pub mod file;
 pub mod layout;
 pub mod live;
 pub mod look;
-pub mod route;
 pub mod rules;
 pub mod svg;
 pub mod write;
 
 use std::ops::RangeInclusive;
 
+pub use dp_route::PeerAddr;
 pub use dpfd::{Addr, Dpid, Nid};
-pub use route::{Address, Route};
 
 /// Numbers that a node may have: those that frames can carry, without the one that means all nodes.
 pub const NIDS: RangeInclusive<Nid> = 1..=65534;
@@ -70,7 +68,7 @@ pub struct Node {
     /// What people call it.
     pub name: Option<String>,
     /// Where others reach it; the first is preferred.
-    pub routes: Vec<Route>,
+    pub routes: Vec<PeerAddr>,
 }
 
 /// A process.

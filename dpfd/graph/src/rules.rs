@@ -107,14 +107,12 @@ impl Check<'_> {
                 }
             }
             for (k, route) in node.routes.iter().enumerate() {
-                let text = route.to_string();
-                // Interfaces are the node's own, MAC addresses are not.
-                let place =
-                    text.rsplit_once(' ').filter(|_| route.name == "eth").map_or(&*text, |(_, mac)| mac);
-                let Some(&(first, nid, at)) = addresses.get(place) else {
-                    addresses.insert(place.to_string(), (i, node.nid, k));
+                // Interfaces are the node's own; of two with the same MAC address the names do not matter.
+                let Some(&(first, nid, at)) = addresses.get(route) else {
+                    addresses.insert(*route, (i, node.nid, k));
                     continue;
                 };
+                let text = route.to_string();
                 let rule = if first == i {
                     Rule::AddressTwice { nid, route: text }
                 } else {
@@ -212,7 +210,7 @@ impl Check<'_> {
     fn way(&mut self, i: usize, edge: &Edge, text: Text, has_table: bool) {
         let graph = self.graph;
         let (Some(from), Some(to)) = (graph.node(edge.from.nid), graph.node(edge.to.nid)) else { return };
-        let on = |node: &crate::Node, name: &str| node.routes.iter().any(|route| route.name == name);
+        let on = |node: &crate::Node, name: &str| node.routes.iter().any(|route| route.route() == name);
         match &edge.route {
             Some(route) if from.nid == to.nid => {
                 let rule = Rule::RouteOnOneNode { edge: text, route: route.clone() };
@@ -226,7 +224,7 @@ impl Check<'_> {
             }
             // A graph without addresses describes a pattern, not a cluster.
             None => {
-                let shared = from.nid == to.nid || from.routes.iter().any(|route| on(to, &route.name));
+                let shared = from.nid == to.nid || from.routes.iter().any(|route| on(to, route.route()));
                 if has_table && !shared {
                     self.report(Place::Edge(i), None, Rule::NoWay { edge: text });
                 }

@@ -7,7 +7,7 @@ use crate::{Graph, DPIDS};
 impl Graph {
     /// The text of `dp-graph.toml(5)`.
     ///
-    /// Names and addresses are those that the rules allow: nothing in them needs an escape.
+    /// Names are those that the rules allow: nothing in them needs an escape.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         if self.strict {
@@ -22,7 +22,7 @@ impl Graph {
                 let _ = writeln!(text, "name = \"{name}\"");
             }
             if !node.routes.is_empty() {
-                let routes: Vec<_> = node.routes.iter().map(|route| format!("\"{route}\"")).collect();
+                let routes: Vec<_> = node.routes.iter().map(|route| quoted(&route.to_string())).collect();
                 let _ = writeln!(text, "routes = [{}]", routes.join(", "));
             }
         }
@@ -39,4 +39,9 @@ impl Graph {
         }
         text
     }
+}
+
+/// Printable characters of ASCII as TOML has them.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -2,7 +2,8 @@
 
 use dpfd::driver::kernel::network::Network;
 use dpfd::driver::Driver;
-use dpfd::{Addr, Endpoint};
+use dpfd::{Addr, Endpoint, Parts};
+use std::io::IoSlice;
 
 use crate::kit::*;
 
@@ -133,6 +134,7 @@ pub fn strict_graphs(d: Driver) {
         for _ in 0..2 {
             assert!(refused(one.send_to(b"x", local(c))));
             assert!(refused(one.send_to(b"x", Addr { nid, dpid: c })));
+            assert!(refused(one.send_parts_to(Parts::new(&[IoSlice::new(b"x")]), local(c))));
             assert!(refused(three.send_to(b"x", local(b))), "an endpoint without an edge");
             one.send_to(b"y", Addr { nid, dpid: b }).expect("an edge");
         }

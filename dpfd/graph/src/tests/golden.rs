@@ -35,24 +35,24 @@ const BROKEN: [(&str, &str, &str); 35] = [
     ("edge-endpoint elsewhere", "from = \"2/8\"", "from = \"1/8\""),
     ("one-process", "to = \"1/5\"", "to = \"1/2\""),
     ("edge-twice", "from = \"2/1\"\nto = \"1/3\"", "from = \"1/2\"\nto = \"2/2\""),
-    ("one-address", "nid = 2\n", "nid = 2\nroutes = [\"udp 192.0.2.1:7100\"]\n"),
+    ("one-address", "nid = 2\n", "nid = 2\nroutes = [\"udp:192.0.2.1:7100\"]\n"),
     (
         "address-twice",
         "nid = 3\n",
-        "nid = 3\nroutes = [\"eth a 02:00:00:00:00:01\", \"eth b 02:00:00:00:00:01\"]\n",
+        "nid = 3\nroutes = [\"eth:a/02:00:00:00:00:01\", \"eth:b/02:00:00:00:00:01\"]\n",
     ),
     ("route-on-one-node", "to = \"1/5\"", "to = \"1/5\"\nroute = \"udp\""),
     ("no-such-route", "to = \"2/2\"", "to = \"2/2\"\nroute = \"eth\""),
-    ("no-way", "nid = 3\n", "nid = 3\nroutes = [\"sim 3\"]\n"),
+    ("no-way", "nid = 3\n", "nid = 3\nroutes = [\"sim:3\"]\n"),
     (
         "route",
         "nid = 3\n",
-        "nid = 3\nroutes = [\"udp 192.0.2.300:1\", \"udp\", \"shm 1\", \"udp 0.0.0.0:5\", \"eth 1\", \"\"]\n",
+        "nid = 3\nroutes = [\"udp:192.0.2.300:1\", \"udp\", \"shm:\", \"udp:0.0.0.0:5\", \"eth:1\", \"\"]\n",
     ),
     (
         "route of Ethernet",
         "nid = 3\n",
-        "nid = 3\nroutes = [\"eth eth1 01:00:5e:00:00:01\", \"öö 1\", \"x a'b\"]\n",
+        "nid = 3\nroutes = [\"eth:eth1/01:00:5e:00:00:01\", \"öö:1\", \"x:a b\"]\n",
     ),
 ];
 
@@ -64,16 +64,16 @@ fn sound(name: &str) -> String {
         text = text.replace("nid = 1\n", "nid = 1\nname = \"a\"\n");
     }
     if addresses.contains(&name) {
-        text = text.replace("nid = 1\n", "nid = 1\nroutes = [\"udp 192.0.2.1:7100\", \"sim 1\"]\n");
+        text = text.replace("nid = 1\n", "nid = 1\nroutes = [\"udp:192.0.2.1:7100\", \"sim:1\"]\n");
     }
     if ["no-such-route", "no-way"].contains(&name) {
-        text = text.replace("nid = 2\n", "nid = 2\nroutes = [\"udp 192.0.2.2:7100\"]\n");
+        text = text.replace("nid = 2\n", "nid = 2\nroutes = [\"udp:192.0.2.2:7100\"]\n");
     }
     if name == "one-address" {
-        text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp 192.0.2.3:7100\"]\n");
+        text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp:192.0.2.3:7100\"]\n");
     }
     if name == "no-such-route" {
-        text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp 192.0.2.3:7100\"]\n");
+        text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp:192.0.2.3:7100\"]\n");
     }
     text
 }

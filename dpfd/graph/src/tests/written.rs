@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use crate::{Addr, Edge, Graph, Node, Process, Route};
+use crate::{Addr, Edge, Graph, Node, PeerAddr, Process};
 
 /// Sound graphs: nodes with all their routes, endpoints shared out to processes, edges between these.
 pub fn graphs() -> impl Strategy<Value = Graph> {
@@ -38,12 +38,12 @@ fn graph(
     for (i, (&nid, (name, routes))) in nodes.iter().enumerate() {
         let name = name.clone().filter(|name| names.insert(name.clone()));
         let all = [
-            format!("udp 192.0.2.{i}:{nid}"),
-            format!("eth eth{i} 02:00:00:00:00:{i:02x}"),
-            format!("udp [2001:db8::{i:x}]:7100"),
-            format!("sim [{i}] ~ % {nid}"),
+            format!("udp:192.0.2.{i}:{nid}"),
+            format!("eth:eth{i}/02:00:00:00:00:{i:02x}"),
+            format!("udp:[2001:db8::{i:x}]:7100"),
+            format!("sim:[{i}]~%\\\"'{nid}"),
         ];
-        let routes = all.iter().take(usize::from(*routes) + 1).map(|text| text.parse::<Route>().unwrap());
+        let routes = all.iter().take(usize::from(*routes) + 1).map(|text| text.parse::<PeerAddr>().unwrap());
         graph.nodes.push(Node { nid, name, routes: routes.collect() });
     }
     let mut taken = BTreeSet::new();

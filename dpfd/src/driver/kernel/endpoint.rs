@@ -164,6 +164,7 @@ impl KernelEndpoint {
 
     fn transmit_parts(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>, wait: bool) -> Result<()> {
         let address = to.map(|to| (to.nid, to.dpid));
+        self.permit(to)?;
         match device::send_parts(fd, address, message.pieces(), message.immediate(), wait) {
             Ok(()) => Ok(()),
             // A module that is older than the call.
