@@ -148,6 +148,17 @@ impl Inside {
         self.word == entry
     }
 
+    /// Whether the program has one thread only, so that nobody changes the number meanwhile.
+    pub fn is_sole(&self) -> bool {
+        self.place.is_none()
+    }
+
+    /// Whether the number `fd` still stands for the connection, after a fence: for a call that goes by it, and was counted
+    /// before. Whoever changes the program's number waits for the counted ones ([`crate::life`]); nobody changes ours.
+    pub fn stands(&self, fd: i32) -> bool {
+        fd != self.fd || fdtable::word_now(fd) == self.word
+    }
+
     /// The connection.
     #[inline]
     pub fn conn(&self) -> u32 {

@@ -54,7 +54,10 @@ pub fn before_close(fd: i32) {
 /// number no more ours, and the file still open, its bytes would pass those in the ring.
 ///
 /// In a program with one thread only a handler can come between.
-pub fn in_one_step(fd: i32, real: impl FnOnce() -> i32) -> i32 {
+///
+/// `brings`: another number of what stands there afterwards. A call that was counted, and goes on for long, may still have to
+/// find its number: then what it finds is to be the kernel's alone.
+pub fn in_one_step(fd: i32, brings: Option<i32>, real: impl FnOnce() -> i32) -> i32 {
     let conn = match fdtable::get(fd) {
         Entry::Conn(i) if !inside::alone() && !state::is_borrowed_memory() => i,
         _ => {
@@ -73,6 +76,9 @@ pub fn in_one_step(fd: i32, real: impl FnOnce() -> i32) -> i32 {
         Some(word) => {
             if let Some(i) = let_fall(fd, word, closing) {
                 end(fd, i);
+            }
+            if let Some(other) = brings.filter(|&other| fdtable::conn(other).is_some() && !is_quiet(conn)) {
+                crate::give::give_number(other, Reason::Shared);
             }
             // A close that lingers goes on behind the step: nobody waits for that.
             let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };
@@ -167,6 +173,24 @@ fn await_sections(i: u32) {
         wait_for(&c.tx_lock);
     }
 }
+
+/// Whether calls on connection `i` that only the kernel serves, and that were counted, are over within a moment. One that
+/// sleeps has found its number long ago; one that was just preempted has not.
+fn is_quiet(i: u32) -> bool {
+    let Some(c) = state::family().map(|f| f.conn(i)) else { return true };
+    (0..FLIGHTS).any(|turn| {
+        let quiet = c.tx_flight.load(Ordering::SeqCst) == 0 && c.rx_flight.load(Ordering::SeqCst) == 0;
+        match turn {
+            _ if quiet => {}
+            0..20 => core::hint::spin_loop(),
+            _ => raw::nap(TRY),
+        }
+        quiet
+    })
+}
+
+/// How often [`is_quiet`] looks: some 2 ms in all.
+const FLIGHTS: u32 = 60;
 
 /// How often a lock is tried, and how long is waited in between, ns. Locks are held for long only by the dead, and by a
 /// sender that waits for room: that one looks whether its number still stands.

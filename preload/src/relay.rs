@@ -53,7 +53,7 @@ pub fn put_at(end: i32, fd: i32) {
     // With the last descriptor of the connection the kept one goes as well.
     let Ok(copy) = raw::fcntl(end, libc::F_DUPFD_CLOEXEC, 3) else { return };
     let cloexec = if flags as i32 & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-    life::in_one_step(fd, || {
+    life::in_one_step(fd, None, || {
         // SAFETY: descriptors only.
         let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
         0

@@ -29,7 +29,7 @@ pub unsafe fn close(fd: c_int) -> c_int {
             // A thread that is cancelled in a close has closed nothing.
             // SAFETY: no arguments; nothing here is to be dropped.
             unsafe { super::pthread_testcancel() };
-            life::in_one_step(fd, real)
+            life::in_one_step(fd, None, real)
         }
     }
 }
@@ -97,7 +97,7 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
         // The program wants this very number: ours moves away.
         step_aside(new);
     } else if fdtable::get(new) != Entry::None && raw::fcntl(old, libc::F_GETFD, 0).is_ok() {
-        return life::in_one_step(new, noted);
+        return life::in_one_step(new, Some(old), noted);
     } else if fdtable::get(new) == Entry::None && fdtable::get(old) == Entry::None {
         return real();
     }
@@ -140,7 +140,7 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
             }
             from = fd + 1;
         } else {
-            life::in_one_step(fd as c_int, || {
+            life::in_one_step(fd as c_int, None, || {
                 // With one thread, the piece takes it along.
                 if !inside::alone() {
                     raw::close(fd as c_int);

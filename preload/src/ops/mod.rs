@@ -43,6 +43,8 @@ pub enum Outcome {
     Counted(&'static AtomicU32, Inside),
     /// The channel answered.
     Done(Result<usize, i32>),
+    /// The number came to stand for something else before the call was counted: it begins anew.
+    Again,
 }
 
 impl Outcome {
@@ -50,7 +52,8 @@ impl Outcome {
     #[inline(always)]
     pub fn go(self, real: impl FnOnce() -> isize) -> isize {
         match self {
-            Outcome::Kernel => real(),
+            // Nobody hands that on: whoever gets it begins anew.
+            Outcome::Kernel | Outcome::Again => real(),
             Outcome::Done(r) => give(r),
             Outcome::Counted(flight, inside) => {
                 let n = real();

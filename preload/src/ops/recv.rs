@@ -40,28 +40,37 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 #[inline(never)]
 fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let Some(family) = state::family() else { return Outcome::Kernel };
-    // The walk lies in the hook's frame.
-    let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-    let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
-    if !matches!(outcome, Outcome::Counted(..)) {
-        inside.leave();
+    loop {
+        // The walk lies in the hook's frame.
+        let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
+        let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
+        if !matches!(outcome, Outcome::Counted(..)) {
+            inside.leave();
+        }
+        if !matches!(outcome, Outcome::Again) {
+            return outcome;
+        }
     }
-    outcome
 }
 
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
     match c.stage_of_call() {
-        Stage::Unused | Stage::Plain => return Outcome::Kernel,
-        Stage::Candidate | Stage::Offered => {
-            // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs).
+        Stage::Unused => return Outcome::Kernel,
+        Stage::Plain if inside.is_sole() => return Outcome::Kernel,
+        Stage::Plain | Stage::Candidate | Stage::Offered => {
+            // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs), and so does one that
+            // puts another connection at the number.
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
             let stage = c.stage();
-            if matches!(stage, Stage::Candidate | Stage::Offered) {
+            let same = inside.stands(c.fd);
+            if same && matches!(stage, Stage::Plain | Stage::Candidate | Stage::Offered) {
                 return Outcome::Counted(&c.conn.rx_flight, inside);
             }
             c.rx_flight.fetch_sub(1, Ordering::SeqCst);
-            // Another thread gave up meanwhile: there are no rings.
-            if matches!(stage, Stage::Unused | Stage::Plain) {
+            if !same {
+                return Outcome::Again;
+            }
+            if stage == Stage::Unused {
                 return Outcome::Kernel;
             }
         }
@@ -273,6 +282,8 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
             super::give(result)
         }
         Outcome::Kernel => real(m),
+        // SAFETY: as this call.
+        Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {
             let n = real(m);
             flight.fetch_sub(1, Ordering::SeqCst);

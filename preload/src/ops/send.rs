@@ -36,13 +36,17 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 #[inline(never)]
 fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let Some(family) = state::family() else { return Outcome::Kernel };
-    // The walk lies in the hook's frame.
-    let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-    let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
-    if !matches!(outcome, Outcome::Counted(..)) {
-        inside.leave();
+    loop {
+        // The walk lies in the hook's frame.
+        let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
+        let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
+        if !matches!(outcome, Outcome::Counted(..)) {
+            inside.leave();
+        }
+        if !matches!(outcome, Outcome::Again) {
+            return outcome;
+        }
     }
-    outcome
 }
 
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
@@ -62,16 +66,19 @@ impl Channel {
     /// What to do where the channel is not live; `None` where it is.
     fn outcome_of_send(&self, inside: Inside) -> Option<Outcome> {
         match self.stage_of_call() {
-            Stage::Unused | Stage::Plain => Some(Outcome::Kernel),
+            Stage::Unused => Some(Outcome::Kernel),
+            Stage::Plain if inside.is_sole() => Some(Outcome::Kernel),
             Stage::Live => None,
             _ => {
-                // Counted, then asked again: another thread may have gone live, and switched, meanwhile.
+                // Counted, then asked again: another thread may have gone live, and switched, meanwhile, or have put another
+                // connection at the number.
                 self.tx_flight.fetch_add(1, Ordering::SeqCst);
-                if self.stage() != Stage::Live {
+                let same = inside.stands(self.fd);
+                if same && self.stage() != Stage::Live {
                     return Some(Outcome::Counted(&self.conn.tx_flight, inside));
                 }
                 self.tx_flight.fetch_sub(1, Ordering::SeqCst);
-                None
+                (!same).then_some(Outcome::Again)
             }
         }
     }
@@ -80,14 +87,20 @@ impl Channel {
 /// A call whose bytes only the kernel can move to `fd`.
 pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
     let frame = 0u8;
-    let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else { return real() };
-    let c = Channel::new(family, fd, inside.conn());
-    let live = || Outcome::Done(c.send_by_kernel(|| took(real())));
-    let outcome = c.outcome_of_send(inside).unwrap_or_else(live);
-    if !matches!(outcome, Outcome::Counted(..)) {
-        inside.leave();
+    loop {
+        let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {
+            return real();
+        };
+        let c = Channel::new(family, fd, inside.conn());
+        let live = || Outcome::Done(c.send_by_kernel(|| took(real())));
+        let outcome = c.outcome_of_send(inside).unwrap_or_else(live);
+        if !matches!(outcome, Outcome::Counted(..)) {
+            inside.leave();
+        }
+        if !matches!(outcome, Outcome::Again) {
+            return outcome.go(&real);
+        }
     }
-    outcome.go(&real)
 }
 
 /// No SIGPIPE from a call that has sent something.
@@ -296,6 +309,8 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
     match within(c, at, &mut w, flags) {
         Outcome::Done(result) => super::give(result),
         Outcome::Kernel => real(),
+        // SAFETY: as this call.
+        Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {
             let n = real();
             flight.fetch_sub(1, Ordering::SeqCst);
