@@ -326,10 +326,13 @@ fn asleep(
     result
 }
 
+/// Descriptors of a list that are remembered one by one.
+const FIRST: usize = 24;
+
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
 struct Slept {
     /// Entries in the table of descriptors of the first ones; 0: not on that one.
-    first: [u32; 64],
+    first: [u32; FIRST],
     /// Of what is beyond, what is live on either side of the sleep.
     seen: usize,
 }
@@ -355,7 +358,7 @@ impl Slept {
 /// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is.
 fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (Slept, bool) {
     let mut news = false;
-    let mut slept = Slept { first: [0; 64], seen: 0 };
+    let mut slept = Slept { first: [0; FIRST], seen: 0 };
     for p in fds {
         let entry = fdtable::settled(p.fd);
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A route of your own: a shared object that exports dp_route_table(). `dp node` loads it and calls the functions of
- * its table; examples/route_unix.c is a whole one.
+ * its table; ../examples/route_unix.c is a whole one.
  *
  * A route carries frames, opaque bytes, between nodes, best effort: it may lose, repeat and reorder them, and never
  * joins or splits them. No function blocks, but open. All are called from one thread at a time. None lets a C++ exception

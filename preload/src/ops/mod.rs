@@ -26,6 +26,7 @@ use dp_channel::family::Stage;
 use crate::channel::Channel;
 pub(crate) use crate::errno::{errno, fail, give, give_int, took};
 use crate::inside::Inside;
+use crate::state;
 
 extern "C-unwind" {
     /// pthread_testcancel(3).
@@ -61,6 +62,23 @@ impl Outcome {
                 inside.leave();
                 n
             }
+        }
+    }
+}
+
+/// Does `call` inside the connection of `fd`, and anew where the number came to stand for something else before it was counted.
+/// `frame` lies in the hook's own frame.
+#[inline(always)]
+fn inside_of<T>(fd: c_int, frame: &mut T, call: impl Fn(Channel, Inside, &mut T) -> Outcome) -> Outcome {
+    let Some(family) = state::family() else { return Outcome::Kernel };
+    loop {
+        let Some(inside) = Inside::enter(fd, &*frame) else { return Outcome::Kernel };
+        let outcome = call(Channel::new(family, fd, inside.conn()), inside, frame);
+        if !matches!(outcome, Outcome::Counted(..)) {
+            inside.leave();
+        }
+        if !matches!(outcome, Outcome::Again) {
+            return outcome;
         }
     }
 }

@@ -39,18 +39,7 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 #[cold]
 #[inline(never)]
 fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
-    let Some(family) = state::family() else { return Outcome::Kernel };
-    loop {
-        // The walk lies in the hook's frame.
-        let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-        let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
-        if !matches!(outcome, Outcome::Counted(..)) {
-            inside.leave();
-        }
-        if !matches!(outcome, Outcome::Again) {
-            return outcome;
-        }
-    }
+    super::inside_of(fd, w, |c, inside, w| within(c, inside, w, flags))
 }
 
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {

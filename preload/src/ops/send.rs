@@ -35,18 +35,7 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 #[cold]
 #[inline(never)]
 fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
-    let Some(family) = state::family() else { return Outcome::Kernel };
-    loop {
-        // The walk lies in the hook's frame.
-        let Some(inside) = Inside::enter(fd, w) else { return Outcome::Kernel };
-        let outcome = within(Channel::new(family, fd, inside.conn()), inside, w, flags);
-        if !matches!(outcome, Outcome::Counted(..)) {
-            inside.leave();
-        }
-        if !matches!(outcome, Outcome::Again) {
-            return outcome;
-        }
-    }
+    super::inside_of(fd, w, |c, inside, w| within(c, inside, w, flags))
 }
 
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
@@ -86,21 +75,11 @@ impl Channel {
 
 /// A call whose bytes only the kernel can move to `fd`.
 pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
-    let frame = 0u8;
-    loop {
-        let (Some(family), Some(inside)) = (state::family(), Inside::enter(fd, &frame)) else {
-            return real();
-        };
-        let c = Channel::new(family, fd, inside.conn());
+    let call = |c: Channel, inside, _: &mut u8| {
         let live = || Outcome::Done(c.send_by_kernel(|| took(real())));
-        let outcome = c.outcome_of_send(inside).unwrap_or_else(live);
-        if !matches!(outcome, Outcome::Counted(..)) {
-            inside.leave();
-        }
-        if !matches!(outcome, Outcome::Again) {
-            return outcome.go(&real);
-        }
-    }
+        c.outcome_of_send(inside).unwrap_or_else(live)
+    };
+    super::inside_of(fd, &mut 0, call).go(&real)
 }
 
 /// No SIGPIPE from a call that has sent something.

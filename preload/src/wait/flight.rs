@@ -14,7 +14,7 @@ use crate::fdtable;
 use crate::state;
 
 /// Connections of one call that are counted. Of what is beyond, the kernel's readiness stays the truth for good.
-const MOST: usize = 64;
+const MOST: usize = 32;
 
 /// The connections that are counted, by their entries in the table of descriptors.
 pub struct Flight {

@@ -27,7 +27,7 @@ fn build(name: &str, source: &str, options: &[&str]) -> PathBuf {
 
 #[test]
 fn the_example_is_a_route() {
-    let example = Loaded::load(&build("unix", "../../examples/route_unix.c", &[])).unwrap();
+    let example = Loaded::load(&build("unix", "examples/route_unix.c", &[])).unwrap();
     assert_eq!(example.name(), "unix");
     let name = |end: &str| format!("{}-{end}", std::process::id());
     let (mut a, mut b) = (example.open(&name("a")).unwrap(), example.open(&name("b")).unwrap());
@@ -110,7 +110,7 @@ fn files_that_are_no_route_are_refused() {
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
     let error = Loaded::load(&text).unwrap_err();
     assert!(matches!(error, LoadError::Linker { .. }), "{error}");
-    let open = build("writable", "../../examples/route_unix.c", &[]);
+    let open = build("writable", "examples/route_unix.c", &[]);
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let error = Loaded::load(&open).unwrap_err();
     assert!(matches!(error, LoadError::Writable(_)), "{error}");

@@ -1,6 +1,6 @@
 /*
  * A route of one's own: frames by AF_UNIX datagrams between nodes that are programs of one machine. Build it with
- *     cc -shared -fPIC -Idpfd/route/include -o route_unix.so examples/route_unix.c
+ *     cc -shared -fPIC -Idpfd/route/include -o route_unix.so dpfd/route/examples/route_unix.c
  * An address is a name, as in "unix:left", of a socket in the abstract namespace.
  */
 #define _GNU_SOURCE
