@@ -55,9 +55,9 @@ pub fn before_close(fd: i32) {
 ///
 /// In a program with one thread only a handler can come between.
 ///
-/// `brings`: another number of what stands there afterwards. A call that was counted, and goes on for long, may still have to
-/// find its number: then what it finds is to be the kernel's alone.
-pub fn in_one_step(fd: i32, brings: Option<i32>, real: impl FnOnce() -> i32) -> i32 {
+/// `yields`: makes the kernel's alone what stands there afterwards. That is done where a call that was counted goes on for long: it
+/// may still have to find its number.
+pub fn in_one_step(fd: i32, yields: Option<&dyn Fn()>, real: impl FnOnce() -> i32) -> i32 {
     let conn = match fdtable::get(fd) {
         Entry::Conn(i) if !inside::alone() && !state::is_borrowed_memory() => i,
         _ => {
@@ -77,8 +77,8 @@ pub fn in_one_step(fd: i32, brings: Option<i32>, real: impl FnOnce() -> i32) -> 
             if let Some(i) = let_fall(fd, word, closing) {
                 end(fd, i);
             }
-            if let Some(other) = brings.filter(|&other| fdtable::conn(other).is_some() && !is_quiet(conn)) {
-                crate::give::give_number(other, Reason::Shared);
+            if let Some(yields) = yields.filter(|_| !is_quiet(conn)) {
+                yields();
             }
             // A close that lingers goes on behind the step: nobody waits for that.
             let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };

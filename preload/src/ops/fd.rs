@@ -97,7 +97,9 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
         // The program wants this very number: ours moves away.
         step_aside(new);
     } else if fdtable::get(new) != Entry::None && raw::fcntl(old, libc::F_GETFD, 0).is_ok() {
-        return life::in_one_step(new, Some(old), noted);
+        let yields = || give::give_number(old, Reason::Shared);
+        let is_conn = fdtable::conn(old).is_some();
+        return life::in_one_step(new, is_conn.then_some(&yields), noted);
     } else if fdtable::get(new) == Entry::None && fdtable::get(old) == Entry::None {
         return real();
     }
