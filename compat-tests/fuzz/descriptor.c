@@ -40,7 +40,7 @@ static void do_connect(struct line *line) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)number(line, 2, 0)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    // What is registered before it is connected is a connection afterwards.
+    // A program may register a socket before it connects it.
     long result = watch(line, 3, fd) || connect(fd, (void *)&address, sizeof address) ? -1 : 0;
     say_done(line, result);
     at_once(fd);

@@ -31,7 +31,7 @@ pub struct Msg {
 const MSG_IMMEDIATE: c_uint = 1;
 const MSG_TO: c_uint = 2;
 
-/// What is asked of one call.
+/// The arguments of one call.
 #[derive(Clone, Copy)]
 struct Call {
     fd: c_int,
@@ -83,7 +83,7 @@ pub unsafe extern "C-unwind" fn dp_sendmsg(fd: c_int, msg: *const Msg) -> ssize_
 /// `immediate` is NULL, or a number can be written there.
 #[no_mangle]
 pub unsafe extern "C" fn dp_immediate(fd: c_int, immediate: *mut u64) -> c_int {
-    // Who was given the endpoint reads plainly, and sees nothing of them.
+    // A process that was given the endpoint reads plainly, and sees no immediate.
     let last = || table::on(fd, Direction::In, |own| Ok(own.immediate()), |_| Ok(None));
     let Ok(last) = thread::guarded(last) else { return -1 };
     // SAFETY: the caller's promise; NULL is left alone.

@@ -1,4 +1,4 @@
-//! What is told on the command line: the same by the same words, whatever is measured.
+//! Options that the measuring verbs share: the same thing has the same name in each of them.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Common {
     }
 }
 
-/// What is told of a survey: many points, repeated until the time is up.
+/// The options of a survey, which measures many points again and again until its time is up.
 #[derive(clap::Args)]
 pub struct Survey {
     #[command(flatten)]

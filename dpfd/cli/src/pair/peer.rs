@@ -38,7 +38,7 @@ pub enum Job {
     Crowd { end: usize, kind: Transport, count: usize, first: u32 },
 }
 
-/// What is done on one end.
+/// The work of one end.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 pub enum Task {
     /// Send messages back as they come, but the one that says stop.

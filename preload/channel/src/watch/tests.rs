@@ -328,7 +328,7 @@ fn an_edge_of_bytes_in_front_of_the_ring_is_not_that_of_the_ring() {
     }
 }
 
-/// What is registered before it is connected is that connection from then on.
+/// A socket that is registered before it is connected is that connection from then on.
 #[test]
 fn a_socket_may_be_registered_before_it_is_connected() {
     for other in [None, Some(0), Some(3)] {
