@@ -154,7 +154,7 @@ impl Inside {
     }
 
     /// Whether the number `fd` still stands for the connection, after a fence: for a call that goes by it, and was counted
-    /// before. Whoever changes the program's number waits for the counted ones ([`crate::life`]); nobody changes ours.
+    /// before, or is noted here. Whoever changes the program's number waits for those ([`crate::life`]); nobody changes ours.
     pub fn stands(&self, fd: i32) -> bool {
         fd != self.fd || fdtable::word_now(fd) == self.word
     }
@@ -294,6 +294,12 @@ fn is_below(place: &Place, frame: u64, here: u64) -> bool {
         Some(sp) => sp <= frame || sp - frame > STACK,
         None => !raw::thread_is_ending(tid),
     }
+}
+
+/// Whether a call of another thread has noted `word`, by number `fd`.
+pub fn is_used(fd: i32, word: u32) -> bool {
+    let me = state::me() as u32;
+    noted(word).any(|p| p.fd.load(Ordering::Relaxed) == fd && p.tid.load(Ordering::Relaxed) != me)
 }
 
 fn noted(word: u32) -> impl Iterator<Item = &'static Place> {

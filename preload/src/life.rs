@@ -77,7 +77,7 @@ pub fn in_one_step(fd: i32, yields: Option<&dyn Fn()>, real: impl FnOnce() -> i3
             if let Some(i) = let_fall(fd, word, closing) {
                 end(fd, i);
             }
-            if let Some(yields) = yields.filter(|_| !is_quiet(conn)) {
+            if let Some(yields) = yields.filter(|_| !is_quiet(fd, conn, word)) {
                 yields();
             }
             // A close that lingers goes on behind the step: nobody waits for that.
@@ -174,12 +174,17 @@ fn await_sections(i: u32) {
     }
 }
 
-/// Whether calls on connection `i` that only the kernel serves, and that were counted, are over within a moment. One that
-/// sleeps has found its number long ago; one that was just preempted has not.
-fn is_quiet(i: u32) -> bool {
+/// Whether calls by number `fd`, which stood for connection `i` by the entry `word`, that only the kernel serves are over within
+/// a moment. One that sleeps has found its number long ago; one that was just preempted has not.
+fn is_quiet(fd: i32, i: u32, word: u32) -> bool {
     let Some(c) = state::family().map(|f| f.conn(i)) else { return true };
+    let is_idle = || {
+        let uncounted = c.tx_flight.load(Ordering::SeqCst) == 0 && c.rx_flight.load(Ordering::SeqCst) == 0;
+        // On a connection that stays on TCP they are noted instead.
+        uncounted && (c.stage() != Stage::Plain || !inside::is_used(fd, word))
+    };
     (0..FLIGHTS).any(|turn| {
-        let quiet = c.tx_flight.load(Ordering::SeqCst) == 0 && c.rx_flight.load(Ordering::SeqCst) == 0;
+        let quiet = is_idle();
         match turn {
             _ if quiet => {}
             0..20 => core::hint::spin_loop(),

@@ -40,6 +40,9 @@ pub const RWF_NOWAIT: c_int = 8;
 pub enum Outcome {
     /// The kernel call, as it is.
     Kernel,
+    /// The kernel call on a connection that stays on TCP. Its note stands meanwhile, for whoever puts something else at the
+    /// number (L7); that is all the call pays.
+    Noted(Inside),
     /// The kernel call, counted here while it runs: no switch may start meanwhile (E5).
     Counted(&'static AtomicU32, Inside),
     /// The channel answered.
@@ -56,6 +59,11 @@ impl Outcome {
             // Nobody hands that on: whoever gets it begins anew.
             Outcome::Kernel | Outcome::Again => real(),
             Outcome::Done(r) => give(r),
+            Outcome::Noted(inside) => {
+                let n = real();
+                inside.leave();
+                n
+            }
             Outcome::Counted(flight, inside) => {
                 let n = real();
                 flight.fetch_sub(1, Ordering::SeqCst);
@@ -74,7 +82,7 @@ fn inside_of<T>(fd: c_int, frame: &mut T, call: impl Fn(Channel, Inside, &mut T)
     loop {
         let Some(inside) = Inside::enter(fd, &*frame) else { return Outcome::Kernel };
         let outcome = call(Channel::new(family, fd, inside.conn()), inside, frame);
-        if !matches!(outcome, Outcome::Counted(..)) {
+        if !matches!(outcome, Outcome::Noted(_) | Outcome::Counted(..)) {
             inside.leave();
         }
         if !matches!(outcome, Outcome::Again) {
@@ -84,6 +92,17 @@ fn inside_of<T>(fd: c_int, frame: &mut T, call: impl Fn(Channel, Inside, &mut T)
 }
 
 impl Channel {
+    /// A call on a connection that stays on TCP, and will not become anything else.
+    fn stays(&self, inside: Inside) -> Outcome {
+        if inside.is_sole() {
+            Outcome::Kernel
+        } else if inside.stands(self.fd) {
+            Outcome::Noted(inside)
+        } else {
+            Outcome::Again
+        }
+    }
+
     /// How far a connection has come, after the step that this call may be for it.
     pub fn stage_of_call(&self) -> Stage {
         match self.advance() {

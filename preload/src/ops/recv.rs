@@ -45,8 +45,8 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
     match c.stage_of_call() {
         Stage::Unused => return Outcome::Kernel,
-        Stage::Plain if inside.is_sole() => return Outcome::Kernel,
-        Stage::Plain | Stage::Candidate | Stage::Offered => {
+        Stage::Plain => return c.stays(inside),
+        Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs), and so does one that
             // puts another connection at the number.
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
@@ -270,7 +270,7 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
             answered(at.fd(), m, result.is_ok(), flags);
             super::give(result)
         }
-        Outcome::Kernel => real(m),
+        Outcome::Kernel | Outcome::Noted(_) => real(m),
         // SAFETY: as this call.
         Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {

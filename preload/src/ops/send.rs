@@ -56,7 +56,7 @@ impl Channel {
     fn outcome_of_send(&self, inside: Inside) -> Option<Outcome> {
         match self.stage_of_call() {
             Stage::Unused => Some(Outcome::Kernel),
-            Stage::Plain if inside.is_sole() => Some(Outcome::Kernel),
+            Stage::Plain => Some(self.stays(inside)),
             Stage::Live => None,
             _ => {
                 // Counted, then asked again: another thread may have gone live, and switched, meanwhile, or have put another
@@ -287,7 +287,7 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
     }
     match within(c, at, &mut w, flags) {
         Outcome::Done(result) => super::give(result),
-        Outcome::Kernel => real(),
+        Outcome::Kernel | Outcome::Noted(_) => real(),
         // SAFETY: as this call.
         Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {
