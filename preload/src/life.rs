@@ -3,6 +3,8 @@
 mod begin;
 pub mod dead;
 mod fork;
+#[cfg(test)]
+mod tests;
 
 pub use begin::{keep_plain, track};
 pub use fork::{
