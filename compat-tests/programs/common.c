@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <libgen.h>
+#include <net/if.h>
 #include <stdarg.h>
 
 bool is_client;
@@ -81,7 +82,7 @@ void outcome(const char *what, ssize_t result) {
         say("%s: %zd", what, result);
 }
 
-static socklen_t address_of(const char *text, uint16_t port, struct sockaddr_storage *out) {
+socklen_t address_of(const char *text, uint16_t port, struct sockaddr_storage *out) {
     memset(out, 0, sizeof *out);
     struct sockaddr_in *v4 = (void *)out;
     struct sockaddr_in6 *v6 = (void *)out;
@@ -90,7 +91,15 @@ static socklen_t address_of(const char *text, uint16_t port, struct sockaddr_sto
         v4->sin_port = htons(port);
         return sizeof *v4;
     }
-    CHECK(inet_pton(AF_INET6, text, &v6->sin6_addr) == 1);
+    char ip[64];
+    snprintf(ip, sizeof ip, "%s", text);
+    char *device = strchr(ip, '%');
+    if (device) {
+        *device++ = 0;
+        v6->sin6_scope_id = if_nametoindex(device);
+        CHECK(v6->sin6_scope_id);
+    }
+    CHECK(inet_pton(AF_INET6, ip, &v6->sin6_addr) == 1);
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(port);
     return sizeof *v6;

@@ -83,6 +83,8 @@ void outcome(const char *what, ssize_t result);
 int listen_here(void);
 int connect_there(void);
 socklen_t there(struct sockaddr_storage *address);
+/* From text: an address of IPv4 or IPv6, of a link with %DEVICE behind it. */
+socklen_t address_of(const char *text, uint16_t port, struct sockaddr_storage *out);
 int accepted(int listener);
 int connected(void);
 void warm_up(int fd);

@@ -1,6 +1,7 @@
 //! What the shim must survive: killed partners, hostile ones, other users, missing resources, long streams. And what
 //! it must not leave behind. `DP_LONG=1` (`make check-long`) runs more of each; `DP_SEED=N` repeats random choices.
 
+mod addresses;
 mod calls;
 mod chaos;
 mod death;

@@ -24,8 +24,8 @@ const NOT_FOUND: u8 = 127;
 const AFTER_HELP: &str = "\
 An address is IPv4, IPv6 in brackets, localhost or *, with /PREFIX and :PORT or :FIRST-LAST as needed: \
 127.0.0.1:6379, [::1]:6379, 10.0.0.0/8, localhost:8000-8099, *:80.
-Without options the rules of dp-preload.conf(5) hold; without those, all loopback TCP, both directions. \
-With --connect or --listen only what they name; with --not alone, all loopback TCP but that.";
+Without options the rules of dp-preload.conf(5) hold; without those, all TCP within this host, both directions. \
+With --connect or --listen only what they name; with --not alone, all TCP within this host but that.";
 
 /// Run a program with its TCP connections on DP channels.
 #[derive(clap::Args)]

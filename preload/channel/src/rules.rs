@@ -2,15 +2,15 @@
 //!
 //! A [`Rules`] value is a short list; the first rule that matches a connection decides, and what no rule
 //! matches stays on TCP. A list that names no `channel` at all ends with `channel any localhost`, so that
-//! an empty list means "all loopback TCP" and a list of exceptions means "all loopback TCP but these".
+//! an empty list means "all TCP within this host" and a list of exceptions means "all of that but these".
 //!
 //! ```
 //! use dp_channel::rules::{Action, Direction, Rules};
 //!
 //! let rules = Rules::parse("tcp any localhost:5432  # leave the database alone")?;
 //! let here = "127.0.0.1".parse().unwrap();
-//! assert_eq!(rules.decide(b"psql", Direction::Connect, here, 5432), Action::Tcp);
-//! assert_eq!(rules.decide(b"redis-cli", Direction::Connect, here, 6379), Action::Channel);
+//! assert_eq!(rules.decide(b"psql", Direction::Connect, here, 5432, true), Action::Tcp);
+//! assert_eq!(rules.decide(b"redis-cli", Direction::Connect, here, 6379, true), Action::Channel);
 //! # Ok::<(), dp_channel::rules::RuleError>(())
 //! ```
 //!
@@ -54,8 +54,8 @@ pub enum Direction {
 enum Net {
     /// `*`: every address, IPv4 and IPv6.
     Any,
-    /// `localhost`: 127.0.0.0/8 and ::1.
-    Loopback,
+    /// `localhost`: this host, by whichever of its addresses.
+    Host,
     /// IPv4 addresses that share the first bits (0 to 32) with the address; v4-mapped IPv6 is IPv4.
     V4(Ipv4Addr, u8),
     /// IPv6 addresses that share the first bits (0 to 128) with the address.
@@ -88,9 +88,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// All loopback TCP, both directions: what holds when nobody said anything. Renders as
+    /// All TCP within this host, both directions: what holds when nobody said anything. Renders as
     /// `channel any localhost`.
-    pub const DEFAULT: Rules = Rules { rules: [Rule::LOOPBACK; MAX_RULES], len: 1 };
+    pub const DEFAULT: Rules = Rules { rules: [Rule::HOST; MAX_RULES], len: 1 };
 
     /// Reads a list: rules on lines of their own or separated by `;`, `#` to the end of the line is a comment.
     ///
@@ -116,11 +116,11 @@ impl Rules {
 
     /// What happens to a connection of the program (the last part of its path) in this direction, where
     /// address and port are the remote ones for [`Direction::Connect`], the local ones for
-    /// [`Direction::Listen`]. Neither allocates nor locks.
-    pub fn decide(&self, program: &[u8], dir: Direction, addr: IpAddr, port: u16) -> Action {
+    /// [`Direction::Listen`]. `here`: both ends are this host's. Neither allocates nor locks.
+    pub fn decide(&self, program: &[u8], dir: Direction, addr: IpAddr, port: u16, here: bool) -> Action {
         let addr = addr.to_canonical();
         self.iter()
-            .find(|rule| rule.concerns(program, dir, port) && rule.place.net.contains(addr))
+            .find(|rule| rule.concerns(program, dir, port) && rule.place.net.contains(addr, here))
             .map_or(Action::Tcp, |rule| rule.action)
     }
 
@@ -131,7 +131,7 @@ impl Rules {
     pub fn may_accept(&self, program: &[u8], bound: IpAddr, port: u16) -> bool {
         let bound = bound.to_canonical();
         if !bound.is_unspecified() {
-            return self.decide(program, Direction::Listen, bound, port) == Action::Channel;
+            return self.decide(program, Direction::Listen, bound, port, true) == Action::Channel;
         }
         for rule in self.iter().filter(|rule| rule.concerns(program, Direction::Listen, port)) {
             match rule.action {
@@ -158,10 +158,10 @@ impl Rules {
     /// Appends the default where no rule makes a channel.
     fn complete(&mut self) -> Result<(), RuleError> {
         if self.iter().all(|rule| rule.action == Action::Tcp) {
-            self.push(Rule::LOOPBACK)?;
+            self.push(Rule::HOST)?;
         }
         // Unused slots stay alike, so that equal lists compare equal.
-        self.rules[self.len..].fill(Rule::LOOPBACK);
+        self.rules[self.len..].fill(Rule::HOST);
         Ok(())
     }
 }
@@ -173,10 +173,10 @@ impl Default for Rules {
 }
 
 impl Rule {
-    const LOOPBACK: Rule = Rule {
+    const HOST: Rule = Rule {
         action: Action::Channel,
         direction: None,
-        place: Place { net: Net::Loopback, ports: (0, u16::MAX) },
+        place: Place { net: Net::Host, ports: (0, u16::MAX) },
         program: Pattern::ANY,
     };
 
@@ -200,11 +200,11 @@ impl Rule {
 }
 
 impl Net {
-    /// Whether the address is one of the set; it must be canonical, a v4-mapped one is not.
-    fn contains(self, addr: IpAddr) -> bool {
+    /// Whether the address, of this host if it is `here`, is one of the set; it must be canonical, a v4-mapped one is not.
+    fn contains(self, addr: IpAddr, here: bool) -> bool {
         match (self, addr) {
             (Net::Any, _) => true,
-            (Net::Loopback, addr) => addr.is_loopback(),
+            (Net::Host, _) => here,
             (Net::V4(net, bits), IpAddr::V4(addr)) => (net.to_bits() ^ addr.to_bits()) & mask4(bits) == 0,
             (Net::V6(net, bits), IpAddr::V6(addr)) => (net.to_bits() ^ addr.to_bits()) & mask6(bits) == 0,
             _ => false,
@@ -219,7 +219,7 @@ impl Net {
 
     /// Whether the set has all members of those a wildcard listener accepts on.
     fn holds_all_of(self, wildcard: IpAddr) -> bool {
-        matches!(self, Net::Any) || (wildcard.is_ipv4() && matches!(self, Net::V4(_, 0)))
+        matches!(self, Net::Any | Net::Host) || (wildcard.is_ipv4() && matches!(self, Net::V4(_, 0)))
     }
 }
 
@@ -272,7 +272,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.net {
             Net::Any => f.write_str("*")?,
-            Net::Loopback => f.write_str("localhost")?,
+            Net::Host => f.write_str("localhost")?,
             Net::V4(addr, 32) => write!(f, "{addr}")?,
             Net::V4(addr, bits) => write!(f, "{addr}/{bits}")?,
             Net::V6(addr, 128) => write!(f, "[{addr}]")?,

@@ -106,6 +106,33 @@ pub fn set_pacing(fd: i32, rate: u64) -> bool {
     raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, size_of::<u64>()).is_ok()
 }
 
+/// Whether the connection of `fd` to `peer` does not leave the host, as far as can be told by a system call, or two: whoever
+/// shares a channel proves it. The kernel takes each of its own addresses for the other, or another one of them, and always
+/// goes by its loopback.
+pub fn is_within_host(fd: i32, local: impl FnOnce() -> Option<Addr>, peer: Addr) -> bool {
+    let is_long = |mss| mss >= LOOPBACK_MSS;
+    peer.is_loopback()
+        || raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).is_ok_and(is_long)
+        || local().is_some_and(|local| (local.ip, local.scope) == (peer.ip, peer.scope))
+}
+
+/// Segments of other devices are shorter: the loopback's are of 64 KiB, or of half the peer's window.
+const LOOPBACK_MSS: i32 = 16 << 10;
+
+/// Whether the connection that came to `local` was made to another address, or another port, and translated on its way (NAT).
+pub fn is_translated(fd: i32, local: Addr) -> bool {
+    let mut meant = [0u64; 16];
+    let level = if local.ip().is_ipv4() { libc::SOL_IP } else { libc::SOL_IPV6 };
+    // Fails where nothing translates, or nobody follows connections.
+    let Ok(len) = raw::getsockopt(fd, level, SO_ORIGINAL_DST, &mut meant) else { return false };
+    // SAFETY: so many bytes were written there.
+    let meant = unsafe { Addr::read(meant.as_ptr().cast(), len.min(size_of_val(&meant))) };
+    meant.is_some_and(|meant| (meant.ip, meant.port) != (local.ip, local.port))
+}
+
+/// Of netfilter, for both families (linux/netfilter_ipv4.h).
+const SO_ORIGINAL_DST: i32 = 80;
+
 /// An address as this crate keeps it: v4-mapped, with port and scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Addr {

@@ -37,7 +37,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
 /// SOCK_TYPE_MASK of the kernel: the rest are flags.
 const KIND: c_int = 0xf;
 
-/// connect(2): a TCP connection to this host's loopback becomes a candidate, where no other descriptor can stand for it.
+/// connect(2): a TCP connection within this host becomes a candidate, where no other descriptor can stand for it.
 ///
 /// # Safety
 ///
@@ -74,10 +74,11 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // The kernel connects to itself; its own word for it.
         peer = tcp::peer(fd).unwrap_or(peer);
     }
+    let here = peer.is_loopback() || alone && tcp::is_within_host(fd, || tcp::local(fd), peer);
     // A connect that is asked for again until it is done (non-blocking) was counted by its first call.
     // Nor is one of a UDP socket a connection.
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
-    if wanted(Direction::Connect, peer, first) && tcp::is_tcp(fd) {
+    if wanted(Direction::Connect, peer, here, first) && tcp::is_tcp(fd) {
         if alone {
             life::track(fd, Side::Client, tcp::Addr::default(), peer);
         } else if first() {
@@ -94,21 +95,15 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     rc
 }
 
-/// Whether the rules want a channel; `first`: if not, the connection is counted.
-fn wanted(direction: Direction, a: tcp::Addr, first: impl FnOnce() -> bool) -> bool {
+/// Whether the rules want a channel. `here`: both ends are this host's (E10). `first`: if not, the connection is counted.
+fn wanted(direction: Direction, a: tcp::Addr, here: bool, first: impl FnOnce() -> bool) -> bool {
     let selected = state::rules()
-        .is_some_and(|r| r.decide(state::program(), direction, a.ip(), a.port) == Action::Channel);
-    if selected && !a.is_loopback() {
-        // Both ends must be this host's; only loopback is known to be, without asking (E10).
-        if state::family().is_some() && first() {
-            state::count(Reason::Remote);
-        }
-        return false;
+        .is_some_and(|r| r.decide(state::program(), direction, a.ip(), a.port, here) == Action::Channel);
+    if selected == here || state::family().is_none() || !first() {
+        return selected && here;
     }
-    if !selected && a.is_loopback() && state::family().is_some() && first() {
-        state::count(Reason::Rules);
-    }
-    selected
+    state::count(if here { Reason::Rules } else { Reason::Remote });
+    false
 }
 
 /// listen(2): opens the door.
@@ -204,10 +199,11 @@ fn listens(fd: c_int) -> bool {
 /// A connection came in: a candidate if it is local and the rules want it.
 fn admit(fd: c_int, peer: tcp::Addr) {
     let errno = super::errno();
-    if peer.is_loopback() {
-        if let Some(local) = tcp::local(fd) {
-            if wanted(Direction::Listen, local, || true) {
-                life::track(fd, Side::Server, local, peer);
+    if let Some(local) = tcp::local(fd).filter(|&local| tcp::is_within_host(fd, || Some(local), peer)) {
+        if wanted(Direction::Listen, local, true, || true) {
+            let tracked = life::track(fd, Side::Server, local, peer);
+            if tracked && !peer.is_loopback() && tcp::is_translated(fd, local) {
+                life::keep_plain(fd, Reason::Nat);
             }
         }
     }

@@ -200,6 +200,8 @@ fn bench(run: &Run, count: u32, more: &[&str]) -> Result<Measured, Error> {
         command
     };
     run.finish("pgbench -i", pgbench(run.plain(PGBENCH)?, &["-i", "-q", "-s", "10"]))?;
+    // A server that has just been started reads its tables, and what it shares, for the first time.
+    run.finish("pgbench", pgbench(run.plain(PGBENCH)?, &["-n", "-S", "-T", "1", "-c", "8"]))?;
     let meter = Meter::start(run, &[("pgbench to postgres", &postgres)])?;
     let mut arguments = vec!["-n", "-T"];
     let (seconds, clients) = (run.seconds(), count.to_string());

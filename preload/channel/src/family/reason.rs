@@ -25,7 +25,7 @@ macro_rules! reasons {
 reasons! {
     None = 0, "-", "Nothing keeps it on TCP.";
     Rules = 1, "rules", "The rules leave this address on TCP.";
-    Remote = 2, "remote", "The other end is not on this host's loopback.";
+    Remote = 2, "remote", "The other end is not on this host, or in another network namespace of it.";
     NoDoor = 3, "no-door", "The server does not run under the shim.";
     Owner = 4, "owner", "Who answered at the door, or came through it, does not hold the other end of the connection.";
     Version = 5, "version", "The other side speaks another version of the channel protocol.";
@@ -45,4 +45,5 @@ reasons! {
     Closed = 19, "closed", "The connection closed before it was worth a channel.";
     NoUnix = 20, "no-unix", "This process may have no AF_UNIX sockets, by which the two ends find each other.";
     Sandbox = 21, "sandbox", "The process has forbidden itself system calls (seccomp), or the processor's clock.";
+    Nat = 22, "nat", "The connection was made to another address, and translated on its way.";
 }

@@ -166,7 +166,7 @@ impl FromStr for Place {
         };
         let net = match name {
             "*" if prefix.is_none() => Net::Any,
-            "localhost" if prefix.is_none() => Net::Loopback,
+            "localhost" if prefix.is_none() => Net::Host,
             _ => match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 Some(v6) => net6(v6.parse().map_err(|_| no_address())?, prefix, address)?,
                 None => net4(name.parse().map_err(|_| no_address())?, prefix, address)?,

@@ -18,9 +18,9 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The decision for a program called `p`.
+/// The decision for a program called `p` on a host that has the addresses of the loopback alone.
 fn decide(text: &str, dir: Direction, addr: &str, port: u16) -> Action {
-    rules(text).decide(b"p", dir, ip(addr), port)
+    rules(text).decide(b"p", dir, ip(addr), port, ip(addr).to_canonical().is_loopback())
 }
 
 fn message(text: &str) -> String {
@@ -28,16 +28,23 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn default_is_all_loopback_and_nothing_else() {
+fn default_is_all_within_this_host_and_nothing_else() {
     let list = Rules::default();
-    for addr in ["127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1"] {
-        assert_eq!(list.decide(b"p", Connect, ip(addr), 1), Channel, "{addr}");
-        assert_eq!(list.decide(b"p", Listen, ip(addr), 65535), Channel, "{addr}");
-    }
-    for addr in ["10.0.0.1", "128.0.0.1", "::2", "::ffff:10.0.0.1", "fe80::1"] {
-        assert_eq!(list.decide(b"p", Connect, ip(addr), 80), Tcp, "{addr}");
+    for addr in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "::ffff:10.0.0.1", "fe80::1"] {
+        for (here, action) in [(true, Channel), (false, Tcp)] {
+            assert_eq!(list.decide(b"p", Connect, ip(addr), 1, here), action, "{addr}");
+            assert_eq!(list.decide(b"p", Listen, ip(addr), 65535, here), action, "{addr}");
+        }
     }
     assert_eq!(list, rules("channel any localhost"));
+}
+
+#[test]
+fn what_is_said_of_localhost_holds_for_each_of_its_addresses() {
+    let list = rules("tcp any localhost:5432; channel any 127.0.0.0/8");
+    let at = |addr, port| list.decide(b"p", Connect, ip(addr), port, true);
+    assert_eq!([at("10.0.0.1", 5432), at("127.0.0.1", 5432)], [Tcp; 2], "an exception cannot be gone around");
+    assert_eq!([at("10.0.0.1", 5433), at("127.0.0.1", 5433)], [Tcp, Channel]);
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn text_without_rules_means_the_default() {
 }
 
 #[test]
-fn exceptions_alone_leave_the_rest_of_loopback() {
+fn exceptions_alone_leave_the_rest_of_the_host() {
     let text = "tcp any localhost:5432";
     assert_eq!(decide(text, Connect, "127.0.0.1", 5432), Tcp);
     assert_eq!(decide(text, Listen, "::1", 5432), Tcp);
@@ -112,10 +119,10 @@ fn program_patterns_match_whole_names() {
     ];
     for (pattern, name, expected) in table {
         let list = rules(&format!("channel any * program={pattern}"));
-        let action = list.decide(name.as_bytes(), Connect, ip("127.0.0.1"), 1);
+        let action = list.decide(name.as_bytes(), Connect, ip("127.0.0.1"), 1, true);
         assert_eq!(action == Channel, expected, "{pattern} on {name}");
     }
-    assert_eq!(rules("channel any * program=?*").decide(b"\xff\xfe", Connect, ip("::1"), 1), Channel);
+    assert_eq!(rules("channel any * program=?*").decide(b"\xff\xfe", Connect, ip("::1"), 1, true), Channel);
 }
 
 #[test]
@@ -124,7 +131,9 @@ fn wildcard_listeners_may_accept_what_any_rule_allows() {
     assert!(may("", "0.0.0.0", 80));
     assert!(may("", "::", 80));
     assert!(may("", "::1", 80));
-    assert!(!may("", "10.0.0.1", 80));
+    assert!(may("", "10.0.0.1", 80), "somebody of this host may ask there");
+    assert!(!may("channel any 127.0.0.0/8", "10.0.0.1", 80));
+    assert!(!may("tcp any localhost; channel any *", "0.0.0.0", 80));
     assert!(!may("channel listen *:81", "0.0.0.0", 80));
     assert!(!may("channel connect *", "0.0.0.0", 80));
     assert!(!may("tcp listen *; channel any *", "::", 80));
@@ -201,7 +210,7 @@ fn lists_are_plain_data_of_bounded_size() {
 fn any_place() -> impl Strategy<Value = Place> {
     let v4 = (any::<u32>(), 0..=32u8).prop_map(|(a, n)| Net::V4(Ipv4Addr::from_bits(a & mask4(n)), n));
     let v6 = (any::<u128>(), 0..=128u8).prop_map(|(a, n)| Net::V6(Ipv6Addr::from_bits(a & mask6(n)), n));
-    let net = prop_oneof![Just(Net::Any), Just(Net::Loopback), v4, v6];
+    let net = prop_oneof![Just(Net::Any), Just(Net::Host), v4, v6];
     let range = (1..=u16::MAX, 1..=u16::MAX).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let ports = prop_oneof![Just((0, u16::MAX)), range, (1..=u16::MAX).prop_map(|p| (p, p))];
     (net, ports).prop_map(|(net, ports)| Place { net, ports })
@@ -243,11 +252,11 @@ proptest! {
 
     #[test]
     fn may_accept_never_denies_what_decide_allows(
-        list in vec(any_rule(), 0..6), v4 in any::<u32>(), port in any::<u16>(), loopback in any::<bool>()
+        list in vec(any_rule(), 0..6), v4 in any::<u32>(), port in any::<u16>()
     ) {
         let list = Rules::new(&list).unwrap();
-        let addr = IpAddr::from(if loopback { Ipv4Addr::LOCALHOST } else { Ipv4Addr::from_bits(v4) });
-        if list.decide(b"p", Listen, addr, port) == Channel {
+        let addr = IpAddr::from(Ipv4Addr::from_bits(v4));
+        if list.decide(b"p", Listen, addr, port, true) == Channel {
             prop_assert!(list.may_accept(b"p", ip("0.0.0.0"), port));
             prop_assert!(list.may_accept(b"p", ip("::"), port));
         }

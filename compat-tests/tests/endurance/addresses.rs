@@ -1,0 +1,184 @@
+//! Connections within this host by its other addresses (PROTOCOLS E10), in network namespaces that the tests make.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use compat_tests::tools::{await_that, needed, TempDir};
+use compat_tests::{programs, Combo, Job};
+
+use crate::product;
+use crate::users::root;
+
+/// A network namespace with a name, until it is dropped.
+struct Host(String);
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let host = Host(format!("dp-{name}-{}", std::process::id()));
+        ip(&["netns", "add", &host.0]);
+        ip(&["-n", &host.0, "link", "set", "lo", "up"]);
+        host
+    }
+
+    /// With a device, and addresses on it. Its other end has none.
+    fn with_device() -> Host {
+        let host = Host::new("host");
+        host.ip("link add d0 type veth peer name d1");
+        host.ip("link set d1 addrgenmode none up");
+        for address in ["10.77.0.1/24", "10.77.0.2/24"] {
+            host.ip(&format!("address add {address} dev d0"));
+        }
+        host.ip("address add fd77::1/64 dev d0 nodad");
+        host.ip("link set d0 addrgenmode none");
+        host.ip("address add fe80::77/64 dev d0 nodad");
+        host.ip("link set d0 up");
+        host
+    }
+
+    fn ip(&self, words: &str) {
+        let mut all = vec!["-n", &self.0];
+        all.extend(words.split(' '));
+        ip(&all);
+    }
+
+    /// One side of the program, in here.
+    fn start(&self, role: &str, folder: &Path, environment: &[(&str, &str)]) -> Job {
+        let program = programs::c("addresses");
+        // Replaced by the program, whose number it has.
+        let mut command = Combo::shimmed().server_command(&needed("ip", "iproute2"), folder);
+        command.args(["netns", "exec", &self.0]).arg(program).arg(role).arg(folder.join("port"));
+        command.env("COMPAT_WARM", "256").envs(environment.iter().copied());
+        Job::start(role, command, folder)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        ip(&["netns", "delete", &self.0]);
+    }
+}
+
+fn ip(words: &[&str]) {
+    let done = Command::new(needed("ip", "iproute2")).args(words).status().expect("ip");
+    assert!(done.success(), "ip {}", words.join(" "));
+}
+
+/// What `dp ls` says of the client's connection: `channel`, or why it is on TCP. The rules are the environment's.
+fn becomes(server: &Host, client: &Host, environment: &[(&str, &str)]) -> [String; 2] {
+    let folder = TempDir::new();
+    let mut jobs = [("server", server), ("client", client)]
+        .map(|(role, host)| host.start(role, folder.path(), environment));
+    let exchanged = folder.file("port.exchanged");
+    await_that("the exchanges", Duration::from_secs(10), || {
+        exchanged.exists() || jobs.iter_mut().any(|job| job.ended().is_some())
+    });
+    let said = [0, 1].map(|n| match product::family(jobs[n].pid().as_raw()) {
+        Some(family) if family.channels == 1 => "channel".to_owned(),
+        Some(family) => {
+            let reasons = family.connections.iter().filter_map(|c| c.reason.as_ref());
+            reasons.chain(family.on_tcp.keys()).next().cloned().unwrap_or_default()
+        }
+        // Nothing has asked for one.
+        None => "on TCP".to_owned(),
+    });
+    std::fs::write(folder.file("new"), "1\n").expect("the mark");
+    std::fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for (job, expected) in jobs.into_iter().zip(["the end came\n", "fine\n"]) {
+        let ended = job.finish(deadline);
+        assert!(ended.ok() && ended.transcript == expected, "{}", ended.text());
+    }
+    said
+}
+
+const CHANNEL: [&str; 2] = ["channel"; 2];
+/// What asks for more than there is.
+const ALL: (&str, &str) = ("DP_RULES", "channel any *");
+
+#[test]
+fn any_address_of_this_host_is_as_good_as_the_loopback() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let host = Host::with_device();
+    for (listen, connect) in [
+        ("10.77.0.1", "10.77.0.1"),
+        ("fd77::1", "fd77::1"),
+        ("fe80::77%d0", "fe80::77%d0"),
+        ("0.0.0.0", "10.77.0.2"),
+        ("::", "10.77.0.1"),
+        ("::", "fd77::1"),
+        ("::", "fe80::77%d0"),
+        ("10.77.0.1", "::ffff:10.77.0.1"),
+    ] {
+        let there = [("COMPAT_LISTEN", listen), ("COMPAT_CONNECT", connect)];
+        assert_eq!(becomes(&host, &host, &there), CHANNEL, "{connect}, where {listen} is listened at");
+    }
+    let there = [("COMPAT_LISTEN", "10.77.0.1"), ("COMPAT_BIND", "10.77.0.2")];
+    assert_eq!(becomes(&host, &host, &there), CHANNEL, "between two of them");
+}
+
+#[test]
+fn an_address_that_comes_and_goes_is_this_hosts_meanwhile() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let host = Host::with_device();
+    host.ip("address add 10.77.0.3/24 dev d0");
+    assert_eq!(becomes(&host, &host, &[("COMPAT_LISTEN", "10.77.0.3")]), CHANNEL);
+    host.ip("address delete 10.77.0.3/24 dev d0");
+    host.ip("address add 10.77.0.4/24 dev d0");
+    assert_eq!(becomes(&host, &host, &[("COMPAT_LISTEN", "10.77.0.4")]), CHANNEL);
+}
+
+#[test]
+fn what_rules_say_of_localhost_holds_for_each_of_its_addresses() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let host = Host::with_device();
+    for rules in ["tcp any localhost", "channel any 127.0.0.0/8"] {
+        let there = [("COMPAT_LISTEN", "10.77.0.1"), ("DP_RULES", rules)];
+        assert_eq!(becomes(&host, &host, &there), ["on TCP"; 2], "{rules}");
+    }
+    let there = [("COMPAT_LISTEN", "10.77.0.1"), ("DP_RULES", "channel any 10.77.0.0/16")];
+    assert_eq!(becomes(&host, &host, &there), CHANNEL);
+}
+
+#[test]
+fn to_another_host_it_stays_on_tcp() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let (host, other) = (Host::new("host"), Host::new("other"));
+    host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
+    for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
+        host.ip(&format!("address add {address} dev v0"));
+        host.ip("link set v0 up");
+    }
+    assert_eq!(becomes(&host, &other, &[("COMPAT_LISTEN", "10.78.0.1"), ALL]), ["on TCP"; 2]);
+}
+
+#[test]
+fn a_translated_connection_stays_on_tcp() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let host = Host::with_device();
+    host.ip("route add default dev d0");
+    let rules = "add table ip nat; add chain ip nat output { type nat hook output priority -100; }; \
+        add rule ip nat output ip daddr 10.99.0.9 dnat to 10.77.0.1; \
+        add rule ip nat output ip daddr 10.77.0.2 dnat to 10.77.0.1";
+    let nft = needed("nft", "nftables");
+    ip(&["netns", "exec", &host.0, &nft.display().to_string(), rules]);
+    for (address, reason) in [("10.99.0.9", "on TCP"), ("10.77.0.2", "no-door")] {
+        let there = [("COMPAT_LISTEN", "10.77.0.1"), ("COMPAT_CONNECT", address), ALL];
+        assert_eq!(becomes(&host, &host, &there), ["nat", reason], "{address}");
+    }
+}
