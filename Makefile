@@ -22,6 +22,7 @@ pkgconfigdir = $(libdir)/pkgconfig
 bashcompdir = $(datadir)/bash-completion/completions
 zshcompdir = $(datadir)/zsh/site-functions
 fishcompdir = $(datadir)/fish/vendor_completions.d
+grafanadir = $(datadir)/dp/grafana
 # The shim. dp looks for it in these folders beside its own, and in the one that it was built for.
 shimdir = $(libdir)/dp
 other_shimdir = $(filter-out $(addprefix $(dir $(bindir)),lib/dp lib64/dp lib/$(shell uname -m)-linux-gnu/dp),$(shimdir))
@@ -125,7 +126,7 @@ install:
 	@test -z '$(other_shimdir)' || grep -qaF '$(other_shimdir)' $(target)/release/dp || \
 		{ echo "install: this dp would not find the shim in $(shimdir); run make build libdir=$(libdir) first" >&2; exit 1; }
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(libdir) $(shimdir) $(includedir) $(pkgconfigdir) $(docdir) \
-		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(addprefix $(mandir)/man,$(sections)))
+		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(addprefix $(mandir)/man,$(sections)))
 	$(call install_whole,755,$(target)/release/dp,$(bindir)/dp)
 	$(call install_whole,755,$(target)/release/libdp_preload.so,$(shimdir)/libdp_preload.so,--strip-unneeded)
 	$(call install_whole,755,$(target)/release/libdp.so,$(libdir)/libdp.so.1,--strip-unneeded)
@@ -137,6 +138,7 @@ install:
 		-e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in >$(DESTDIR)$(pkgconfigdir)/dp.pc
 	$(foreach n,$(sections),$(INSTALL) -m 644 $(wildcard man/*.$(n)) $(DESTDIR)$(mandir)/man$(n) &&) :
 	$(INSTALL) -m 644 $(licences) $(DESTDIR)$(docdir)
+	$(INSTALL) -m 644 share/grafana/directed-point.json $(DESTDIR)$(grafanadir)
 	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
 	$(target)/release/dp completions zsh >$(DESTDIR)$(zshcompdir)/_dp
 	$(target)/release/dp completions fish >$(DESTDIR)$(fishcompdir)/dp.fish
@@ -145,9 +147,9 @@ install:
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a) \
 		$(includedir)/dp.h $(pkgconfigdir)/dp.pc $(addprefix $(docdir)/,$(licences)) \
-		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish \
+		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish $(grafanadir)/directed-point.json \
 		$(foreach n,$(sections),$(addprefix $(mandir)/man$(n)/,$(notdir $(wildcard man/*.$(n))))))
-	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) 2>/dev/null
+	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(datadir)/dp 2>/dev/null
 	$(tell_loader)
 
 clean:

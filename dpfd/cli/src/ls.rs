@@ -1,72 +1,123 @@
 //! `dp ls`: endpoints and edges; channels, and connections that stayed on TCP with the reason.
 
 pub mod endpoints;
-mod families;
+pub mod families;
+mod filter;
+mod lines;
 mod processes;
 mod sockets;
 mod table;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use families::{Family, State};
+use filter::Filter;
 use serde::Serialize;
 
 /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    filter: Filter,
+    /// Print bytes exactly, not as KiB and MiB.
+    #[arg(long, conflicts_with_all = ["json", "json_lines"])]
+    bytes: bool,
     /// Print JSON, as dp-ls(1) describes it.
     #[arg(long)]
     json: bool,
+    /// Print a JSON object in a line for each family, connection, endpoint and edge.
+    #[arg(long, conflicts_with = "json")]
+    json_lines: bool,
+    /// List again every so many seconds, until it is interrupted.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = crate::seconds, conflicts_with = "json")]
+    watch: Option<Duration>,
 }
 
 /// What `--json` prints. Fields may be added; none changes its meaning while `version` stays.
 #[derive(Serialize)]
-struct Listing {
+pub struct Listing {
     version: u32,
-    families: Vec<Family>,
+    pub families: Vec<Family>,
     #[serde(flatten)]
-    graph: endpoints::Graph,
+    pub graph: endpoints::Graph,
+}
+
+impl Listing {
+    /// What there is at the moment, and why endpoints are missing if they are.
+    ///
+    /// # Errors
+    ///
+    /// When /proc cannot be listed; in words.
+    pub fn look() -> Result<(Listing, Option<String>), String> {
+        let families = families::all()
+            .map_err(|error| format!("/proc: {error}; mount it, dp finds the programs there"))?;
+        let (graph, missing) = match endpoints::Graph::look() {
+            Ok(graph) => (graph, None),
+            Err(error) => (endpoints::Graph::default(), Some(error.to_string())),
+        };
+        Ok((Listing { version: 1, families, graph }, missing))
+    }
 }
 
 pub fn main(args: Args) -> ExitCode {
-    let families = match families::all() {
-        Ok(families) => families,
-        Err(error) => {
-            eprintln!("dp ls: /proc: {error}; mount it, dp ls finds the programs there");
-            return ExitCode::FAILURE;
+    let Some(every) = args.watch else { return args.once().unwrap_or_else(|code| code) };
+    // What is shown before the next list is all that stands there; a file, or another program, gets one after the other.
+    let screen = io::stdout().is_terminal() && !args.json_lines;
+    loop {
+        if screen {
+            print!("\x1b[H\x1b[2J");
         }
-    };
-    let (graph, sound) = match endpoints::Graph::look() {
-        Ok(graph) => (graph, true),
-        Err(error) => {
-            eprintln!("dp ls: {error}; endpoints are not listed");
-            (endpoints::Graph::default(), false)
+        match args.once() {
+            Ok(ExitCode::SUCCESS) => {}
+            Ok(code) | Err(code) => return code,
         }
-    };
-    let listing = Listing { version: 1, families, graph };
-    let text = if args.json {
-        serde_json::to_string_pretty(&listing).expect("a listing is plain data") + "\n"
-    } else {
-        table::text(&listing)
-    };
-    if !args.json {
-        if listing.families.is_empty() && listing.graph.is_empty() && sound {
-            eprintln!(
-                "dp ls: no endpoint is open, and no program of yours runs with the shim (root sees those of all users)"
-            );
+        if !screen && !args.json_lines {
+            println!();
         }
-        listing.graph.explain_gaps("ls");
-        listing.families.iter().for_each(explain);
+        std::thread::sleep(every);
     }
-    match io::stdout().write_all(text.as_bytes()) {
-        // The reader has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("dp ls: standard output: {error}; the list is not complete");
+}
+
+impl Args {
+    /// Prints the list. An error: nobody reads any more, or it could not be written.
+    fn once(&self) -> Result<ExitCode, ExitCode> {
+        let failed = |why: String| {
+            eprintln!("dp ls: {why}");
             ExitCode::FAILURE
+        };
+        let (mut listing, missing) = Listing::look().map_err(failed)?;
+        if let Some(why) = &missing {
+            eprintln!("dp ls: {why}; endpoints are not listed");
         }
-        _ if !sound => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
+        let nothing = listing.families.is_empty() && listing.graph.is_empty();
+        self.filter.apply(&mut listing);
+        let text = if self.json {
+            serde_json::to_string_pretty(&listing).expect("a listing is plain data") + "\n"
+        } else if self.json_lines {
+            lines::text(&listing)
+        } else {
+            table::text(&listing, self.bytes)
+        };
+        if !self.json && !self.json_lines {
+            if nothing && missing.is_none() {
+                eprintln!(
+                    "dp ls: no endpoint is open, and no program of yours runs with the shim (root sees those of all users)"
+                );
+            } else if text.is_empty() && missing.is_none() {
+                eprintln!("dp ls: nothing is left of the list; without options it has lines");
+            }
+            listing.graph.explain_gaps("ls");
+            listing.families.iter().for_each(explain);
+        }
+        match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+            // The reader has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ExitCode::SUCCESS),
+            Err(error) => Err(failed(format!("standard output: {error}; the list is not complete"))),
+            Ok(()) if missing.is_some() => Ok(ExitCode::FAILURE),
+            Ok(()) => Ok(ExitCode::SUCCESS),
+        }
     }
 }
 
@@ -92,4 +143,4 @@ fn explain(family: &Family) {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

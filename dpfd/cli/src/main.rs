@@ -9,6 +9,7 @@ mod framing;
 mod graph;
 mod logp;
 mod ls;
+mod metrics;
 mod origin;
 mod pair;
 mod program;
@@ -41,6 +42,8 @@ enum Verb {
     Run(run::Args),
     /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
+    /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
+    Metrics(metrics::Args),
     /// Send standard input to an endpoint.
     Send(send::Args),
     /// Receive messages on an endpoint and write them to standard output.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
         Verb::Run(args) => run::main(args),
         Verb::Ls(args) => ls::main(args),
+        Verb::Metrics(args) => metrics::main(args),
         Verb::Send(args) => send::main(args),
         Verb::Recv(args) => recv::main(args),
         Verb::Device(args) => device::main(args),

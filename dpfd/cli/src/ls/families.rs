@@ -210,6 +210,9 @@ fn is_out_of_sight(member: &Member) -> bool {
 }
 
 impl Connection {
+    /// All that `state` can be.
+    pub const STATES: [&'static str; 5] = ["new", "offered", "accepted", "channel", "tcp"];
+
     pub fn of(seen: &Snapshot, program: &Program) -> Connection {
         Connection {
             program: program.program.clone(),
@@ -221,13 +224,13 @@ impl Connection {
             }),
             local: address(seen.local),
             peer: address(seen.peer),
-            state: match seen.stage {
-                Stage::Unused | Stage::Candidate => "new",
-                Stage::Offered => "offered",
-                Stage::Accepted => "accepted",
-                Stage::Live => "channel",
-                Stage::Plain => "tcp",
-            },
+            state: Connection::STATES[match seen.stage {
+                Stage::Unused | Stage::Candidate => 0,
+                Stage::Offered => 1,
+                Stage::Accepted => 2,
+                Stage::Live => 3,
+                Stage::Plain => 4,
+            }],
             tx_bytes: seen.tx_bytes,
             rx_bytes: seen.rx_bytes,
             doorbells: seen.bells,

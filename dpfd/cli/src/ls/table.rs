@@ -4,6 +4,8 @@ use super::endpoints::{Edge, Endpoint};
 use super::families::{Connection, Family, State};
 use super::Listing;
 
+use humansize::{format_size, BINARY};
+
 const CONNECTIONS: [Column; 8] = [
     Column::left("PROGRAM"),
     Column::right("PID"),
@@ -66,24 +68,48 @@ impl Column {
     }
 }
 
+/// Bytes as they are written: exactly, or for people.
+#[derive(Clone, Copy)]
+struct Bytes {
+    exactly: bool,
+}
+
+impl Bytes {
+    fn of(self, n: u64) -> String {
+        // Below that people read a number as quickly.
+        const SHORT: u64 = 10 * 1024;
+        if self.exactly || n < SHORT {
+            n.to_string()
+        } else {
+            format_size(n, BINARY.space_after_value(false).decimal_places(1))
+        }
+    }
+
+    fn or_dash(self, n: Option<u64>) -> String {
+        or_dash(n.map(|n| self.of(n)))
+    }
+}
+
 /// The tables that have lines; the empty string when there is nothing to list.
-pub fn text(listing: &Listing) -> String {
+pub fn text(listing: &Listing, exactly: bool) -> String {
+    let bytes = Bytes { exactly };
     let mut tables = Vec::new();
-    let endpoints: Vec<_> = listing.graph.endpoints.iter().map(endpoint).collect();
+    let endpoints: Vec<_> = listing.graph.endpoints.iter().map(|of| endpoint(of, bytes)).collect();
     if !endpoints.is_empty() {
         tables.push(table(&ENDPOINTS, &endpoints));
     }
-    let edges: Vec<_> = listing.graph.edges.iter().map(edge).collect();
+    let edges: Vec<_> = listing.graph.edges.iter().map(|of| edge(of, bytes)).collect();
     if !edges.is_empty() {
         tables.push(table(&EDGES, &edges));
     }
     if !listing.families.is_empty() {
         let connections: Vec<_> =
-            listing.families.iter().flat_map(|f| &f.connections).map(connection).collect();
+            listing.families.iter().flat_map(|f| &f.connections).map(|of| connection(of, bytes)).collect();
         if !connections.is_empty() {
             tables.push(table(&CONNECTIONS, &connections));
         }
-        tables.push(table(&FAMILIES, &listing.families.iter().map(family).collect::<Vec<_>>()));
+        let families: Vec<_> = listing.families.iter().map(|of| family(of, bytes)).collect();
+        tables.push(table(&FAMILIES, &families));
     }
     tables.join("\n")
 }
@@ -92,7 +118,7 @@ fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or("-".to_string(), |v| v.to_string())
 }
 
-fn endpoint(of: &Endpoint) -> [String; 13] {
+fn endpoint(of: &Endpoint, bytes: Bytes) -> [String; 13] {
     [
         of.dpid.to_string(),
         printable(of.program.as_deref().unwrap_or("")),
@@ -100,44 +126,45 @@ fn endpoint(of: &Endpoint) -> [String; 13] {
         of.driver.to_string(),
         of.mode.to_string(),
         or_dash(of.target.as_ref()),
-        or_dash(of.pool_bytes),
-        or_dash(of.pool_left),
+        bytes.or_dash(of.pool_bytes.map(|n| n as u64)),
+        bytes.or_dash(of.pool_left.map(|n| n as u64)),
         or_dash(of.held),
         or_dash(of.sent_messages),
-        or_dash(of.sent_bytes),
+        bytes.or_dash(of.sent_bytes),
         or_dash(of.received_messages),
-        or_dash(of.received_bytes),
+        bytes.or_dash(of.received_bytes),
     ]
 }
 
-fn edge(of: &Edge) -> [String; 6] {
+fn edge(of: &Edge, bytes: Bytes) -> [String; 6] {
     [
         of.from.clone(),
         of.to.clone(),
         of.state.to_string(),
         or_dash(of.waiting),
         or_dash(of.messages),
-        or_dash(of.bytes),
+        bytes.or_dash(of.bytes),
     ]
 }
 
-fn connection(of: &Connection) -> [String; 8] {
+fn connection(of: &Connection, bytes: Bytes) -> [String; 8] {
     [
         printable(&of.program),
         of.pid.to_string(),
         of.local.to_string(),
         of.peer.to_string(),
         of.state.to_string(),
-        of.tx_bytes.to_string(),
-        of.rx_bytes.to_string(),
+        bytes.of(of.tx_bytes),
+        bytes.of(of.rx_bytes),
         of.reason.unwrap_or("-").to_string(),
     ]
 }
 
-fn family(of: &Family) -> [String; 9] {
+fn family(of: &Family, bytes: Bytes) -> [String; 9] {
     let first = of.processes.first();
     let counts: Vec<String> = of.on_tcp.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    let known = |n: u64| if of.state == State::Unreadable { "?".to_string() } else { n.to_string() };
+    let or_unknown = |text: String| if of.state == State::Unreadable { "?".to_string() } else { text };
+    let known = |n: u64| or_unknown(n.to_string());
     [
         first.map(|process| printable(&process.program)).unwrap_or_default(),
         first.map(|process| process.pid.to_string()).unwrap_or_default(),
@@ -147,8 +174,8 @@ fn family(of: &Family) -> [String; 9] {
         },
         of.processes.len().to_string(),
         known(of.channels),
-        known(of.tx_bytes),
-        known(of.rx_bytes),
+        or_unknown(bytes.of(of.tx_bytes)),
+        or_unknown(bytes.of(of.rx_bytes)),
         known(of.hand_backs),
         match of.state {
             State::Unreadable => "?".to_string(),

@@ -36,7 +36,8 @@ fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
     }
 }
 
-fn listing() -> Listing {
+/// A server of two processes, with a channel and a connection on TCP.
+pub fn listing() -> Listing {
     let server = |pid| Program { program: "redis-server".into(), pid, uid: 1000 };
     let connections = [(Stage::Live, Reason::None), (Stage::Plain, Reason::NoOffer)]
         .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), &server(71)));
@@ -64,12 +65,12 @@ PROGRAM       PID  LOCAL           PEER             STATE    TX    RX  REASON
 redis-server   71  127.0.0.1:7000  127.0.0.1:40000  channel  12  3456  -
 redis-server   71  127.0.0.1:7000  127.0.0.1:40000  tcp      12  3456  no-offer
 
-PROGRAM       PID  SHIM   PROCESSES  CHANNELS   TX     RX  BACK  ON TCP
-redis-server   71  0.1.0          2         5  120  34560     1  3 no-offer, 1 rules
+PROGRAM       PID  SHIM   PROCESSES  CHANNELS   TX       RX  BACK  ON TCP
+redis-server   71  0.1.0          2         5  120  33.8KiB     1  3 no-offer, 1 rules
 ";
-    assert_eq!(table::text(&listing()), expected);
+    assert_eq!(table::text(&listing(), false), expected);
     let nothing = Listing { version: 1, families: vec![], graph: endpoints::Graph::default() };
-    assert_eq!(table::text(&nothing), "");
+    assert_eq!(table::text(&nothing, false), "");
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn programs_without_connections_are_lines_of_the_last_table_alone() {
     let family = &mut listing.families[0];
     family.connections.clear();
     family.on_tcp.clear();
-    let line = |listing: &Listing| table::text(listing).lines().nth(1).unwrap().to_string();
+    let line = |listing: &Listing| table::text(listing, true).lines().nth(1).unwrap().to_string();
     for (state, shim, expected) in [
         (State::Idle, Some("0.1.0"), "redis-server   71  0.1.0          2         5  120  34560     1  -"),
         (State::Idle, None, "redis-server   71  ?             2         5  120  34560     1  -"),
@@ -135,7 +136,7 @@ fn names_cannot_steer_the_terminal() {
     let mut listing = listing();
     listing.families[0].connections[0].program = "a\u{1b}[2J b\n".into();
     listing.families[0].processes[0].program = String::new();
-    let text = table::text(&listing);
+    let text = table::text(&listing, true);
     assert!(text.contains("a?[2J?b?") && !text.contains('\u{1b}'));
     assert_eq!(text.lines().count(), 6);
 }
@@ -146,4 +147,54 @@ fn the_manual_explains_every_reason() {
     for reason in Reason::ALL.iter().filter(|reason| **reason != Reason::None) {
         assert!(page.contains(&format!(".It Cm {}\n", reason.word())), "{}", reason.word());
     }
+}
+
+#[test]
+fn a_filter_leaves_what_it_names() {
+    #[derive(clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        filter: filter::Filter,
+    }
+    let left = |words: &str| {
+        let words = std::iter::once("ls").chain(words.split_whitespace());
+        let Ok(Only { filter }) = clap::Parser::try_parse_from(words) else { return None };
+        let mut listing = listing();
+        filter.apply(&mut listing);
+        Some((listing.families.len(), listing.families.iter().map(|f| f.connections.len()).sum::<usize>()))
+    };
+    for (words, expected) in [
+        ("", Some((1, 2))),
+        ("--pid 71", Some((1, 2))),
+        ("--pid 72,5", Some((1, 0))),
+        ("--pid 5", Some((0, 0))),
+        ("--program redis-*", Some((1, 2))),
+        ("--program redis --program ?edis-server", Some((1, 2))),
+        ("--program redis", Some((0, 0))),
+        ("--state channel", Some((1, 1))),
+        ("--state new,offered", Some((0, 0))),
+        ("--reason no-offer", Some((1, 1))),
+        ("--reason rules", Some((1, 0))),
+        ("--reason no-offer --state channel", Some((1, 0))),
+        ("--reason no-offer --pid 5", Some((0, 0))),
+        ("--state live", None),
+        ("--reason none", None),
+        ("--program a/b", None),
+        ("--pid redis", None),
+    ] {
+        assert_eq!(left(words), expected, "{words}");
+    }
+}
+
+#[test]
+fn a_line_of_json_says_what_it_is_of() {
+    let text = lines::text(&listing());
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines.iter().map(|line| line["kind"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["family", "connection", "connection"]
+    );
+    assert!(lines[0].get("connections").is_none() && lines[0]["channels"] == 5);
+    assert_eq!(lines[2]["reason"], "no-offer");
 }

@@ -71,7 +71,7 @@ FROM    TO  STATE   WAITING  MESSAGES  BYTES
 5000  5002  absent        2         0      0
 5003  5001  edge          -         4     28
 ";
-    assert_eq!(table::text(&listing()), expected);
+    assert_eq!(table::text(&listing(), true), expected);
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! Which lines are wanted.
+
+use dp_channel::family::Reason;
+use dp_channel::rules::Pattern;
+
+use super::families::{Connection, Family};
+use super::Listing;
+
+/// Options that name some of the lines. Those of one kind are alternatives; each kind narrows.
+#[derive(clap::Args, Default)]
+pub struct Filter {
+    /// Only what belongs to these processes.
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only programs with such a name; * stands for any characters, ? for one.
+    #[arg(long, value_name = "NAME", value_parser = pattern)]
+    program: Vec<Pattern>,
+    /// Only connections in these states.
+    #[arg(long, value_delimiter = ',', value_parser = Connection::STATES)]
+    state: Vec<String>,
+    /// Only connections that are on TCP for these reasons, which dp-preload(7) explains.
+    #[arg(long, value_delimiter = ',', value_parser = reason)]
+    reason: Vec<&'static str>,
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let known = "a name of up to 63 bytes without white space, /, ; and #";
+    Pattern::new(text).ok_or_else(|| known.into())
+}
+
+fn reason(text: &str) -> Result<&'static str, String> {
+    let words = || Reason::ALL.iter().filter(|&&reason| reason != Reason::None).map(|reason| reason.word());
+    words()
+        .find(|&word| word == text)
+        .ok_or_else(|| format!("one of {}", words().collect::<Vec<_>>().join(", ")))
+}
+
+/// Whether one of those asked for is `so`, if any are.
+fn is_one<T>(asked: &[T], so: impl Fn(&T) -> bool) -> bool {
+    asked.is_empty() || asked.iter().any(so)
+}
+
+impl Filter {
+    /// Takes what is not wanted out of `listing`.
+    pub fn apply(&self, listing: &mut Listing) {
+        listing.families.retain_mut(|family| self.narrow(family));
+        let graph = &mut listing.graph;
+        graph.endpoints.retain(|e| {
+            !self.names_connections() && self.is_of(e.pid as u32, e.program.as_deref().unwrap_or(""))
+        });
+        let wanted = |end: &str| graph.endpoints.iter().any(|e| e.dpid.to_string() == end);
+        graph.edges.retain(|edge| wanted(&edge.from) || wanted(&edge.to));
+    }
+
+    /// Only connections have a state and a reason.
+    fn names_connections(&self) -> bool {
+        !self.state.is_empty() || !self.reason.is_empty()
+    }
+
+    fn is_of(&self, pid: u32, program: &str) -> bool {
+        is_one(&self.pid, |&asked| asked == pid)
+            && is_one(&self.program, |asked| asked.matches(program.as_bytes()))
+    }
+
+    /// Leaves the connections that are wanted; whether anything of the family is.
+    fn narrow(&self, family: &mut Family) -> bool {
+        family.connections.retain(|c| {
+            self.is_of(c.pid, &c.program)
+                && is_one(&self.state, |asked| asked == c.state)
+                && is_one(&self.reason, |&asked| c.reason == Some(asked))
+        });
+        let counted =
+            !self.reason.is_empty() && self.reason.iter().any(|why| family.on_tcp.contains_key(why));
+        let is_of = family.processes.iter().any(|p| self.is_of(p.pid, &p.program));
+        is_of && (!self.names_connections() || !family.connections.is_empty() || counted)
+    }
+}

@@ -1,0 +1,74 @@
+//! `dp metrics`: what `dp ls` lists, as Prometheus reads it: once, into a file, or served.
+
+mod serve;
+mod text;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::ls::Listing;
+
+/// Print counts of channels and endpoints as Prometheus reads them.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write to this file instead, whole or not at all: for node_exporter's textfile collector.
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    textfile: Option<PathBuf>,
+    /// Serve /metrics here: ADDRESS:PORT, or unix:PATH.
+    #[arg(long, value_name = "WHERE")]
+    listen: Option<serve::Place>,
+}
+
+pub fn main(args: Args) -> ExitCode {
+    let done = match (args.listen, args.textfile) {
+        (Some(place), _) => serve::serve(&place),
+        (_, Some(file)) => now().and_then(|text| replace(&file, text.as_bytes())),
+        _ => now().and_then(print),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("dp metrics: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The counts at this moment.
+fn now() -> Result<String, String> {
+    let (listing, missing) = Listing::look()?;
+    if let Some(why) = &missing {
+        eprintln!("dp metrics: {why}; endpoints are not counted");
+    }
+    Ok(text::of(&listing, missing.is_none()))
+}
+
+fn print(text: String) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}; the counts are not complete"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whoever reads `file` sees what was there before, or all of this.
+fn replace(file: &Path, bytes: &[u8]) -> Result<(), String> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let named = |error: io::Error| format!("{}: {error}", file.display());
+    let mut new = file.as_os_str().to_owned();
+    // The collector reads what ends in .prom.
+    new.push(format!(".{}", std::process::id()));
+    let new = PathBuf::from(new);
+    let write = || {
+        let mut out = std::fs::File::options().write(true).create_new(true).mode(0o644).open(&new)?;
+        out.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        out.write_all(bytes)?;
+        std::fs::rename(&new, file)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&new);
+        named(error)
+    })
+}

@@ -1,0 +1,150 @@
+//! `dp metrics` as Prometheus and node_exporter meet it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use dpfd::Endpoint;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dp-metrics-{}-{name}", std::process::id()));
+        // As the registry wants it.
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Folder(path)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.arg("metrics").args(words).env("DP_RUNTIME_DIR", &self.0);
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server and where it says that it serves.
+struct Server(Child, String);
+
+impl Server {
+    fn start(folder: &Folder, place: &str) -> Server {
+        let mut child = folder.command(&["--listen", place]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+        Server(child, said)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn asked(mut stream: impl Read + Write, request: &str) -> String {
+    write!(stream, "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_endpoint_is_counted_in_each_of_the_three_ways() {
+    let folder = Folder::new("three");
+    std::env::set_var("DP_RUNTIME_DIR", &folder.0);
+    let (from, to) = (Endpoint::open(0).unwrap(), Endpoint::open(0).unwrap());
+    for _ in 0..3 {
+        from.send_to(b"hello", to.addr()).unwrap();
+    }
+    (0..3).for_each(|_| drop(to.recv().unwrap()));
+    let ours = |text: &str| {
+        let line = |name: &str, label: &str| {
+            let mut lines = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+            let found =
+                lines.find(|line| line.contains(label)).unwrap_or_else(|| panic!("{name} {label}: {text}"));
+            found.rsplit_once(' ').unwrap().1.to_owned()
+        };
+        let edge = format!("from=\"{}\",to=\"{}\"", from.dpid(), to.dpid());
+        assert_eq!(line("dp_edge_messages_total", &edge), "3");
+        assert_eq!(line("dp_edge_bytes_total", &edge), "15");
+        let receiver = format!("direction=\"received\",dpid=\"{}\",driver=\"user\"", to.dpid());
+        assert_eq!(line("dp_endpoint_messages_total", &receiver), "3");
+    };
+
+    let out = folder.run(&[]);
+    assert!(out.status.success());
+    ours(&String::from_utf8(out.stdout).unwrap());
+
+    let file = folder.0.join("dp.prom");
+    fs::write(&file, "of before").unwrap();
+    assert!(folder.run(&["--textfile", file.to_str().unwrap()]).status.success());
+    ours(&fs::read_to_string(&file).unwrap());
+    let beside = fs::read_dir(&folder.0).unwrap().flatten();
+    let beside: Vec<_> = beside.filter(|e| e.file_name().to_string_lossy().starts_with("dp.prom")).collect();
+    assert_eq!(beside.len(), 1, "{beside:?}");
+
+    let server = Server::start(&folder, "127.0.0.1:0");
+    let address = server
+        .1
+        .split("http://")
+        .nth(1)
+        .and_then(|rest| rest.split('/').next())
+        .unwrap_or_else(|| panic!("{}", server.1));
+    let answer = asked(TcpStream::connect(address).unwrap(), "GET /metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
+    ours(&answer);
+    for (request, status) in [("GET /", "200"), ("GET /else", "404"), ("POST /metrics", "405")] {
+        let answer = asked(TcpStream::connect(address).unwrap(), request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_serves_is_taken_over_and_nothing_else() {
+    let folder = Folder::new("socket");
+    let path = folder.0.join("socket");
+    let place = format!("unix:{}", path.display());
+    drop(UnixListener::bind(&path).unwrap());
+    let server = Server::start(&folder, &place);
+    let answer = asked(UnixStream::connect(&path).unwrap(), "GET /metrics");
+    assert!(answer.contains("dp_endpoints_listed 1"), "{answer}");
+    let refused = |place: &str, why: &str| {
+        let out = folder.run(&["--listen", place]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.code() == Some(1) && said.contains(why), "{said}");
+    };
+    refused(&place, "somebody serves there already");
+    drop(server);
+    let file = folder.0.join("file");
+    fs::write(&file, "kept").unwrap();
+    refused(&format!("unix:{}", file.display()), "no socket");
+    assert_eq!(fs::read(&file).unwrap(), b"kept");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    refused(&busy.local_addr().unwrap().to_string(), "in use");
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let folder = Folder::new("named");
+    let missing = folder.0.join("missing/dp.prom");
+    let out = folder.run(&["--textfile", missing.to_str().unwrap()]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(1) && said.contains("missing/dp.prom"), "{said}");
+    let out = folder.run(&["--listen", "9780"]);
+    assert_eq!(out.status.code(), Some(2));
+}
