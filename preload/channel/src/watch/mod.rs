@@ -235,6 +235,8 @@ pub struct Set {
     hot_first: bool,
     /// The kernel has more to tell than what it was asked for just now.
     ask_again: bool,
+    /// From which entry of the array on the kernel's answers stand, once it was asked in this turn.
+    asked: Option<usize>,
 }
 
 impl Default for Set {
@@ -265,6 +267,7 @@ impl Set {
             forgotten: 0,
             hot_first: false,
             ask_again: false,
+            asked: None,
         }
     }
 

@@ -42,6 +42,7 @@ impl Set {
     /// A new wait, or a new turn of one: what was reported before is not in the array any more.
     pub fn begin(&mut self) {
         self.wait = self.wait.wrapping_add(1);
+        self.asked = None;
     }
 
     /// Whether what is hot comes before what the kernel has, so that neither keeps the other out of a short array.

@@ -364,6 +364,10 @@ impl Sim {
             if who.is_empty() {
                 return Err(format!("told of {data}, which nobody registered"));
             }
+            // Of several with one value a report too many is allowed.
+            if who.len() == 1 && told.iter().filter(|e| e.1 == data).count() > 1 {
+                return Err(format!("told of {who:?} more than once in one wait: {told:x?}"));
+            }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
             if bits & (IN | OUT) & !there != 0 && who.len() == 1 {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
