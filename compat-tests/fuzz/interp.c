@@ -97,6 +97,7 @@ void check(struct line *line, struct stream *stream, const void *bytes, size_t l
     const unsigned char *in = bytes;
     if (!stream) return;
     uint64_t at = taken ? atomic_fetch_add(&stream->received, length) : atomic_load(&stream->received);
+    if (!in) return; // thrown away (MSG_TRUNC)
     for (size_t i = 0; i < length; i++)
         if (in[i] != byte_at(stream->id, !is_server, at + i)) {
             say(line, " BAD");

@@ -120,7 +120,7 @@ static void receive_with_control(struct line *line) {
     ssize_t n = recvmsg(name.fd, &message, flags);
     say_result(line, n);
     if (n >= 0) say(line, " flags %x control %zu name %u", (unsigned)message.msg_flags, message.msg_controllen, message.msg_namelen);
-    if (n > 0 && !(flags & (MSG_TRUNC | MSG_OOB))) check(line, name.stream, bytes, (size_t)n, !(flags & MSG_PEEK));
+    if (n > 0 && !(flags & MSG_OOB)) check(line, name.stream, flags & MSG_TRUNC ? NULL : bytes, (size_t)n, !(flags & MSG_PEEK));
     free(bytes);
 }
 
@@ -133,7 +133,7 @@ static void one_receive(struct line *line) {
     char *bytes = malloc(length + 1);
     ssize_t n = take(word(line, 0), name.fd, bytes, length, flags);
     say_result(line, n);
-    if (n > 0 && !(flags & (MSG_TRUNC | MSG_OOB))) check(line, name.stream, bytes, (size_t)n, !(flags & MSG_PEEK));
+    if (n > 0 && !(flags & MSG_OOB)) check(line, name.stream, flags & MSG_TRUNC ? NULL : bytes, (size_t)n, !(flags & MSG_PEEK));
     free(bytes);
 }
 
