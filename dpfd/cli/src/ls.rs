@@ -4,7 +4,7 @@ pub mod endpoints;
 pub mod families;
 mod filter;
 mod lines;
-mod processes;
+pub mod processes;
 mod sockets;
 mod table;
 

@@ -4,6 +4,7 @@ mod bench;
 mod completions;
 mod cost;
 mod device;
+mod doctor;
 mod environment;
 mod framing;
 mod graph;
@@ -42,6 +43,8 @@ enum Verb {
     Run(run::Args),
     /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
+    /// Tell why a program is, or is not, on channels, and what would change that.
+    Doctor(doctor::Args),
     /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
     Metrics(metrics::Args),
     /// Send standard input to an endpoint.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
         Verb::Run(args) => run::main(args),
         Verb::Ls(args) => ls::main(args),
+        Verb::Doctor(args) => doctor::main(args),
         Verb::Metrics(args) => metrics::main(args),
         Verb::Send(args) => send::main(args),
         Verb::Recv(args) => recv::main(args),

@@ -1,0 +1,200 @@
+//! `dp doctor`: why a program is, or is not, on channels, and what would change that; whether a host is fit for them.
+
+mod advice;
+mod host;
+mod process;
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use dp_channel::rules::Pattern;
+use serde::Serialize;
+
+use crate::ls::Listing;
+use crate::{ls, program};
+
+/// Tell why a program is, or is not, on channels, and what would change that.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A process, a program that runs (* stands for any characters, ? for one), or one that could.
+    #[arg(value_name = "PID|PROGRAM", required_unless_present = "host")]
+    whom: Option<String>,
+    /// Look at this host: whether channels work here.
+    #[arg(long)]
+    host: bool,
+    /// Print JSON, as dp-doctor(1) describes it.
+    #[arg(long)]
+    json: bool,
+    /// Write all that is known into a new file as well, for whoever is to help; it has nothing of what programs send.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// How bad something is.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// Something is on TCP for a reason, or may be.
+    Note,
+    /// Nothing can be on a channel, or something is broken.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Serialize, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub verdict: Verdict,
+    /// What it is about, in a word.
+    pub about: &'static str,
+    pub text: String,
+    /// What would change it.
+    pub way_out: Option<String>,
+}
+
+impl Finding {
+    pub fn fine(about: &'static str, text: impl Into<String>) -> Finding {
+        Finding { verdict: Verdict::Fine, about, text: text.into(), way_out: None }
+    }
+
+    pub fn note(about: &'static str, text: impl Into<String>, way_out: impl Into<String>) -> Finding {
+        Finding { verdict: Verdict::Note, about, text: text.into(), way_out: Some(way_out.into()) }
+    }
+
+    pub fn bad(about: &'static str, text: impl Into<String>, way_out: impl Into<String>) -> Finding {
+        Finding { verdict: Verdict::Bad, ..Finding::note(about, text, way_out) }
+    }
+}
+
+/// What was found of the host, a process or a program.
+#[derive(Serialize)]
+struct Examined {
+    /// "host", "redis-server (71)", "/usr/bin/redis-server".
+    what: String,
+    pid: Option<u32>,
+    findings: Vec<Finding>,
+}
+
+/// What `--json` prints, and with `listing` what `--report` writes.
+#[derive(Serialize)]
+struct Diagnosis<'a> {
+    version: u32,
+    dp: &'static str,
+    examined: &'a [Examined],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listing: Option<&'a Listing>,
+}
+
+pub fn main(args: Args) -> ExitCode {
+    match diagnose(&args) {
+        Ok(worst) if worst < Verdict::Bad => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("dp doctor: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn diagnose(args: &Args) -> Result<Verdict, String> {
+    let (listing, _) = Listing::look()?;
+    let mut examined = Vec::new();
+    if args.host || args.report.is_some() {
+        examined.push(Examined { what: "host".into(), pid: None, findings: host::examine() });
+    }
+    if let Some(whom) = &args.whom {
+        examined.extend(of(whom, &listing)?);
+    }
+    let diagnosis =
+        |listing| Diagnosis { version: 1, dp: env!("CARGO_PKG_VERSION"), examined: &examined, listing };
+    let text = if args.json { json(&diagnosis(None)) } else { told(&examined) };
+    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
+    if let Some(file) = &args.report {
+        write_new(file, &json(&diagnosis(Some(&listing))))?;
+        eprintln!("dp doctor: {}: names, numbers and addresses of this host's programs are in it; read it before you send it", file.display());
+    }
+    Ok(examined.iter().flat_map(|e| &e.findings).map(|f| f.verdict).max().unwrap_or(Verdict::Fine))
+}
+
+fn json(diagnosis: &Diagnosis) -> String {
+    serde_json::to_string_pretty(diagnosis).expect("plain data") + "\n"
+}
+
+/// A report of before stays.
+fn write_new(file: &Path, text: &str) -> Result<(), String> {
+    let opened = fs::File::options().write(true).create_new(true).mode(0o600).open(file);
+    opened
+        .and_then(|mut out| out.write_all(text.as_bytes()))
+        .map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The processes that are meant; where there are none, the program.
+fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
+    let examine = |pid: u32| Examined {
+        what: process::name(pid),
+        pid: Some(pid),
+        findings: process::examine(pid, &listing.families),
+    };
+    if let Ok(pid) = whom.parse() {
+        return match Path::new(&format!("/proc/{pid}")).exists() {
+            true => Ok(vec![examine(pid)]),
+            false => Err(format!("there is no process {pid}")),
+        };
+    }
+    let pattern = Pattern::new(whom.rsplit('/').next().unwrap_or(whom)).filter(|_| !whom.contains('/'));
+    let running =
+        pattern.map_or(Ok(Vec::new()), |pattern| running(&pattern)).map_err(|e| format!("/proc: {e}"))?;
+    if !running.is_empty() {
+        return Ok(running.into_iter().map(examine).collect());
+    }
+    let path = std::env::var_os("PATH");
+    let file = program::find(whom.as_ref(), path.as_deref()).filter(|file| file.exists());
+    let file = file.ok_or_else(|| format!("{whom}: no process has that name, and no program"))?;
+    Ok(vec![Examined { what: file.display().to_string(), pid: None, findings: process::of_file(&file) }])
+}
+
+/// Processes with such a name, without those that a listed one has forked: what is said of one holds for its family.
+fn running(pattern: &Pattern) -> io::Result<Vec<u32>> {
+    let me = std::process::id();
+    let named: Vec<u32> = ls::processes::numbers()?
+        .into_iter()
+        .filter(|&pid| pid != me && process::comm(pid).is_some_and(|name| pattern.matches(name.as_bytes())))
+        .collect();
+    Ok(named
+        .iter()
+        .copied()
+        .filter(|&pid| !process::parent(pid).is_some_and(|parent| named.contains(&parent)))
+        .collect())
+}
+
+/// As people read it.
+fn told(examined: &[Examined]) -> String {
+    let mut text = String::new();
+    for (i, of) in examined.iter().enumerate() {
+        if i > 0 {
+            text.push('\n');
+        }
+        // A program gives itself its name; it must not be able to steer the terminal.
+        let what: String = of.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        text += &format!("{what}\n");
+        for finding in &of.findings {
+            let mark = match finding.verdict {
+                Verdict::Fine => "ok",
+                Verdict::Note => "note",
+                Verdict::Bad => "BAD",
+            };
+            text += &format!("  {mark:<5} {}: {}\n", finding.about, finding.text);
+            if let Some(way_out) = &finding.way_out {
+                text += &format!("        -> {way_out}\n");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

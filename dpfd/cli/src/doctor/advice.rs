@@ -1,0 +1,31 @@
+//! What to do about each reason for which a connection is on TCP.
+
+use dp_channel::family::Reason;
+
+/// The way out; none where it is as it should be.
+pub fn of(reason: Reason) -> Option<&'static str> {
+    Some(match reason {
+        Reason::None | Reason::Closed => return None,
+        Reason::Rules => "dp-preload.conf(5): change the rule if it should be a channel",
+        Reason::Remote => "nothing to do for another host; for another network namespace of this one, share it (a pod's containers do)",
+        Reason::NoDoor => "start the server with dp run; where it has the shim, see whether its rules or its network namespace keep it out",
+        Reason::NoOffer => "start the client with dp run; where it has the shim, see its rules",
+        Reason::Owner => "somebody else answered than who has the connection: look for a proxy between the two",
+        Reason::Version => "restart the older of the two programs",
+        Reason::Memory => "raise RLIMIT_NOFILE, RLIMIT_AS or the memory limit of the control group",
+        Reason::Slots => "a limit of dp-preload(7), Limits, is reached: fewer programs in one family, or report it",
+        Reason::Silent => "the other end has the shim and did not answer: see dp doctor of that program",
+        Reason::Shared => "the program copied or passed the socket before it was connected; only it could do otherwise",
+        Reason::Exec => "give the socket SOCK_CLOEXEC if the executed program does not need it",
+        Reason::Passed => "nothing to do: the process that got the socket is not followed",
+        Reason::Stdio => "nothing to do: stdio reads inside the C library",
+        Reason::IoUring => "dp-preload(7), io_uring: let the program use epoll, if it can be told to",
+        Reason::State => "the program replaces descriptors by raw system calls: leave it on TCP by a rule",
+        Reason::Option => "dp-preload(7), Socket options: a channel does not have it",
+        Reason::Corrupt => "the other program wrote into shared memory what cannot be: look at that program first",
+        Reason::PeerLeft => "the other end has the reason: see dp doctor of that program",
+        Reason::NoUnix => "systemd: RestrictAddressFamilies= needs AF_UNIX; other sandboxes: allow socket(AF_UNIX)",
+        Reason::Sandbox => "dp-preload(7), Filters of system calls: start the filter later, or leave it on TCP",
+        Reason::Nat => "connect to the address and port where the server listens",
+    })
+}

@@ -1,0 +1,206 @@
+//! One process: whether it has the shim, what limits it, and what became of its connections.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use dp_channel::family::Reason;
+
+use super::{advice, Finding, Verdict};
+use crate::ls::families::{Family, State};
+use crate::ls::processes;
+use crate::{program, shim};
+
+/// Fewer descriptors than this and a busy program meets its limit: the shim takes a dozen, and more with each server.
+const FEW_FILES: u64 = 256;
+
+fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/{name}")).ok()
+}
+
+fn text(pid: u32, name: &str) -> Option<String> {
+    read(pid, name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Its name up to 15 bytes.
+pub fn comm(pid: u32) -> Option<String> {
+    text(pid, "comm").map(|name| name.trim_end_matches('\n').to_owned())
+}
+
+/// `redis-server (71)`.
+pub fn name(pid: u32) -> String {
+    format!("{} ({pid})", comm(pid).unwrap_or_default())
+}
+
+fn status(pid: u32, field: &str) -> Option<u64> {
+    let status = text(pid, "status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// The process that started it.
+pub fn parent(pid: u32) -> Option<u32> {
+    status(pid, "PPid").and_then(|n| n.try_into().ok())
+}
+
+/// A program that does not run: whether it could have the shim.
+pub fn of_file(file: &Path) -> Vec<Finding> {
+    let obstacle = program::obstacle(file)
+        .map(|why| Finding::bad("program", why.to_string(), "it stays on TCP, whoever starts it"));
+    let fit = || Finding::fine("program", "takes the shim; it does not run now: dp run -- starts it with it");
+    vec![obstacle.unwrap_or_else(fit)]
+}
+
+/// All that there is to say.
+pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
+    if !processes::may_see(pid) {
+        let way_out = "ask as that user, or as root";
+        return vec![Finding::bad("rights", "it belongs to another user, or is more than you are", way_out)];
+    }
+    let family = families.iter().find(|family| family.processes.iter().any(|process| process.pid == pid));
+    let Some(family) = family else { return without(pid) };
+    let mut found = vec![with(family)];
+    found.extend(surroundings(pid));
+    if family.state == State::On {
+        found.extend(connections(family));
+    } else if family.state == State::Idle {
+        found.push(Finding::fine(
+            "connections",
+            "none yet that could become a channel: TCP within this host, with more than three calls",
+        ));
+    }
+    found
+}
+
+/// Why there is no shim in it.
+fn without(pid: u32) -> Vec<Finding> {
+    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    // As the process itself sees the file, which may be in another root.
+    let inside = PathBuf::from(format!("/proc/{pid}/exe"));
+    if let Some(why) = program::obstacle(&inside) {
+        let why = why.to_string().replace(&inside.display().to_string(), &exe.display().to_string());
+        return vec![Finding::bad("shim", why, "it stays on TCP, whoever starts it")];
+    }
+    let environ = read(pid, "environ").unwrap_or_default();
+    let named = environ
+        .split(|&b| b == 0)
+        .any(|v| v.starts_with(b"LD_PRELOAD=") && v.windows(13).any(|w| w == b"libdp_preload"));
+    vec![if named {
+        let way_out = "see what the loader said on its standard error; the file must be readable in its root, and be for its C library";
+        Finding::bad("shim", "LD_PRELOAD names the shim, and it was not loaded", way_out)
+    } else {
+        let way_out = "start it with dp run --, or with LD_PRELOAD as dp-preload(7) says";
+        Finding::bad("shim", "it was started without the shim", way_out)
+    }]
+}
+
+/// What the shim in it is like.
+fn with(family: &Family) -> Finding {
+    let (own, its) = (env!("CARGO_PKG_VERSION"), family.shim.as_deref());
+    let version = its.unwrap_or("of unknown version");
+    match family.state {
+        State::Disabled => Finding::bad(
+            "shim",
+            "it is there and does nothing: DP_DISABLE is set",
+            "start it without DP_DISABLE",
+        ),
+        State::Unreadable => {
+            let way_out = "restart it with the shim of this dp, or ask the dp that came with its shim";
+            Finding::bad(
+                "shim",
+                format!("{version}, with a layout that this dp ({own}) cannot read"),
+                way_out,
+            )
+        }
+        _ if its.is_some_and(|its| its != own) => {
+            let here = shim::find().map_or_else(|_| "none".to_owned(), |path| path.display().to_string());
+            Finding::note(
+                "shim",
+                format!("{version}, and this dp is {own}"),
+                format!("restart it to have the one of now ({here})"),
+            )
+        }
+        _ => Finding::fine("shim", version),
+    }
+}
+
+/// What limits the process.
+fn surroundings(pid: u32) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if status(pid, "Seccomp").is_some_and(|mode| mode != 0) {
+        let way_out =
+            "if connections are on TCP for sandbox or no-unix, see dp-preload(7), Filters of system calls";
+        found.push(Finding::note("seccomp", "a filter of system calls holds for it", way_out));
+    }
+    let limits = text(pid, "limits").unwrap_or_default();
+    let limit = |name: &str| {
+        limits
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok())
+    };
+    if let Some(few) = limit("Max open files").filter(|&n| n < FEW_FILES) {
+        found.push(Finding::note(
+            "limits",
+            format!("it may have {few} descriptors"),
+            "raise RLIMIT_NOFILE (LimitNOFILE= of systemd)",
+        ));
+    }
+    if let Some(n) = limit("Max address space") {
+        let way_out = "lift RLIMIT_AS where connections are on TCP for memory";
+        found.push(Finding::note("limits", format!("it may have {} MiB of addresses", n >> 20), way_out));
+    }
+    let rings = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_ring = |link: &PathBuf| link.to_string_lossy().contains("[io_uring]");
+    if rings.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|link| is_ring(&link)) {
+        found.push(Finding::note(
+            "io_uring",
+            "it has one: sockets that it is told of stay on TCP",
+            "dp-preload(7), io_uring",
+        ));
+    }
+    let space = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino()).ok();
+    if space(&pid.to_string()) != space("self") {
+        let way_out = "both ends must be in the same one, as the containers of a pod are";
+        found.push(Finding::note("network", "it is in another network namespace than you", way_out));
+    }
+    found
+}
+
+/// What became of the family's connections.
+fn connections(family: &Family) -> Vec<Finding> {
+    let open = |state: &str| family.connections.iter().filter(|c| c.state == state).count();
+    let (channels, ever) = (open("channel"), family.channels);
+    let mut found = vec![if ever > 0 {
+        Finding::fine("channels", format!("{channels} open, {ever} since it began"))
+    } else {
+        Finding::note("channels", "none yet", "see what keeps its connections on TCP below, or wait: a connection has more than three calls first")
+    }];
+    let mut reasons: BTreeMap<&str, u64> = family.on_tcp.clone();
+    for c in &family.connections {
+        // Not counted yet: it may still become a channel.
+        if let (Some(reason), "new") = (c.reason, c.state) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    for (word, n) in reasons {
+        let Some(reason) = Reason::ALL.iter().copied().find(|reason| reason.word() == word) else { continue };
+        let text = format!("{n} on TCP, {word}: {}", reason.text());
+        found.push(match advice::of(reason) {
+            Some(way_out) => Finding::note("tcp", text, way_out),
+            None => Finding::fine("tcp", text),
+        });
+    }
+    if family.lost_wakeups > 0 {
+        found.push(Finding {
+            verdict: Verdict::Bad,
+            about: "wake-ups",
+            text: format!(
+                "{} waits slept over something that had come: a fault of the shim",
+                family.lost_wakeups
+            ),
+            way_out: Some("run it without the shim, and report it with dp doctor --report".into()),
+        });
+    }
+    found
+}
