@@ -84,7 +84,8 @@ impl<'a> Call<'a> {
 
     /// Whether it asks what is ready: poll and its like, or anything of an epoll set's.
     pub fn asks_readiness(&self) -> bool {
-        self.asks_at_once() || self.what().starts_with("epoll_")
+        let registers = matches!(self.what(), "epoll_add" | "epoll_mod" | "epoll_del");
+        self.asks_at_once() || self.what().starts_with("epoll_") && !registers
     }
 
     /// The same of those that tell all there is each time.
