@@ -139,8 +139,9 @@ fn all_connections_of_five_processes_of_a_family_are_channels() {
     mark_looked(&folder);
     let deadline = Instant::now() + Duration::from_secs(60);
     let jobs = clients.into_iter().map(|(job, _)| job).chain([server]);
-    for ended in jobs.map(|job| job.finish(deadline)) {
-        assert!(ended.ok(), "{}", ended.text());
-    }
+    // Of one that failed the others hear as well: which was the first, all of them tell.
+    let ended: Vec<_> = jobs.map(|job| job.finish(deadline)).filter(|ended| !ended.ok()).collect();
+    let failed: Vec<String> = ended.iter().map(|ended| ended.text()).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(ends, 2 * 5 * each);
 }
