@@ -19,10 +19,8 @@ impl Set {
             let mut rows = self.rows.with_data(data);
             let (first, second) = (rows.next(), rows.next());
             drop(rows);
-            // Where several have the value, the rings' answers count as well: nobody can tell them apart.
-            let first_told = if second.is_some() { 0 } else { earlier };
-            let told = out.events[first_told..from].iter().position(|e| e.u64 == data);
-            let at = told.map_or(out.n, |at| first_told + at);
+            let told = out.events[earlier..from].iter().position(|e| e.u64 == data);
+            let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
                 (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
@@ -41,11 +39,7 @@ impl Set {
                     None => Some(bits),
                 },
                 (Some(_), Some(_)) => {
-                    let bits = self.judge_several(data, bits, w);
-                    if bits != 0 {
-                        self.share(data, at);
-                    }
-                    Some(bits).filter(|&bits| bits != 0)
+                    Some(self.judge_several(data, bits, at as u32, w)).filter(|&bits| bits != 0)
                 }
             };
             match keep {
@@ -185,27 +179,14 @@ impl Set {
         0
     }
 
-    /// What the rows with this value have to report in this wait is reported by entry `at`.
-    fn share(&mut self, data: u64, at: usize) {
-        let mut from = 0;
-        loop {
-            let next = self.rows.with_data(data).filter(|&r| r >= from).min();
-            let Some(r) = next else { break };
-            from = r + 1;
-            let row = self.rows.get_mut(r);
-            if row.data == data {
-                row.reported = (self.wait, at as u32);
-            }
-        }
-    }
-
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is
-    /// certain, since a report too many is allowed, and one too few is not.
-    fn judge_several(&mut self, data: u64, bits: u32, w: &mut impl World) -> u32 {
+    /// certain, since a report too many is allowed, and one too few is not. `at` is where the report would stand.
+    fn judge_several(&mut self, data: u64, bits: u32, at: u32, w: &mut impl World) -> u32 {
         if bits & IN == 0 {
             return bits;
         }
         let (mut bell, mut ready, mut edges) = (false, false, false);
+        let mut whose = None;
         let mut last = None;
         loop {
             // One after the other by number: the list may change on the way.
@@ -222,6 +203,9 @@ impl Set {
                     let settled = self.settle_cold(r, conn, w);
                     bell |= has && settled == Settled::Quiet;
                     ready |= settled == Settled::Ready;
+                    if settled == Settled::Ready && row.reported.0 != self.wait {
+                        whose = whose.or(Some(r));
+                    }
                     if row.want & (ET | ONESHOT) != 0 {
                         // An entry of its own, which was no more than a bell, and may be the one that counted.
                         ready |= row.want & ONESHOT != 0 && has;
@@ -235,6 +219,10 @@ impl Set {
                     }
                 }
             }
+        }
+        if let Some(r) = whose {
+            // What its ring has is reported with this one.
+            self.rows.get_mut(r).reported = (self.wait, at);
         }
         // Another one of them that is level-triggered is told by the next look at the kernel, which finds no bell then.
         match bell && !ready && !edges {
