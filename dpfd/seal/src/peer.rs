@@ -1,0 +1,334 @@
+//! One node as another one sees it: frames to it are sealed, packets from it are opened.
+
+use crate::calling::Calling;
+use crate::count::add;
+use crate::handshake;
+use crate::key::Secrets;
+use crate::packet::{self, Head, Kind, WordHead, FRAME_MIN, HEAD, MAC_AT, TAG, WORD};
+use crate::session::{Session, Sessions, Which};
+use crate::{Config, Counts, GraphKey, Invalid, Mode, Refused, OVERHEAD};
+
+/// No two INITIATIONs are answered within this time, nanoseconds: one costs some hundred microseconds, and who recorded
+/// many could have them answered by a node that was started again.
+const ANSWER_GAP: u64 = 10_000_000;
+/// A node that was heard so lately, nanoseconds, has not been started again.
+const HEARD_LATELY: u64 = 2_000_000_000;
+
+/// Why a frame was not sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum NotSealed {
+    /// There is no session yet. A handshake begins, or goes on; [`Peer::is_ready`] tells when there is one.
+    NoSession,
+    /// The frame is shorter than [`FRAME_MIN`], or there is no room around it.
+    Length,
+}
+
+impl core::fmt::Display for NotSealed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            NotSealed::NoSession => "there is no session with the other node yet",
+            NotSealed::Length => "a frame is too short, or has no room around it",
+        })
+    }
+}
+
+impl core::error::Error for NotSealed {}
+
+/// How it stands with a peer, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// How old the session is, nanoseconds; nothing: there is none.
+    pub session: Option<u64>,
+    /// When something authentic was heard last; nothing: never.
+    pub heard: Option<u64>,
+    /// A handshake that this side began is not answered yet.
+    pub calling: bool,
+}
+
+/// One node as another one sees it. See the [crate](crate) for how it is used.
+pub struct Peer {
+    config: Config,
+    secrets: Secrets,
+    sessions: Sessions,
+    calling: Calling,
+    /// A RESPONSE that is to be sent.
+    response: Option<[u8; WORD]>,
+    /// The other side is to be shown that this one has the keys.
+    confirm: bool,
+    /// The latest time of an INITIATION that was answered.
+    answered: u64,
+    answered_at: Option<u64>,
+    heard: Option<u64>,
+    /// When the first frame was sealed since something was heard.
+    unheard: Option<u64>,
+    counts: Counts,
+}
+
+impl Peer {
+    /// A node of which nothing was heard yet.
+    ///
+    /// # Errors
+    /// It cannot be told that.
+    pub fn new(key: &GraphKey, config: Config) -> Result<Peer, Invalid> {
+        config.check()?;
+        Ok(Peer {
+            config,
+            secrets: Secrets::new(key),
+            sessions: Sessions::default(),
+            calling: Calling::default(),
+            response: None,
+            confirm: false,
+            answered: 0,
+            answered_at: None,
+            heard: None,
+            unheard: None,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Has a handshake begin if there is no session, so that the first frame need not wait for it.
+    pub fn connect(&mut self, now: u64) {
+        if !self.is_ready(now) {
+            self.calling.want(&self.config.limits, now);
+        }
+    }
+
+    /// Whether a frame would be sealed now.
+    pub fn is_ready(&self, now: u64) -> bool {
+        self.sessions.current(&self.config.limits, now).is_some()
+    }
+
+    /// Makes a packet of a frame, in place. The frame has `frame` bytes from [`HEAD`] on, and [`OVERHEAD`] bytes more are
+    /// needed than it has. How long the packet is.
+    ///
+    /// # Errors
+    /// It is not sealed, and is still as it was.
+    pub fn seal(&mut self, now: u64, room: &mut [u8], frame: usize) -> Result<usize, NotSealed> {
+        let length = frame.saturating_add(OVERHEAD);
+        if frame < FRAME_MIN || length > room.len() {
+            return Err(NotSealed::Length);
+        }
+        let mode = self.config.mode;
+        if !self.put(now, Kind::Frame(mode), mode, &mut room[..length]) {
+            self.calling.want(&self.config.limits, now);
+            return Err(NotSealed::NoSession);
+        }
+        add(&mut self.counts.sealed);
+        let unheard = *self.unheard.get_or_insert(now);
+        let limits = &self.config.limits;
+        let worn = self.sessions.current(limits, now).is_none_or(|session| session.is_worn(limits, now));
+        if worn || now.saturating_sub(unheard) >= limits.doubt_after {
+            self.calling.want(limits, now);
+        }
+        Ok(length)
+    }
+
+    /// Takes in a packet that anybody may have sent, in place. The frame that was in it; nothing if there was none, but a
+    /// word of the handshake: then [`poll_transmit`](Peer::poll_transmit) may have an answer.
+    ///
+    /// # Errors
+    /// It is to be dropped; it was counted.
+    pub fn open<'p>(&mut self, now: u64, packet: &'p mut [u8]) -> Result<Option<&'p mut [u8]>, Refused> {
+        let opened = match packet::kind(packet) {
+            Ok(Kind::Initiation) => self.initiation(now, packet).map(|()| false),
+            Ok(Kind::Response) => self.response(now, packet).map(|()| false),
+            Ok(kind @ Kind::Frame(mode)) if mode == self.config.mode => {
+                self.frame(now, kind, mode, packet).map(|()| true)
+            }
+            Ok(Kind::Frame(_)) => Err(Refused::Mode),
+            Ok(Kind::Empty) => self.frame(now, Kind::Empty, Mode::Authenticate, packet).map(|()| false),
+            Err(reason) => Err(reason),
+        };
+        match opened {
+            Ok(true) => {
+                add(&mut self.counts.opened);
+                let end = packet.len() - TAG;
+                Ok(Some(&mut packet[HEAD..end]))
+            }
+            Ok(false) => Ok(None),
+            Err(reason) => {
+                self.counts.refuse(reason);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Writes a packet that this layer itself has to send, if any is due: call it until there is none. `out` has
+    /// [`OWN_MAX`](crate::OWN_MAX) bytes at least, or nothing is written. The length of the packet.
+    pub fn poll_transmit(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
+        self.sessions.expire(&self.config.limits, now);
+        let out = out.first_chunk_mut::<WORD>()?;
+        if let Some(response) = self.response.take() {
+            *out = response;
+            return Some(WORD);
+        }
+        if self.calling.is_due(&self.config.limits, now) {
+            let time = self.calling.stamp(self.config.epoch, now);
+            self.word(Kind::Initiation, time, out);
+            let Some(pending) = handshake::initiate(&self.secrets.psk, out) else {
+                add(&mut self.counts.failures);
+                return None;
+            };
+            self.finish(out);
+            self.calling.sent(time, pending);
+            add(&mut self.counts.initiations);
+            return Some(WORD);
+        }
+        let length = OVERHEAD + FRAME_MIN;
+        out[..length].fill(0);
+        let confirmed = std::mem::take(&mut self.confirm)
+            && self.put(now, Kind::Empty, Mode::Authenticate, &mut out[..length]);
+        confirmed.then_some(length)
+    }
+
+    /// When [`poll_transmit`](Peer::poll_transmit) has something to do, if nothing else happens before; 0: at once.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        if self.response.is_some() || self.confirm {
+            return Some(0);
+        }
+        let end = self.sessions.next_end(&self.config.limits);
+        end.into_iter().chain(self.calling.due()).min()
+    }
+
+    /// How it stands.
+    pub fn state(&self, now: u64) -> State {
+        let session = self.sessions.current(&self.config.limits, now).map(|session| session.age(now));
+        State { session, heard: self.heard, calling: !self.calling.is_idle() }
+    }
+
+    /// What was counted since it was made.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+/// Frames.
+impl Peer {
+    /// Completes a packet. False: there is no session.
+    fn put(&mut self, now: u64, kind: Kind, mode: Mode, packet: &mut [u8]) -> bool {
+        let Some(session) = self.sessions.sending(&self.config.limits, now) else { return false };
+        let counter = session.next;
+        // Before all else: whatever happens, no counter is used twice.
+        session.next += 1;
+        Head { kind, from: self.config.here, session: session.id, counter }.write(packet);
+        let sealed = session.seal.seal(counter, mode, packet);
+        // The other side sees by this one that its keys are known here.
+        self.confirm &= !sealed;
+        sealed
+    }
+
+    fn frame(&mut self, now: u64, kind: Kind, mode: Mode, packet: &mut [u8]) -> Result<(), Refused> {
+        let Head { from, session, counter, .. } = Head::read(kind, packet);
+        if from != self.config.there {
+            return Err(Refused::Node);
+        }
+        let limits = &self.config.limits;
+        let Some((which, session)) = self.sessions.find(session, limits, now) else {
+            // This node was started again, and the other one does not know it. Or this is forged: then a few words are
+            // sent for nothing, seldomer and seldomer, to where the graph says that node is.
+            if !self.is_ready(now) {
+                self.calling.want(&self.config.limits, now);
+            }
+            return Err(Refused::Session);
+        };
+        session.replay.check(counter)?;
+        if !session.open.open(counter, mode, packet) {
+            return Err(Refused::Tag);
+        }
+        session.replay.mark(counter);
+        if which == Which::Next {
+            self.sessions.confirmed();
+            self.calling.done();
+            add(&mut self.counts.sessions);
+        }
+        self.hear(now);
+        Ok(())
+    }
+
+    fn hear(&mut self, now: u64) {
+        (self.heard, self.unheard) = (Some(now), None);
+    }
+}
+
+/// The handshake.
+impl Peer {
+    fn initiation(&mut self, now: u64, packet: &[u8]) -> Result<(), Refused> {
+        let (head, initiation) = self.authentic(Kind::Initiation, packet)?;
+        if head.time <= self.answered {
+            let lately = self.heard.is_some_and(|heard| now.saturating_sub(heard) < HEARD_LATELY);
+            if !lately {
+                self.calling.want(&self.config.limits, now);
+            }
+            return Err(Refused::Stale);
+        }
+        if self.answered_at.is_some_and(|at| now.saturating_sub(at) < ANSWER_GAP) {
+            return Err(Refused::Soon);
+        }
+        let mut response = [0; WORD];
+        self.word(Kind::Response, head.time, &mut response);
+        let keys =
+            handshake::answer(&self.secrets.psk, initiation, &mut response).ok_or(Refused::Handshake)?;
+        self.finish(&mut response);
+        (self.answered, self.answered_at) = (head.time, Some(now));
+        self.sessions.offered(Session::new(&keys, false, now));
+        self.response = Some(response);
+        Ok(())
+    }
+
+    fn response(&mut self, now: u64, packet: &[u8]) -> Result<(), Refused> {
+        let (head, response) = self.authentic(Kind::Response, packet)?;
+        if !self.calling.waits_for(head.time) {
+            return Err(Refused::Unasked);
+        }
+        let pending = self.calling.take().ok_or(Refused::Unasked)?;
+        let keys = handshake::complete(pending, response).ok_or(Refused::Handshake)?;
+        self.sessions.answered(Session::new(&keys, true, now));
+        self.calling.done();
+        self.confirm = true;
+        add(&mut self.counts.sessions);
+        self.hear(now);
+        Ok(())
+    }
+
+    /// A word of the handshake from the other node, made with the graph's key: the one look that everything else costs.
+    fn authentic<'p>(&self, kind: Kind, packet: &'p [u8]) -> Result<(WordHead, &'p [u8; WORD]), Refused> {
+        let word = packet.first_chunk::<WORD>().ok_or(Refused::Short)?;
+        let head = WordHead::read(kind, word);
+        if (head.from, head.to) != (self.config.there, self.config.here) {
+            return Err(Refused::Node);
+        }
+        let (said, mac) = word.split_at(MAC_AT);
+        if !self.secrets.is_mac(said, mac) {
+            return Err(Refused::Key);
+        }
+        if head.mode != Some(self.config.mode) {
+            return Err(Refused::Mode);
+        }
+        Ok((head, word))
+    }
+
+    /// Begins a word to the other node.
+    fn word(&self, kind: Kind, time: u64, word: &mut [u8; WORD]) {
+        let Config { here, there, mode, .. } = self.config;
+        WordHead { kind, from: here, to: there, mode: Some(mode), time }.write(word);
+    }
+
+    /// Completes it.
+    fn finish(&self, word: &mut [u8; WORD]) {
+        let (said, mac) = word.split_at_mut(MAC_AT);
+        mac.copy_from_slice(&self.secrets.mac(said));
+    }
+}
+
+impl core::fmt::Debug for Peer {
+    /// Without keys.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Peer")
+            .field("config", &self.config)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
