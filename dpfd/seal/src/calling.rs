@@ -66,6 +66,12 @@ impl Calling {
         self.pending.as_ref().is_some_and(|(sent, _)| *sent == time)
     }
 
+    /// The other side knows a later time than was said: the next INITIATION says a later one, and is due at once.
+    pub fn later(&mut self, now: u64, least: u64) {
+        self.time = self.time.max(least);
+        (self.pending, self.at) = (None, Some(now));
+    }
+
     /// What waits. An answer that contradicts it ends it; the next INITIATION is due anyway.
     pub fn take(&mut self) -> Option<Pending> {
         self.pending.take().map(|(_, pending)| pending)

@@ -18,11 +18,12 @@ pub struct Limits {
     /// A session so old gets a successor as soon as something is sent: from whoever began it; the other side lets
     /// an eighth more pass. 120 s.
     pub renew_after: u64,
-    /// So does one of which this side sent so many frames. 2^60.
+    /// So does one of which this side sent so many frames. 2^30: were all of them of 64 KiB, whoever saw them could tell
+    /// AES-GCM from chance with a probability of 2^-45.
     pub renew_frames: u64,
     /// A session so old is forgotten. 180 s; at least five quarters of `renew_after`.
     pub end_after: u64,
-    /// This side sends no more frames of one session than that. 2^64 - 2^13; at least `renew_frames`.
+    /// This side sends no more frames of one session than that. 2^31; at least `renew_frames`.
     pub end_frames: u64,
     /// A handshake that was not answered is repeated after this time, which doubles ... 250 ms.
     pub retry_first: u64,
@@ -30,8 +31,8 @@ pub struct Limits {
     pub retry_last: u64,
     /// ... and given up after this one, if nothing more is to be sent. 90 s.
     pub give_up_after: u64,
-    /// Frames were sent, and for so long nothing of the other side was heard: a handshake finds out whether it still
-    /// knows the session. 10 s.
+    /// Frames were sent, or came that cannot be opened, and for so long nothing else of the other side was heard: a
+    /// handshake finds out whether it still knows the session. 10 s.
     pub doubt_after: u64,
 }
 
@@ -39,9 +40,9 @@ impl Limits {
     /// Those that the fields name.
     pub const DEFAULT: Limits = Limits {
         renew_after: 120_000_000_000,
-        renew_frames: 1 << 60,
+        renew_frames: 1 << 30,
         end_after: 180_000_000_000,
-        end_frames: u64::MAX - (1 << 13) + 1,
+        end_frames: 1 << 31,
         retry_first: 250_000_000,
         retry_last: 5_000_000_000,
         give_up_after: 90_000_000_000,
@@ -67,7 +68,7 @@ pub struct Config {
     /// What is done to frames. Both sides must be told the same, or nothing passes.
     pub mode: Mode,
     /// What a wall clock shows when the clock of all `now` shows 0: nanoseconds since 1970. A node that is started again
-    /// says by it that its handshake is a later one. If its clock was set back meanwhile, the other side begins.
+    /// says by it that its handshake is a later one. If its clock was set back meanwhile, the other side tells it.
     pub epoch: u64,
     /// When sessions end.
     pub limits: Limits,

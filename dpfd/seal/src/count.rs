@@ -17,8 +17,8 @@ pub enum Refused {
     Node,
     /// It was not made with the key of this graph.
     Key,
-    /// It begins a handshake, and is not newer than one that was answered: somebody replays it, or the sender's clock was
-    /// set back. If nothing was heard of that node for a while, a handshake begins from this side.
+    /// It begins a handshake, and is not later than one that was answered: somebody replays it, or the sender's clock was
+    /// set back. It is told what would be later, once a second at most while it is heard otherwise.
     Stale,
     /// It begins a handshake just after another one.
     Soon,
@@ -28,7 +28,7 @@ pub enum Refused {
     Handshake,
     /// Its sender authenticates and this side encrypts, or the reverse.
     Mode,
-    /// It is of a session that is not known here. If there is none at all, a handshake begins from this side.
+    /// It is of a session that is not known here. If there is none at all, or nothing else was heard for a while, a handshake begins from this side.
     Session,
     /// It came so much later than others that nobody knows any more whether it came before.
     Late,

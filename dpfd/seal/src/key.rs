@@ -5,6 +5,7 @@ use core::fmt;
 use blake2::digest::consts::{U16, U32};
 use blake2::digest::{KeyInit, Mac};
 use blake2::Blake2sMac;
+use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -30,14 +31,19 @@ pub enum BadKey {
     Constant,
 }
 
+/// The system gave no random numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the system gives no random numbers; see getrandom(2)")]
+pub struct NoRandom;
+
 impl GraphKey {
     /// A new one.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn random() -> Result<GraphKey, getrandom::Error> {
+    pub fn random() -> Result<GraphKey, NoRandom> {
         let mut key = GraphKey([0; KEY]);
-        getrandom::fill(&mut key.0)?;
+        SystemRandom::new().fill(&mut key.0).map_err(|_| NoRandom)?;
         Ok(key)
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::key::{BadKey, GraphKey};
+use crate::key::{BadKey, GraphKey, NoRandom};
 
 /// Bytes of a file at most.
 const LONGEST: u64 = 4096;
@@ -32,6 +32,9 @@ pub enum BadFile {
     /// Its text.
     #[error("{0}; take the file as `dp graph key FILE` made it")]
     Key(#[from] BadKey),
+    /// None could be made.
+    #[error(transparent)]
+    Random(#[from] NoRandom),
     /// The system's word.
     #[error("{0}; every node needs the file, readable for the user that runs its gateway")]
     Failed(#[from] io::Error),
@@ -65,7 +68,7 @@ pub fn read(path: &Path) -> Result<GraphKey, BadFile> {
 /// # Errors
 /// It is there already, or cannot be made; then there is none.
 pub fn create(path: &Path) -> Result<(), BadFile> {
-    let key = GraphKey::random().map_err(io::Error::from)?;
+    let key = GraphKey::random()?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => BadFile::Exists,

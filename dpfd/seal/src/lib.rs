@@ -25,7 +25,7 @@
 //! | `calling` | when a handshake begins, and again |
 //! | `session` | the keys of now, of before, and those that may be next, with a picture |
 //! | `replay` | what has come already |
-//! | `cipher` | ChaCha20-Poly1305 |
+//! | `cipher` | AES-256-GCM where frames are encrypted, ChaCha20-Poly1305 where they are not |
 //! | `key`, [`keyfile`] | the graph's key and its file |
 //! | `count` | what was dropped, by reason: [`Refused`], [`Counts`] |
 //!
@@ -40,9 +40,9 @@
 //!   that was forgotten, since the node was started again, what it leads to is a session that nobody else has the keys of,
 //!   and by which nothing is sent.
 //! - **Restart of either side**: whoever has no session and is sent a frame begins a handshake. Three packets later both
-//!   have a session. No clock needs to be right for that; they only save work.
+//!   have a session; five, if its clock was set back. So no clock needs to be right: what it tells only saves work.
 //! - **Both sides may begin at once.** Two sessions come about then, and each side opens both.
-//! - **Keys are renewed** after two minutes or 2^60 frames, and those of before open what is still on its way. After three
+//! - **Keys are renewed** after two minutes or 2^30 frames, and those of before open what is still on its way. After three
 //!   minutes they are forgotten. Who finds out the graph's key, or a node's memory, cannot read what was sent before.
 //!
 //! # What does not
@@ -56,9 +56,10 @@
 //!   keys. WireGuard's rules for times and renewals, with two differences. The mac's key is secret, as nodes need not be
 //!   found by strangers: so neither cookies are needed nor limits for each address. And the time in a handshake is not
 //!   encrypted, so that a replayed one is recognised before anything is computed.
-//! - **One cipher.** Nothing is negotiated, so nothing can be talked down; another cipher will be another version.
-//! - **Authenticated only** is the same cipher with the frame as additional data: half the work, and a filter or a capture
-//!   on the way sees frames as they are.
+//! - **One cipher for each mode.** Nothing is negotiated, so nothing can be talked down; another cipher will be another
+//!   version.
+//! - **Authenticated only** is a cipher with the frame as additional data, so that a filter or a capture on the way sees
+//!   frames as they are. It is not cheaper where the processor has instructions for AES.
 //!
 //! # Example
 //!
@@ -114,7 +115,7 @@ mod session;
 
 pub use config::{Config, Invalid, Limits, Mode};
 pub use count::{Counts, Refused};
-pub use key::{BadKey, GraphKey, KEY};
+pub use key::{BadKey, GraphKey, NoRandom, KEY};
 pub use packet::{claimed, FRAME_MIN, HEAD};
 pub use peer::{NotSealed, Peer, State};
 pub use replay::WINDOW;

@@ -19,6 +19,9 @@
 //!                                                       +-----------------------------------------------+
 //! ```
 //!
+//! In the place of Noise's key and tag, a word of the kind LATER has the time that an INITIATION must be later than, and 40
+//! bytes of 0.
+//!
 //! The tag covers everything before it, so nothing of a packet can be changed, and its nonce is the counter. The mac is
 //! made with a key that every node of the graph has: whatever somebody else sends costs one look at it.
 //!
@@ -56,15 +59,18 @@ pub(crate) enum Kind {
     Frame(Mode),
     /// [`FRAME_MIN`] bytes of 0 in the place of a frame: who sends it has the session's keys.
     Empty,
+    /// An INITIATION said too early a time.
+    Later,
 }
 
 impl Kind {
-    const ALL: [(u8, Kind); 5] = [
+    const ALL: [(u8, Kind); 6] = [
         (1, Kind::Initiation),
         (2, Kind::Response),
         (3, Kind::Frame(Mode::Authenticate)),
         (4, Kind::Frame(Mode::Encrypt)),
         (5, Kind::Empty),
+        (6, Kind::Later),
     ];
 
     fn number(self) -> u8 {
@@ -95,7 +101,7 @@ pub(crate) fn kind(packet: &[u8]) -> Result<Kind, Refused> {
     let kinds = Kind::ALL;
     let (_, kind) = kinds.iter().find(|(number, _)| *number == second & 0x0f).ok_or(Refused::Kind)?;
     let least = match kind {
-        Kind::Initiation | Kind::Response => WORD,
+        Kind::Initiation | Kind::Response | Kind::Later => WORD,
         Kind::Frame(_) | Kind::Empty => OVERHEAD + FRAME_MIN,
     };
     if packet.len() < least {
@@ -161,6 +167,17 @@ impl WordHead {
         packet[6..8].copy_from_slice(&[mode, 0]);
         packet[8..16].copy_from_slice(&self.time.to_be_bytes());
     }
+}
+
+/// The time that a LATER tells.
+pub(crate) fn least(later: &[u8; WORD]) -> u64 {
+    word(later, PROLOGUE)
+}
+
+/// Writes it.
+pub(crate) fn write_least(later: &mut [u8; WORD], time: u64) {
+    later[PROLOGUE..MAC_AT].fill(0);
+    later[PROLOGUE..][..8].copy_from_slice(&time.to_be_bytes());
 }
 
 fn half(packet: &[u8], at: usize) -> u16 {

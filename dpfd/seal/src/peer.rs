@@ -6,13 +6,15 @@ use crate::handshake;
 use crate::key::Secrets;
 use crate::packet::{self, Head, Kind, WordHead, FRAME_MIN, HEAD, MAC_AT, TAG, WORD};
 use crate::session::{Session, Sessions, Which};
-use crate::{Config, Counts, GraphKey, Invalid, Mode, Refused, OVERHEAD};
+use crate::{Config, Counts, GraphKey, Invalid, Refused, OVERHEAD};
 
 /// No two INITIATIONs are answered within this time, nanoseconds: one costs some hundred microseconds, and who recorded
 /// many could have them answered by a node that was started again.
 const ANSWER_GAP: u64 = 10_000_000;
-/// A node that was heard so lately, nanoseconds, has not been started again.
+/// A node that was heard so lately, nanoseconds, has most likely not been started again ...
 const HEARD_LATELY: u64 = 2_000_000_000;
+/// ... and is told that its INITIATION is stale no sooner than so long after the last time, nanoseconds.
+const TELL_GAP: u64 = 1_000_000_000;
 
 /// Why a frame was not sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -51,13 +53,15 @@ pub struct Peer {
     secrets: Secrets,
     sessions: Sessions,
     calling: Calling,
-    /// A RESPONSE that is to be sent.
+    /// A RESPONSE or LATER that is to be sent.
     response: Option<[u8; WORD]>,
     /// The other side is to be shown that this one has the keys.
     confirm: bool,
     /// The latest time of an INITIATION that was answered.
     answered: u64,
     answered_at: Option<u64>,
+    /// When one was told last that it is not later.
+    told_at: Option<u64>,
     heard: Option<u64>,
     /// When the first frame was sealed since something was heard.
     unheard: Option<u64>,
@@ -80,6 +84,7 @@ impl Peer {
             confirm: false,
             answered: 0,
             answered_at: None,
+            told_at: None,
             heard: None,
             unheard: None,
             counts: Counts::default(),
@@ -108,8 +113,7 @@ impl Peer {
         if frame < FRAME_MIN || length > room.len() {
             return Err(NotSealed::Length);
         }
-        let mode = self.config.mode;
-        if !self.put(now, Kind::Frame(mode), mode, &mut room[..length]) {
+        if !self.put(now, Kind::Frame(self.config.mode), &mut room[..length]) {
             self.calling.want(&self.config.limits, now);
             return Err(NotSealed::NoSession);
         }
@@ -132,11 +136,12 @@ impl Peer {
         let opened = match packet::kind(packet) {
             Ok(Kind::Initiation) => self.initiation(now, packet).map(|()| false),
             Ok(Kind::Response) => self.response(now, packet).map(|()| false),
+            Ok(Kind::Later) => self.later(now, packet).map(|()| false),
             Ok(kind @ Kind::Frame(mode)) if mode == self.config.mode => {
-                self.frame(now, kind, mode, packet).map(|()| true)
+                self.frame(now, kind, packet).map(|()| true)
             }
             Ok(Kind::Frame(_)) => Err(Refused::Mode),
-            Ok(Kind::Empty) => self.frame(now, Kind::Empty, Mode::Authenticate, packet).map(|()| false),
+            Ok(Kind::Empty) => self.frame(now, Kind::Empty, packet).map(|()| false),
             Err(reason) => Err(reason),
         };
         match opened {
@@ -176,8 +181,7 @@ impl Peer {
         }
         let length = OVERHEAD + FRAME_MIN;
         out[..length].fill(0);
-        let confirmed = std::mem::take(&mut self.confirm)
-            && self.put(now, Kind::Empty, Mode::Authenticate, &mut out[..length]);
+        let confirmed = std::mem::take(&mut self.confirm) && self.put(now, Kind::Empty, &mut out[..length]);
         confirmed.then_some(length)
     }
 
@@ -205,34 +209,35 @@ impl Peer {
 /// Frames.
 impl Peer {
     /// Completes a packet. False: there is no session.
-    fn put(&mut self, now: u64, kind: Kind, mode: Mode, packet: &mut [u8]) -> bool {
+    fn put(&mut self, now: u64, kind: Kind, packet: &mut [u8]) -> bool {
         let Some(session) = self.sessions.sending(&self.config.limits, now) else { return false };
         let counter = session.next;
         // Before all else: whatever happens, no counter is used twice.
         session.next += 1;
         Head { kind, from: self.config.here, session: session.id, counter }.write(packet);
-        let sealed = session.seal.seal(counter, mode, packet);
+        let sealed = session.seal.seal(counter, packet);
         // The other side sees by this one that its keys are known here.
         self.confirm &= !sealed;
         sealed
     }
 
-    fn frame(&mut self, now: u64, kind: Kind, mode: Mode, packet: &mut [u8]) -> Result<(), Refused> {
+    fn frame(&mut self, now: u64, kind: Kind, packet: &mut [u8]) -> Result<(), Refused> {
         let Head { from, session, counter, .. } = Head::read(kind, packet);
         if from != self.config.there {
             return Err(Refused::Node);
         }
         let limits = &self.config.limits;
         let Some((which, session)) = self.sessions.find(session, limits, now) else {
-            // This node was started again, and the other one does not know it. Or this is forged: then a few words are
-            // sent for nothing, seldomer and seldomer, to where the graph says that node is.
-            if !self.is_ready(now) {
+            // One of the two nodes was started again, and the other one does not know it. Or this is forged: then a few
+            // words are sent for nothing, seldomer and seldomer, to where the graph says that node is.
+            let doubt = !is_soon(self.heard, limits.doubt_after, now);
+            if doubt || !self.is_ready(now) {
                 self.calling.want(&self.config.limits, now);
             }
             return Err(Refused::Session);
         };
         session.replay.check(counter)?;
-        if !session.open.open(counter, mode, packet) {
+        if !session.open.open(counter, packet) {
             return Err(Refused::Tag);
         }
         session.replay.mark(counter);
@@ -245,6 +250,10 @@ impl Peer {
         Ok(())
     }
 
+    fn is_heard_lately(&self, now: u64) -> bool {
+        is_soon(self.heard, HEARD_LATELY, now)
+    }
+
     fn hear(&mut self, now: u64) {
         (self.heard, self.unheard) = (Some(now), None);
     }
@@ -255,22 +264,27 @@ impl Peer {
     fn initiation(&mut self, now: u64, packet: &[u8]) -> Result<(), Refused> {
         let (head, initiation) = self.authentic(Kind::Initiation, packet)?;
         if head.time <= self.answered {
-            let lately = self.heard.is_some_and(|heard| now.saturating_sub(heard) < HEARD_LATELY);
-            if !lately {
-                self.calling.want(&self.config.limits, now);
+            let gap = if self.is_heard_lately(now) { TELL_GAP } else { ANSWER_GAP };
+            if !is_soon(self.told_at, gap, now) && self.response.is_none() {
+                let mut later = [0; WORD];
+                self.word(Kind::Later, head.time, &mut later);
+                packet::write_least(&mut later, self.answered);
+                self.finish(&mut later);
+                (self.response, self.told_at) = (Some(later), Some(now));
             }
             return Err(Refused::Stale);
         }
-        if self.answered_at.is_some_and(|at| now.saturating_sub(at) < ANSWER_GAP) {
+        if is_soon(self.answered_at, ANSWER_GAP, now) {
             return Err(Refused::Soon);
         }
         let mut response = [0; WORD];
         self.word(Kind::Response, head.time, &mut response);
         let keys =
             handshake::answer(&self.secrets.psk, initiation, &mut response).ok_or(Refused::Handshake)?;
+        let session = Session::new(&keys, self.config.mode, false, now).ok_or(Refused::Handshake)?;
         self.finish(&mut response);
         (self.answered, self.answered_at) = (head.time, Some(now));
-        self.sessions.offered(Session::new(&keys, false, now));
+        self.sessions.offered(session);
         self.response = Some(response);
         Ok(())
     }
@@ -282,11 +296,21 @@ impl Peer {
         }
         let pending = self.calling.take().ok_or(Refused::Unasked)?;
         let keys = handshake::complete(pending, response).ok_or(Refused::Handshake)?;
-        self.sessions.answered(Session::new(&keys, true, now));
+        let session = Session::new(&keys, self.config.mode, true, now).ok_or(Refused::Handshake)?;
+        self.sessions.answered(session);
         self.calling.done();
         self.confirm = true;
         add(&mut self.counts.sessions);
         self.hear(now);
+        Ok(())
+    }
+
+    fn later(&mut self, now: u64, packet: &[u8]) -> Result<(), Refused> {
+        let (head, later) = self.authentic(Kind::Later, packet)?;
+        if !self.calling.waits_for(head.time) {
+            return Err(Refused::Unasked);
+        }
+        self.calling.later(now, packet::least(later));
         Ok(())
     }
 
@@ -318,6 +342,10 @@ impl Peer {
         let (said, mac) = word.split_at_mut(MAC_AT);
         mac.copy_from_slice(&self.secrets.mac(said));
     }
+}
+
+fn is_soon(last: Option<u64>, gap: u64, now: u64) -> bool {
+    last.is_some_and(|at| now.saturating_sub(at) < gap)
 }
 
 impl core::fmt::Debug for Peer {

@@ -27,6 +27,7 @@ use crate::cipher::Cipher;
 use crate::config::Limits;
 use crate::handshake::Keys;
 use crate::replay::Replay;
+use crate::Mode;
 
 pub(crate) struct Session {
     pub id: u32,
@@ -42,10 +43,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub fn new(keys: &Keys, began: bool, since: u64) -> Session {
+    pub fn new(keys: &Keys, mode: Mode, began: bool, since: u64) -> Option<Session> {
         let (out, back) = if began { (&keys.forth, &keys.back) } else { (&keys.back, &keys.forth) };
-        let (seal, open) = (Cipher::new(out), Cipher::new(back));
-        Session { id: keys.id, seal, open, next: 0, replay: Replay::new(), since, began }
+        let (seal, open) = (Cipher::new(mode, out)?, Cipher::new(mode, back)?);
+        Some(Session { id: keys.id, seal, open, next: 0, replay: Replay::new(), since, began })
     }
 
     pub fn age(&self, now: u64) -> u64 {
@@ -66,6 +67,13 @@ impl Session {
         // Else both sides would begin at once.
         let late = if self.began { 0 } else { limits.renew_after / 8 };
         self.age(now) >= limits.renew_after.saturating_add(late) || self.next >= limits.renew_frames
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.seal.clear();
+        self.open.clear();
     }
 }
 
@@ -122,10 +130,14 @@ impl Sessions {
         self.next = Some(session);
     }
 
-    /// A packet of the next session came.
+    /// A packet of the next session came. If there is a later one already, that packet was long on its way, perhaps longer
+    /// than its sender lived: then it is received by, and not sent.
     pub fn confirmed(&mut self) {
-        if let Some(session) = self.next.take() {
+        let Some(session) = self.next.take() else { return };
+        if self.current.as_ref().is_none_or(|current| current.since <= session.since) {
             self.succeed(session);
+        } else {
+            self.retire(Some(session));
         }
     }
 
@@ -146,9 +158,15 @@ impl Sessions {
     }
 
     fn succeed(&mut self, session: Session) {
+        let before = self.current.replace(session);
+        self.retire(before);
+    }
+
+    fn retire(&mut self, session: Option<Session>) {
         let [first, second] = &mut self.old;
-        *second = first.take();
-        *first = self.current.replace(session);
+        if session.is_some() {
+            *second = std::mem::replace(first, session);
+        }
     }
 
     /// One of 2^32 pairs of sessions has the same name; the earlier one is of no use then.

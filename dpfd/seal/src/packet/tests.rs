@@ -9,7 +9,7 @@ proptest! {
             (*first, *next) = (MARK, second);
         }
         match kind(&bytes) {
-            Ok(kind @ (Kind::Initiation | Kind::Response)) => {
+            Ok(kind @ (Kind::Initiation | Kind::Response | Kind::Later)) => {
                 let mut back = bytes.clone();
                 let head = WordHead::read(kind, &bytes);
                 head.write(&mut back);
@@ -32,7 +32,7 @@ fn what_is_no_packet_is_told_apart() {
     assert_eq!(kind(&[MARK]), Err(Refused::Short));
     assert_eq!(kind(&[2; 100]), Err(Refused::Plain), "a frame as it is");
     assert_eq!(kind(&[MARK, 0x23, 0]), Err(Refused::Version));
-    assert_eq!(kind(&[MARK, 0x16, 0]), Err(Refused::Kind));
+    assert_eq!(kind(&[MARK, 0x17, 0]), Err(Refused::Kind));
     assert_eq!(kind(&[MARK, 0x13, 0]), Err(Refused::Short));
     let mut packet = [0; 48];
     packet[..4].copy_from_slice(&[MARK, 0x14, 0x12, 0x34]);
