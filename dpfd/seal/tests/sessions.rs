@@ -174,22 +174,23 @@ fn what_is_replayed_to_a_node_that_was_started_again_does_not_hold_it_up() {
 fn clocks_that_were_set_back_on_both_sides_hold_nobody_up() {
     let mut world = world();
     world.connect();
-    world.sides.iter_mut().for_each(|side| side.peer.connect(world.now));
     world.pass(200 * S);
     world.sides[1].peer.connect(world.now);
     world.pass(S);
     let recorded = world.recorded.clone();
     world.restart(0, -3600 * S as i64);
     world.restart(1, -3600 * S as i64);
+    world.link.lost = 1000;
     for (side, packets) in recorded.iter().enumerate() {
         for packet in packets {
             world.arrive(side, packet.clone());
             world.pass(20 * MS);
         }
     }
+    world.link.lost = 0;
     world.send(0);
     world.send(1);
-    world.pass(S);
+    world.pass(6 * S);
     world.both_pass();
     world.once();
 }
