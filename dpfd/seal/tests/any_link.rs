@@ -73,8 +73,17 @@ fn run(world: &mut World, steps: &[Step]) {
     }
 }
 
+/// What went wrong between two nodes was found in one of some thousand.
+fn cases() -> u32 {
+    if std::env::var_os("DP_LONG").is_some() {
+        20_000
+    } else {
+        256
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_frame_comes_at_most_once_and_whole(
