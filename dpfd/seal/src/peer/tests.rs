@@ -40,3 +40,10 @@ fn keys_are_not_shown() {
 fn a_peer_is_small() {
     assert!(size_of::<Peer>() < 8192, "{} bytes", size_of::<Peer>());
 }
+
+/// The thread that runs a gateway is not the one that makes it.
+#[test]
+fn a_peer_can_be_given_to_another_thread() {
+    fn can<T: Send>() {}
+    can::<Peer>();
+}
