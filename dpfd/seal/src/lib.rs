@@ -34,11 +34,12 @@
 //! - **A frame that comes out of [`Peer::open`]** was sealed by a node that has the graph's key, for this node, as it is,
 //!   and comes out once. It may come late or not at all: that is the reliable layer's part.
 //! - **A packet from anywhere** can at worst be dropped and counted, by reason. One that was not made with the key costs
-//!   a table's look (frames) or one hash (handshake), and no memory. While there is no session it can have this side send
-//!   80 bytes, more and more seldom, to the address in the graph: never more than it brought.
-//! - **A replayed handshake** changes nothing. It says a time that is not later than what was answered before; and where
-//!   that was forgotten, since the node was started again, what it leads to is a session that nobody else has the keys of,
-//!   and by which nothing is sent.
+//!   one tag (a frame that names the session) or one hash (a handshake) at most, and no memory. Frames of unknown sessions
+//!   can have this side begin a handshake, while it has no session or has heard nothing else for a while: 80 bytes, more and
+//!   more seldom, to the address in the graph.
+//! - **A replayed handshake** changes nothing. It says a time that is not later than what was answered before; then it is
+//!   dropped, and answered with 80 bytes once a second at most while the other node is heard. Where that time was forgotten,
+//!   since the node was started again, it leads to a session that nobody else has the keys of, and by which nothing is sent.
 //! - **Restart of either side**: whoever has no session and is sent a frame begins a handshake. Three packets later both
 //!   have a session; five, if its clock was set back. So no clock needs to be right: what it tells only saves work.
 //! - **Both sides may begin at once.** Two sessions come about then, and each side opens both.
