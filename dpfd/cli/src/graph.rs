@@ -1,11 +1,13 @@
-//! `dp graph`: the graph of a cluster, checked, drawn and compiled, and a picture of what runs.
+//! `dp graph`: the graph of a cluster, checked, drawn and compiled, its key, and a picture of what runs.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`running`] | what runs on this node, as `dp ls` knows it |
+//! | [`check`] | whether a file is a graph, in words and as JSON |
 //! | [`picture`] | which kind of picture, and where it goes |
 //! | `raster` | pictures of pixels |
 
+mod check;
 mod picture;
 #[cfg(feature = "plot")]
 mod raster;
@@ -20,7 +22,6 @@ use clap::Subcommand;
 use dp_graph::faults::Faults;
 use dp_graph::live::Picture;
 use dp_graph::{file, Graph};
-use serde::Serialize;
 
 use crate::asked;
 use picture::Kind;
@@ -29,7 +30,7 @@ const AFTER_HELP: &str = "\
 FILE is a graph as dp-graph.toml(5) describes it: nodes with their addresses, processes,
 endpoints, edges.";
 
-/// Check, draw and compile the graph of a cluster, and draw what runs.
+/// Check, draw and compile the graph of a cluster, make its key, and draw what runs.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -46,6 +47,11 @@ enum Verb {
         /// Print JSON, as dp-graph(1) describes it.
         #[arg(long)]
         json: bool,
+    },
+    /// Make a key for a graph, in a new file that only its owner can read.
+    Key {
+        /// The file.
+        file: PathBuf,
     },
     /// Draw the graph.
     Draw {
@@ -81,7 +87,10 @@ enum Stop {
 
 pub fn main(args: Args) -> ExitCode {
     let done = match args.verb {
-        Verb::Check { file, json } => check(&file, json),
+        Verb::Check { file, json } => check::check(&file, json),
+        Verb::Key { file } => {
+            dp_seal::keyfile::create(&file).map_err(|error| Stop::Said(format!("{}: {error}", name(&file))))
+        }
         Verb::Draw { file, out } => {
             let kind = asked(Kind::of(out.as_deref()));
             sound(&file).and_then(|graph| picture::put(&Picture::of(&graph), kind, out.as_deref()))
@@ -143,73 +152,6 @@ fn tell(path: &Path, faults: &Faults) -> Stop {
     let n = faults.list.len();
     eprintln!("dp graph: {}: no graph: {n} fault{}", name(path), if n == 1 { "" } else { "s" });
     Stop::Told
-}
-
-/// What `--json` prints. Fields may be added; none changes its meaning while `version` stays.
-#[derive(Serialize, Default)]
-struct Report<'a> {
-    version: u32,
-    file: String,
-    sound: bool,
-    strict: Option<bool>,
-    nodes: Option<usize>,
-    processes: Option<usize>,
-    endpoints: Option<usize>,
-    edges: Option<usize>,
-    faults: Vec<FaultLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct FaultLine<'a> {
-    line: usize,
-    column: usize,
-    rule: &'a str,
-    what: &'a str,
-    way_out: &'a str,
-}
-
-fn check(path: &Path, json: bool) -> Result<(), Stop> {
-    let parsed = Graph::parse(&read(path)?);
-    let endpoints = |graph: &Graph| graph.processes.iter().map(|p| p.endpoints.len()).sum::<usize>();
-    if json {
-        let mut report = Report { version: 1, file: path.display().to_string(), ..Report::default() };
-        match &parsed {
-            Ok(graph) => {
-                report.sound = true;
-                report.strict = Some(graph.strict);
-                report.nodes = Some(graph.nodes.len());
-                report.processes = Some(graph.processes.len());
-                report.endpoints = Some(endpoints(graph));
-                report.edges = Some(graph.edges.len());
-            }
-            Err(faults) => {
-                report.faults = faults
-                    .list
-                    .iter()
-                    .map(|f| FaultLine {
-                        line: f.line,
-                        column: f.column,
-                        rule: f.word,
-                        what: &f.what,
-                        way_out: &f.way_out,
-                    })
-                    .collect();
-            }
-        }
-        let text = serde_json::to_string_pretty(&report).expect("a report is plain data") + "\n";
-        write_out(text.as_bytes(), None)?;
-        return parsed.map(drop).map_err(|_| Stop::Told);
-    }
-    let graph = parsed.map_err(|faults| tell(path, &faults))?;
-    let count = |n: usize, what: &str, more: &str| format!("{n} {what}{}", if n == 1 { "" } else { more });
-    let counts = [
-        count(graph.nodes.len(), "node", "s"),
-        count(graph.processes.len(), "process", "es"),
-        count(endpoints(&graph), "endpoint", "s"),
-        count(graph.edges.len(), "edge", "s"),
-    ];
-    let strict = if graph.strict { ", strict" } else { "" };
-    write_out(format!("{}: {}{strict}\n", name(path), counts.join(", ")).as_bytes(), None)
 }
 
 /// To a file, or else to standard output.

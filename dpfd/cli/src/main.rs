@@ -59,7 +59,7 @@ enum Verb {
     Logp(logp::Args),
     /// Measure the cost model of Directed Point on this machine, and set its predictions against measurements.
     Cost(cost::Args),
-    /// Check, draw and compile the graph of a cluster, and draw what runs.
+    /// Check, draw and compile the graph of a cluster, make its key, and draw what runs.
     Graph(graph::Args),
     /// Print what a shell needs to complete the command line of dp.
     Completions(completions::Args),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -74,6 +75,61 @@ fn a_sound_graph_is_counted() {
     folder.file("one.toml", "strict = true\n[[node]]\nnid = 1\n");
     let text = said(&folder, &["check", "one.toml"]);
     assert_eq!(text, "one.toml: 1 node, 0 processes, 0 endpoints, 0 edges, strict\n");
+}
+
+/// Two nodes with an address each, and these lines about security.
+fn cluster(folder: &Folder, lines: &str) -> PathBuf {
+    let node = |nid| format!("[[node]]\nnid = {nid}\nroutes = [\"udp:192.0.2.{nid}:7100\", \"sim:{nid}\"]\n");
+    folder.file("cluster.toml", &format!("{lines}{}{}", node(1), node(2)))
+}
+
+#[test]
+fn a_key_is_made_once_and_for_its_owner_alone() {
+    let folder = Folder::new("key");
+    assert_eq!(said(&folder, &["key", "cluster.key"]), "");
+    let path = folder.0.join("cluster.key");
+    let key = fs::read_to_string(&path).unwrap();
+    assert_eq!((key.len(), fs::metadata(&path).unwrap().permissions().mode() & 0o777), (65, 0o600));
+    let (status, told) = failed(&folder, &["key", "cluster.key"]);
+    assert!(status == 1 && told.starts_with("dp graph: cluster.key: it exists"), "{told}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), key);
+}
+
+#[test]
+fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
+    let folder = Folder::new("trust");
+    cluster(&folder, "");
+    let (status, told) = failed(&folder, &["check", "cluster.toml"]);
+    assert!(
+        status == 1 && told.contains("cluster.toml:3:11: frames on udp are to be authenticated"),
+        "{told}"
+    );
+    assert!(told.contains("`dp graph key cluster.key`") && told.contains("security = \"none\""), "{told}");
+    cluster(&folder, "[security]\nkey = \"keys/a\"\n");
+    let (_, told) = failed(&folder, &["check", "cluster.toml"]);
+    assert!(told.starts_with("cluster.toml:2:7: \"keys/a\": there is no such file\n"), "{told}");
+    fs::create_dir(folder.0.join("keys")).unwrap();
+    said(&folder, &["key", "keys/a"]);
+    let text = said(&folder, &["check", "cluster.toml"]);
+    let (counts, routes) = text.split_once('\n').unwrap();
+    assert_eq!(counts, "cluster.toml: 2 nodes, 0 processes, 0 endpoints, 0 edges");
+    let lines: Vec<_> = routes.lines().collect();
+    let udp = "cluster.toml: route udp: security authenticate, users squash";
+    assert_eq!(lines, [udp, "cluster.toml: route sim: security none, users squash"]);
+    // The name is seen from the graph's own folder.
+    let above = folder.0.join("cluster.toml");
+    let out = Command::new(env!("CARGO_BIN_EXE_dp"))
+        .args(["graph", "check", "--json"])
+        .arg(&above)
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(report["routes"][0], json!({"route": "udp", "security": "authenticate", "users": "squash"}));
+    fs::set_permissions(folder.0.join("keys/a"), fs::Permissions::from_mode(0o644)).unwrap();
+    let (_, told) = failed(&folder, &["check", "cluster.toml"]);
+    assert!(told.contains("its mode is 0644") && told.contains("= make a new one"), "{told}");
+    // Who draws needs no key.
+    said(&folder, &["draw", "cluster.toml"]);
 }
 
 #[test]

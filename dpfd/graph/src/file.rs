@@ -14,6 +14,8 @@ use crate::faults::{Fault, Faults};
 use crate::rules::{Broken, Place, Rule};
 use crate::{Addr, Edge, Graph, Node, PeerAddr, Process};
 
+mod trust;
+
 /// Bytes of a file; a longer one is a mistake.
 pub const LONGEST: usize = 16 << 20;
 
@@ -27,9 +29,19 @@ impl Graph {
     ///
     /// What is wrong, in the order of the text.
     pub fn parse(text: &str) -> Result<Graph, Faults> {
+        Graph::parse_with(text, |_| Ok(()))
+    }
+
+    /// The same, and `look` looks at the file of the key that the graph names: what is wrong with it, and behind a semicolon
+    /// what to do.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn parse_with(text: &str, mut look: impl FnMut(&str) -> Result<(), String>) -> Result<Graph, Faults> {
         let (document, syntax) = DeTable::parse_recoverable(text);
         let faults = syntax.iter().map(Fault::of_toml).collect();
-        let mut reader = Reader { faults, places: Places::new(), lost: Lost::default() };
+        let mut reader = Reader { faults, places: Places::new(), lost: Lost::default(), look: &mut look };
         let graph = reader.graph(document.get_ref());
         // Text that was skipped may have held what now seems to be missing.
         if !syntax.is_empty() {
@@ -55,6 +67,8 @@ struct Lost {
     nodes: bool,
     routes: bool,
     processes: bool,
+    key: bool,
+    trusts: bool,
 }
 
 impl Lost {
@@ -63,24 +77,27 @@ impl Lost {
         match broken.rule {
             Rule::NoNode { .. } | Rule::EdgeNode { .. } => self.nodes,
             Rule::EdgeEndpoint { .. } => self.processes,
-            Rule::NoSuchRoute { .. } | Rule::NoWay { .. } => self.routes,
+            Rule::NoSuchRoute { .. } | Rule::NoWay { .. } | Rule::RouteNowhere { .. } => self.routes,
+            Rule::NoKey { .. } => self.key || self.trusts,
             _ => false,
         }
     }
 }
 
-struct Reader {
+struct Reader<'l> {
     faults: Vec<Fault>,
     places: Places,
     lost: Lost,
+    look: &'l mut dyn FnMut(&str) -> Result<(), String>,
 }
 
 type Value<'a, 't> = &'a Spanned<DeValue<'t>>;
 
-impl Reader {
+impl Reader<'_> {
     fn graph(&mut self, document: &DeTable<'_>) -> Graph {
         let mut graph = Graph::default();
-        self.known(document, &["strict", "endpoints", "node", "process", "edge"], "of a graph");
+        let keys = ["strict", "endpoints", "security", "route", "node", "process", "edge"];
+        self.known(document, &keys, "of a graph");
         if let Some(value) = document.get("strict") {
             graph.strict = self.boolean(value, "strict").unwrap_or(false);
         }
@@ -96,6 +113,7 @@ impl Reader {
                 _ => {}
             }
         }
+        (graph.key, graph.trusts) = (self.key(document), self.trusts(document));
         for (value, table) in self.tables(document, "node") {
             match self.node(table, value.span(), graph.nodes.len()) {
                 Some(node) => graph.nodes.push(node),
@@ -196,7 +214,7 @@ impl Reader {
 }
 
 /// Values of one kind.
-impl Reader {
+impl Reader<'_> {
     fn fault(
         &mut self,
         at: Range<usize>,
@@ -211,7 +229,8 @@ impl Reader {
     fn known(&mut self, table: &DeTable<'_>, keys: &[&'static str], of: &str) {
         for key in table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
             let what = format!("{:?} is no key {of}", key.get_ref());
-            self.fault(key.span(), "key", what, format!("there are {}", keys.join(", ")));
+            let are = if keys.len() == 1 { "is only" } else { "are" };
+            self.fault(key.span(), "key", what, format!("there {are} {}", keys.join(", ")));
         }
     }
 
@@ -312,7 +331,7 @@ impl Reader {
         &mut self,
         value: Value<'_, '_>,
         key: &str,
-        mut each: impl FnMut(&mut Reader, Value<'_, '_>, usize) -> Option<T>,
+        mut each: impl FnMut(&mut Self, Value<'_, '_>, usize) -> Option<T>,
     ) -> Option<Vec<Option<T>>> {
         let Some(array) = value.get_ref().as_array() else {
             self.wrong(value, key, "a list in brackets");

@@ -3,12 +3,14 @@
 //!
 //! The paper defines DPG = (N, EP, P, NID, E). Here it is [`Graph`]: N are its [`Node`]s, EP a range of numbers, P its
 //! [`Process`]es, NID the field of that name, E its [`Edge`]s. Two things are added for today's machines. A node has the
-//! addresses at which its routes reach it, so one file is the Network Address Resolution Table of all nodes. And a graph can
+//! addresses at which its routes reach it, so one file is the Network Address Resolution Table of all nodes; and it says how
+//! far each route is trusted. And a graph can
 //! be strict: then it is not a description only, and no program that is given the graph sends along another edge.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`rules`] | the rules of the definition, each with an error of its own |
+//! | [`trust`] | what is done to frames on a route, and who users of other nodes are |
 //! | [`mod@file`] | `dp-graph.toml(5)`: read, with the place of everything in it |
 //! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
 //! | [`mod@write`] | the same file, written |
@@ -27,12 +29,15 @@ pub mod live;
 pub mod look;
 pub mod rules;
 pub mod svg;
+pub mod trust;
 pub mod write;
 
 use std::ops::RangeInclusive;
 
 pub use dp_route::PeerAddr;
 pub use dpfd::{Addr, Dpid, Nid};
+
+use trust::{Security, Trust, Users};
 
 /// Numbers that a node may have: those that frames can carry, without the one that means all nodes.
 pub const NIDS: RangeInclusive<Nid> = 1..=65534;
@@ -46,6 +51,10 @@ pub struct Graph {
     pub strict: bool,
     /// EP: the numbers that endpoints of this graph may have.
     pub endpoints: RangeInclusive<Dpid>,
+    /// The file of the key that all nodes have, as seen from the graph's own.
+    pub key: Option<String>,
+    /// What is said of routes; of others the defaults hold.
+    pub trusts: Vec<Trust>,
     /// N.
     pub nodes: Vec<Node>,
     /// P, and NID.
@@ -56,7 +65,15 @@ pub struct Graph {
 
 impl Default for Graph {
     fn default() -> Graph {
-        Graph { strict: false, endpoints: DPIDS, nodes: Vec::new(), processes: Vec::new(), edges: Vec::new() }
+        Graph {
+            strict: false,
+            endpoints: DPIDS,
+            key: None,
+            trusts: Vec::new(),
+            nodes: Vec::new(),
+            processes: Vec::new(),
+            edges: Vec::new(),
+        }
     }
 }
 
@@ -102,6 +119,31 @@ impl Graph {
     /// The process that has this endpoint: at most one, as the definition says.
     pub fn owner(&self, of: Addr) -> Option<usize> {
         self.processes.iter().position(|p| p.nid == of.nid && p.endpoints.contains(&of.dpid))
+    }
+
+    /// What is done to frames on this route.
+    pub fn security(&self, route: &str) -> Security {
+        self.trust(route).map_or_else(|| Security::by_default(route), |trust| trust.security)
+    }
+
+    /// Who users of other nodes are that send by this route.
+    pub fn users(&self, route: &str) -> &Users {
+        self.trust(route).map_or(&Users::Squash, |trust| &trust.users)
+    }
+
+    fn trust(&self, route: &str) -> Option<&Trust> {
+        self.trusts.iter().find(|trust| trust.route == route)
+    }
+
+    /// The names of all routes on which nodes have addresses, in the order of the graph.
+    pub fn routes(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for route in self.nodes.iter().flat_map(|node| &node.routes) {
+            if !names.contains(&route.route()) {
+                names.push(route.route());
+            }
+        }
+        names
     }
 
     /// Whether this edge is in the graph.

@@ -2,9 +2,10 @@
 //!
 //! In the paper's words: N and EP are sets of integers; each P_i is a subset of EP; NID is a function from P to N, and
 //! `NID_i = NID_j -> P_i and P_j are disjoint`; E holds `<i,m> -> <j,n>` with i in P_a, j in P_b, NID_a = m, NID_b = n and
-//! a != b. The rest is about the table of addresses.
+//! a != b. The rest is about the table of addresses, and how far routes are trusted.
 
 mod rule;
+mod trust;
 
 use std::collections::HashMap;
 
@@ -17,6 +18,12 @@ use crate::{Edge, Graph, Nid, DPIDS, NIDS};
 pub enum Place {
     /// The range of numbers for endpoints.
     Endpoints,
+    /// What is said of a route.
+    Trust(usize),
+    /// Who its users are.
+    TrustUsers(usize),
+    /// Some that are mapped.
+    TrustMap(usize, usize),
     /// A node's number.
     Node(usize),
     /// A node's name.
@@ -64,6 +71,7 @@ impl Graph {
         check.nodes();
         check.processes();
         check.edges();
+        check.trusts();
         check.broken
     }
 }

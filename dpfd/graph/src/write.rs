@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::trust::{Trust, Users};
 use crate::{Graph, DPIDS};
 
 impl Graph {
@@ -15,6 +16,16 @@ impl Graph {
         }
         if self.endpoints != DPIDS {
             let _ = writeln!(text, "endpoints = [{}, {}]", self.endpoints.start(), self.endpoints.end());
+        }
+        if let Some(key) = &self.key {
+            let _ = writeln!(text, "\n[security]\nkey = {}", quoted(key));
+        }
+        for Trust { route, security, users } in &self.trusts {
+            let _ = writeln!(text, "\n[route.{route}]\nsecurity = \"{}\"", security.word());
+            if let Users::Map(all) = users {
+                let all: Vec<_> = all.iter().map(|mapped| format!("\"{mapped}\"")).collect();
+                let _ = writeln!(text, "users = \"map\"\nmap = [{}]", all.join(", "));
+            }
         }
         for node in &self.nodes {
             let _ = writeln!(text, "\n[[node]]\nnid = {}", node.nid);
@@ -41,7 +52,7 @@ impl Graph {
     }
 }
 
-/// Printable characters of ASCII as TOML has them.
+/// Text without control characters as TOML has it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use thiserror::Error;
 
+use crate::trust::Security;
 use crate::{Addr, Dpid, Nid, DPIDS, NIDS};
 
 /// A rule, as it was broken. The text says what is wrong, [`Rule::way_out`] what to do.
@@ -145,6 +146,34 @@ pub enum Rule {
         /// Which edge.
         edge: Text,
     },
+    /// What is said of a route is of use to somebody.
+    #[error("no node has an address on {route:?}")]
+    RouteNowhere {
+        /// The route.
+        route: String,
+        /// Those on which some node has an address.
+        used: Vec<String>,
+    },
+    /// What is authenticated or encrypted needs a key.
+    #[error("frames on {route} are to be {}, but the graph names no key", done(*security))]
+    NoKey {
+        /// The route.
+        route: String,
+        /// What is to be done.
+        security: Security,
+    },
+    /// Users are believed only of those who have the key.
+    #[error("users on {route} are mapped, but anybody at its wire can say that he is one of them")]
+    UsersUnproven {
+        /// The route.
+        route: String,
+    },
+    /// A user there is one user here.
+    #[error("user {user} is mapped twice")]
+    UserTwice {
+        /// The user there.
+        user: u32,
+    },
 }
 
 /// An edge in messages: `1/2 -> 2/2`.
@@ -162,6 +191,14 @@ fn ends(sender: bool) -> &'static str {
         "begins"
     } else {
         "ends"
+    }
+}
+
+fn done(security: Security) -> &'static str {
+    match security {
+        Security::None => "left as they are",
+        Security::Authenticate => "authenticated",
+        Security::Encrypt => "encrypted",
     }
 }
 
@@ -189,6 +226,10 @@ impl Rule {
             Rule::RouteOnOneNode { .. } => "route-on-one-node",
             Rule::NoSuchRoute { .. } => "no-such-route",
             Rule::NoWay { .. } => "no-way",
+            Rule::RouteNowhere { .. } => "route-nowhere",
+            Rule::NoKey { .. } => "no-key",
+            Rule::UsersUnproven { .. } => "users-unproven",
+            Rule::UserTwice { .. } => "user-twice",
         }
     }
 
@@ -245,6 +286,16 @@ impl Rule {
                 format!("add an address on {route} to the routes of node {nid}, or choose another route")
             }
             Rule::NoWay { .. } => "give both an address on the same route".into(),
+            Rule::RouteNowhere { used, .. } if used.is_empty() => {
+                "add addresses to the nodes' routes, or take the table away".into()
+            }
+            Rule::RouteNowhere { used, .. } => format!("was {} meant?", used.join(" or ")),
+            Rule::NoKey { route, .. } => format!(
+                "make one with `dp graph key cluster.key`, give it to all nodes, and add [security] with key = \"cluster.key\"; \
+                 or where every machine on the way is trusted, [route.{route}] with security = \"none\""
+            ),
+            Rule::UsersUnproven { .. } => "write security = \"authenticate\", or users = \"squash\"".into(),
+            Rule::UserTwice { .. } => "take the number out of one of the two ranges".into(),
         }
     }
 }

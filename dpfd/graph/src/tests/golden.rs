@@ -6,7 +6,7 @@ use super::FIGURE1;
 use crate::{Graph, Node, Process};
 
 /// A name, and what is changed in a sound file to break the rule of that name: words of it, and others in their place.
-const BROKEN: [(&str, &str, &str); 35] = [
+const BROKEN: [(&str, &str, &str); 47] = [
     ("syntax", "nid = 1\n", "nid = = 1\n"),
     ("syntax twice", "nid = 1\n", "nid = 1\nnid = 4\n"),
     ("key", "name = \"P1\"", "names = \"P1\"\nname = \"P1\""),
@@ -54,25 +54,56 @@ const BROKEN: [(&str, &str, &str); 35] = [
         "nid = 3\n",
         "nid = 3\nroutes = [\"eth:eth1/01:00:5e:00:00:01\", \"öö:1\", \"x:a b\"]\n",
     ),
+    ("no-key", KEY, ""),
+    ("no-key of a route that is named", KEY, "[route.udp]\nsecurity = \"encrypt\"\n"),
+    ("route-nowhere", KEY, "[security]\nkey = \"cluster.key\"\n\n[route.upd]\nsecurity = \"none\"\n"),
+    (
+        "users-unproven",
+        KEY,
+        "[route.udp]\nsecurity = \"none\"\nusers = \"map\"\nmap = [\"1000:1000\"]\n",
+    ),
+    (
+        "user-twice",
+        KEY,
+        "[security]\nkey = \"cluster.key\"\n\n[route.udp]\nusers = \"map\"\nmap = [\"1500:0\", \"1000-1999:1000\"]\n",
+    ),
+    ("type of security", KEY, "security = \"encrypt\"\n"),
+    ("type of a route", KEY, "route = \"udp\"\n"),
+    ("key of security", KEY, "[security]\nkey = \"cluster.key\"\nmode = \"encrypt\"\n"),
+    ("missing key", KEY, "[security]\n"),
+    ("shape of a key's name", KEY, "[security]\nkey = \"\"\n"),
+    ("word of a route", KEY, "[route.udp]\nsecurity = \"encrypted\"\n\n[route.sim]\nusers = \"squashed\"\n"),
+    (
+        "users of a map",
+        KEY,
+        "[route.udp]\nusers = \"map\"\n\n[route.sim]\nmap = [\"5:5\"]\n\n[route.eth]\nusers = \"map\"\nmap = [\"5\", \"7-5:1\"]\n",
+    ),
 ];
+
+/// What `sound` says of security.
+const KEY: &str = "[security]\nkey = \"cluster.key\"\n";
 
 /// Figure 1, with addresses and a name where a rule is about these.
 fn sound(name: &str) -> String {
     let addresses = ["one-address", "no-such-route", "no-way"];
+    let security = BROKEN.iter().any(|(broken, from, _)| *broken == name && *from == KEY);
     let mut text = FIGURE1.to_string();
+    if addresses.contains(&name) || security {
+        text = text.replacen("[[node]]", &format!("{KEY}\n[[node]]"), 1);
+    }
     if name == "node-name" {
         text = text.replace("nid = 1\n", "nid = 1\nname = \"a\"\n");
     }
-    if addresses.contains(&name) {
+    if addresses.contains(&name) || security {
         text = text.replace("nid = 1\n", "nid = 1\nroutes = [\"udp:192.0.2.1:7100\", \"sim:1\"]\n");
     }
-    if ["no-such-route", "no-way"].contains(&name) {
+    if ["no-such-route", "no-way"].contains(&name) || security {
         text = text.replace("nid = 2\n", "nid = 2\nroutes = [\"udp:192.0.2.2:7100\"]\n");
     }
     if name == "one-address" {
         text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp:192.0.2.3:7100\"]\n");
     }
-    if name == "no-such-route" {
+    if name == "no-such-route" || security {
         text = text.replace("nid = 3\n", "nid = 3\nroutes = [\"udp:192.0.2.3:7100\"]\n");
     }
     text
@@ -83,6 +114,9 @@ fn every_fault_is_told_with_its_line_and_the_way_out() {
     let mut told = String::new();
     for (name, from, to) in BROKEN {
         let sound = sound(name);
+        if sound.contains(KEY) && !["one-address", "no-way"].contains(&name) {
+            Graph::parse(&sound).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        }
         assert!(sound.matches(from).count() > 0, "{name}: {from:?} is not in the file");
         let faults = Graph::parse(&sound.replacen(from, to, 1)).expect_err(name);
         let _ = write!(told, "## {name}\n\n{}", faults.told("cluster.toml"));
@@ -119,6 +153,29 @@ fn what_could_not_be_read_is_not_told_as_missing() {
     let text = FIGURE1.replace("name = \"P3\"\n", "").replace("nid = 3\n", "nid = true\n");
     let faults = Graph::parse(&text).unwrap_err();
     assert_eq!(faults.list.iter().map(|f| f.word).collect::<Vec<_>>(), ["type", "missing"]);
+}
+
+/// Whether the key's file is there is another's part; what that says stands with the rest.
+#[test]
+fn the_file_of_the_key_is_looked_at_if_somebody_can() {
+    let text = sound("no-key").replace("nid = 2\n", "nid = 2\nname = \"\"\n");
+    let mut asked = Vec::new();
+    let faults = Graph::parse_with(&text, |name| {
+        asked.push(name.to_string());
+        Err("it is not there; make it".into())
+    });
+    let faults = faults.unwrap_err();
+    assert_eq!(asked, ["cluster.key"]);
+    let told: Vec<_> = faults.list.iter().map(|f| (f.word, &*f.what, &*f.way_out, f.column)).collect();
+    assert_eq!(told[0], ("key-file", "\"cluster.key\": it is not there", "make it", 7));
+    assert_eq!(told[1].0, "name");
+}
+
+/// A graph for drawing needs no key: nothing is sent.
+#[test]
+fn a_graph_without_addresses_needs_no_key() {
+    let graph = Graph::parse(FIGURE1).unwrap();
+    assert_eq!((graph.key, graph.trusts.len()), (None, 0));
 }
 
 #[test]

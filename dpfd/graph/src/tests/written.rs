@@ -4,25 +4,48 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use crate::trust::{Mapped, Security, Trust, Users};
 use crate::{Addr, Edge, Graph, Node, PeerAddr, Process};
 
 /// Sound graphs: nodes with all their routes, endpoints shared out to processes, edges between these.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     let nodes =
         prop::collection::btree_map(1u16..=65534, (prop::option::of("[a-zA-Z0-9._-]{1,20}"), 0u8..4), 1..6);
-    (
-        nodes,
-        any::<bool>(),
-        1usize..9,
-        prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), 0..24),
-    )
-        .prop_flat_map(|(nodes, strict, processes, edges)| {
+    let edges = prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), 0..24);
+    (nodes, any::<bool>(), 1usize..9, edges, trusts())
+        .prop_flat_map(|(nodes, strict, processes, edges, trusts)| {
             let n = nodes.len();
             let process = (0..n, prop::collection::btree_set(1u16.., 0..7));
             let processes = prop::collection::vec(process, processes);
-            (Just(nodes), Just(strict), processes, Just(edges))
+            (Just(nodes), Just(strict), processes, Just(edges), Just(trusts))
         })
-        .prop_map(|(nodes, strict, processes, edges)| graph(&nodes, strict, &processes, &edges))
+        .prop_map(|(nodes, strict, processes, edges, (key, trusts))| {
+            let mut graph = graph(&nodes, strict, &processes, &edges);
+            graph.key = Some(key);
+            let used: Vec<String> = graph.routes().into_iter().map(String::from).collect();
+            graph.trusts = trusts.into_iter().filter(|trust| used.contains(&trust.route)).collect();
+            graph
+        })
+}
+
+/// A key's file, and what is said of routes, in the order of their names.
+fn trusts() -> impl Strategy<Value = (String, Vec<Trust>)> {
+    let users = prop::option::of(prop::collection::vec((0..1000u32, any::<u16>()), 0..4)).prop_map(|all| {
+        let mapped =
+            |(i, (n, here)): (u32, (u32, u16))| Mapped { there: 1000 * i..=1000 * i + n, here: here.into() };
+        all.map_or(Users::Squash, |all| Users::Map((0..).zip(all).map(mapped).collect()))
+    });
+    let security = prop::sample::select(vec![Security::None, Security::Authenticate, Security::Encrypt]);
+    let said = prop::option::of((security, users));
+    let of = |route: &str, said: Option<(Security, Users)>| {
+        let (security, users) = said?;
+        let users = if security == Security::None { Users::Squash } else { users };
+        Some(Trust { route: route.into(), security, users })
+    };
+    let trusts = prop::array::uniform3(said).prop_map(move |[eth, sim, udp]| {
+        [of("eth", eth), of("sim", sim), of("udp", udp)].into_iter().flatten().collect()
+    });
+    ("[a-z/\\\\\"'. ö]{1,20}", trusts)
 }
 
 type Ends = [(u32, u32, bool)];
