@@ -12,6 +12,8 @@ use dp_rules::{Action, Direction, Place, Rule, RuleError, Rules};
 
 use crate::{program, shim};
 
+mod plan;
+
 /// Something in the command line or in the rules cannot be used.
 const USAGE: u8 = 2;
 /// dp itself is not complete: no shim.
@@ -43,12 +45,25 @@ pub struct Args {
     #[arg(long, value_name = "ADDR[:PORT]")]
     not: Vec<Place>,
 
+    /// Only tell what would be done: the program that is found, what keeps the shim out of it, and the rules that hold.
+    #[arg(long)]
+    dry_run: bool,
+
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM ARGS", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
 pub fn main(args: Args) -> ExitCode {
+    if args.dry_run {
+        return match plan::tell(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure { code, message }) => {
+                eprintln!("dp run: {message}");
+                ExitCode::from(code)
+            }
+        };
+    }
     let Failure { code, message } = run(args);
     eprintln!("dp run: {message}");
     ExitCode::from(code)
