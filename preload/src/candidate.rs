@@ -28,7 +28,7 @@ impl Channel {
             return stage;
         }
         let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let after = state::AFTER.load(Ordering::Relaxed);
+        let after = self.after().unwrap_or_else(|| state::AFTER.load(Ordering::Relaxed));
         if calls <= after {
             return stage;
         }
@@ -61,14 +61,15 @@ impl Channel {
 
     /// Whether somebody may still answer. The clock is asked only where that matters, and not in every call.
     fn is_patient(&self, turn: u32) -> bool {
-        if turn <= policy::PATIENCE {
+        let patience = policy::patience(self.has(Conn::REQUIRED));
+        if turn <= patience {
             return true;
         }
         let began = self.since.load(Ordering::Relaxed);
         if began == 0 {
             self.since.store(state::now(), Ordering::Relaxed);
         }
-        policy::is_patient(turn, began, state::now)
+        policy::is_patient(turn, patience, began, state::now)
     }
 
     /// It stays on TCP.
@@ -78,6 +79,10 @@ impl Channel {
         self.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
         self.set_stage(Stage::Plain);
+        if self.has(Conn::REQUIRED) {
+            state::count(Reason::Refused);
+            tcp::disconnect(self.fd);
+        }
     }
 
     /// Whether `fd` is the socket of the offer (E9). A descriptor replaced behind our back is another one; a socket

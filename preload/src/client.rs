@@ -19,7 +19,7 @@ use crate::retired::Retired;
 use crate::{proof, state};
 use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
 pub use given::{first_turn, has_another, has_nobody, maps};
-use round::{begin_anew, go_round};
+use round::{begin_anew, forget_nobody, go_round};
 
 static RETIRED: Retired = Retired::new();
 
@@ -51,6 +51,16 @@ pub fn inherited() {
 /// Posts the offer of `c` (PROTOCOLS E2, E9), making arena and introduction if this server is new.
 pub fn offer(c: &Channel) -> Result<(), No> {
     walking(|| offer_in(c))
+}
+
+/// Whether an offer of `c` can have a place: somebody at the server's address has a door, and has been told of memory. What
+/// becomes of the offer is not known before it is made.
+pub fn may_offer(c: &Channel) -> Result<(), Reason> {
+    forget_nobody(c.peer());
+    match walking(|| choose(c, c.peer())) {
+        Ok(_) | Err(No::Later) => Ok(()),
+        Err(No::Never(why)) => Err(why),
+    }
 }
 
 fn offer_in(c: &Channel) -> Result<(), No> {

@@ -9,7 +9,7 @@ use dp_edge::sys::raw;
 use crate::channel::Channel;
 use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, own, state};
+use crate::{fdtable, link, own, rules, state};
 
 pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
 
@@ -81,8 +81,7 @@ pub fn open(fd: i32) -> fdtable::Entry {
         return fdtable::Entry::None;
     }
     let Some(addr) = tcp::local(fd) else { return fdtable::Entry::None };
-    let may = state::rules().is_some_and(|r| r.may_accept(state::program(), addr.ip(), addr.port));
-    if !may {
+    if !rules::may_accept(addr.ip(), addr.port) {
         return none;
     }
     let free = || {
@@ -114,6 +113,27 @@ pub fn open(fd: i32) -> fdtable::Entry {
             none
         }
     }
+}
+
+/// Other rules hold: listeners get a door that had none to have, and lose the one that they have.
+#[cold]
+pub fn reconsider() {
+    fdtable::each(|fd, entry| {
+        let fdtable::Entry::Listener(i) = entry else { return };
+        let Some(addr) = tcp::local(fd) else { return };
+        match (i, rules::may_accept(addr.ip(), addr.port)) {
+            (0, true) => {
+                if let door @ fdtable::Entry::Listener(1..) = open(fd) {
+                    fdtable::set(fd, door);
+                }
+            }
+            (1.., false) => {
+                fdtable::set(fd, fdtable::Entry::Listener(0));
+                release(i);
+            }
+            _ => {}
+        }
+    });
 }
 
 fn listen(addr: tcp::Addr) -> Option<i32> {

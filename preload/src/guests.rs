@@ -329,7 +329,8 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     }
     // SAFETY: just received, ours alone.
     let memory = unsafe { BorrowedFd::borrow_raw(fd) };
-    let limit = LARGER * state::geometry().len();
+    let ours = state::largest();
+    let limit = LARGER * ours.len();
     let looked = Unmapped::look(memory, limit).map(|memory| memory.geometry());
     // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
     let refused = |why| {
@@ -338,7 +339,6 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         state::count(why);
         false
     };
-    let ours = state::geometry();
     let (geometry, key) = match (looked, key(memory)) {
         (Ok(theirs), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
             return refused(Reason::Memory);

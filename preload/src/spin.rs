@@ -23,9 +23,15 @@ pub fn can_pay(c: &Conn, rx: &End) -> bool {
     theirs != 0 && theirs != mine
 }
 
+/// How long a spin for this connection may take at most, ns.
+pub fn longest(c: &Conn) -> u32 {
+    let own = if state::spins_differ() { c.longest_spin() } else { None };
+    own.unwrap_or_else(|| state::SPIN.load(Ordering::Relaxed))
+}
+
 /// How long a spin may take, by the connection's record; 0: not this time.
 pub fn budget(c: &Conn) -> u32 {
-    let longest = state::SPIN.load(Ordering::Relaxed);
+    let longest = longest(c);
     let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
     if budget == 0 {
         c.rx_spin.store(pace::again(longest), Ordering::Relaxed);
@@ -35,9 +41,8 @@ pub fn budget(c: &Conn) -> u32 {
 
 /// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
 pub fn and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
-    let longest = state::SPIN.load(Ordering::Relaxed);
     let hit = yielding(budget, f);
-    c.rx_spin.store(pace::learned(budget, hit, longest), Ordering::Relaxed);
+    c.rx_spin.store(pace::learned(budget, hit, longest(c)), Ordering::Relaxed);
     hit
 }
 

@@ -3,9 +3,9 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::config::environment;
+use dp_rules::config::{self, environment};
 
-use crate::{fdtable, inside, life, lost, state};
+use crate::{fdtable, inside, life, lost, rules, state};
 
 extern "C" {
     fn pthread_atfork(
@@ -22,18 +22,24 @@ fn start() {
 }
 
 fn prepare() {
-    if dp_channel::config::disabled() {
+    if config::disabled() {
         return;
     }
     crate::real::warm();
     state::prepare_clock();
     inside::prepare();
-    // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
-    let Ok(found) = dp_channel::config::load() else { return };
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
     let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
-    state::set_rules(Box::leak(Box::new(found.rules)), Box::leak(name.to_vec().into_boxed_slice()));
+    state::set_program(Box::leak(name.to_vec().into_boxed_slice()));
+    // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
+    let read = |list: &mut _| {
+        let found = config::load(list).ok()?;
+        Some(found.places.map(|places| (places, found.marks)))
+    };
+    if !rules::begin(read) {
+        return;
+    }
     // Numbers that cannot be, too, are `dp run`'s to tell of.
     if let Some(n) = environment::AFTER.told() {
         state::AFTER.store(n as u32, Ordering::Relaxed);
@@ -43,8 +49,7 @@ fn prepare() {
         [(&environment::RING, &state::RING_LINES), (&environment::RING_LONG, &state::SPARE_LINES)]
     {
         if let Some(n) = number.told() {
-            let bytes = (n as usize).max(4096).next_power_of_two();
-            lines.store((bytes / dp_edge::ring::LINE) as u32, Ordering::Relaxed);
+            lines.store(state::lines(n as u32), Ordering::Relaxed);
         }
     }
     if let Some(n) = environment::SPIN.told() {

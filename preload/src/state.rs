@@ -7,17 +7,16 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use dp_channel::arena::Geometry;
-use dp_channel::config::environment;
 use dp_channel::family::{Family, Reason, SLOTS};
-use dp_channel::rules::Rules;
 use dp_edge::ring::LINE;
 use dp_edge::sys::{raw, sparse, together};
+use dp_rules::config::environment;
+use dp_rules::Settings;
 
 /// Set once the constructor has run and nothing forbids taking part.
 pub static ON: AtomicBool = AtomicBool::new(false);
 /// Why there are to be no new channels in this process; 0: there may be.
 static ENDED: AtomicU32 = AtomicU32::new(0);
-static RULES: AtomicPtr<Rules> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(core::ptr::null_mut());
 static FAMILY_FD: AtomicI32 = AtomicI32::new(-1);
 /// CPUs this process may run on, at start.
@@ -34,6 +33,13 @@ pub static SPARE_LINES: AtomicU32 = AtomicU32::new((environment::RING_LONG.defau
 pub static SPIN: AtomicU32 = AtomicU32::new(environment::SPIN.default as u32);
 /// Seed of forced switches (`DP_CHAOS`), 0 off.
 pub static CHAOS: AtomicU32 = AtomicU32::new(0);
+/// Whether a rule of ours ever said how long waits spin.
+static SPINS: AtomicBool = AtomicBool::new(false);
+/// The largest of [`RING_LINES`] and what rules ask for: a server fills rings of clients by this measure.
+static MOST_RING_LINES: AtomicU32 = AtomicU32::new(0);
+/// The same of [`SPARE_LINES`].
+static MOST_SPARE_LINES: AtomicU32 = AtomicU32::new(0);
+
 static NAME: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static NAME_LEN: AtomicU32 = AtomicU32::new(0);
 
@@ -62,18 +68,10 @@ pub fn ended() -> Option<Reason> {
     Reason::from_number(ENDED.load(Ordering::Relaxed)).filter(|&why| why != Reason::None)
 }
 
-/// Keeps the settings. Called by the constructor only.
-pub fn set_rules(rules: &'static Rules, name: &'static [u8]) {
-    RULES.store(rules as *const Rules as *mut Rules, Ordering::Release);
+/// Keeps the program's name. Called by the constructor only.
+pub fn set_program(name: &'static [u8]) {
     NAME_LEN.store(name.len() as u32, Ordering::Relaxed);
     NAME.store(name.as_ptr() as *mut u8, Ordering::Release);
-}
-
-/// The selection rules.
-pub fn rules() -> Option<&'static Rules> {
-    let p = RULES.load(Ordering::Acquire);
-    // SAFETY: set once from a leaked box.
-    (!p.is_null()).then(|| unsafe { &*p })
 }
 
 /// The program's name, without its path.
@@ -86,11 +84,48 @@ pub fn program() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(p, NAME_LEN.load(Ordering::Relaxed) as usize) }
 }
 
-/// Sizes of the arenas that we make.
-pub fn geometry() -> Geometry {
-    let lines = RING_LINES.load(Ordering::Relaxed);
-    let spare = Some(SPARE_LINES.load(Ordering::Relaxed)).filter(|&n| n > lines).unwrap_or(0);
+/// Lines of a ring of so many bytes.
+pub fn lines(bytes: u32) -> u32 {
+    (bytes.max(4096).next_power_of_two() as usize / LINE) as u32
+}
+
+/// Sizes of an arena that we make, for channels with these settings.
+pub fn geometry(settings: &Settings) -> Geometry {
+    let own = |set: Option<u32>, all: &AtomicU32| set.map_or_else(|| all.load(Ordering::Relaxed), lines);
+    let lines = own(settings.ring, &RING_LINES);
+    let spare = Some(own(settings.ring_long, &SPARE_LINES)).filter(|&n| n > lines).unwrap_or(0);
     Geometry { slots: SLOTS as u32, lines, spare }
+}
+
+/// Keeps what rules ask for that concerns more than the connections they are for.
+pub fn set_for_rules<'a>(of_rules: impl Iterator<Item = &'a Settings>) {
+    let (mut ring, mut long) = (0, 0);
+    for settings in of_rules {
+        if settings.spin.is_some() {
+            SPINS.store(true, Ordering::Relaxed);
+        }
+        ring = ring.max(settings.ring.map_or(0, lines));
+        long = long.max(settings.ring_long.map_or(0, lines));
+    }
+    MOST_RING_LINES.store(ring, Ordering::Relaxed);
+    MOST_SPARE_LINES.store(long, Ordering::Relaxed);
+}
+
+/// Whether a connection may have a spin of its own.
+pub fn spins_differ() -> bool {
+    SPINS.load(Ordering::Relaxed)
+}
+
+/// The largest arena of ours, by which those of clients are measured.
+pub fn largest() -> Geometry {
+    let lines = MOST_RING_LINES.load(Ordering::Relaxed).max(RING_LINES.load(Ordering::Relaxed));
+    let spare = Some(longest()).filter(|&n| n > lines).unwrap_or(0);
+    Geometry { slots: SLOTS as u32, lines, spare }
+}
+
+/// Lines of the longest ring for streams that we fill.
+pub fn longest() -> u32 {
+    MOST_SPARE_LINES.load(Ordering::Relaxed).max(SPARE_LINES.load(Ordering::Relaxed))
 }
 
 /// Zeroed memory of our own, without malloc; pages that nobody touches take none.

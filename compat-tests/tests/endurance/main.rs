@@ -15,6 +15,7 @@ mod listing;
 mod missed;
 mod paced;
 mod product;
+mod rules;
 mod settings;
 mod unwinding;
 mod users;

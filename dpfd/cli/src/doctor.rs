@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dp_channel::rules::Pattern;
+use dp_rules::Pattern;
 use serde::Serialize;
 
 use crate::ls::Listing;

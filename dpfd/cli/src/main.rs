@@ -15,6 +15,7 @@ mod origin;
 mod pair;
 mod program;
 mod recv;
+mod rules;
 mod run;
 mod send;
 mod shim;
@@ -41,6 +42,8 @@ struct Cli {
 enum Verb {
     /// Run a program with its TCP connections on DP channels.
     Run(run::Args),
+    /// Check the rules for connections, tell which one decides, have running programs read them anew.
+    Rules(rules::Args),
     /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
     /// Tell why a program is, or is not, on channels, and what would change that.
@@ -71,6 +74,7 @@ enum Verb {
 fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
         Verb::Run(args) => run::main(args),
+        Verb::Rules(args) => rules::main(args),
         Verb::Ls(args) => ls::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Metrics(args) => metrics::main(args),

@@ -7,10 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use dp_channel::config::{self, environment};
-use dp_channel::rules::{Action, Direction, Place, Rule, RuleError, Rules};
+use dp_rules::config::{self, environment};
+use dp_rules::{Action, Direction, Place, Rule, RuleError, Rules};
 
 use crate::{program, shim};
+
+mod plan;
 
 /// Something in the command line or in the rules cannot be used.
 const USAGE: u8 = 2;
@@ -43,12 +45,25 @@ pub struct Args {
     #[arg(long, value_name = "ADDR[:PORT]")]
     not: Vec<Place>,
 
+    /// Only tell what would be done: the program that is found, what keeps the shim out of it, and the rules that hold.
+    #[arg(long)]
+    dry_run: bool,
+
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM ARGS", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
 pub fn main(args: Args) -> ExitCode {
+    if args.dry_run {
+        return match plan::tell(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure { code, message }) => {
+                eprintln!("dp run: {message}");
+                ExitCode::from(code)
+            }
+        };
+    }
     let Failure { code, message } = run(args);
     eprintln!("dp run: {message}");
     ExitCode::from(code)
@@ -82,16 +97,14 @@ fn run(args: Args) -> Failure {
 
 /// Puts the shim and the rules into the program's environment, unless the program could not start with it.
 fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
-    // The shim takes something else for these, and says nothing.
-    let mut numbers = environment::OF_SHIM.into_iter().chain([&dpfd::addr::OWN_NID]);
-    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))?;
-    let rules = args.rules().map_err(|error| Failure::new(USAGE, error))?;
+    check_numbers()?;
+    let rules = args.rules().map_err(|error| Failure::new(USAGE, error.problem))?;
     match rules {
         Some(rules) => {
             command.env("DP_RULES", rules.to_string());
         }
         // The shim will look for itself; what it will find must be sound.
-        None => drop(config::load().map_err(|error| Failure::new(USAGE, error))?),
+        None => drop(config::load(&mut Rules::default()).map_err(|error| Failure::new(USAGE, error))?),
     }
     let shim = shim::find().map_err(|error| Failure::new(FAILED, error))?;
     let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
@@ -105,6 +118,12 @@ fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
         command.env("LD_PRELOAD", preload);
     }
     Ok(())
+}
+
+/// The shim takes something else for a number that cannot be, and says nothing.
+fn check_numbers() -> Result<(), Failure> {
+    let mut numbers = environment::OF_SHIM.into_iter().chain([&dpfd::addr::OWN_NID]);
+    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))
 }
 
 impl Args {

@@ -1,5 +1,5 @@
 //! What channels under the shim stand on, without a hook: the memory of a channel, programs that share a table of
-//! connections, the rules that choose them, settings, and what a wait may say without the kernel.
+//! connections, and what a wait may say without the kernel.
 //!
 //! | module | holds | rules |
 //! |---|---|---|
@@ -13,7 +13,6 @@
 //! | [`unmapped`], [`possession`] | an arena of somebody who has proven nothing yet, and the proof | I2, I3 |
 //! | [`mode`] | whether a descriptor blocks, remembered | |
 //! | [`family`] | the connections that a process shares with those it forks | |
-//! | [`config`], [`rules`] | which connections, and where that is said | |
 //! | [`watch`] | what epoll, poll and select say of connections: a state machine without a system call | |
 //! | [`uring`] | which descriptors a ring of io_uring will touch | |
 //! | [`sandbox`] | whether a call installs a filter of system calls | |
@@ -32,8 +31,6 @@ pub mod allowance;
 pub mod arena;
 pub mod bell;
 #[cfg(not(loom))]
-pub mod config;
-#[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
@@ -48,8 +45,6 @@ pub mod mode;
 mod places;
 #[cfg(not(loom))]
 pub mod possession;
-#[cfg(not(loom))]
-pub mod rules;
 #[cfg(not(loom))]
 pub mod sandbox;
 #[cfg(not(loom))]

@@ -76,6 +76,14 @@ pub fn consumed(fd: i32) -> Option<u64> {
     None
 }
 
+/// Ends the connection of a socket, at both ends, by a reset; the next call on it gets ECONNRESET.
+pub fn disconnect(fd: i32) {
+    // AF_UNSPEC and nothing else.
+    let nowhere = [0u64; 2];
+    // SAFETY: an address of 16 bytes.
+    let _ = unsafe { raw::connect(fd, nowhere.as_ptr().cast(), 16) };
+}
+
 /// Whether the socket is a TCP socket (and not, say, MPTCP or SMC).
 pub fn is_tcp(fd: i32) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
@@ -183,6 +191,15 @@ impl Addr {
     /// 127/8 or ::1.
     pub fn is_loopback(&self) -> bool {
         self.ip().is_loopback()
+    }
+
+    /// The same as the destination of a connect: to no address is to this host.
+    pub fn towards(&self) -> std::net::IpAddr {
+        match self.ip() {
+            std::net::IpAddr::V4(ip) if ip.is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
+            std::net::IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        }
     }
 
     /// 0.0.0.0 or ::.

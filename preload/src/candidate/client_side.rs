@@ -13,7 +13,7 @@ use crate::{client, socket, state};
 impl Channel {
     /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
     pub(super) fn offer_is_due(&self, turn: u32) -> bool {
-        if !state::LEARNS.load(Ordering::Relaxed) {
+        if !state::LEARNS.load(Ordering::Relaxed) || self.after().is_some() {
             return true;
         }
         let mut first = self.first.load(Ordering::Relaxed);

@@ -13,8 +13,19 @@ mod tests;
 pub(super) const MOVES_ON: u32 = 16;
 
 /// After this many calls *and* this long without an answer, ns, the connection is plain TCP for good.
-pub(super) const PATIENCE: u32 = 1 << 10;
+const PATIENCE: u32 = 1 << 10;
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// After this many calls, and as long, one ends that must be a channel.
+const REQUIRED: u32 = 64;
+
+/// Calls without an answer for which a connection goes on.
+pub(super) fn patience(required: bool) -> u32 {
+    if required {
+        REQUIRED
+    } else {
+        PATIENCE
+    }
+}
 
 /// Answers that prove to be wrong before a connection is left alone.
 pub(super) const WRONG: u32 = 8;
@@ -47,9 +58,9 @@ pub(super) fn turns_since_due(turn: u32, first: u32) -> u32 {
     turn.saturating_sub(first.saturating_sub(1))
 }
 
-/// Whether somebody may still answer. `began`: when that was first asked beyond [`PATIENCE`], 0: now.
-pub(super) fn is_patient(turn: u32, began: u64, now: impl FnOnce() -> u64) -> bool {
-    turn <= PATIENCE || began == 0 || turn % 64 != 0 || now().saturating_sub(began) < PATIENCE_NS
+/// Whether somebody may still answer. `began`: when that was first asked beyond the [`patience`], 0: now.
+pub(super) fn is_patient(turn: u32, patience: u32, began: u64, now: impl FnOnce() -> u64) -> bool {
+    turn <= patience || began == 0 || turn % 64 != 0 || now().saturating_sub(began) < PATIENCE_NS
 }
 
 /// Whether a client makes its offer elsewhere. Perhaps another worker of the server took the last introduction, or another

@@ -12,7 +12,7 @@ use dp_edge::sys::raw;
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES};
-use crate::{link, own, state};
+use crate::{link, own, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -25,6 +25,15 @@ static MAKING: AtomicU32 = AtomicU32::new(0);
 pub(super) fn is_nobody(server: tcp::Addr) -> bool {
     let (key, now) = (hash(server), state::now());
     NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed))
+}
+
+/// Whether somebody has a door there is to be found out anew: a connection that must be a channel does not go by what was so
+/// a moment ago.
+pub(super) fn forget_nobody(server: tcp::Addr) {
+    let key = hash(server);
+    if let Some((_, until)) = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == key) {
+        until.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Says hello at all doors of the address: anew where an arena was given, with a new one where there is none yet.
@@ -106,7 +115,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     RETIRED.unmap(family, is_used);
     let full = if RETIRED.has_room() { No::Never(Reason::Slots) } else { No::Later };
     let (i, serial) = free().or_else(|| retire(family).then(free).flatten()).ok_or(full)?;
-    let made = make(door, link);
+    let made = make(server, door, link);
     match made {
         Ok((arena, memfd, key)) => {
             for (to, from) in MAPPED[i].key.iter().zip(key) {
@@ -135,10 +144,12 @@ const FEW: u32 = 1024;
 /// A new arena, of which the owner of `door` was told: its address, its memory.
 #[cold]
 #[inline(never)]
-fn make(door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
+fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
     let memory = No::Never(Reason::Memory);
-    let smaller = |_| Arena::create(Geometry { slots: FEW, ..state::geometry() });
-    let (arena, memfd) = Arena::create(state::geometry()).or_else(smaller).map_err(|_| memory)?;
+    // The memory is for all connections to that server, so the first one's rule says how long rings are.
+    let sizes = state::geometry(&rules::settings(server));
+    let smaller = |_| Arena::create(Geometry { slots: FEW, ..sizes });
+    let (arena, memfd) = Arena::create(sizes).or_else(smaller).map_err(|_| memory)?;
     let unmap = |arena: Arena| {
         // SAFETY: nobody else knows of it.
         unsafe { arena.unmap() };

@@ -15,7 +15,7 @@ use dp_channel::bell::Group;
 use dp_channel::family::{Family, Stage};
 use dp_channel::watch::MAX_HOT;
 
-use crate::spin;
+use crate::{spin, state};
 
 /// Arenas in which a set has a group at most; connections in others stay cold.
 pub const MAX_ARENAS: usize = 32;
@@ -58,6 +58,16 @@ impl Looked {
             let c = family.conn(e & !READS);
             e & READS != 0 && c.stage() == Stage::Live && c.hint(&c.receiving())
         })
+    }
+
+    /// How long a spin for one of them may take at most, ns: they share the processor, and the most patient one says.
+    pub fn longest(&self, family: Family) -> u32 {
+        if !state::spins_differ() {
+            return state::SPIN.load(Ordering::Relaxed);
+        }
+        let n = self.n.load(Ordering::Acquire) as usize;
+        let all = self.entry[..n.min(64)].iter();
+        all.map(|e| spin::longest(family.conn(e.load(Ordering::Relaxed) & !READS))).max().unwrap_or(0)
     }
 
     /// Whether looking at one of them can pay: its peer runs on another CPU.

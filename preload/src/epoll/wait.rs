@@ -277,7 +277,7 @@ impl<'a> Wait<'a> {
 
     /// Looks at the hot channels until one has something, or the budget, or the time that is left, is over.
     fn spin(&self, looked: &super::Looked, family: Family) -> bool {
-        let longest = state::SPIN.load(Ordering::Relaxed);
+        let longest = looked.longest(family);
         let mut budget = self.place.spin.load(Ordering::Relaxed).min(longest);
         if budget == 0 {
             self.place.spin.store(pace::again(longest), Ordering::Relaxed);

@@ -3,16 +3,16 @@
 use core::ffi::c_int;
 
 use dp_channel::family::{Conn, Reason, Stage};
-use dp_channel::rules::{Action, Direction};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 use dp_edge::sys::raw;
+use dp_rules::{Action, Decision, Direction};
 use libc::{sockaddr, socklen_t};
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{door, epoll, life, real, state};
+use crate::{door, enforce, epoll, life, real, rules, state, walk};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -48,6 +48,12 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     if !on() {
         return real();
     }
+    renew_rules();
+    let over = matches!(fdtable::get(fd), Entry::Conn(i) if enforce::is_over(i));
+    if over && !state::is_borrowed_memory() {
+        life::forget_stale(fd);
+        fdtable::made(fd);
+    }
     if let Entry::Conn(i) = fdtable::get(fd) {
         // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC or another address
         // ends the first connection, so the entry goes unless it is just the question "are you there yet".
@@ -63,6 +69,14 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     }
     // SAFETY: the program's address.
     let peer = unsafe { tcp::Addr::read(addr, len as usize) };
+    let allowed = peer.map_or(Ok(false), |peer| enforce::before_connect(fd, peer));
+    let may_end = match allowed {
+        Ok(may_end) => may_end,
+        Err(errno) => {
+            super::fail(errno);
+            return -1;
+        }
+    };
     let alone = fdtable::is_alone(fd);
     let rc = real();
     let Some(mut peer) = peer else { return rc };
@@ -74,13 +88,14 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // The kernel connects to itself; its own word for it.
         peer = tcp::peer(fd).unwrap_or(peer);
     }
-    let here = peer.is_loopback() || alone && tcp::is_within_host(fd, || tcp::local(fd), peer);
+    let asked = alone || may_end;
+    let here = peer.is_loopback() || asked && tcp::is_within_host(fd, || tcp::local(fd), peer);
     // A connect that is asked for again until it is done (non-blocking) was counted by its first call.
     // Nor is one of a UDP socket a connection.
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
-    if wanted(Direction::Connect, peer, here, first) && tcp::is_tcp(fd) {
+    if let Some(decision) = wanted(Direction::Connect, peer, here, first).filter(|_| tcp::is_tcp(fd)) {
         if alone {
-            life::track(fd, Side::Client, tcp::Addr::default(), peer);
+            track(fd, Side::Client, tcp::Addr::default(), peer, &decision);
         } else if first() {
             state::count(Reason::Shared);
         }
@@ -89,21 +104,44 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         }
     }
     fdtable::no_more_alone(fd);
+    if let Err(errno) = if may_end { enforce::after_connect(fd, peer, here) } else { Ok(()) } {
+        super::fail(errno);
+        return -1;
+    }
     if rc != 0 {
         super::fail(errno);
     }
     rc
 }
 
-/// Whether the rules want a channel. `here`: both ends are this host's (E10). `first`: if not, the connection is counted.
-fn wanted(direction: Direction, a: tcp::Addr, here: bool, first: impl FnOnce() -> bool) -> bool {
-    let selected = state::rules()
-        .is_some_and(|r| r.decide(state::program(), direction, a.ip(), a.port, here) == Action::Channel);
-    if selected == here || state::family().is_none() || !first() {
-        return selected && here;
+/// Where the rules were read anew, listeners go by them from here on.
+fn renew_rules() {
+    if rules::renew() {
+        door::reconsider();
+    }
+}
+
+/// Makes `fd` a candidate as the rules want it. False: it stays plain TCP.
+fn track(fd: c_int, side: Side, local: tcp::Addr, peer: tcp::Addr, decision: &Decision) -> bool {
+    let tracked = life::track(fd, side, local, peer);
+    if let Some(c) = Channel::of(fd).filter(|_| tracked) {
+        c.choose(decision.settings.after, decision.settings.spin);
+        if decision.action == Action::Require {
+            c.set(Conn::REQUIRED);
+        }
+    }
+    tracked
+}
+
+/// What the rules say where they want a channel. `here`: both ends are this host's (E10). `first`: if not, the connection is
+/// counted.
+fn wanted(direction: Direction, a: tcp::Addr, here: bool, first: impl FnOnce() -> bool) -> Option<Decision> {
+    let decision = rules::decide(direction, a.ip(), a.port, here).filter(|d| d.action.makes_channels());
+    if decision.is_some() == here || state::family().is_none() || !first() {
+        return decision.filter(|_| here);
     }
     state::count(if here { Reason::Rules } else { Reason::Remote });
-    false
+    None
 }
 
 /// listen(2): opens the door.
@@ -115,6 +153,9 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: the program's arguments.
     let rc = unsafe { real::listen()(fd, backlog) };
     fdtable::no_more_alone(fd);
+    if rc == 0 && on() {
+        renew_rules();
+    }
     if rc == 0 && on() && fdtable::get(fd) == Entry::None && fdtable::covers(fd) && tcp::is_tcp(fd) {
         let e = door::open(fd);
         if e != Entry::None {
@@ -160,54 +201,82 @@ unsafe fn accepted(
             fdtable::set(fd, e);
         }
     }
-    let Entry::Listener(door) = fdtable::get(fd) else {
+    let Entry::Listener(_) = fdtable::get(fd) else {
         let new = real(addr, len);
         life::forget_stale(new);
         return new;
     };
-    if door == 0 || !addr.is_null() {
-        let new = real(addr, len);
+    // What the kernel makes of it is no measure for the next call.
+    // SAFETY: the program's, as long as the call wants it.
+    let length = (!addr.is_null() && !walk::nowhere(len)).then(|| unsafe { *len });
+    loop {
+        let mut buf = [0u64; 16];
+        let mut room = size_of_val(&buf) as socklen_t;
+        let own = addr.is_null();
+        let new = if own { real(buf.as_mut_ptr().cast(), &mut room) } else { real(addr, len) };
         life::forget_stale(new);
-        if new >= 0 && (door != 0 || state::unix_is_forbidden()) {
+        if new < 0 {
+            return new;
+        }
+        renew_rules();
+        let door = matches!(fdtable::get(fd), Entry::Listener(1..));
+        if !door && !state::unix_is_forbidden() && !rules::may_end(Direction::Listen) {
+            return new;
+        }
+        let peer = if own {
+            // SAFETY: the kernel filled it in.
+            unsafe { tcp::Addr::read(buf.as_ptr().cast(), room as usize) }
+        } else {
             // The program's buffer may be too short for the whole address.
-            if let Some(peer) = tcp::peer(new) {
-                admit(new, peer);
-            }
-            if door == 0 {
-                life::keep_plain(new, Reason::NoUnix);
-            }
+            tcp::peer(new)
+        };
+        if peer.is_none_or(|peer| admit(new, peer, door)) {
+            return new;
         }
-        return new;
-    }
-    let mut buf = [0u64; 16];
-    let mut room = size_of_val(&buf) as socklen_t;
-    let new = real(buf.as_mut_ptr().cast(), &mut room);
-    life::forget_stale(new);
-    if new >= 0 {
-        // SAFETY: the kernel filled it in.
-        if let Some(peer) = unsafe { tcp::Addr::read(buf.as_ptr().cast(), room as usize) } {
-            admit(new, peer);
+        if let Some(length) = length {
+            // SAFETY: the kernel has just written there.
+            unsafe { *len = length };
         }
     }
-    new
 }
 
 fn listens(fd: c_int) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && tcp::is_tcp(fd)
 }
 
-/// A connection came in: a candidate if it is local and the rules want it.
-fn admit(fd: c_int, peer: tcp::Addr) {
+/// A connection came in: a candidate if it is local and the rules want it; `door`: its client may find us. False: they do not
+/// want it at all, and it is over.
+fn admit(fd: c_int, peer: tcp::Addr, door: bool) -> bool {
     let errno = super::errno();
-    if let Some(local) = tcp::local(fd).filter(|&local| tcp::is_within_host(fd, || Some(local), peer)) {
-        if wanted(Direction::Listen, local, true, || true) {
-            let tracked = life::track(fd, Side::Server, local, peer);
-            if tracked && !peer.is_loopback() && tcp::is_translated(fd, local) {
-                life::keep_plain(fd, Reason::Nat);
-            }
+    let stays = tcp::local(fd).is_none_or(|local| settle(fd, local, peer, door));
+    super::fail(errno);
+    stays
+}
+
+fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: bool) -> bool {
+    let here = tcp::is_within_host(fd, || Some(local), peer);
+    if rules::may_end(Direction::Listen) {
+        let decision = rules::decide(Direction::Listen, local.ip(), local.port, here);
+        if decision.is_some_and(|decision| !enforce::may_come_in(&decision, here, door)) {
+            enforce::turn_away(fd);
+            return false;
         }
     }
-    super::fail(errno);
+    if !here || !(door || state::unix_is_forbidden()) {
+        return true;
+    }
+    let Some(decision) = wanted(Direction::Listen, local, true, || true) else { return true };
+    let tracked = track(fd, Side::Server, local, peer, &decision);
+    if !tracked && decision.action == Action::Require {
+        enforce::turn_away(fd);
+        return false;
+    }
+    if !door {
+        life::keep_plain(fd, Reason::NoUnix);
+    } else if tracked && !peer.is_loopback() && tcp::is_translated(fd, local) {
+        life::keep_plain(fd, Reason::Nat);
+    }
+    true
 }
 
 /// shutdown(2): TCP carries the FIN; the peer reads its ring to the end first (W11).

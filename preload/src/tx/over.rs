@@ -69,7 +69,7 @@ const FULLS: u32 = 32;
 
 /// The arena's longer rings, if they are no longer than our own: their memory would be ours.
 fn spares(tx: &End) -> Option<Spares> {
-    let own = state::SPARE_LINES.load(Ordering::Relaxed);
+    let own = state::longest();
     tx.spares().filter(|all| share::may_go_over(all.lines(), own.into()))
 }
 

@@ -6,7 +6,9 @@ use dp_channel::family::Reason;
 pub fn of(reason: Reason) -> Option<&'static str> {
     Some(match reason {
         Reason::None | Reason::Closed => return None,
-        Reason::Rules => "dp-preload.conf(5): change the rule if it should be a channel",
+        Reason::Rules => {
+            "dp rules explain PROGRAM ADDRESS names the rule: change it if it should be a channel (dp-preload.conf(5))"
+        }
         Reason::Remote => "nothing to do for another host; for another network namespace of this one, share it (a pod's containers do)",
         Reason::NoDoor => "start the server with dp run; where it has the shim, see whether its rules or its network namespace keep it out",
         Reason::NoOffer => "start the client with dp run; where it has the shim, see its rules",
@@ -26,6 +28,9 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         Reason::PeerLeft => "the other end has the reason: see dp doctor of that program",
         Reason::NoUnix => "systemd: RestrictAddressFamilies= needs AF_UNIX; other sandboxes: allow socket(AF_UNIX)",
         Reason::Sandbox => "dp-preload(7), Filters of system calls: start the filter later, or leave it on TCP",
+        Reason::Refused => {
+            "dp rules explain PROGRAM ADDRESS names the rule; what it demands was missing for the other reasons here"
+        }
         Reason::Nat => "connect to the address and port where the server listens",
     })
 }

@@ -1,4 +1,4 @@
-use dp_channel::config::environment::OF_SHIM;
+use dp_rules::config::environment::OF_SHIM;
 use dpfd::addr::OWN_NID;
 
 use super::*;

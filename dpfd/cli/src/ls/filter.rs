@@ -1,7 +1,7 @@
 //! Which lines are wanted.
 
 use dp_channel::family::Reason;
-use dp_channel::rules::Pattern;
+use dp_rules::Pattern;
 
 use super::families::{Connection, Family};
 use super::Listing;

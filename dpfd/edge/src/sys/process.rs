@@ -99,6 +99,25 @@ pub fn spin_for(ns: u64, mut f: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// Whether the process has rights that whoever started it has not (AT_SECURE: setuid, setgid, file capabilities): nothing in
+/// its environment is to be believed then.
+pub fn is_privileged() -> bool {
+    // SAFETY: a number; the loader has kept what the kernel said.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The effective user of the process.
+pub fn effective_user() -> u32 {
+    // SAFETY: no arguments, no failure.
+    unsafe { libc::geteuid() }
+}
+
+/// The effective group of the process.
+pub fn effective_group() -> u32 {
+    // SAFETY: no arguments, no failure.
+    unsafe { libc::getegid() }
+}
+
 /// Whether the process may use privileged numbers: CAP_NET_BIND_SERVICE is in its effective set.
 pub fn may_bind_service() -> bool {
     #[repr(C)]

@@ -141,6 +141,8 @@ pub struct Conn {
     pub fulls: AtomicU32,
     /// Sends since something was received; see the sender's `listens`.
     pub alone: AtomicU32,
+    /// What its rule says of how it is to be; see [`Conn::choose`].
+    chosen: AtomicU32,
     /// When the count of these began, or of a stream's bytes, ns of the monotonic clock, and the sum of
     /// [`Conn::tx_bytes`] and [`Conn::tx_kernel`] by then.
     pub full_since: [AtomicU64; 2],
@@ -181,6 +183,7 @@ const _: () = {
     assert!(offset_of!(Conn, rx_lock) == 128 && offset_of!(Conn, rx_bytes) < 192);
     assert!(offset_of!(Conn, edges) == 192 && offset_of!(Conn, local) == 256);
     assert!(offset_of!(Conn, back) == 320 && offset_of!(Conn, guest) == 384);
+    assert!(offset_of!(Conn, chosen) == 348 && offset_of!(Conn, full_since) == 352);
 };
 
 impl Conn {
@@ -208,6 +211,8 @@ impl Conn {
     pub const INQ: u32 = 4096;
     /// The program asks how much there is to read (FIONREAD), and may wait for an edge when it has taken as much.
     pub const COUNTS: u32 = 8192;
+    /// Its rule demands a channel: where it cannot become one, it ends.
+    pub const REQUIRED: u32 = 16384;
 
     /// How far it has come.
     #[inline(always)]
@@ -237,6 +242,7 @@ impl Conn {
             &self.fulls,
             &self.claimed,
             &self.alone,
+            &self.chosen,
             &self.heard,
             &self.asked,
             &self.wrong,
@@ -273,6 +279,23 @@ impl Conn {
         self.rx_lock.renew();
         self.set_addresses(local, peer);
         self.set_stage(Stage::Candidate);
+    }
+
+    /// Keeps what its rule says: calls before there is an offer, up to 65534, and how long a wait spins, up to a million
+    /// nanoseconds, of which sixteen count as one. `None`: as for other connections.
+    pub fn choose(&self, after: Option<u32>, spin: Option<u32>) {
+        let half = |value: Option<u32>| value.map_or(0, |n| n.min(0xfffe) + 1);
+        self.chosen.store(half(after) | half(spin.map(|ns| ns / 16)) << 16, Ordering::Relaxed);
+    }
+
+    /// Calls before there is an offer.
+    pub fn after(&self) -> Option<u32> {
+        (self.chosen.load(Ordering::Relaxed) & 0xffff).checked_sub(1)
+    }
+
+    /// How long a wait spins at most, ns.
+    pub fn longest_spin(&self) -> Option<u32> {
+        (self.chosen.load(Ordering::Relaxed) >> 16).checked_sub(1).map(|n| n * 16)
     }
 
     /// For `dp ls`.

@@ -292,3 +292,20 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::tcp::Addr;
 use dp_edge::sys::raw;
+
+#[test]
+fn what_a_rule_says_of_a_connection_is_kept_until_the_next_one() {
+    let c = Conn::default();
+    assert_eq!((c.after(), c.longest_spin()), (None, None));
+    for (after, spin) in
+        [(Some(0), None), (None, Some(0)), (Some(65_534), Some(1_000_000)), (Some(7), Some(160))]
+    {
+        c.choose(after, spin);
+        assert_eq!((c.after(), c.longest_spin()), (after, spin));
+    }
+    // No more than there is room for, and sixteen nanoseconds are one.
+    c.choose(Some(u32::MAX), Some(31));
+    assert_eq!((c.after(), c.longest_spin()), (Some(65_534), Some(16)));
+    c.reset(1, Addr::default(), Addr::default());
+    assert_eq!((c.after(), c.longest_spin()), (None, None));
+}

@@ -58,22 +58,23 @@ proptest! {
     /// Calls come at any pace, for as long as they like.
     #[test]
     fn nobody_is_given_up_before_many_calls_and_some_time_and_not_long_after_either(
-        pauses in prop::collection::vec(0u64..40_000_000, 1500..3000),
+        pauses in prop::collection::vec(0u64..40_000_000, 1500..3000), required in any::<bool>(),
     ) {
+        let patience = patience(required);
         let (mut now, mut began) = (1u64, 0u64);
         for (turn, pause) in (1u32..).zip(pauses) {
             now += pause;
             let clock = || {
-                assert!(turn > PATIENCE && turn % 64 == 0, "the clock is asked in a call that is none's last");
+                assert!(turn > patience && turn % 64 == 0, "the clock is asked in a call that is none's last");
                 now
             };
-            let patient = is_patient(turn, began, clock);
-            if turn > PATIENCE && began == 0 {
+            let patient = is_patient(turn, patience, began, clock);
+            if turn > patience && began == 0 {
                 began = now;
             }
             let waited = if began == 0 { 0 } else { now - began };
             if !patient {
-                prop_assert!(turn > PATIENCE && waited >= PATIENCE_NS, "turn {turn}, after {waited} ns");
+                prop_assert!(turn > patience && waited >= PATIENCE_NS, "turn {turn}, after {waited} ns");
                 return Ok(());
             }
             // At a turn at which the clock is asked.

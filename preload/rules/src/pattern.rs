@@ -1,4 +1,4 @@
-//! Patterns for program names: `*` is any run of bytes, `?` any one byte, the rest stands for itself.
+//! Patterns for names and paths: `*` is any run of bytes, `?` any one byte, the rest stands for itself.
 
 use std::fmt;
 
@@ -20,10 +20,15 @@ impl Pattern {
         Pattern { bytes, len: 1 }
     };
 
-    /// Keeps a pattern; None if it is empty, too long, or has a character that no rule can carry
-    /// (white space, control characters, `;`, `#`) or no program name has (`/`).
+    /// Keeps a pattern for names; None if it is empty, too long, or has a character that no rule can carry
+    /// (white space, control characters, `;`, `#`) or no name has (`/`).
     pub fn new(text: &str) -> Option<Pattern> {
-        let unfit = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '#' | '/');
+        Pattern::path(text).filter(|_| !text.contains('/'))
+    }
+
+    /// The same for paths.
+    pub fn path(text: &str) -> Option<Pattern> {
+        let unfit = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '#');
         if text.is_empty() || text.len() > MAX_PATTERN || text.contains(unfit) {
             return None;
         }
@@ -33,7 +38,7 @@ impl Pattern {
         Some(Pattern { bytes, len: text.len() as u8 })
     }
 
-    /// Whether the whole name matches. Time grows with the product of the lengths at worst.
+    /// Whether the whole name matches; `*` stands for `/`, too. Time grows with the product of the lengths at worst.
     pub fn matches(&self, name: &[u8]) -> bool {
         let pattern = self.as_bytes();
         let (mut p, mut n) = (0, 0);

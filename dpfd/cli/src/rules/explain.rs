@@ -1,0 +1,162 @@
+//! `dp rules explain`: which rule decides about a connection, and why.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use dp_edge::sys::process;
+use dp_rules::{cgroup, Direction, Files, Names, Program, Question, Rules};
+use serde::Serialize;
+
+use super::{json, load, Line};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The program, by its name or a path that ends in it.
+    program: OsString,
+
+    /// The address that it connects to, with the port; localhost is 127.0.0.1.
+    #[arg(value_name = "ADDRESS:PORT", value_parser = address)]
+    address: SocketAddr,
+
+    /// It accepts the connection, at this address of its own.
+    #[arg(long)]
+    listen: bool,
+
+    /// Its effective user, by name or number; without it yours.
+    #[arg(long, value_parser = user)]
+    user: Option<u32>,
+
+    /// Its effective group; without it yours.
+    #[arg(long, value_parser = group)]
+    group: Option<u32>,
+
+    /// Its control group, as in /proc/PID/cgroup; without it yours.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+
+    /// Its unit of systemd, with the ending: nginx.service.
+    #[arg(long, conflicts_with = "cgroup")]
+    unit: Option<String>,
+
+    /// A file of rules in the place of those that a program would go by that was started now.
+    #[arg(long, value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "an IP address with a port, as in 127.0.0.1:6379, [::1]:6379, localhost:6379";
+    let text = text.strip_prefix("localhost").map_or_else(|| text.into(), |rest| format!("127.0.0.1{rest}"));
+    text.parse().map_err(|_| wrong.into())
+}
+
+fn user(text: &str) -> Result<u32, String> {
+    text.parse().ok().or_else(|| Files.user(text)).ok_or_else(|| "a number, or a name of /etc/passwd".into())
+}
+
+fn group(text: &str) -> Result<u32, String> {
+    text.parse().ok().or_else(|| Files.group(text)).ok_or_else(|| "a number, or a name of /etc/group".into())
+}
+
+/// What is said.
+#[derive(Serialize)]
+struct Answer {
+    action: &'static str,
+    /// What the rule says of channels, as it is written.
+    settings: Option<String>,
+    /// Null: no rule matches.
+    because: Option<Line>,
+    passed_over: Vec<Passed>,
+    /// What more there is to know of it.
+    notes: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Passed {
+    #[serde(flatten)]
+    line: Line,
+    is_for: String,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let (rules, found) = load(args.file.as_ref()).map_err(|error| error.to_string())?;
+    let own = std::fs::read("/proc/self/cgroup").unwrap_or_default();
+    let within = match (&args.unit, &args.cgroup) {
+        (Some(unit), _) => format!("/system.slice/{unit}").into_bytes(),
+        (None, Some(path)) => path.clone().into_bytes(),
+        (None, None) => cgroup(&own).to_vec(),
+    };
+    let name = Path::new(&args.program).file_name().unwrap_or(&args.program);
+    let question = Question {
+        program: Program {
+            name: name.as_bytes(),
+            user: args.user.unwrap_or_else(process::effective_user),
+            group: args.group.unwrap_or_else(process::effective_group),
+            cgroup: &within,
+        },
+        direction: if args.listen { Direction::Listen } else { Direction::Connect },
+        addr: args.address.ip(),
+        port: args.address.port(),
+        here: args.listen || is_of_this_host(args.address.ip()),
+    };
+    let answer = answer(&rules, &question, |i| Line::of(&rules, i, Some(&found.source)));
+    if args.json {
+        println!("{}", json(&answer));
+    } else {
+        answer.tell();
+    }
+    Ok(())
+}
+
+fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Line>) -> Answer {
+    let decision = rules.decide(question);
+    let settings = decision.settings.to_string();
+    let passed = rules.passed_over(question);
+    Answer {
+        action: decision.action.word(),
+        settings: Some(settings.trim().to_string()).filter(|text| !text.is_empty()),
+        because: decision.because.and_then(&line),
+        passed_over: passed
+            .filter_map(|(i, why)| Some(Passed { line: line(i)?, is_for: why.to_string() }))
+            .collect(),
+        notes: notes(decision.action.makes_channels(), question),
+    }
+}
+
+/// Whether an address is one of this host's, as far as this network namespace has it.
+fn is_of_this_host(addr: IpAddr) -> bool {
+    addr.to_canonical().is_loopback() || std::net::UdpSocket::bind((addr, 0)).is_ok()
+}
+
+fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
+    if channel && !question.here {
+        vec!["only connections within this host become channels (reason remote)"]
+    } else if channel && question.direction == Direction::Listen {
+        vec!["this is for clients of this host; connections of others stay on TCP (reason remote)"]
+    } else {
+        Vec::new()
+    }
+}
+
+impl Answer {
+    fn tell(&self) {
+        let settings = self.settings.as_ref().map_or_else(String::new, |text| format!(", {text}"));
+        println!("{}{settings}", self.action);
+        match &self.because {
+            Some(line) if line.line.is_some() => println!("decided by {}: {}", line.place(), line.rule),
+            Some(line) => println!("decided by the rule that completes the list: {}", line.rule),
+            None => println!("no rule matches, so it stays on TCP"),
+        }
+        for Passed { line, is_for } in &self.passed_over {
+            println!("passed over {}: {} (for {is_for})", line.place(), line.rule);
+        }
+        for note in &self.notes {
+            println!("note: {note}");
+        }
+    }
+}

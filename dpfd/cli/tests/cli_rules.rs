@@ -1,0 +1,180 @@
+//! `dp rules`, and `dp run --dry-run`: what they say of rules, and what they do about them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dp-rules-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("dp")).unwrap();
+        Folder(path)
+    }
+
+    /// The user's own rules.
+    fn file(&self, text: &str) -> PathBuf {
+        let path = self.0.join("dp/dp-preload.conf");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path
+    }
+
+    fn dp(&self, line: &str, environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_dp")]).args(line.split_whitespace());
+        command.env("XDG_CONFIG_HOME", &self.0).envs(environment.iter().copied());
+        command.output().expect("timeout, of Debian's coreutils")
+    }
+
+    /// What it prints; it must succeed.
+    #[track_caller]
+    fn said(&self, line: &str) -> String {
+        let out = self.dp(line, &[]);
+        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// What it says when it fails.
+    #[track_caller]
+    fn failed(&self, line: &str, environment: &[(&str, &str)], code: i32) -> String {
+        let out = self.dp(line, environment);
+        assert_eq!(out.status.code(), Some(code), "{line}: {}", String::from_utf8_lossy(&out.stdout));
+        assert!(out.stdout.is_empty(), "{line}");
+        String::from_utf8(out.stderr).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn check_lists_rules_with_their_places_and_tells_what_is_wrong() {
+    let folder = Folder::new("check");
+    let path = folder.file("# x\ntcp any localhost:1; dp any * program=a after=0\n");
+    let at = path.display();
+    let listed = format!("{at}:2:1: tcp any localhost:1\n{at}:2:22: channel any * program=a after=0\n");
+    assert_eq!(folder.said("rules check"), listed);
+    assert_eq!(folder.said(&format!("rules check {at}")), listed);
+    let json: serde_json::Value = serde_json::from_str(&folder.said("rules check --json")).unwrap();
+    assert_eq!(json[1]["rule"], "channel any * program=a after=0");
+    assert_eq!(
+        (&json[1]["line"], &json[1]["column"], &json[1]["action"]),
+        (&2.into(), &22.into(), &"channel".into())
+    );
+    folder.file("tcp any *:1");
+    assert!(folder.said("rules check").ends_with("(added): channel any localhost\n"));
+    folder.file("tcp any *\n\n  tcp any ::1");
+    assert_eq!(
+        folder.failed("rules check", &[], 1),
+        format!("dp rules: {at}:3:11: ::1 has more than one colon; write an IPv6 address in brackets, as in [::1] or [::1]:6379\n")
+    );
+    assert!(folder
+        .failed("rules check", &[("DP_RULES", "tcp")], 1)
+        .contains("DP_RULES:1:4: the direction is missing"));
+    folder.file("");
+    assert!(folder.failed("rules check", &[("DP_RING", "9")], 1).contains("DP_RING=9: too small"));
+    assert!(folder.failed("rules check /no/such/file", &[], 1).contains("/no/such/file: no such file"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+    assert!(folder.failed("rules check", &[], 1).contains("others can write to it (mode 622)"));
+    let out = folder.dp("rules check", &[("DP_RULES", "tcp any *"), ("DP_RULEZ", "x")]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is it DP_RULES?") && out.status.success());
+}
+
+#[test]
+fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
+    let folder = Folder::new("explain");
+    let path = folder.file(
+        "tcp any localhost:5432\nrequire listen * unit=shop\nrefuse any * user=4242\nchannel connect localhost program=redis-* spin=0\n",
+    );
+    let at = path.display();
+    assert_eq!(
+        folder.said("rules explain /usr/bin/redis-cli localhost:6379"),
+        format!(
+            "channel, spin=0\ndecided by {at}:4:1: channel connect localhost program=redis-* spin=0\n\
+             passed over {at}:1:1: tcp any localhost:5432 (for other ports)\n\
+             passed over {at}:2:1: require listen * unit=shop.service (for another direction)\n\
+             passed over {at}:3:1: refuse any * user=4242 (for another user)\n"
+        )
+    );
+    assert!(folder.said("rules explain x [::1]:5432").starts_with("tcp\ndecided by"));
+    assert!(folder
+        .said("rules explain x 192.0.2.1:5432")
+        .starts_with("tcp\nno rule matches, so it stays on TCP\n"));
+    let listen = "rules explain --listen --unit shop.service x 192.0.2.1:80";
+    let said = folder.said(listen);
+    assert!(said.starts_with("require\ndecided by") && said.ends_with("(reason remote)\n"), "{said}");
+    assert!(folder.said("rules explain --user 4242 x 192.0.2.1:80").starts_with("refuse\n"));
+    assert!(folder
+        .said("rules explain --cgroup /a/shop.service/b --listen x 127.0.0.1:80")
+        .starts_with("require\n"));
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.said("rules explain --json redis-cli 127.0.0.1:6379")).unwrap();
+    assert_eq!((&json["action"], &json["because"]["line"]), (&"channel".into(), &4.into()));
+    assert_eq!(json["passed_over"][0]["is_for"], "other ports");
+    for wrong in ["x", "x 127.0.0.1", "x example.org:80", "--user no.such.user x 127.0.0.1:1"] {
+        folder.failed(&format!("rules explain {wrong}"), &[], 2);
+    }
+}
+
+#[test]
+fn reload_makes_the_mark_anew_where_the_rules_can_be_used() {
+    let folder = Folder::new("reload");
+    let path = folder.file("tcp any *");
+    let mark = folder.0.join("dp/dp-preload.conf.reload");
+    assert!(folder.failed("rules reload", &[("DP_RULES", "tcp any *")], 1).contains("running programs keep"));
+    assert!(!mark.exists());
+    let named = folder.0.join("dp/named.conf");
+    fs::copy(&path, &named).unwrap();
+    folder.said(&format!("rules reload {}", named.display()));
+    assert!(folder.0.join("dp/named.conf.reload").exists() && !mark.exists());
+    folder.file("tcp anywhere *");
+    assert!(folder
+        .failed(&format!("rules reload {}", path.display()), &[], 1)
+        .contains("1:5: anywhere is not a direction"));
+    assert!(!mark.exists());
+    folder.file("tcp any *");
+    let stamp = || {
+        folder.said(&format!("rules reload {}", path.display()));
+        let meta = fs::metadata(&mark).unwrap();
+        (meta.ino(), meta.mtime(), meta.mtime_nsec())
+    };
+    assert_ne!(stamp(), stamp());
+    let left: Vec<_> = fs::read_dir(folder.0.join("dp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[test]
+fn a_dry_run_tells_and_runs_nothing() {
+    let folder = Folder::new("dry");
+    let path = folder.file("tcp any *:1");
+    let shim = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let dry = |line: &str, environment: &[(&str, &str)]| {
+        let mut all = environment.to_vec();
+        all.push(("DP_SHIM", shim));
+        folder.dp(line, &all)
+    };
+    let marker = folder.0.join("ran");
+    let out = dry(&format!("run --dry-run touch {}", marker.display()), &[]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success() && !marker.exists(), "{said}");
+    assert!(said.starts_with("program: /") && said.contains(&format!("shim: LD_PRELOAD={shim}\n")), "{said}");
+    let rules =
+        format!("rules: of {0}\n{0}:1:1: tcp any *:1\n(added): channel any localhost\n", path.display());
+    assert!(said.ends_with(&rules), "{said}");
+    let said = dry("run --dry-run --not *:9 -- touch", &[]).stdout;
+    assert!(String::from_utf8(said)
+        .unwrap()
+        .ends_with("rules: of the options\ntcp any *:9\nchannel any localhost\n"));
+    let code = |line, environment: &[(&str, &str)]| dry(line, environment).status.code();
+    assert_eq!(code("run --dry-run no-such-program-at-all", &[]), Some(127));
+    assert_eq!(code("run --dry-run touch", &[("DP_RULES", "?")]), Some(2));
+    assert_eq!(code("run --dry-run touch", &[("DP_SPIN", "x")]), Some(2));
+    assert_eq!(folder.dp("run --dry-run touch", &[("DP_SHIM", "/nowhere")]).status.code(), Some(125));
+    assert_eq!(code("run --dry-run touch", &[("DP_DISABLE", "1")]), Some(0));
+}
