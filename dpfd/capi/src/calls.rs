@@ -7,15 +7,16 @@ use std::slice;
 use std::time::Duration;
 
 use dp_edge::sys::raw;
-use dpfd::driver;
 use dpfd::driver::user::endpoint::MAX_MESSAGE;
+use dpfd::driver::{self, Sleep, Step};
+use dpfd::endpoint::wait;
 use dpfd::{Addr, Dpid, Error, Nid};
 use libc::ssize_t;
 
 use crate::fault::{fail, Fault, Res};
 use crate::foreign::{Descriptor, Foreign};
 use crate::table::{self, Direction, Use};
-use crate::thread::{self, Bed};
+use crate::thread;
 
 /// How long a sender waits before it looks whether its thread was cancelled.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
@@ -60,34 +61,49 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn dp_target(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
     let target = || {
-        let set = |own: &Use| own.set_target(fd, address(nid, dpid)?);
+        let set = |own: &Use| wait::target(own, fd, address(nid, dpid)?);
         table::on(fd, Direction::Out, set, |_| Err(Fault::OnlyOpener(fd)))
     };
     thread::guarded(target).map_or(-1, |()| 0)
 }
 
-/// How a step of sending ended.
+/// What a call of sending comes to.
 pub(crate) enum Sent {
     Done,
-    /// It waits for room: once more.
-    Again,
     /// The endpoint is another process's.
     Plainly(Descriptor),
 }
 
+/// Makes steps until a message is on its way, and looks between them whether the thread was cancelled. None: it failed, and
+/// errno is set.
 #[inline(always)]
-fn send_step(fd: c_int, to: Option<(c_int, c_int)>, msg: &[u8]) -> Res<Sent> {
+pub(crate) fn send_steps(step: impl Fn() -> Res<Step<Sent>>) -> Option<Sent> {
+    let look_up = |_| {
+        thread::may_be_cancelled();
+        Ok(())
+    };
+    wait::until_done(|| thread::guarded(&step), look_up).ok()
+}
+
+/// A step is over: with the message sent, or by a wait that lasted as long as a thread may go without looking up.
+#[inline(always)]
+pub(crate) fn sent(fd: c_int, done: Result<(), Error>) -> Result<Step<Sent>, Error> {
+    match done {
+        Ok(()) => Ok(Step::Done(Sent::Done)),
+        Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => Ok(Step::Wait(Sleep::Moment(Duration::ZERO))),
+        Err(e) => Err(e),
+    }
+}
+
+#[inline(always)]
+fn send_step(fd: c_int, to: Option<(c_int, c_int)>, msg: &[u8]) -> Res<Step<Sent>> {
     let ours = |own: &Use| {
         let to = to.map(|(nid, dpid)| address(nid, dpid)).transpose()?;
-        match own.send_for(PATIENCE, fd, to, msg) {
-            Ok(()) => Ok(Sent::Done),
-            Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => Ok(Sent::Again),
-            Err(e) => Err(e),
-        }
+        sent(fd, wait::send(own, PATIENCE, fd, to, msg))
     };
     let theirs = |foreign: &Foreign| match to {
         Some(_) => Err(Fault::OnlyOpener(fd)),
-        None => Ok(Sent::Plainly(foreign.descriptor)),
+        None => Ok(Step::Done(Sent::Plainly(foreign.descriptor))),
     };
     table::on(fd, Direction::Out, ours, theirs)
 }
@@ -104,18 +120,18 @@ unsafe fn send(fd: c_int, to: Option<(c_int, c_int)>, msg: *const c_void, len: u
         // SAFETY: the caller's promise, for every function of the interface: `len` readable bytes.
         unsafe { slice::from_raw_parts(msg.cast(), len) }
     };
-    loop {
-        let done = match thread::guarded(|| send_step(fd, to, bytes)) {
-            Ok(Sent::Done) => Ok(()),
-            Ok(Sent::Again) => {
-                thread::may_be_cancelled();
-                continue;
-            }
+    let done = match send_steps(|| send_step(fd, to, bytes)) {
+        Some(Sent::Done) => true,
+        Some(Sent::Plainly(what)) => {
             // SAFETY: as above.
-            Ok(Sent::Plainly(what)) => unsafe { thread::send_plainly(fd, what, bytes.as_ptr().cast(), len) },
-            Err(e) => Err(e),
-        };
-        return done.map_or(-1, |()| len as ssize_t);
+            unsafe { thread::send_plainly(fd, what, bytes.as_ptr().cast(), len) }.is_ok()
+        }
+        None => false,
+    };
+    if done {
+        len as ssize_t
+    } else {
+        -1
     }
 }
 
@@ -147,24 +163,22 @@ pub unsafe extern "C-unwind" fn dp_sendto(
     unsafe { send(fd, Some((nid, dpid)), msg, len) }
 }
 
-/// What a step of receiving found; or what to sleep in.
-type Looked<T> = std::result::Result<T, Bed>;
-
 /// A message of ours, or where to sleep for one.
 #[inline(always)]
-fn looked<T>(fd: c_int, own: &Use, found: Option<T>) -> Result<Looked<T>, Error> {
-    match found {
-        Some(found) => Ok(Ok(found)),
-        None if own.is_behind(fd).is_ok_and(|same| same) => {
-            Ok(Err(own.sleep().map_or(Bed::On(Descriptor::Device), Bed::Own)))
-        }
-        None => Err(Error::NotAnEndpoint(fd)), // not any more: once again
+fn looked<T>(fd: c_int, own: &Use, found: Step<T>) -> Result<Step<T>, Error> {
+    let Step::Wait(how) = found else { return Ok(found) };
+    if own.is_behind(fd).is_ok_and(|same| same) {
+        return Ok(Step::Wait(how));
     }
+    own.slept(how, false);
+    Err(Error::NotAnEndpoint(fd)) // not any more: once again
 }
 
 /// The sleep is over.
-fn slept(fd: c_int, bed: Bed, woken: bool) {
-    let Bed::Own(how) = bed else { return };
+fn slept(fd: c_int, how: Sleep, woken: bool) {
+    if !matches!(how, Sleep::Socket(Some(_)) | Sleep::Edge(..)) {
+        return;
+    }
     let ours = |own: &Use| {
         own.slept(how, woken);
         Ok(())
@@ -175,20 +189,13 @@ fn slept(fd: c_int, bed: Bed, woken: bool) {
 
 /// Makes steps until one finds a message, and sleeps between them. None: it failed, and errno is set.
 #[inline(always)]
-fn receive<T>(fd: c_int, step: impl Fn() -> Res<Looked<T>>) -> Option<T> {
-    loop {
-        match thread::guarded(&step).ok()? {
-            Ok(found) => return Some(found),
-            Err(bed) => {
-                let woken = thread::sleep_for_message(fd, bed);
-                slept(fd, bed, woken.is_ok());
-                if let Err(fault) = woken {
-                    fail(fault);
-                    return None;
-                }
-            }
-        }
-    }
+fn receive<T>(fd: c_int, step: impl Fn() -> Res<Step<T>>) -> Option<T> {
+    let sleep = |how| {
+        let woken = thread::sleep_for_message(fd, how);
+        slept(fd, how, woken.is_ok());
+        woken.map_err(fail)
+    };
+    wait::until_done(|| thread::guarded(&step), sleep).ok()
 }
 
 /// See dp_read(3).
@@ -200,10 +207,13 @@ fn receive<T>(fd: c_int, step: impl Fn() -> Res<Looked<T>>) -> Option<T> {
 pub unsafe extern "C-unwind" fn dp_read(fd: c_int, message: *mut *mut c_char) -> ssize_t {
     let step = || {
         let ours = |own: &Use| {
-            let got = own.recv_or_sleep(fd)?;
-            looked(fd, own, got.map(|got| (got.address(), got.size())))
+            let step = own.recv_soon(fd).map_or_else(|| own.try_recv(fd), |got| Ok(Step::Done(got)))?;
+            Ok(match looked(fd, own, step)? {
+                Step::Done(got) => Step::Done((got.address(), got.size())),
+                Step::Wait(how) => Step::Wait(how),
+            })
         };
-        let theirs = |foreign: &Foreign| Ok(foreign.recv(fd)?.ok_or(Bed::On(foreign.descriptor)));
+        let theirs = |foreign: &Foreign| foreign.recv(fd);
         table::on(fd, Direction::In, ours, theirs)
     };
     let Some((address, len)) = receive(fd, step) else { return -1 };
@@ -238,9 +248,11 @@ pub unsafe extern "C-unwind" fn dp_recvfrom(
             // SAFETY: the caller's promise; one such slice is there at a time, for a call that copies into it.
             unsafe { slice::from_raw_parts_mut(at, room) }
         };
-        let ours = |own: &Use| looked(fd, own, own.recv_from_or_sleep(fd, into())?);
-        let theirs =
-            |foreign: &Foreign| Ok(foreign.recv_from(fd, into())?.ok_or(Bed::On(foreign.descriptor)));
+        let ours = |own: &Use| match own.recv_from_soon(fd, into()) {
+            Some(copied) => Ok(Step::Done(copied)),
+            None => looked(fd, own, own.try_recv_from(fd, into())?),
+        };
+        let theirs = |foreign: &Foreign| foreign.recv_from(fd, into());
         table::on(fd, Direction::In, ours, theirs)
     };
     let Some(copied) = receive(fd, step) else { return -1 };

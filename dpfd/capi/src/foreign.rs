@@ -9,7 +9,9 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dp_edge::sys::{raw, unix};
-use dpfd::driver::user::endpoint::{Tag, MAX_MESSAGE};
+use dpfd::driver::user::endpoint::MAX_MESSAGE;
+use dpfd::driver::user::tag::Tag;
+use dpfd::driver::{Sleep, Step};
 use dpfd::sys::device;
 use dpfd::sys::loaned::Copied;
 use dpfd::{Addr, Error};
@@ -51,13 +53,13 @@ impl Foreign {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message, loaned: its first byte, and its length. None: there is none, and the caller may sleep.
-    pub fn recv(&self, fd: c_int) -> Res<Option<(*const u8, usize)>> {
+    /// The next message, loaned: its first byte, and its length; or where to sleep for it.
+    pub fn recv(&self, fd: c_int) -> Res<Step<(*const u8, usize)>> {
         self.next(fd, |message, from| self.lend(message, from))
     }
 
-    /// The next message, as far as `into` has room: its length. None: as above.
-    pub fn recv_from(&self, fd: c_int, into: &mut [u8]) -> Res<Option<Copied>> {
+    /// The next message, as far as `into` has room: its length; or as above.
+    pub fn recv_from(&self, fd: c_int, into: &mut [u8]) -> Res<Step<Copied>> {
         self.next(fd, |message, from| {
             let n = message.len().min(into.len());
             into[..n].copy_from_slice(&message[..n]);
@@ -67,7 +69,7 @@ impl Foreign {
     }
 
     /// What is made of the next message, and of who sent it.
-    fn next<T>(&self, fd: c_int, take: impl FnOnce(&[u8], Addr) -> T) -> Res<Option<T>> {
+    fn next<T>(&self, fd: c_int, take: impl FnOnce(&[u8], Addr) -> T) -> Res<Step<T>> {
         let mut moment = Vec::new();
         let mut shared = SCRATCH.try_lock();
         let buf: &mut Vec<u8> = shared.as_deref_mut().unwrap_or(&mut moment);
@@ -82,7 +84,7 @@ impl Foreign {
             let mut got = match unix::recv(fd, buf, libc::MSG_DONTWAIT) {
                 Ok(got) => got,
                 Err(libc::EAGAIN) if raw::is_nonblocking(fd) => return Err(Error::WouldBlock.into()),
-                Err(libc::EAGAIN) => return Ok(None),
+                Err(libc::EAGAIN) => return Ok(Step::Wait(Sleep::Socket(None))),
                 Err(libc::EINTR) => continue,
                 Err(libc::ECONNRESET) => return Err(Fault::OpenerGone(fd)),
                 Err(errno) => return Err(Fault::system("recvmsg", errno)),
@@ -95,7 +97,7 @@ impl Foreign {
                 continue; // a bell
             }
             let len = got.len.min(buf.len());
-            return Ok(Some(take(&buf[..len], tag.map_or(Addr::default(), |t| t.from))));
+            return Ok(Step::Done(take(&buf[..len], tag.map_or(Addr::default(), |t| t.from))));
         }
     }
 
@@ -104,7 +106,7 @@ impl Foreign {
         fd: c_int,
         buf: &mut Vec<u8>,
         take: impl FnOnce(&[u8], Addr) -> T,
-    ) -> Res<Option<T>> {
+    ) -> Res<Step<T>> {
         if buf.len() < MAX_MESSAGE {
             // Untouched memory is not there yet.
             *buf = vec![0; MAX_MESSAGE];
@@ -113,10 +115,10 @@ impl Foreign {
             Ok(0) if device::stat(fd).is_ok_and(|stat| stat.in_place != 0) => Err(Fault::OnlyOpener(fd)),
             Ok(len) => {
                 let (nid, dpid) = device::peer(fd).unwrap_or_default();
-                Ok(Some(take(&buf[..len], Addr { nid, dpid })))
+                Ok(Step::Done(take(&buf[..len], Addr { nid, dpid })))
             }
             Err(libc::EAGAIN) if raw::is_nonblocking(fd) => Err(Error::WouldBlock.into()),
-            Err(libc::EAGAIN) => Ok(None),
+            Err(libc::EAGAIN) => Ok(Step::Wait(Sleep::Device)),
             Err(errno) => Err(Fault::system("preadv2", errno)),
         }
     }

@@ -4,13 +4,14 @@ use std::ffi::{c_int, c_uint};
 use std::io::IoSlice;
 use std::slice;
 
-use dp_edge::sys::raw;
 use dpfd::driver::user::endpoint::MAX_MESSAGE;
+use dpfd::driver::Step;
 use dpfd::edge::parts::MOST_PIECES;
+use dpfd::endpoint::wait;
 use dpfd::{Addr, Error, Parts};
 use libc::{iovec, ssize_t};
 
-use crate::calls::{address, Sent, PATIENCE};
+use crate::calls::{address, send_steps, sent, Sent, PATIENCE};
 use crate::fault::{fail, Fault, Res};
 use crate::foreign::Foreign;
 use crate::table::{self, Direction, Use};
@@ -140,18 +141,14 @@ unsafe fn send_with_gaps(call: Call, pieces: &[iovec]) -> ssize_t {
     send_pieces(call, &slices[..pieces.len().min(MOST_PIECES)])
 }
 
-fn send_step(call: Call, message: Parts<'_>) -> Res<Sent> {
+fn send_step(call: Call, message: Parts<'_>) -> Res<Step<Sent>> {
     let Call { fd, to, immediate } = call;
     let ours = |own: &Use| {
         let to = to.map(|(nid, dpid)| address(nid, dpid)).transpose()?;
-        match own.send_parts_for(PATIENCE, fd, to, message) {
-            Ok(()) => Ok(Sent::Done),
-            Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => Ok(Sent::Again),
-            Err(e) => Err(e),
-        }
+        sent(fd, wait::send_parts(own, PATIENCE, fd, to, message))
     };
     let theirs = |foreign: &Foreign| match (to, immediate) {
-        (None, None) => Ok(Sent::Plainly(foreign.descriptor)),
+        (None, None) => Ok(Step::Done(Sent::Plainly(foreign.descriptor))),
         _ => Err(Fault::OnlyOpener(fd)),
     };
     table::on(fd, Direction::Out, ours, theirs)
@@ -160,16 +157,16 @@ fn send_step(call: Call, message: Parts<'_>) -> Res<Sent> {
 fn send_pieces(call: Call, pieces: &[IoSlice<'_>]) -> ssize_t {
     let parts = Parts::new(pieces);
     let message = call.immediate.map_or(parts, |immediate| parts.with_immediate(immediate));
-    loop {
-        let done = match thread::guarded(|| send_step(call, message)) {
-            Ok(Sent::Done) => Ok(()),
-            Ok(Sent::Again) => {
-                thread::may_be_cancelled();
-                continue;
-            }
-            Ok(Sent::Plainly(what)) => thread::send_pieces_plainly(call.fd, what, pieces, message.len()),
-            Err(e) => Err(e),
-        };
-        return done.map_or(-1, |()| message.len() as ssize_t);
+    let done = match send_steps(|| send_step(call, message)) {
+        Some(Sent::Done) => true,
+        Some(Sent::Plainly(what)) => {
+            thread::send_pieces_plainly(call.fd, what, pieces, message.len()).is_ok()
+        }
+        None => false,
+    };
+    if done {
+        message.len() as ssize_t
+    } else {
+        -1
     }
 }

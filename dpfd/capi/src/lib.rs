@@ -1,8 +1,8 @@
 //! The C interface, `dp.h`: the calls of [`dpfd::Endpoint`] on plain descriptors.
 //!
 //! ```text
-//!   dp_write(fd) -> table: fd -> endpoint, two loads and a count   -> Served::send_for
-//!                -> unknown number: fstat, is it a copy of one of ours? -> Served::send_for
+//!   dp_write(fd) -> table: fd -> endpoint, two loads and a count   -> wait::send
+//!                -> unknown number: fstat, is it a copy of one of ours? -> wait::send
 //!                -> an endpoint of another process                 -> send(2)
 //! ```
 //!

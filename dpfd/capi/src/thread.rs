@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use dpfd::driver::Sleep;
+use dpfd::endpoint::wait;
 
 use crate::fault::{errno, fail, Fault, Res};
 use crate::foreign::Descriptor;
@@ -63,23 +64,14 @@ pub fn guarded<T>(work: impl FnOnce() -> Res<T>) -> Result<T, c_int> {
     }
 }
 
-/// What a receiver sleeps in.
-#[derive(Debug, Clone, Copy)]
-pub enum Bed {
-    /// A call on the descriptor.
-    On(Descriptor),
-    /// What the library says.
-    Own(Sleep),
-}
-
-/// Sleeps until the descriptor has a message, or its end, if it waits at all; a cancellation point.
-pub fn sleep_for_message(fd: c_int, bed: Bed) -> Res<()> {
-    let what = match bed {
-        Bed::On(what) => what,
-        Bed::Own(Sleep::Descriptor(_)) => Descriptor::Socket,
-        Bed::Own(doze) => {
+/// Sleeps until there is a message, or the end, if the descriptor waits at all; a cancellation point.
+pub fn sleep_for_message(fd: c_int, how: Sleep) -> Res<()> {
+    let what = match how {
+        Sleep::Socket(_) => Descriptor::Socket,
+        Sleep::Device => Descriptor::Device,
+        elsewhere => {
             may_be_cancelled();
-            let woken = doze.sleep(fd);
+            let woken = wait::sleep(fd, elsewhere);
             may_be_cancelled();
             return woken.map_err(Fault::from);
         }

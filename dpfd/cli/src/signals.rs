@@ -82,7 +82,7 @@ pub fn put_away() {
         for endpoint in process.endpoints() {
             endpoint.retire();
         }
-        process.registry.leave(&process.member);
+        process.shared.registry.leave(&process.shared.member);
     }
 }
 

@@ -21,6 +21,7 @@ pub mod ring;
 pub mod segment;
 #[cfg(not(loom))]
 pub mod setting;
+#[cfg(not(loom))]
 pub mod spin;
 pub mod sync;
 pub mod sys;

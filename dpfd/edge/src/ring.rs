@@ -252,6 +252,24 @@ impl Tail {
         Ok(())
     }
 
+    /// Writes a token of `len` bytes, for which [`Tail::reserve`] found room: the one order in which that is right (R1).
+    /// `fill` copies the payload into the ring, behind the header of the token at the position it is given.
+    #[inline(always)]
+    pub fn write<L: Lines + ?Sized>(
+        &mut self,
+        ring: &L,
+        len: usize,
+        kind: Kind,
+        fill: impl FnOnce(&L, Pos),
+    ) -> Result<(), Error> {
+        let lines = lines_for(len);
+        invalidate_next(ring, self.pos, lines);
+        fill(ring, self.pos);
+        commit(ring, self.pos, len, kind)?;
+        self.advance(ring, lines);
+        Ok(())
+    }
+
     /// Steps over the token of `lines` just committed, and makes the lines of the next ones this core's.
     ///
     /// A line that the receiver has read stays shared, and the first store to it waits for a round trip
@@ -262,7 +280,7 @@ impl Tail {
     /// hold anything, so a 0 there is as good; those the cached cursor does not know to be free are left
     /// alone. Long tokens need nothing: the stores of their payload overlap by themselves.
     #[inline(always)]
-    pub fn advance<L: Lines + ?Sized>(&mut self, ring: &L, lines: u64) {
+    fn advance<L: Lines + ?Sized>(&mut self, ring: &L, lines: u64) {
         let before = self.pos;
         self.pos = before.add(lines);
         if lines > AHEAD / 2 {

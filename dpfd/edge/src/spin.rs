@@ -5,10 +5,55 @@
 //! again a little later, for traffic changes. Times are nanoseconds; `longest` is the user's bound (0: never spin), any
 //! value at all.
 
+use crate::sys::process;
+
 /// A spin that helped lately lasts so long at least, where the bound allows it, ns.
 const USEFUL: u32 = 1_000;
 /// Shorter than this spinning is left out, ns.
 const TOO_SHORT: u32 = 500;
+/// Looks before the clock is asked: what comes in a moment costs no more than that.
+const FIRST: u32 = 64;
+
+/// What a receiver has learned of its spins; the loop of every endpoint that spins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spin(u32);
+
+impl Spin {
+    /// The next spin takes up to `ns`.
+    pub const fn new(ns: u32) -> Spin {
+        Spin(ns)
+    }
+
+    /// Whether the next one is not left out.
+    #[inline(always)]
+    pub const fn pays(self) -> bool {
+        self.0 > 0
+    }
+
+    /// How long the next one takes, ns. 0: it is left out.
+    #[inline]
+    pub fn budget(&mut self, longest: u32) -> u32 {
+        let budget = if self.0 < longest { self.0 } else { longest };
+        if budget == 0 {
+            self.0 = again(longest);
+        }
+        budget
+    }
+
+    /// Spins for as long as [`Spin::budget`] said, until `came`; whether it came.
+    #[inline]
+    pub fn spin(&mut self, budget: u32, longest: u32, came: impl FnMut() -> bool) -> bool {
+        let hit = process::spin_for(budget.into(), came);
+        self.0 = learned(budget, hit, longest);
+        hit
+    }
+
+    /// The first moment of a spin, from which nothing is learned.
+    #[inline(always)]
+    pub fn spin_briefly(self, mut came: impl FnMut() -> bool) -> bool {
+        self.pays() && process::looks(FIRST, &mut came)
+    }
+}
 
 /// How long the next spin may take, after one of `budget` saw something (`hit`) or did not. 0: none.
 #[inline]
@@ -93,6 +138,23 @@ mod tests {
             budget = learned(budget, true, 50_000);
         }
         assert_eq!(budget, 50_000);
+    }
+
+    #[test]
+    fn a_spin_in_vain_is_shorter_the_next_time_and_then_left_out_for_once() {
+        const LONGEST: u32 = 1 << 14;
+        let mut spin = Spin::new(LONGEST);
+        for expected in [14, 13, 12, 11, 10, 9].map(|log| 1 << log) {
+            let budget = spin.budget(LONGEST);
+            assert_eq!(budget, expected);
+            assert!(spin.pays() && !spin.spin(budget, LONGEST, || false));
+        }
+        assert!(!spin.pays() && !spin.spin_briefly(|| panic!("no look")));
+        assert_eq!(spin.budget(LONGEST), 0);
+        assert_eq!(spin.budget(LONGEST), again(LONGEST));
+        assert!(spin.spin(1, LONGEST, || true) && spin.spin_briefly(|| true));
+        assert_eq!(spin, Spin::new(USEFUL));
+        assert_eq!(spin.budget(10), 10, "the user's bound holds");
     }
 
     #[test]

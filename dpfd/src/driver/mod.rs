@@ -10,12 +10,14 @@
 
 pub mod kernel;
 mod served;
+mod sleep;
 pub mod user;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-pub use self::served::{Served, Sleep};
+pub use self::served::Served;
+pub use self::sleep::{Sleep, Step};
 use crate::addr::Dpid;
 use crate::error::{Error, Result};
 

@@ -2,15 +2,14 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
 
-pub use super::user::doze::Sleep;
+use super::sleep::{Sleep, Step};
 use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
-use crate::edge::parts::{Parts, MOST_PIECES};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stat::Stat;
 use crate::sys::loaned::{Copied, Got};
+use dp_edge::spin::Spin;
 
 /// An endpoint, without its descriptor: that is named in every call.
 #[derive(Debug, Clone)]
@@ -57,55 +56,19 @@ impl Served {
         }
     }
 
-    /// Sets the default destination.
+    /// Sets the default destination, or says where to sleep until that can be done.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::target`].
-    pub fn set_target(&self, fd: i32, to: Addr) -> Result<()> {
+    pub fn try_target(&self, fd: i32, to: Addr) -> Result<Step<()>> {
         match self {
-            User(inner) => inner.set_target(fd, to),
-            Kernel(inner) => inner.set_target(fd, to),
+            User(inner) => inner.try_target(fd, to),
+            Kernel(inner) => inner.set_target(fd, to).map(Step::Done),
         }
     }
 
-    /// Sends one message, to the target or elsewhere; a wait ends with [`crate::Error::WouldBlock`] after about
-    /// `patience`.
-    ///
-    /// # Errors
-    ///
-    /// As [`crate::Endpoint::send_to`].
-    #[inline(always)]
-    pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        match self {
-            User(inner) => inner.send_for(patience, fd, to, message),
-            Kernel(inner) => inner.send_for(patience, fd, to, message),
-        }
-    }
-
-    /// Sends pieces as one message, with an immediate if it has one; as [`Served::send_for`] in all else.
-    ///
-    /// # Errors
-    ///
-    /// As [`crate::Endpoint::send_parts`].
-    pub fn send_parts_for(
-        &self,
-        patience: Duration,
-        fd: i32,
-        to: Option<Addr>,
-        message: Parts<'_>,
-    ) -> Result<()> {
-        let (count, limit) = (message.pieces().len(), MOST_PIECES);
-        if count > limit {
-            return Err(Error::TooManyPieces { count, limit });
-        }
-        match self {
-            User(inner) => inner.send_parts_for(patience, fd, to, message),
-            Kernel(inner) => inner.send_parts_for(patience, fd, to, message),
-        }
-    }
-
-    /// The next message, if it is as good as here; else [`Served::recv`] finds it.
+    /// The next message, if it is as good as here; else [`Served::try_recv`] finds it.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
         match self {
@@ -114,7 +77,7 @@ impl Served {
         }
     }
 
-    /// The next message as far as `into` has room, if it is short and as good as here. Else [`Served::recv_from`] finds it.
+    /// The next message as far as `into` has room, if it is short and as good as here. Else [`Served::try_recv_from`] finds it.
     #[inline(always)]
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         match self {
@@ -123,28 +86,44 @@ impl Served {
         }
     }
 
-    /// The next message as far as `into` has room.
+    /// The next message, loaned until it is released, or where to sleep for it; the caller says when the sleep is over
+    /// ([`Served::slept`]), and calls again.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::recv`].
-    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
+    pub fn try_recv(&self, fd: i32) -> Result<Step<Got>> {
         match self {
-            User(inner) => inner.recv_from(fd, into),
-            Kernel(inner) => inner.recv_from(fd, into),
+            User(inner) => inner.try_recv(fd),
+            Kernel(inner) => inner.try_recv(fd),
         }
     }
 
-    /// [`Served::recv_or_sleep`], copied as far as `into` has room.
+    /// The same, copied as far as `into` has room.
     ///
     /// # Errors
     ///
     /// As [`crate::Endpoint::recv`].
-    #[inline(always)]
-    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+    pub fn try_recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Step<Copied>> {
         match self {
-            User(inner) => inner.recv_from_or_sleep(fd, into),
-            Kernel(inner) => inner.recv_from_or_sleep(fd, into),
+            User(inner) => inner.try_recv_from(fd, into),
+            Kernel(inner) => inner.try_recv_from(fd, into),
+        }
+    }
+
+    /// The sleep is over; `woken`: not by a signal, or for want of time. The kernel driver counts when a call goes to sleep.
+    pub fn slept(&self, how: Sleep, woken: bool) {
+        if let User(inner) = self {
+            inner.slept(how, woken);
+        }
+    }
+
+    /// Whether the number still means this endpoint, as far as its driver can tell.
+    pub fn is_behind(&self, fd: i32) -> bool {
+        match self {
+            // The descriptor is its owner's, who has it as long as it calls.
+            User(_) => true,
+            Kernel(inner) => inner.is_behind(fd),
         }
     }
 
@@ -158,48 +137,6 @@ impl Served {
         match self {
             User(inner) => inner.recv_from_now(fd, into),
             Kernel(inner) => inner.recv_from_now(fd, into),
-        }
-    }
-
-    /// The next message, loaned until it is released.
-    ///
-    /// # Errors
-    ///
-    /// As [`crate::Endpoint::recv`].
-    pub fn recv(&self, fd: i32) -> Result<Got> {
-        match self {
-            User(inner) => inner.recv(fd),
-            Kernel(inner) => inner.recv(fd),
-        }
-    }
-
-    /// The next message, loaned until it is released. None: the caller asks where to sleep ([`Served::sleep`]), sleeps there,
-    /// and calls again.
-    ///
-    /// # Errors
-    ///
-    /// As [`crate::Endpoint::recv`].
-    #[inline(always)]
-    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
-        match self {
-            User(inner) => inner.recv_or_sleep(fd),
-            Kernel(inner) => inner.recv_or_sleep(fd),
-        }
-    }
-
-    /// Where the caller of [`Served::recv_or_sleep`] sleeps. None: in a call on the device that takes nothing
-    /// ([`crate::sys::device::await_message`]).
-    pub fn sleep(&self) -> Option<Sleep> {
-        match self {
-            User(inner) => Some(inner.sleep()),
-            Kernel(_) => None,
-        }
-    }
-
-    /// The sleep is over; `woken`: not by a signal, or for want of time. The kernel driver counts when a call goes to sleep.
-    pub fn slept(&self, how: Sleep, woken: bool) {
-        if let User(inner) = self {
-            inner.slept(how, woken);
         }
     }
 
@@ -282,7 +219,7 @@ impl Served {
         match self {
             User(inner) => {
                 inner.max_spin.store(ns, Ordering::Relaxed);
-                inner.rx().spin = ns;
+                inner.rx().spin = Spin::new(ns);
             }
             Kernel(inner) => inner.set_spin(ns),
         }

@@ -19,7 +19,7 @@
 //! A receiver of one edge that expects the next message soon *dozes*: it says so in the same word, and its sender does not
 //! ring, but wakes the futex ([`super::event_count`]).
 
-use dp_edge::sync::{settle, AtomicU64, Ordering};
+use dp_edge::sync::{AtomicU64, Ordering};
 
 const ARMED: u64 = 1;
 const DOZES: u64 = 2;
@@ -53,7 +53,7 @@ pub enum Due {
 pub struct Rung(u64);
 
 impl Arm {
-    /// The receiver wants a bell for what comes from now on. [`settle`] and a look at every edge must follow.
+    /// The receiver wants a bell for what comes from now on. [`dp_edge::sync::settle`] and a look at every edge must follow.
     ///
     /// Only the receiver calls this, one thread at a time: no read-modify-write is needed.
     #[inline]
@@ -108,24 +108,5 @@ impl Arm {
         } else {
             Due::Futex
         }
-    }
-
-    /// The receiver's way to sleep: takes what the descriptor holds, arms, looks at everything once more. Whether
-    /// something is there, so that it must not sleep.
-    ///
-    /// # Errors
-    ///
-    /// Those of `drain`; the word is as it was then.
-    #[inline]
-    pub fn settle<C, E>(
-        &self,
-        receiver: &mut C,
-        drain: impl FnOnce(&mut C) -> Result<(), E>,
-        waiting: impl FnOnce(&C) -> bool,
-    ) -> Result<bool, E> {
-        drain(receiver)?;
-        self.arm();
-        settle();
-        Ok(waiting(receiver))
     }
 }

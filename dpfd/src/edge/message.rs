@@ -9,33 +9,24 @@ use dp_edge::Error;
 
 use super::parts::Parts;
 
-/// Sends `len` bytes from `src` as one message.
+/// Writes one token: `before` bytes of ours and the message's `len` behind them.
 ///
 /// `TooLong` is told before any waiting could begin (R5).
-///
-/// # Safety
-///
-/// `src` is readable for `len` bytes.
 #[inline(always)]
-pub unsafe fn send<L: Lines + ?Sized>(
+pub(super) fn send<L: Lines + ?Sized>(
     ring: &L,
     tail: &mut Tail,
     cursor: &AtomicU64,
-    src: *const u8,
-    len: usize,
+    (before, len, kind): (usize, usize, Kind),
+    fill: impl FnOnce(&L, Pos),
 ) -> Result<(), Error> {
+    let limit = ring::max_payload(ring.count()) - before;
     // The length first: one near usize::MAX would wrap the count of lines.
-    if len > ring::max_payload(ring.count()) {
-        return Err(Error::TooLong(ring::max_payload(ring.count())));
+    if len > limit {
+        return Err(Error::TooLong(limit));
     }
-    let lines = lines_for(len);
-    tail.reserve(ring.count(), lines, cursor)?;
-    ring::invalidate_next(ring, tail.pos, lines);
-    // SAFETY: `src` by the caller's contract; the reservation keeps the token inside the ring.
-    unsafe { ring.put(tail.pos, HEADER, src, len) };
-    ring::commit(ring, tail.pos, len, Kind::Data)?;
-    tail.advance(ring, lines);
-    Ok(())
+    tail.reserve(ring.count(), lines_for(before + len), cursor)?;
+    tail.write(ring, before + len, kind, fill)
 }
 
 /// Sends the place of a message out of line, under `number`.
@@ -45,28 +36,35 @@ pub fn send_out_of_line<L: Lines + ?Sized>(
     cursor: &AtomicU64,
     number: u64,
 ) -> Result<(), Error> {
-    tail.reserve(ring.count(), 1, cursor)?;
-    ring::invalidate_next(ring, tail.pos, 1);
-    let bytes = number.to_ne_bytes();
-    // SAFETY: eight bytes; the reservation keeps the token inside the ring.
-    unsafe { ring.put(tail.pos, HEADER, bytes.as_ptr(), bytes.len()) };
-    ring::commit(ring, tail.pos, bytes.len(), Kind::OutOfLine)?;
-    tail.advance(ring, 1);
-    Ok(())
+    send(ring, tail, cursor, (0, size_of::<u64>(), Kind::OutOfLine), |ring, at| put_word(ring, at, number))
+}
+
+/// Eight bytes behind the header of the token at `pos`, which has them.
+#[inline(always)]
+fn put_word<L: Lines + ?Sized>(ring: &L, pos: Pos, word: u64) {
+    let bytes = word.to_ne_bytes();
+    // SAFETY: eight bytes, and every ring is longer than that.
+    unsafe { ring.put(pos, HEADER, bytes.as_ptr(), bytes.len()) };
+}
+
+/// The same, read.
+#[inline(always)]
+fn word<L: Lines + ?Sized>(ring: &L, pos: Pos) -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is that long; eight bytes are inside any ring.
+    unsafe { ring.get(pos, HEADER, bytes.as_mut_ptr(), bytes.len()) };
+    u64::from_ne_bytes(bytes)
 }
 
 /// The number in a token that [`send_out_of_line`] made at `pos`.
 pub fn far_number<L: Lines + ?Sized>(ring: &L, pos: Pos, len: usize) -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    if len != bytes.len() {
+    if len != size_of::<u64>() {
         return Err(Error::Corrupt);
     }
-    // SAFETY: the buffer is that long; eight bytes are inside any ring.
-    unsafe { ring.get(pos, HEADER, bytes.as_mut_ptr(), bytes.len()) };
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(word(ring, pos))
 }
 
-/// Sends `message` as one message: [`send`] of a slice.
+/// Sends `message` as one message.
 #[inline(always)]
 pub fn send_bytes<L: Lines + ?Sized>(
     ring: &L,
@@ -74,8 +72,10 @@ pub fn send_bytes<L: Lines + ?Sized>(
     cursor: &AtomicU64,
     message: &[u8],
 ) -> Result<(), Error> {
-    // SAFETY: a slice is readable for its length.
-    unsafe { send(ring, tail, cursor, message.as_ptr(), message.len()) }
+    send(ring, tail, cursor, (0, message.len(), Kind::Data), |ring, at| {
+        // SAFETY: a slice is readable for its length, for which there is room.
+        unsafe { ring.put(at, HEADER, message.as_ptr(), message.len()) };
+    })
 }
 
 /// Sends pieces as one message, with its immediate if it has one; the only copy is the one into the ring.
@@ -90,37 +90,23 @@ pub fn send_parts<L: Lines + ?Sized>(
         Some(_) => (IMMEDIATE, Kind::Immediate),
         None => (0, Kind::Data),
     };
-    let limit = ring::max_payload(ring.count()) - before;
-    if parts.len() > limit {
-        return Err(Error::TooLong(limit));
-    }
-    let len = before + parts.len();
-    let lines = lines_for(len);
-    tail.reserve(ring.count(), lines, cursor)?;
-    ring::invalidate_next(ring, tail.pos, lines);
-    if let Some(immediate) = parts.immediate() {
-        let bytes = immediate.to_ne_bytes();
-        // SAFETY: eight bytes; the reservation keeps the token inside the ring.
-        unsafe { ring.put(tail.pos, HEADER, bytes.as_ptr(), bytes.len()) };
-    }
-    let mut at = HEADER + before;
-    for piece in parts.pieces() {
-        // SAFETY: a slice is readable for its length; all of them together are `len`, for which there is room.
-        unsafe { ring.put(tail.pos, at, piece.as_ptr(), piece.len()) };
-        at += piece.len();
-    }
-    ring::commit(ring, tail.pos, len, kind)?;
-    tail.advance(ring, lines);
-    Ok(())
+    send(ring, tail, cursor, (before, parts.len(), kind), |ring, pos| {
+        if let Some(immediate) = parts.immediate() {
+            put_word(ring, pos, immediate);
+        }
+        let mut at = HEADER + before;
+        for piece in parts.pieces() {
+            // SAFETY: a slice is readable for its length; all of them together are the message, for which there is room.
+            unsafe { ring.put(pos, at, piece.as_ptr(), piece.len()) };
+            at += piece.len();
+        }
+    })
 }
 
 /// The immediate in a token of [`Kind::Immediate`] at `pos`.
 #[inline]
 pub fn immediate<L: Lines + ?Sized>(ring: &L, pos: Pos) -> u64 {
-    let mut bytes = [0; IMMEDIATE];
-    // SAFETY: the buffer is that long; eight bytes are inside any ring.
-    unsafe { ring.get(pos, HEADER, bytes.as_mut_ptr(), bytes.len()) };
-    u64::from_ne_bytes(bytes)
+    word(ring, pos)
 }
 
 /// A message as it is sent over an edge: in one piece, or in parts.
@@ -129,7 +115,7 @@ pub trait Content {
     fn size(&self) -> usize;
     /// Whether only a receiver that knows immediates may have it.
     fn has_immediate(&self) -> bool;
-    /// Sends it, as [`send`] does.
+    /// Sends it.
     fn send_over<L: Lines + ?Sized>(
         &self,
         ring: &L,

@@ -7,6 +7,7 @@
 //! | [`segment`], [`lines`] | an edge's memory, its ring twice in a row; its control lines | E12 |
 //! | [`out_of_line`] | a message no edge can hold | R5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
+//! | [`wake`] | what a receiver has asked its senders for, one state and its steps; its two ways to sleep | U3 |
 //! | [`inbox`] | the page with that word, which senders can only read | U3 |
 //! | [`event_count`] | a receiver of one edge that sleeps for a moment | U3 |
 //! | [`space`] | a sender that waits for room, and who tells it | W8 |
@@ -32,6 +33,7 @@ pub mod parts;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod segment;
 pub mod space;
+pub mod wake;
 
 #[cfg(test)]
 #[allow(unsafe_code, clippy::allow_attributes)]

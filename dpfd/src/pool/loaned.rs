@@ -1,9 +1,11 @@
-//! The messages the program has: numbered in the order they were read, released in any.
+//! The messages the program has: numbered in the order they were read, released in any. One queue for both drivers: here a
+//! message lies in one of many edges, with the kernel driver in the one ring of the endpoint.
 
 use std::sync::Arc;
 
 use crate::edge::out_of_line::OutOfLine;
 use crate::edge::segment::Segment;
+use crate::sys::mapped::Mapping;
 use dp_edge::ring::Pos;
 
 /// The edge of messages that lie in memory of their own.
@@ -11,9 +13,9 @@ pub const NO_EDGE: u32 = u32::MAX;
 
 /// A message that was read and not forgotten yet. Two words: this is written and read for every message.
 #[derive(Debug, Clone, Copy)]
-pub struct Loan {
+pub struct Loan<E = Pos> {
     /// Where its edge goes on after it.
-    pub end: Pos,
+    pub end: E,
     /// Its edge, or [`NO_EDGE`]: it has none, or its lines went back already.
     pub edge: u32,
     /// There is memory of its own.
@@ -26,7 +28,12 @@ pub struct Loan {
     pub done: bool,
 }
 
-impl Loan {
+impl<E> Loan<E> {
+    #[inline(always)]
+    fn new(edge: u32, end: E) -> Loan<E> {
+        Loan { end, edge, kept: false, immediate: false, copied: false, done: false }
+    }
+
     /// Whether the program may release it.
     pub fn is_open(&self) -> bool {
         !self.done && !self.copied
@@ -42,15 +49,24 @@ pub enum Kept {
     OutOfLine(OutOfLine),
     /// In a ring that nobody sends over any more.
     Ring(Arc<Segment>),
+    /// The kernel's.
+    Mapped(Mapping),
 }
 
 impl Kept {
-    /// The message; of one in a ring, nothing.
+    /// The message; of one in a ring or in the kernel's memory, nothing.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Kept::Bytes(bytes) => bytes,
             Kept::OutOfLine(memory) => memory,
-            Kept::Ring(_) => &[],
+            Kept::Ring(_) | Kept::Mapped(_) => &[],
+        }
+    }
+
+    fn address(&self) -> *const u8 {
+        match self {
+            Kept::Mapped(memory) => memory.address(0),
+            memory => memory.bytes().as_ptr(),
         }
     }
 }
@@ -60,10 +76,10 @@ fn bytes_of_last(ring: Arc<Segment>) -> usize {
     Arc::into_inner(ring).map_or(0, |ring| ring.ring_len())
 }
 
-/// All of them. Message `n` is in slot `n` modulo their count, which is a power of two.
+/// All of them. Message `n` is in slot `n` modulo their count, which is a power of two. `E`: a place in an edge.
 #[derive(Debug, Default)]
-pub struct Queue {
-    slots: Box<[Loan]>,
+pub struct Queue<E = Pos> {
+    slots: Box<[Loan<E>]>,
     /// The number of the oldest, and that of the next.
     first: u64,
     next: u64,
@@ -75,7 +91,7 @@ pub struct Queue {
     immediates: Vec<(u64, u64)>,
 }
 
-impl Queue {
+impl<E: Copy + Default> Queue<E> {
     /// Messages that the program has and did not release.
     pub fn open(&self) -> usize {
         (self.next - self.first) as usize - self.early - self.copies
@@ -93,13 +109,12 @@ impl Queue {
 
     /// One more; its number.
     #[inline(always)]
-    pub fn push(&mut self, edge: u32, end: Pos) -> u64 {
+    pub fn push(&mut self, edge: u32, end: E) -> u64 {
         if self.next - self.first == self.slots.len() as u64 {
             self.grow();
         }
         let number = self.next;
-        self.slots[self.slot(number)] =
-            Loan { end, edge, kept: false, immediate: false, copied: false, done: false };
+        self.slots[self.slot(number)] = Loan::new(edge, end);
         self.next += 1;
         number
     }
@@ -107,14 +122,7 @@ impl Queue {
     #[cold]
     fn grow(&mut self) {
         let old = core::mem::take(&mut self.slots);
-        let nobody = Loan {
-            end: Pos::default(),
-            edge: NO_EDGE,
-            kept: false,
-            immediate: false,
-            copied: false,
-            done: true,
-        };
+        let nobody = Loan { done: true, ..Loan::new(NO_EDGE, E::default()) };
         self.slots = vec![nobody; (old.len() * 2).max(16)].into();
         for number in self.first..self.next {
             self.slots[self.slot(number)] = old[number as usize & (old.len() - 1)];
@@ -123,12 +131,18 @@ impl Queue {
 
     /// Keeps the memory of the youngest until it is released; where it is.
     pub fn keep(&mut self, memory: Kept) -> *const u8 {
-        let (at, number) = (memory.bytes().as_ptr(), self.next.wrapping_sub(1));
+        let (at, number) = (memory.address(), self.next.wrapping_sub(1));
         if let Some(youngest) = self.get_mut(number) {
             youngest.kept = true;
             self.kept.push((number, memory));
         }
         at
+    }
+
+    /// The youngest goes on to `end`: with it goes back what lies behind it. False: there is none.
+    pub fn extend(&mut self, end: E) -> bool {
+        let youngest = self.get_mut(self.next.wrapping_sub(1));
+        youngest.map(|youngest| youngest.end = end).is_some()
     }
 
     /// Notes what came beside the youngest, until it is released.
@@ -173,7 +187,7 @@ impl Queue {
     /// Releases and forgets message `number` if that is all there is to do: it is the oldest, it lies in an edge, and
     /// none behind it was released before.
     #[inline(always)]
-    pub fn pop_oldest(&mut self, number: u64) -> Option<Loan> {
+    pub fn pop_oldest(&mut self, number: u64) -> Option<Loan<E>> {
         let oldest = *self.slots.get(self.slot(number))?;
         if number != self.first
             || number == self.next
@@ -190,11 +204,11 @@ impl Queue {
     }
 
     /// Message `number`, if it is not forgotten.
-    pub fn get(&self, number: u64) -> Option<&Loan> {
+    pub fn get(&self, number: u64) -> Option<&Loan<E>> {
         (self.first..self.next).contains(&number).then(|| &self.slots[self.slot(number)])
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Loan> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut Loan<E>> {
         let slot = self.slot(number);
         (self.first..self.next).contains(&number).then(|| &mut self.slots[slot])
     }
@@ -209,7 +223,7 @@ impl Queue {
 
     /// Marks message `number` released, and lets go of its own memory; the bytes of a ring of which it was the last. None:
     /// there is none, or it was before.
-    pub fn mark(&mut self, number: u64) -> Option<(Loan, usize)> {
+    pub fn mark(&mut self, number: u64) -> Option<(Loan<E>, usize)> {
         let loaned = self.get_mut(number).filter(|loaned| !loaned.done)?;
         loaned.done = true;
         let (kept, noted) = (core::mem::take(&mut loaned.kept), core::mem::take(&mut loaned.immediate));
@@ -229,7 +243,7 @@ impl Queue {
 
     /// Gives back those of edge `ix` from message `number` on, as far as they are released, one after the other: where
     /// the last of them ends, and how many they are; and the number of the oldest that is not, if there is one.
-    pub fn give_back(&mut self, ix: u32, number: u64) -> (Option<(Pos, u32)>, Option<u64>) {
+    pub fn give_back(&mut self, ix: u32, number: u64) -> (Option<(E, u32)>, Option<u64>) {
         let mut given = None;
         for number in number.max(self.first)..self.next {
             let slot = self.slot(number);
@@ -261,3 +275,6 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,17 +54,15 @@ pub fn push<L: Lines + ?Sized>(
     if let Err(e) = tail.reserve(count, lines_for(len), cursor) {
         len = shorter(e, tail, count, len)?;
     }
-    let lines = lines_for(len);
-    ring::invalidate_next(ring, tail.pos, lines);
-    let mut at = HEADER;
-    src.take(len, |p, n| {
-        // SAFETY: `p` is readable for `n` bytes by Source's contract; the token was reserved, and
-        // lines + 1 <= count keeps at + n inside the ring.
-        unsafe { ring.put(tail.pos, at, p, n) };
-        at += n;
-    });
-    ring::commit(ring, tail.pos, len, Kind::Data)?;
-    tail.advance(ring, lines);
+    tail.write(ring, len, Kind::Data, |ring, pos| {
+        let mut at = HEADER;
+        src.take(len, |p, n| {
+            // SAFETY: `p` is readable for `n` bytes by Source's contract; the token was reserved, and
+            // lines + 1 <= count keeps at + n inside the ring.
+            unsafe { ring.put(pos, at, p, n) };
+            at += n;
+        });
+    })?;
     Ok(len)
 }
 

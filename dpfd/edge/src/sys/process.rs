@@ -78,21 +78,32 @@ pub fn rest(time: Duration) {
     }
 }
 
+/// Looks so often, and says whether `f` came.
+#[inline(always)]
+pub fn looks(times: u32, f: &mut impl FnMut() -> bool) -> bool {
+    for _ in 0..times {
+        if (*f)() {
+            return true;
+        }
+        crate::sync::relax();
+    }
+    false
+}
+
 /// Spins for `ns` until `f`, and says whether it came. The looks are counted, too: a program's clock may stand still
 /// (libfaketime), and then this takes some times as long.
 #[inline]
 pub fn spin_for(ns: u64, mut f: impl FnMut() -> bool) -> bool {
     /// What as many looks as are made between two looks at the clock take at least, ns.
     const AT_LEAST: u64 = 100;
-    let end = now() + ns;
+    // The clock is asked behind the first looks: what comes among them need not wait for its answer.
+    let mut end = None;
     for _ in 0..=ns / AT_LEAST {
-        for _ in 0..64 {
-            if f() {
-                return true;
-            }
-            crate::sync::relax();
+        if looks(64, &mut f) {
+            return true;
         }
-        if now() >= end {
+        let now = now();
+        if now >= *end.get_or_insert(now + ns) {
             return false;
         }
     }

@@ -3,7 +3,6 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use dp_abi::MESSAGE_MAX;
 
@@ -15,7 +14,8 @@ use crate::error::{Error, NoImmediate, Result};
 use crate::graph::Part;
 use crate::stat::Stat;
 use crate::sys::device;
-use dp_edge::sys::{process, raw, unix};
+use dp_edge::spin::Spin;
+use dp_edge::sys::process;
 
 /// How long a receive looks before it sleeps, ns, unless told otherwise.
 const DEFAULT_SPIN: u32 = 50_000;
@@ -26,7 +26,7 @@ fn own_nid() -> Nid {
 }
 
 /// Receiving: what this process has of the pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rx {
     /// There since the endpoint reads in place here.
     pub pool: Option<Pool>,
@@ -34,8 +34,8 @@ pub(super) struct Rx {
     pub peer: Addr,
     /// As above.
     pub immediate: Option<u64>,
-    /// How long to look before sleeping, ns: what paid lately.
-    pub spin: u32,
+    /// How long to spin before sleeping: what paid lately.
+    pub spin: Spin,
 }
 
 /// An endpoint.
@@ -82,7 +82,12 @@ impl KernelEndpoint {
             max_spin: AtomicU32::new(DEFAULT_SPIN),
             sleeps: AtomicU64::new(0),
             graph: Part::of_environment(own_nid)?,
-            rx: Mutex::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            rx: Mutex::new(Rx {
+                pool: None,
+                peer: Addr::default(),
+                immediate: None,
+                spin: Spin::new(DEFAULT_SPIN),
+            }),
         })
     }
 
@@ -102,85 +107,37 @@ impl KernelEndpoint {
     }
 
     /// `dp_write`, `dp_sendto`: one copy, into the receiver's pool, or into memory of its own where that has no room
-    /// for it ever. Waits for room, unless the descriptor does not.
+    /// for it ever. `waits`: for room, unless the descriptor does not.
     ///
     /// # Errors
     ///
     /// [`Error::NoTarget`], [`Error::NoRoute`], [`Error::TooLong`], [`Error::WouldBlock`], [`Error::Interrupted`],
     /// [`Error::Denied`].
-    #[inline(never)]
-    pub fn send(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        self.transmit(fd, to, message, true)
-    }
-
-    /// The same, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::send`].
     #[inline]
-    pub fn send_now(&self, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        self.transmit(fd, to, message, false)
+    pub fn send(&self, fd: i32, to: Option<Addr>, message: &[u8], waits: bool) -> Result<()> {
+        self.permit(to)?;
+        device::send(fd, to.map(|to| (to.nid, to.dpid)), message, waits)
+            .map_err(|errno| self.failed(fd, to, message.len(), errno))
     }
 
-    /// The same, but a wait ends with [`Error::WouldBlock`] after `patience`, which is less than a minute.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::send`].
-    #[inline(never)]
-    pub fn send_for(&self, patience: Duration, fd: i32, to: Option<Addr>, message: &[u8]) -> Result<()> {
-        with_patience(patience, fd, || self.send_now(fd, to, message))
-    }
-
-    /// Sends pieces as one message, with an immediate if it has one; the kernel copies each piece to where it belongs. It
-    /// waits as [`KernelEndpoint::send_for`], or without end for [`Duration::MAX`].
+    /// Sends pieces as one message, with an immediate if it has one; the kernel copies each piece to where it belongs.
     ///
     /// # Errors
     ///
     /// As [`KernelEndpoint::send`]; [`Error::NoImmediate`].
     #[inline(never)]
-    pub fn send_parts_for(
-        &self,
-        patience: Duration,
-        fd: i32,
-        to: Option<Addr>,
-        message: Parts<'_>,
-    ) -> Result<()> {
-        if patience == Duration::MAX {
-            return self.transmit_parts(fd, to, &message, true);
-        }
-        with_patience(patience, fd, || self.send_parts_now(fd, to, &message))
-    }
-
-    /// The same, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::send_parts_for`].
-    pub fn send_parts_now(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>) -> Result<()> {
-        self.transmit_parts(fd, to, message, false)
-    }
-
-    fn transmit_parts(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>, wait: bool) -> Result<()> {
+    pub fn send_parts(&self, fd: i32, to: Option<Addr>, message: &Parts<'_>, waits: bool) -> Result<()> {
         let address = to.map(|to| (to.nid, to.dpid));
         self.permit(to)?;
-        match device::send_parts(fd, address, message.pieces(), message.immediate(), wait) {
+        match device::send_parts(fd, address, message.pieces(), message.immediate(), waits) {
             Ok(()) => Ok(()),
             // A module that is older than the call.
             Err(libc::ENOTTY) if self.is_behind(fd) => match message.immediate() {
-                None => self.transmit(fd, to, &message.to_vec(), wait),
+                None => self.send(fd, to, &message.to_vec(), waits),
                 Some(_) => Err(Error::NoImmediate(to.unwrap_or_default(), NoImmediate::OldModule)),
             },
             Err(errno) => Err(self.failed(fd, to, message.len(), errno)),
         }
-    }
-
-    #[inline]
-    fn transmit(&self, fd: i32, to: Option<Addr>, message: &[u8], wait: bool) -> Result<()> {
-        self.permit(to)?;
-        device::send(fd, to.map(|to| (to.nid, to.dpid)), message, wait)
-            .map_err(|errno| self.failed(fd, to, message.len(), errno))
     }
 
     /// Refuses a destination to which a strict graph has no edge; the target was asked about when it was set.
@@ -217,7 +174,7 @@ impl KernelEndpoint {
     /// How long a receive looks before it sleeps, at most, ns.
     pub fn set_spin(&self, ns: u32) {
         self.max_spin.store(ns, Ordering::Relaxed);
-        self.rx().spin = ns;
+        self.rx().spin = Spin::new(ns);
     }
 
     /// The sender of the message read last.
@@ -268,19 +225,6 @@ impl KernelEndpoint {
         s.full = told.full;
         s.corrupt += told.corrupt;
         s
-    }
-}
-
-/// One attempt, and where there was no room another one after `patience` or when there is.
-fn with_patience(patience: Duration, fd: i32, attempt: impl Fn() -> Result<()>) -> Result<()> {
-    match attempt() {
-        Err(Error::WouldBlock) if !raw::is_nonblocking(fd) => {
-            // Room for what was refused just now.
-            let ms = i32::try_from(patience.as_millis()).unwrap_or(60_000);
-            unix::wait(fd, libc::POLLOUT, ms).map_err(Error::system("poll"))?;
-            attempt()
-        }
-        done => done,
     }
 }
 

@@ -1,13 +1,15 @@
 //! The messages of a mapped pool that the program has: taken in order, released in any, and the room of those that
 //! were released goes back to the kernel in order.
 
-use std::collections::VecDeque;
-
 use crate::addr::Addr;
 use crate::error::{Error, Result};
+use crate::pool::loaned::{Kept, Queue};
 use crate::sys::device;
 use crate::sys::loaned::Got;
 use crate::sys::mapped::{Mapping, Ring, Token};
+
+/// The edge of all messages: there is one ring.
+const RING: u32 = 0;
 
 /// The pool, seen by its receiver.
 #[derive(Debug)]
@@ -17,35 +19,27 @@ pub struct Pool {
     pub size: usize,
     /// The next token.
     next: u64,
-    loaned: VecDeque<Loan>,
-    /// The number of the first of them.
-    first: u64,
-    /// How many of them the program has: all but those that are released, and wait for one in front of them, and those that
-    /// are being copied.
-    open: usize,
+    loaned: Queue<u64>,
+    /// Where those of them end that are out of line: the kernel lets go of their memory as soon as it knows.
+    out_of_line: Vec<u64>,
     /// Messages taken, and their bytes.
     pub taken: (u64, u64),
     /// Times something impossible was found.
     pub corrupt: u64,
 }
 
-#[derive(Debug)]
-struct Loan {
-    /// The position behind it.
-    end: u64,
-    /// It is out of line: mapped until it is released, whoever looks at it by then.
-    out_of_line: Option<Box<Mapping>>,
-    /// What came beside it, if it is told that something did.
-    immediate: u64,
-    /// The library copies it, and releases it then: to the program it is not loaned.
-    copied: bool,
-    done: bool,
-}
-
 impl Pool {
     /// `next`: the position of the first token that nobody has taken.
     pub fn new(ring: Ring, size: usize, next: u64) -> Pool {
-        Pool { ring, size, next, loaned: VecDeque::new(), first: 0, open: 0, taken: (0, 0), corrupt: 0 }
+        Pool {
+            ring,
+            size,
+            next,
+            loaned: Queue::default(),
+            out_of_line: Vec::new(),
+            taken: (0, 0),
+            corrupt: 0,
+        }
     }
 
     /// Whether something is there.
@@ -56,7 +50,7 @@ impl Pool {
 
     /// Messages loaned.
     pub fn loaned(&self) -> usize {
-        self.open
+        self.loaned.open()
     }
 
     /// Where the ring begins.
@@ -87,8 +81,7 @@ impl Pool {
                 Token::Empty => return Ok(None),
                 Token::Message(at, len, immediate) => (self.ring.memory().address(at), len, immediate, None),
                 Token::OutOfLine(offset, len, immediate) => {
-                    let mapped = self.map(fd, offset, len)?;
-                    (mapped.address(0), len, immediate, Some(mapped))
+                    (core::ptr::null(), len, immediate, Some(self.map(fd, offset, len)?))
                 }
                 Token::Void => {
                     self.step_over(fd, end);
@@ -96,10 +89,14 @@ impl Pool {
                 }
                 Token::Nonsense => return Err(self.nonsense()),
             };
-            let number = self.first + self.loaned.len() as u64;
-            let noted = immediate.unwrap_or(0);
-            self.loaned.push_back(Loan { end, out_of_line, immediate: noted, copied: false, done: false });
-            self.open += 1;
+            let number = self.loaned.push(RING, end);
+            let at = match out_of_line {
+                None => at,
+                Some(memory) => self.keep(memory, end),
+            };
+            if let Some(immediate) = immediate {
+                self.loaned.note_immediate(immediate);
+            }
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;
             self.ring.set_taken(end);
@@ -110,13 +107,20 @@ impl Pool {
     }
 
     #[cold]
-    fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Box<Mapping>> {
-        Mapping::out_of_line(fd, offset, len).map(Box::new).map_err(|e| match e.raw_os_error() {
+    fn map(&mut self, fd: i32, offset: u64, len: usize) -> Result<Mapping> {
+        Mapping::out_of_line(fd, offset, len).map_err(|e| match e.raw_os_error() {
             // The kernel knows no such message: its token was read where there is none.
             None | Some(libc::EINVAL) => self.nonsense(),
             Some(libc::EBADF | libc::ENODEV | libc::ENXIO) => Error::NotAnEndpoint(fd),
             Some(errno) => Error::System { call: "mmap", errno },
         })
+    }
+
+    /// The memory of the message just loaned, until it is released, whoever looks at it by then.
+    #[cold]
+    fn keep(&mut self, memory: Mapping, end: u64) -> *const u8 {
+        self.out_of_line.push(end);
+        self.loaned.keep(Kept::Mapped(memory))
     }
 
     #[cold]
@@ -130,71 +134,77 @@ impl Pool {
     fn step_over(&mut self, fd: i32, end: u64) {
         self.next = end;
         self.ring.set_taken(end);
-        match self.loaned.back_mut() {
-            Some(last) => last.end = end,
-            None => self.give_back(fd, end, false),
+        if !self.loaned.extend(end) {
+            self.give_back(fd, end);
         }
     }
 
     /// Message `number`, just taken, is not the program's, but is being copied until it is released.
     pub fn copy(&mut self, number: u64) {
-        if let Some(loaned) = self.loaned.get_mut(number.wrapping_sub(self.first) as usize) {
-            loaned.copied = true;
-            self.open -= 1;
-        }
+        self.loaned.copy(number);
     }
 
-    /// What came beside message `number`, which has something beside it and is loaned.
+    /// What came beside message `number`, which is loaned.
     pub fn immediate(&self, number: u64) -> Option<u64> {
-        self.loaned.get(number.wrapping_sub(self.first) as usize).map(|loaned| loaned.immediate)
+        self.loaned.immediate(number)
     }
 
     /// Releases one message.
     #[inline(always)]
     pub fn release(&mut self, fd: i32, number: u64) {
-        let at = number.wrapping_sub(self.first) as usize;
-        let Some(loaned) = self.loaned.get_mut(at).filter(|loaned| !loaned.done) else { return };
-        loaned.done = true;
-        self.open -= usize::from(!loaned.copied);
-        if at == 0 {
+        match self.loaned.pop_oldest(number) {
+            Some(loan) => self.give_back(fd, loan.end),
+            None => self.release_any(fd, number),
+        }
+    }
+
+    #[inline(never)]
+    fn release_any(&mut self, fd: i32, number: u64) {
+        if self.loaned.mark(number).is_some() {
             self.advance(fd);
         }
     }
 
     /// Releases the `n` oldest that are loaned; false, and none is, if there are not so many.
     pub fn release_oldest(&mut self, fd: i32, n: usize) -> bool {
-        if n > self.open {
+        if n > self.loaned.open() {
             return false;
         }
-        self.loaned
-            .iter_mut()
-            .filter(|loaned| !loaned.done && !loaned.copied)
-            .take(n)
-            .for_each(|loaned| loaned.done = true);
-        self.open -= n;
+        let (mut left, mut number) = (n, self.loaned.first());
+        while let Some(loan) = self.loaned.get(number).filter(|_| left > 0) {
+            if loan.is_open() {
+                left -= 1;
+                self.loaned.mark(number);
+            }
+            number += 1;
+        }
         self.advance(fd);
         true
     }
 
     /// Gives back what is released before everything that is not.
-    #[inline(always)]
     fn advance(&mut self, fd: i32) {
-        let (mut end, mut out_of_line) = (None, false);
-        while let Some(loaned) = self.loaned.front().filter(|loaned| loaned.done) {
-            (end, out_of_line) = (Some(loaned.end), out_of_line | loaned.out_of_line.is_some());
-            self.loaned.pop_front();
-            self.first += 1;
-        }
-        if let Some(end) = end {
-            self.give_back(fd, end, out_of_line);
+        let (given, _) = self.loaned.give_back(RING, self.loaned.first());
+        self.loaned.forget_done();
+        if let Some((end, _)) = given {
+            self.give_back(fd, end);
         }
     }
 
     #[inline(always)]
-    fn give_back(&self, fd: i32, end: u64, out_of_line: bool) {
+    fn give_back(&mut self, fd: i32, end: u64) {
+        let out_of_line = !self.out_of_line.is_empty() && self.ends_out_of_line(end);
         if self.ring.set_released(end) || out_of_line {
             // Senders wait, or memory of its own is to go at once. If the descriptor is closed by now, nobody does.
             let _ = device::look_again(fd);
         }
+    }
+
+    /// Whether something out of line goes back with what ends there.
+    #[cold]
+    fn ends_out_of_line(&mut self, end: u64) -> bool {
+        let before = self.out_of_line.len();
+        self.out_of_line.retain(|of| *of > end);
+        self.out_of_line.len() < before
     }
 }

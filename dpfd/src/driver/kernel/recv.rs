@@ -7,91 +7,54 @@ use std::sync::MutexGuard;
 
 use super::endpoint::{many_cpus, KernelEndpoint, Rx};
 use super::loaned::Pool;
+use crate::driver::{Sleep, Step};
 use crate::error::{Error, Result};
 use crate::pool::budget::DEFAULT_POOL;
 use crate::pool::SHORT;
 use crate::sys::device;
 use crate::sys::loaned::{Copied, Got};
 use crate::sys::mapped::Ring;
-use dp_edge::spin;
 use dp_edge::sys::{process, raw};
 
 impl KernelEndpoint {
-    /// `dp_read`: the next message, loaned until it is released.
+    /// `dp_read`: the next message, loaned until it is released, or where to sleep for it; nothing is held meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::NotAnEndpoint`], [`Error::Meddled`]; ENOMEM: the
-    /// message stays.
+    /// [`Error::WouldBlock`], [`Error::NotAnEndpoint`], [`Error::Meddled`]; ENOMEM: the message stays.
     #[inline(never)] // the library's own path stays short
-    pub fn recv(&self, fd: i32) -> Result<Got> {
-        self.wait_for(fd, || self.recv_or_sleep(fd))
-    }
-
-    /// The next message as far as `into` has room.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::recv`].
-    #[inline(never)]
-    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
-        self.wait_for(fd, || self.recv_from_or_sleep(fd, into))
-    }
-
-    fn wait_for<T>(&self, fd: i32, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        let mut told = false;
-        loop {
-            if let Some(found) = look()? {
-                return Ok(found);
-            }
-            // Told for nothing: another thread was quicker, or the number has come to mean something else.
-            if told && !self.is_behind(fd) {
-                return Err(Error::NotAnEndpoint(fd));
-            }
-            device::await_message(fd).map_err(|errno| failed(fd, "read", errno))?;
-            told = true;
-        }
-    }
-
-    /// [`KernelEndpoint::recv`] up to where it would sleep. None: the caller sleeps in [`device::await_message`] and calls
-    /// again, or waits until the descriptor is readable; nothing is held meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::recv`].
-    #[inline(never)]
-    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
-        self.find(&mut self.rx(), fd)
-    }
-
-    /// [`KernelEndpoint::recv_from`], as above.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::recv`].
-    #[inline(never)]
-    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
-        let mut rx = self.rx();
-        let found = self.find(&mut rx, fd)?;
-        Ok(found.map(|got| self.copy_out(rx, fd, &got, into)))
-    }
-
-    /// The next message, if one is there: the descriptor does not wait.
-    ///
-    /// # Errors
-    ///
-    /// As [`KernelEndpoint::recv`].
-    pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
-        none_there(self.recv_or_sleep(fd))
+    pub fn try_recv(&self, fd: i32) -> Result<Step<Got>> {
+        Ok(self.find(&mut self.rx(), fd)?.map_or(Step::Wait(Sleep::Device), Step::Done))
     }
 
     /// The same, copied as far as `into` has room.
     ///
     /// # Errors
     ///
-    /// As [`KernelEndpoint::recv`].
+    /// As [`KernelEndpoint::try_recv`].
+    #[inline(never)]
+    pub fn try_recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Step<Copied>> {
+        let mut rx = self.rx();
+        let found = self.find(&mut rx, fd)?;
+        Ok(found.map_or(Step::Wait(Sleep::Device), |got| Step::Done(self.copy_out(rx, fd, &got, into))))
+    }
+
+    /// The next message, if one is there: the descriptor does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`KernelEndpoint::try_recv`].
+    pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
+        if_there(self.try_recv(fd))
+    }
+
+    /// The same, copied as far as `into` has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`KernelEndpoint::try_recv`].
     pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
-        none_there(self.recv_from_or_sleep(fd, into))
+        if_there(self.try_recv_from(fd, into))
     }
 
     #[inline(always)]
@@ -126,17 +89,12 @@ impl KernelEndpoint {
     /// Spins for as long as it paid lately.
     fn spin_a_while(&self, rx: &mut Rx) {
         let longest = self.max_spin.load(Ordering::Relaxed);
-        let budget = rx.spin.min(longest);
         if longest == 0 || !many_cpus() {
             return;
         }
-        if budget == 0 {
-            rx.spin = spin::again(longest);
-            return;
+        if let (budget @ 1.., Some(pool)) = (rx.spin.budget(longest), &rx.pool) {
+            rx.spin.spin(budget, longest, || pool.waiting());
         }
-        let Some(pool) = &rx.pool else { return };
-        let hit = process::spin_for(budget.into(), || pool.waiting());
-        rx.spin = spin::learned(budget, hit, longest);
     }
 
     /// Reading in place, one way. `size` None: the usual size, if it does not read in place yet. How large the pool is.
@@ -268,10 +226,11 @@ impl Rx {
     }
 }
 
-fn none_there<T>(found: Result<Option<T>>) -> Result<Option<T>> {
+fn if_there<T>(found: Result<Step<T>>) -> Result<Option<T>> {
     match found {
-        Err(Error::WouldBlock) => Ok(None),
-        found => found,
+        Ok(Step::Done(found)) => Ok(Some(found)),
+        Ok(Step::Wait(_)) | Err(Error::WouldBlock) => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -5,14 +5,15 @@
 //! that threads can do so side by side: they are loaned, but to the library, and nobody else can release them.
 
 use super::endpoint::UserEndpoint;
-use super::recv::{For, InVain};
+use super::recv::For;
+use crate::driver::Step;
 use crate::error::{Error, Result};
 use crate::sys::loaned::{Copied, Got};
 use dp_edge::sys::unix;
 
 impl UserEndpoint {
     /// The next message as far as `into` has room, if it is short and where it usually is, or comes there in a moment. None:
-    /// [`UserEndpoint::recv_from`] finds it.
+    /// [`UserEndpoint::try_recv_from`] finds it.
     #[inline(always)]
     pub fn recv_from_soon(&self, fd: i32, into: &mut [u8]) -> Option<Copied> {
         let mut rx = self.begin_soon()?;
@@ -21,51 +22,41 @@ impl UserEndpoint {
             copied => copied,
         }?;
         (rx.peer, rx.immediate) = (copied.from(), None);
-        if !rx.hot {
+        if !rx.wake.is_silent() {
             self.make_truthful(&mut rx, fd);
         }
         Some(copied)
     }
 
-    /// The next message as far as `into` has room; where [`UserEndpoint::recv_from_soon`] found none.
+    /// The next message as far as `into` has room, or where to sleep for it; where [`UserEndpoint::recv_from_soon`] found none.
     ///
     /// # Errors
     ///
-    /// As [`UserEndpoint::recv`].
+    /// As [`UserEndpoint::try_recv`].
     #[cold]
-    pub fn recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Copied> {
-        Ok(self.copy_out(&self.recv_for(For::Copy, fd)?, into))
-    }
-
-    /// The next message as far as `into` has room, up to where the call would sleep, as [`UserEndpoint::recv_or_sleep`].
-    ///
-    /// # Errors
-    ///
-    /// As [`UserEndpoint::recv`].
-    #[inline(always)]
-    pub fn recv_from_or_sleep(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
-        match self.recv_from_soon(fd, into) {
-            None => self.copy_later(fd, InVain::Sleep, into),
-            copied => Ok(copied),
-        }
+    pub fn try_recv_from(&self, fd: i32, into: &mut [u8]) -> Result<Step<Copied>> {
+        Ok(match self.try_recv_for(For::Copy, fd)? {
+            Step::Done(got) => Step::Done(self.copy_out(&got, into)),
+            Step::Wait(how) => Step::Wait(how),
+        })
     }
 
     /// The next message as far as `into` has room, if one is there: the descriptor does not wait.
     ///
     /// # Errors
     ///
-    /// As [`UserEndpoint::recv`].
+    /// As [`UserEndpoint::try_recv`].
     #[inline(always)]
     pub fn recv_from_now(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
         match self.recv_from_soon(fd, into) {
-            None => self.copy_later(fd, InVain::Return, into),
+            None => self.copy_later(fd, into),
             copied => Ok(copied),
         }
     }
 
     #[cold]
-    fn copy_later(&self, fd: i32, in_vain: InVain, into: &mut [u8]) -> Result<Option<Copied>> {
-        Ok(self.wait_for_next(For::Copy, fd, in_vain)?.map(|got| self.copy_out(&got, into)))
+    fn copy_later(&self, fd: i32, into: &mut [u8]) -> Result<Option<Copied>> {
+        Ok(self.recv_now_for(For::Copy, fd)?.map(|got| self.copy_out(&got, into)))
     }
 
     /// The next message, copied as far as `into` has room; the rest is discarded. None: there is none.

@@ -4,9 +4,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use super::endpoint::{Rx, Tag, UserEndpoint};
+use super::endpoint::{Rx, UserEndpoint};
 use super::note::OutOfLinePacket;
+use super::tag::Tag;
 use crate::addr::Addr;
+use crate::edge::wake::Event;
 use crate::error::{Error, Result};
 use crate::pool::out_of_line::{Memory, Own};
 use dp_edge::sys::unix;
@@ -30,7 +32,16 @@ pub(super) enum Drain {
 impl UserEndpoint {
     /// Takes from the descriptor: bells, and messages of senders without an edge.
     pub(super) fn drain(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<()> {
-        rx.belled = false;
+        let mut heard = false;
+        let drained = self.take_packets(rx, fd, how, &mut heard);
+        // A bell, or what stood for one where there was no room for it, may be for the number that the word has now, and for
+        // a message that was taken before: its sender would not ring again for that number, so there must be another before
+        // the receiver sleeps.
+        rx.wake = rx.wake.step(Event::Drained { heard });
+        drained
+    }
+
+    fn take_packets(&self, rx: &mut Rx, fd: i32, how: Drain, heard: &mut bool) -> Result<()> {
         let (mut buf, mut messages, mut bytes) = (Vec::new(), 0, 0);
         let mut belled = false;
         for _ in 0..ALL {
@@ -47,10 +58,7 @@ impl UserEndpoint {
                 Err(libc::EBADF | libc::ENOTSOCK) => return Err(Error::NotAnEndpoint(fd)),
                 Err(e) => return Err(Error::system("recvmsg")(e)),
             };
-            // A bell, or what stood for one where there was no room for it, may be for the number that the word has now, and for
-            // a message that was taken before: its sender would not ring again for that number, so there must be another before
-            // the receiver sleeps.
-            rx.settled = false;
+            *heard = true;
             let [tag, memory] = got.fds;
             let tag = tag.and_then(Tag::read);
             let text = &buf[..got.len.min(buf.len())];

@@ -9,19 +9,22 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::doze::Doze;
 use super::link::Path;
+use super::packet::ring;
 use super::registry::Entry;
-use super::service::{Command, Process};
+use super::shared::{Command, Shared};
+use super::sleeps::Sleeps;
+use super::tag::Tag;
 use super::tx::Tx;
 use crate::addr::{Addr, Dpid, Nid};
 use crate::edge::inbox::Inbox;
 pub use crate::edge::out_of_line::MAX_MESSAGE;
+use crate::edge::wake::Wake;
 use crate::error::{Error, Result};
 use crate::pool::budget::Budget;
 use crate::pool::in_edge::{InEdge, Longer};
 use crate::pool::tokens::Tokens;
-use dp_edge::segment::sealed_memory;
+use dp_edge::spin::Spin;
 use dp_edge::sys::biased::{Biased, Guard};
 use dp_edge::sys::{process, unix};
 
@@ -29,14 +32,12 @@ use dp_edge::sys::{process, unix};
 pub const DEFAULT_SPIN: u32 = 50_000;
 
 /// Receiving.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rx {
     /// The messages.
     pub tokens: Tokens,
-    /// The descriptor is readable: seen or made so, and not emptied since.
-    pub belled: bool,
-    /// Since the inbox was armed for the last time nothing was seen or taken, and no bell.
-    pub settled: bool,
+    /// What senders were asked for.
+    pub wake: Wake,
     /// The descriptor was emptied, and no bell was there: one for what came by then may still come.
     pub late: bool,
     /// Messages from edges until senders without one have their turn, and how many it was the last time.
@@ -45,14 +46,12 @@ pub struct Rx {
     pub peer: Addr,
     /// As above.
     pub immediate: Option<u64>,
-    /// The descriptor is not kept truthful at the moment: the program waits in `dp_read`, not in poll.
-    pub hot: bool,
-    /// How long to look before sleeping, ns: what paid lately.
-    pub spin: u32,
-    /// Looking does not pay at all: whoever sends needs this CPU. As of the last wait.
+    /// How long to spin before sleeping: what paid lately.
+    pub spin: Spin,
+    /// Spinning does not pay at all: whoever sends needs this CPU. As of the last wait.
     pub in_vain: bool,
-    /// Sleeping for a moment.
-    pub doze: Doze,
+    /// Who sleeps.
+    pub sleeps: Sleeps,
 }
 
 /// What the service puts there for the receiver.
@@ -80,7 +79,7 @@ pub struct UserEndpoint {
     /// The process that opened it, as forks are counted.
     pub generation: u32,
     /// What this process shares among its endpoints.
-    pub process: Arc<Process>,
+    pub process: Arc<Shared>,
     /// What only the library knows to say on its pair.
     pub key: u64,
     tx: Biased<Tx>,
@@ -112,7 +111,7 @@ pub struct UserEndpoint {
 
 impl UserEndpoint {
     /// An endpoint whose driver's end is `back`.
-    pub fn new(addr: Addr, entry: Entry, back: OwnedFd, process: Arc<Process>, key: u64) -> UserEndpoint {
+    pub fn new(addr: Addr, entry: Entry, back: OwnedFd, process: Arc<Shared>, key: u64) -> UserEndpoint {
         UserEndpoint {
             dpid: addr.dpid,
             nid: addr.nid,
@@ -122,7 +121,17 @@ impl UserEndpoint {
             process,
             key,
             tx: Biased::default(),
-            rx: Biased::new(Rx { spin: DEFAULT_SPIN, ..Rx::default() }),
+            rx: Biased::new(Rx {
+                tokens: Tokens::default(),
+                wake: Wake::default(),
+                late: false,
+                others: (0, 0),
+                peer: Addr::default(),
+                immediate: None,
+                spin: Spin::new(DEFAULT_SPIN),
+                in_vain: false,
+                sleeps: Sleeps::default(),
+            }),
             news: AtomicBool::new(false),
             arrivals: Mutex::default(),
             inbox: OnceLock::new(),
@@ -240,10 +249,16 @@ impl UserEndpoint {
         }
     }
 
+    /// Whether something is there, or was brought.
+    #[inline(always)]
+    pub fn something(&self, rx: &Rx) -> bool {
+        rx.tokens.waiting() || self.news.load(Ordering::Acquire)
+    }
+
     /// Puts a bell on the program's own descriptor, if it has a pool: who reads plainly would take it for a message.
     pub fn ring_self(&self) {
         if self.inbox.get().is_some() {
-            super::link::ring(&self.back);
+            ring(&self.back);
         }
     }
 
@@ -271,54 +286,5 @@ impl UserEndpoint {
         let tx = self.guest_tx();
         let queued = dp_edge::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
         queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
-    }
-}
-
-/// What a tag says: what does not fit into a packet that programs may read plainly.
-///
-/// ```text
-///   0      4      6      8           16
-///  +------+------+------+- - - - - - +
-///  |"DPtg"| nid  | dpid | immediate  |      a file without one ends before it
-///  +------+------+------+- - - - - - +
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tag {
-    /// The sender.
-    pub from: Addr,
-    /// What came beside the message.
-    pub immediate: Option<u64>,
-}
-
-/// Bytes of a tag, without an immediate and with one.
-const TAG: [usize; 2] = [8, 16];
-
-impl Tag {
-    fn make(self) -> Result<OwnedFd> {
-        use std::os::unix::fs::FileExt;
-        let len = TAG[usize::from(self.immediate.is_some())];
-        let fd = sealed_memory(c"dp-tag", len).map_err(Error::io("memfd_create"))?;
-        let file = std::fs::File::from(fd);
-        let mut text = [0; TAG[1]];
-        text[..4].copy_from_slice(b"DPtg");
-        text[4..6].copy_from_slice(&self.from.nid.to_ne_bytes());
-        text[6..8].copy_from_slice(&self.from.dpid.to_ne_bytes());
-        text[8..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
-        file.write_all_at(&text[..len], 0).map_err(Error::io("write"))?;
-        Ok(file.into())
-    }
-
-    /// What a descriptor that came with a message says.
-    pub fn read(fd: OwnedFd) -> Option<Tag> {
-        use std::os::unix::fs::FileExt;
-        let mut text = [0; TAG[1]];
-        // Only a memfd is read: anything else could block.
-        let len = dp_edge::segment::sealed_len(fd.as_fd()).ok().filter(|len| TAG.contains(len))?;
-        std::fs::File::from(fd).read_exact_at(&mut text[..len], 0).ok()?;
-        let word = |at: usize| u16::from_ne_bytes([text[at], text[at + 1]]);
-        let mut double = [0; 8];
-        double.copy_from_slice(&text[TAG[0]..]);
-        let immediate = (len == TAG[1]).then_some(u64::from_ne_bytes(double));
-        (&text[..4] == b"DPtg").then(|| Tag { from: Addr { nid: word(4), dpid: word(6) }, immediate })
     }
 }

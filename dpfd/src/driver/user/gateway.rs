@@ -17,45 +17,17 @@
 //! it had taken and not handed on is its to keep. Users that are not its own are refused before it is asked.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::asked::Asked;
 use super::endpoint::UserEndpoint;
-use super::process::{Command, Process};
+use super::process::Process;
 use super::registry::Entry;
+use super::shared::Command;
 use crate::addr::{Addr, Nid};
 use crate::error::{Error, Result};
-
-/// Addresses that were asked for and are not told yet, at most; who asks for more asks again.
-const MOST_ASKED: usize = 4096;
-
-/// What the service tells its gateway.
-#[derive(Debug)]
-pub struct Asked {
-    wake: EventFd,
-    addresses: Mutex<Vec<Addr>>,
-}
-
-impl Asked {
-    fn addresses(&self) -> MutexGuard<'_, Vec<Addr>> {
-        // A panic under the lock cannot leave a half-made state that matters: all values are plain.
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A sender wants to go there. False: it is to ask again later.
-    pub fn add(&self, to: Addr) -> bool {
-        let mut addresses = self.addresses();
-        if !addresses.contains(&to) {
-            if addresses.len() >= MOST_ASKED {
-                return false;
-            }
-            addresses.push(to);
-        }
-        let _ = self.wake.write(1);
-        true
-    }
-}
 
 /// This process as the gateway of its node, until dropped.
 #[derive(Debug)]
@@ -76,10 +48,10 @@ impl Gateway {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake =
             EventFd::from_flags(flags).map_err(|e| Error::System { call: "eventfd", errno: e as i32 })?;
-        let asked = Arc::new(Asked { wake, addresses: Mutex::default() });
-        let entry = Entry { process: process.member.name.clone(), serial: 0 };
-        if !process.registry.enter_gateway(&entry)? {
-            let process = process.registry.gateway().map_or_else(String::new, |entry| entry.process);
+        let asked = Arc::new(Asked::new(wake));
+        let entry = Entry { process: process.shared.member.name.clone(), serial: 0 };
+        if !process.shared.registry.enter_gateway(&entry)? {
+            let process = process.shared.registry.gateway().map_or_else(String::new, |entry| entry.process);
             return Err(Error::HasGateway { process });
         }
         process.set_gateway(Some(asked.clone()));
@@ -88,8 +60,7 @@ impl Gateway {
 
     /// The addresses that were asked for since the last call, each once. The descriptor is readable until then.
     pub fn asked(&self) -> Vec<Addr> {
-        let _ = self.asked.wake.read();
-        core::mem::take(&mut *self.asked.addresses())
+        self.asked.take()
     }
 
     /// Opens the proxy of an endpoint of another node; whoever asked for it is answered. An address that nobody asked for
@@ -99,7 +70,7 @@ impl Gateway {
     ///
     /// [`Error::BadNid`]: it is this node's. [`Error::BadDpid`], [`Error::InUse`]; those of opening an endpoint.
     pub fn open(&self, addr: Addr) -> Result<(OwnedFd, Arc<UserEndpoint>)> {
-        if addr.nid == 0 || addr.nid == self.process.nid {
+        if addr.nid == 0 || addr.nid == self.process.shared.nid {
             return Err(Error::BadNid(addr.nid.into()));
         }
         self.process.open_proxy(addr)
@@ -108,7 +79,7 @@ impl Gateway {
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or
     /// another gateway comes.
     pub fn refuse(&self, nid: Nid) {
-        self.process.command(Command::Refuse(nid));
+        self.process.shared.command(Command::Refuse(nid));
     }
 }
 
@@ -120,8 +91,8 @@ impl AsFd for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        self.process.registry.remove_gateway(&self.entry);
+        self.process.shared.registry.remove_gateway(&self.entry);
         self.process.set_gateway(None);
-        self.process.command(Command::GatewayEnded);
+        self.process.shared.command(Command::GatewayEnded);
     }
 }

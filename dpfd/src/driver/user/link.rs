@@ -9,48 +9,19 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::note::OutOfLinePacket;
-use super::sending::Wakers;
+use super::out_edge::OutEdge;
+use super::packet::{refused, Delivery};
+use super::wakers::{Until, Wakers};
 use crate::addr::Addr;
 use crate::edge::arm::Due;
 use crate::edge::inbox::Doorbell;
-use crate::edge::message::{self, Content};
+use crate::edge::message::Content;
 use crate::edge::parts::Parts;
 use crate::edge::segment::Segment;
-use dp_edge::ring::{Pos, Tail};
-
-use crate::pool::budget::LONGER;
-use dp_edge::sync::Ordering;
-use dp_edge::sys::{process, unix};
-
-/// An edge, its sender's side.
-#[derive(Debug)]
-pub struct OutEdge {
-    segment: Segment,
-    tail: Tail,
-    /// Messages since it was looked around, and where the tail was then.
-    turn: u8,
-    lap: Pos,
-    /// What the receiver knows this edge by, on its descriptor.
-    key: u64,
-    /// The number of the last out-of-line message, and the position behind it.
-    out_of_line: (u64, Pos),
-    /// How often it was too short since that was said.
-    short: u32,
-    /// When everything sent to the destination comes to so many bytes, that may be said, and how many more it is the next
-    /// time: nobody answers who has no longer one.
-    say_at: (u64, u64),
-}
-
-/// How often an edge is too short before its sender says so. It must have sent as much, too, as is in a longer one: whoever
-/// sends little never has one.
-const OFTEN: u32 = 16;
-
-/// Lines in a turn of 256 messages of 8 KiB on average, and how often they go through an edge that is too short for them,
-/// though it may never be full: they come back into a cache that is too small for them.
-const LONG: u64 = (256 * 8192 / dp_edge::ring::LINE) as u64;
-const LAPS: u64 = 16;
+use dp_edge::sys::unix;
 
 /// Where the messages of a link go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,25 +66,6 @@ pub enum Destination {
         /// The edge; none when the pool has none left.
         edge: Option<OutEdge>,
     },
-}
-
-/// How a delivery ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// It is with the receiver.
-    Done,
-    /// No room in the edge: its receiver says when there is.
-    Full,
-    /// No room on the descriptor: the kernel says when there is.
-    Busy,
-    /// The kernel, or this process, is short of something; nobody says when that is over.
-    Short,
-    /// There is no way for it yet: the receiver is not found, has no pool, which alone could take it, or knows no immediates.
-    NoWay,
-    /// Too long for this way; the limit.
-    TooLong(usize),
-    /// The receiver is gone.
-    Gone,
 }
 
 /// Why a destination does not let us in.
@@ -213,17 +165,7 @@ impl Link {
 
     /// The destination has a pool: its inbox, and perhaps an edge.
     pub fn pooled(&mut self, back: Arc<OwnedFd>, bell: Doorbell, edge: Option<Segment>) {
-        let edge = edge.map(|segment| OutEdge {
-            key: segment.key(),
-            segment,
-            tail: Tail::default(),
-            // The first message says where we run.
-            turn: u8::MAX,
-            lap: Pos::default(),
-            out_of_line: (0, Pos::default()),
-            short: 0,
-            say_at: (self.sent.1 + LONGER as u64, 2 * LONGER as u64),
-        });
+        let edge = edge.map(|segment| OutEdge::new(segment, self.sent.1));
         // The same page, whichever edge: for what it rang once it must not ring again.
         let bell = match core::mem::replace(&mut self.destination, Destination::Unknown) {
             Destination::Pool { bell, .. } => bell,
@@ -283,15 +225,10 @@ impl Link {
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
         let mut packet = OutOfLinePacket { immediate, ..OutOfLinePacket::default() };
         if let Some(edge) = edge {
-            let (count, cursor) = (edge.count(), &edge.segment.rx().cursor);
-            if edge.tail.refresh(cursor).is_err() {
-                return Delivery::Gone;
+            match edge.place_out_of_line(immediate) {
+                Ok(placed) => packet = placed,
+                Err(delivery) => return delivery,
             }
-            let unread = edge.tail.pos.since(edge.tail.seen);
-            if unread > 0 && edge.tail.pos.since(edge.out_of_line.1) < unread || edge.tail.free(count) == 0 {
-                return Delivery::Full;
-            }
-            packet = OutOfLinePacket { key: edge.key, number: edge.out_of_line.0 + 1, immediate };
         }
         let (bytes, len) = packet.encode();
         let sent = unix::send(
@@ -304,14 +241,9 @@ impl Link {
             return refused(e, back);
         }
         if let Some(edge) = edge {
-            let rx = edge.segment.rx();
-            let token =
-                message::send_out_of_line(&edge.segment.lines(), &mut edge.tail, &rx.cursor, packet.number);
-            if token.is_err() {
+            if edge.send_out_of_line(packet.number, meta.st_size as usize).is_err() {
                 return Delivery::Gone;
             }
-            edge.out_of_line = (packet.number, edge.tail.pos);
-            edge.short = edge.short.saturating_add(u32::from((meta.st_size as usize) < LONGER));
             edge.tell(bell.owed(), back, bell);
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
@@ -331,131 +263,62 @@ impl Link {
         }
     }
 
+    #[inline]
+    fn edge(&mut self) -> Option<&mut OutEdge> {
+        match &mut self.destination {
+            Destination::Pool { edge, .. } => edge.as_mut(),
+            _ => None,
+        }
+    }
+
     /// Says that room is wanted; true when there was some after all, so that another try is worth it.
     pub fn want_room(&mut self) -> bool {
-        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
-        edge.segment.space().want();
-        let before = edge.tail.seen;
-        edge.tail.refresh(&edge.segment.rx().cursor).is_err() || edge.tail.seen != before
+        self.edge().is_some_and(OutEdge::want_room)
     }
 
     /// The edge was full, for a sender that does not wait, or whose receiver keeps up.
     pub fn count_short(&mut self) {
-        if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
-            edge.short = edge.short.saturating_add(1);
+        if let Some(edge) = self.edge() {
+            edge.count_short();
         }
     }
 
     /// Whether it is time to ask for a longer one; then not again for long.
     pub fn asks_for_longer(&mut self) -> bool {
-        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
-        let (at, more) = edge.say_at;
-        let asks = edge.short >= OFTEN && self.sent.1 >= at;
-        if asks {
-            (edge.short, edge.say_at) = (0, (self.sent.1.saturating_add(more), more.saturating_mul(2)));
-        }
-        asks
+        let sent = self.sent.1;
+        self.edge().is_some_and(|edge| edge.asks_for_longer(sent))
+    }
+
+    /// Looks for room for a moment, while the receiver goes on taking.
+    pub fn look_for_room(&mut self, ns: u64) -> bool {
+        self.edge().is_some_and(|edge| edge.look_for_room(ns))
     }
 
     /// Messages that went there as memory of their own.
     #[cfg(test)]
     pub fn out_of_line(&self) -> u64 {
         let Destination::Pool { edge: Some(edge), .. } = &self.destination else { return 0 };
-        edge.out_of_line.0
+        edge.out_of_line()
     }
 
-    /// Looks for room for a moment, while the receiver goes on taking. Only where that can be on another CPU.
-    pub fn look_for_room(&mut self, ns: u64) -> bool {
-        let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
-        edge.here();
-        let rx = edge.segment.rx();
-        let theirs = rx.cpu.load(Ordering::Relaxed);
-        if theirs == 0 || theirs == process::cpu() {
-            return false;
-        }
-        let before = rx.cursor.load(Ordering::Relaxed);
-        process::spin_for(ns, || rx.cursor.load(Ordering::Relaxed) != before)
-    }
-}
-
-impl OutEdge {
-    /// One more message is tried. Whether it is seen just now that the edge is too short for such.
-    #[inline(always)]
-    fn outgrown(&mut self) -> bool {
-        self.turn = self.turn.wrapping_add(1);
-        self.turn == 0 && self.look_around()
+    /// Whether there is news for a future that waits for this.
+    pub fn has_news(&self, until: Until) -> bool {
+        let direct = self.path == Path::Direct;
+        self.refused.is_some()
+            || match until {
+                Until::Room => direct,
+                Until::Direct => direct || !self.has_edge(),
+                Until::Drained | Until::Later => false,
+            }
     }
 
-    #[cold]
-    fn look_around(&mut self) -> bool {
-        self.here();
-        let lines = self.tail.pos.since(core::mem::replace(&mut self.lap, self.tail.pos));
-        let short = lines >= LONG.max(LAPS * self.count());
-        if short {
-            self.short = self.short.max(OFTEN);
-        }
-        short
+    /// Ends the wakers for which there is news, after the service did something for the link.
+    pub fn woken(&mut self) -> Vec<Waker> {
+        let mut wakers = core::mem::take(&mut self.wakers);
+        let woken = wakers.end(|until| self.has_news(until));
+        self.wakers = wakers;
+        woken
     }
-
-    #[inline(always)]
-    fn send(&mut self, msg: &impl Content) -> Delivery {
-        let rx = self.segment.rx();
-        match msg.send_over(&self.segment.lines(), &mut self.tail, &rx.cursor) {
-            Ok(()) => Delivery::Done,
-            Err(dp_edge::Error::Full) => Delivery::Full,
-            Err(dp_edge::Error::TooLong(limit)) => Delivery::TooLong(limit),
-            Err(_) => Delivery::Gone,
-        }
-    }
-
-    /// Tells the receiver where this sender runs: whether looking pays.
-    fn here(&self) {
-        let (mine, told) = (process::cpu(), &self.segment.tx().cpu);
-        if told.load(Ordering::Relaxed) != mine {
-            told.store(mine, Ordering::Relaxed);
-        }
-    }
-
-    /// The receiver sleeps, and is told of what it was sent.
-    #[cold]
-    fn tell(&self, owed: Due, back: &OwnedFd, bell: &mut Doorbell) {
-        match owed {
-            Due::Nothing => return,
-            Due::Futex => self.segment.event_count().notify(),
-            Due::Bell if !ring(back) => bell.not_rung(),
-            Due::Bell => {}
-        }
-        self.here();
-    }
-
-    fn count(&self) -> u64 {
-        (self.segment.ring_len() / dp_edge::ring::LINE) as u64
-    }
-}
-
-/// What it means that the kernel did not take a packet.
-fn refused(errno: i32, back: &OwnedFd) -> Delivery {
-    match errno {
-        libc::EAGAIN | libc::EINTR => Delivery::Busy,
-        // Descriptors in flight are limited for all processes of a user, and come back as their receivers read.
-        libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS => Delivery::Short,
-        libc::EMSGSIZE => Delivery::TooLong(plain_limit(back)),
-        _ => Delivery::Gone,
-    }
-}
-
-/// One bell: an empty packet. Whether there is one now: where there is no room for it, another packet is.
-#[cold]
-pub fn ring(back: &OwnedFd) -> bool {
-    matches!(unix::send(back.as_raw_fd(), &[], &[], libc::MSG_DONTWAIT), Ok(_) | Err(libc::EAGAIN))
-}
-
-/// The longest packet the kernel takes at once.
-pub fn plain_limit(fd: &OwnedFd) -> usize {
-    let size =
-        dp_edge::sys::raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
-    // unix(7) keeps 32 bytes of it for itself.
-    (size.max(32) - 32) as usize
 }
 
 #[cfg(test)]

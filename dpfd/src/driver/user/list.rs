@@ -14,12 +14,12 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 pub use super::account::{Account, EdgeAccount, EndpointAccount, LinkAccount, State};
+use super::door::{send_note, Sent};
 use super::endpoint::UserEndpoint;
 use super::link::Destination;
 use super::note::{Note, LEN};
 use super::process::Process;
 use super::registry::Registry;
-use super::service::{send_note, Sent};
 use crate::addr::{Addr, Dpid, Nid};
 use dp_edge::segment::{sealed_len, sealed_memory};
 use dp_edge::sys::unix;

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::link::{Delivery, Destination, Link};
+use super::link::{Destination, Link};
+use super::packet::Delivery;
 use crate::edge::out_of_line;
 use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
@@ -115,7 +116,6 @@ impl<'a> Load<'a> {
 #[cfg(not(loom))]
 mod tests {
     use std::io::IoSlice;
-    use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
     use super::super::endpoint::MAX_MESSAGE;
@@ -150,7 +150,7 @@ mod tests {
         let ((fd, from), address) = (testing::open(0), Addr::local(7105));
         let sender = std::thread::spawn(move || {
             let msg = vec![0; 1 << 20];
-            (0..COUNT).for_each(|_| from.send(fd.as_raw_fd(), Some(address), &msg).expect("room"));
+            (0..COUNT).for_each(|_| testing::send(&from, &fd, Some(address), &msg).expect("room"));
             (from, fd)
         });
         // Until as many are queued as can be.
@@ -159,7 +159,7 @@ mod tests {
         to.start_pool(Some(8 << 20)).expect("a pool");
         to.max_spin.store(1_000_000_000, Ordering::Relaxed);
         for _ in 0..COUNT {
-            let got = to.recv(to_fd.as_raw_fd()).expect("a message");
+            let got = testing::recv(&to, &to_fd).expect("a message");
             assert_eq!(got.size(), 1 << 20);
             to.release(got.number);
         }

@@ -1,33 +1,17 @@
-//! Receiving in pool mode: `dp_read` and what keeps poll truthful around it.
-//!
-//! The program may poll the descriptor between any two calls, and nothing of ours runs then. So on return from
-//! a call the descriptor must be readable if, and only if, a message is there: bells are drained once the pool
-//! is empty, and the inbox is armed, so that the next message rings (`settle`, [`crate::edge::arm`]).
-//!
-//! A program that waits in `dp_read` itself does not want that: two calls to the kernel for each message. A call
-//! that had to look for its message therefore leaves the endpoint *hot*: nobody rings. The service looks after
-//! [`LEASE`] whether the program came back; if it did not, it makes the descriptor truthful in its place. So a
-//! program that turns from waiting in `dp_read` to waiting in poll may be woken that much later, once.
+//! Receiving in pool mode, up to where a call would sleep: `dp_read`.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
-use super::service::Command;
-use crate::edge::inbox::Inbox;
+use crate::driver::{Sleep, Step};
+use crate::edge::wake::{Bell, Event};
 use crate::error::{Error, Result};
 use crate::pool::tokens::Look;
 use crate::sys::loaned::Got;
-use dp_edge::spin;
-use dp_edge::sync::settle;
 use dp_edge::sys::biased::Guard;
-use dp_edge::sys::{process, raw, unix};
+use dp_edge::sys::{process, raw};
 
-/// How long the descriptor may stay silent after the program left `dp_read`, or a call that dozes in it.
-pub const LEASE: Duration = Duration::from_millis(2);
-/// Looks before the descriptor is asked whether it waits at all.
-const FIRST_SPINS: u32 = 64;
 /// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
 const OTHERS: (u32, u32) = (64, 1024);
 
@@ -52,65 +36,75 @@ pub(super) enum For {
 /// What a call does that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InVain {
-    /// It sleeps in the kernel, if the descriptor waits.
+    /// It sleeps, if the descriptor waits.
     Sleep,
     /// It returns, and the next message must be seen as one that comes.
     Return,
 }
 
+/// What a call found.
+enum Found {
+    /// A message, now loaned.
+    Got(Got),
+    /// Where it sleeps.
+    Sleep(Sleep),
+    /// Nothing: it returns.
+    Nothing,
+}
+
+/// How a turn without a message ended.
+enum Turn {
+    /// The edges are looked at again.
+    Again,
+    /// The call sleeps.
+    Sleep(Sleep),
+    /// It returns.
+    Return,
+}
+
 impl UserEndpoint {
-    /// `dp_read`: the next message, loaned until it is released; where [`UserEndpoint::recv_soon`] found none.
+    /// The next message, loaned until it is released, or where to sleep for it; where [`UserEndpoint::recv_soon`] found none.
+    /// The caller says when the sleep is over ([`UserEndpoint::slept`]), and calls again.
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`], [`Error::Interrupted`], [`Error::Closed`]; EMFILE, ENOMEM: the message stays.
+    /// [`Error::WouldBlock`], [`Error::Closed`]; EMFILE, ENOMEM: the message stays.
     #[cold]
-    pub fn recv(&self, fd: i32) -> Result<Got> {
-        self.recv_for(For::Program, fd)
+    pub fn try_recv(&self, fd: i32) -> Result<Step<Got>> {
+        self.try_recv_for(For::Program, fd)
     }
 
-    pub(super) fn recv_for(&self, whose: For, fd: i32) -> Result<Got> {
-        loop {
-            if let Some(got) = self.wait_for_next(whose, fd, InVain::Sleep)? {
-                return Ok(got);
-            }
-            let sleep = self.sleep();
-            let woken = sleep.sleep(fd);
-            self.slept(sleep, woken.is_ok());
-            woken?;
+    pub(super) fn try_recv_for(&self, whose: For, fd: i32) -> Result<Step<Got>> {
+        match self.next_or_sleep(whose, fd, InVain::Sleep)? {
+            Found::Got(got) => Ok(Step::Done(got)),
+            Found::Sleep(how) => Ok(Step::Wait(how)),
+            Found::Nothing => Err(Error::WouldBlock),
         }
     }
 
-    /// The next message, up to where the call would sleep. None: the caller asks where ([`UserEndpoint::sleep`]), sleeps
-    /// there, says so ([`UserEndpoint::slept`]), and calls again; nothing is held meanwhile, so that the sleep may be a
-    /// cancellation point. If it is told instead that nothing came, no bell was on the descriptor, and the next message's
-    /// will be seen to come.
+    /// The next message, if one is there: the descriptor does not wait. Else no bell was on it, and the next message's will
+    /// be seen to come.
     ///
     /// # Errors
     ///
-    /// As [`UserEndpoint::recv`].
-    #[inline(always)]
-    pub fn recv_or_sleep(&self, fd: i32) -> Result<Option<Got>> {
-        match self.recv_soon(fd) {
-            None => self.wait_for_next(For::Program, fd, InVain::Sleep),
-            got => Ok(got),
-        }
-    }
-
-    /// The next message, if one is there: the descriptor does not wait.
-    ///
-    /// # Errors
-    ///
-    /// As [`UserEndpoint::recv`].
+    /// As [`UserEndpoint::try_recv`].
     #[inline(always)]
     pub fn recv_now(&self, fd: i32) -> Result<Option<Got>> {
         match self.recv_soon(fd) {
-            None => self.wait_for_next(For::Program, fd, InVain::Return),
+            None => self.recv_now_for(For::Program, fd),
             got => Ok(got),
         }
     }
 
-    /// The next message, if it is where it usually is, or comes there in a moment; else [`UserEndpoint::recv`] finds it. A path
+    #[inline(never)]
+    pub(super) fn recv_now_for(&self, whose: For, fd: i32) -> Result<Option<Got>> {
+        match self.next_or_sleep(whose, fd, InVain::Return)? {
+            Found::Got(got) => Ok(Some(got)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The next message, if it is where it usually is, or comes there in a moment; else [`UserEndpoint::try_recv`] finds it. A path
     /// of its own, so that what it found stays in registers.
     #[inline(always)]
     pub fn recv_soon(&self, fd: i32) -> Option<Got> {
@@ -120,7 +114,7 @@ impl UserEndpoint {
             got => got,
         }?;
         (rx.peer, rx.immediate) = (got.from(), None);
-        if !rx.hot {
+        if !rx.wake.is_silent() {
             self.make_truthful(&mut rx, fd);
         }
         Some(got)
@@ -139,7 +133,10 @@ impl UserEndpoint {
     }
 
     #[inline(never)]
-    pub(super) fn wait_for_next(&self, whose: For, fd: i32, in_vain: InVain) -> Result<Option<Got>> {
+    fn next_or_sleep(&self, whose: For, fd: i32, in_vain: InVain) -> Result<Found> {
+        if self.inbox.get().is_none() {
+            self.start_pool(None)?;
+        }
         let mut rx = self.rx();
         self.rouse_another(&mut rx);
         self.count_visit();
@@ -150,7 +147,9 @@ impl UserEndpoint {
         let mut waited = Waited::default();
         loop {
             let next = self.next(&mut rx, fd);
-            if let (true, Some(inbox)) = (next.is_err() && !rx.hot && self.something(&rx), self.inbox.get()) {
+            if let (true, Some(inbox)) =
+                (next.is_err() && !rx.wake.is_silent() && self.something(&rx), self.inbox.get())
+            {
                 self.keep_readable(inbox, &mut rx, fd); // the message stays
             }
             if let Some(got) = next? {
@@ -160,16 +159,17 @@ impl UserEndpoint {
                     rx.tokens.copy(got.number);
                 }
                 if waited.spun {
-                    self.make_hot(&mut rx, fd);
+                    self.make_silent(&mut rx, fd);
                 }
-                if !rx.hot {
+                if !rx.wake.is_silent() {
                     self.make_truthful(&mut rx, fd);
                 }
-                return Ok(Some(got));
+                return Ok(Found::Got(got));
             }
-            match self.wait(rx, fd, in_vain, &mut waited)? {
-                Some(again) => rx = again,
-                None => return Ok(None),
+            match self.turn(&mut rx, fd, in_vain, &mut waited)? {
+                Turn::Again => {}
+                Turn::Sleep(how) => return Ok(Found::Sleep(how)),
+                Turn::Return => return Ok(Found::Nothing),
             }
         }
     }
@@ -184,12 +184,7 @@ impl UserEndpoint {
     /// For a message that is as good as here.
     #[inline(never)]
     pub(super) fn spin_briefly(&self, rx: &Rx) -> bool {
-        let pays = rx.spin > 0 && !rx.in_vain;
-        let came = |_| {
-            dp_edge::sync::relax();
-            self.something(rx)
-        };
-        pays && (0..FIRST_SPINS).any(came)
+        !rx.in_vain && rx.spin.spin_briefly(|| self.something(rx))
     }
 
     /// A look: the edges, and the descriptor where something waits there.
@@ -216,17 +211,6 @@ impl UserEndpoint {
         }
     }
 
-    /// Lets go of the edges of senders that are gone. The service says that one is behind all else it had to say of it, so
-    /// a longer edge of one that is marked is among what is adopted here, and not later.
-    #[cold]
-    fn drop_ended(&self, rx: &mut Rx) {
-        rx.tokens.mark_ended();
-        if self.news.load(Ordering::Acquire) {
-            self.adopt(rx);
-        }
-        rx.tokens.drop_ended();
-    }
-
     /// Edges without end must not keep those from being heard who have none.
     #[cold]
     fn hear_others(&self, rx: &mut Rx, fd: i32) {
@@ -240,192 +224,58 @@ impl UserEndpoint {
         rx.others = (gap, gap);
     }
 
-    /// Nothing was there. Some: another look, before the next call of this. None: the caller sleeps, or returns.
+    /// Nothing was there: spins, or goes to sleep as far as it does not sleep.
     #[cold]
-    fn wait<'a>(
-        &'a self,
-        mut rx: Guard<'a, Rx>,
-        fd: i32,
-        in_vain: InVain,
-        waited: &mut Waited,
-    ) -> Result<Option<Guard<'a, Rx>>> {
-        if self.inbox.get().is_none() {
-            drop(rx);
-            self.start_pool(None)?;
-            return Ok(Some(self.rx()));
-        }
+    fn turn(&self, rx: &mut Rx, fd: i32, in_vain: InVain, waited: &mut Waited) -> Result<Turn> {
+        let Some(inbox) = self.inbox.get() else { return Err(Error::Closed) };
         if !rx.tokens.returned.is_nothing() {
-            self.give_back(&mut rx);
+            self.give_back(rx);
         }
-        let budget = self.spin_budget(&mut rx);
-        // Hot: it waited the last time, so it is asked only after it has spun. And where spinning does not pay, whoever
-        // may not sleep is told so by the kernel.
-        let waits =
-            rx.hot || in_vain == InVain::Sleep && (waited.asked || budget == 0 || !raw::is_nonblocking(fd));
-        waited.asked |= waits && budget > 0 && !rx.hot;
-        waited.spun = waits && budget > 0 && self.spin_a_while(&mut rx, budget);
-        if waited.spun {
-            return Ok(Some(rx));
-        }
-        let was_hot = core::mem::replace(&mut rx.hot, false);
-        if in_vain == InVain::Sleep && self.may_doze(&rx) && (waited.asked || !raw::is_nonblocking(fd)) {
-            let empty = rx.doze.quiet || core::mem::take(&mut rx.settled);
-            if !empty && self.settle(&mut rx, fd, Drain::Some)? {
-                rx.doze.trust = 1;
-                return Ok(Some(rx));
-            }
-            return Ok(if self.doze(&mut rx) { None } else { Some(rx) });
-        }
-        rx.doze.forget_key();
-        // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
-        if !(waits && core::mem::take(&mut rx.settled)) && self.settle(&mut rx, fd, Drain::Some)? {
-            return Ok(Some(rx));
-        }
-        if in_vain == InVain::Sleep && (!waits || (was_hot && raw::is_nonblocking(fd))) {
-            return Err(Error::WouldBlock);
-        }
-        // Woken in the kernel: the next wait may be long again, so it is not hot yet.
-        Ok(None)
-    }
-
-    /// From here on nobody rings, and the service watches that the program comes back.
-    fn make_hot(&self, rx: &mut Rx, fd: i32) {
-        // Not with a bell on the descriptor: it would stay there, and lie.
-        let bells = rx.hot || !rx.doze.may_be_silent() || is_readable(fd);
-        if let (false, Some(inbox)) = (bells, self.inbox.get()) {
-            (rx.hot, rx.settled) = (true, false);
-            inbox.arm().disarm();
-            self.process.command(Command::Hot(self.entry.serial));
-        }
-    }
-
-    /// How long it pays to spin, by what paid lately, ns.
-    fn spin_budget(&self, rx: &mut Rx) -> u32 {
         let longest = self.max_spin.load(Ordering::Relaxed);
         rx.in_vain = longest == 0 || !self.process.many_cpus || !rx.tokens.worth_spinning(process::cpu());
-        if rx.in_vain {
-            return 0;
-        }
-        if rx.spin == 0 {
-            rx.spin = spin::again(longest);
-            return 0;
-        }
-        rx.spin.min(longest)
-    }
-
-    /// Spins for so long; true when something came.
-    fn spin_a_while(&self, rx: &mut Rx, budget: u32) -> bool {
-        let longest = self.max_spin.load(Ordering::Relaxed);
-        if let Some(inbox) = self.inbox.get() {
-            inbox.arm().disarm();
-            rx.settled = false;
-        }
-        let hit = process::spin_for(budget.into(), || self.something(rx));
-        rx.spin = spin::learned(budget, hit, longest);
-        hit
-    }
-
-    /// Before a sleep or EAGAIN: takes what is on the descriptor, arms, looks again. Whether something is there.
-    fn settle(&self, rx: &mut Rx, fd: i32, how: Drain) -> Result<bool> {
-        let Some(inbox) = self.inbox.get() else { return Ok(true) };
-        let quiet = core::mem::take(&mut rx.doze.quiet);
-        rx.doze.rung_all = false;
-        let drain = |rx: &mut Rx| if quiet { Ok(()) } else { self.drain(rx, fd, how) };
-        let there = inbox.arm().settle(rx, drain, |rx| self.something(rx))?;
-        rx.settled = !there;
-        if there {
-            self.keep_readable(inbox, rx, fd);
-        }
-        Ok(there)
-    }
-
-    pub(super) fn something(&self, rx: &Rx) -> bool {
-        rx.tokens.waiting() || self.news.load(Ordering::Acquire)
-    }
-
-    /// Messages are there: so a bell must be, too. Who rings is not asked, the kernel is.
-    fn keep_readable(&self, inbox: &Inbox, rx: &mut Rx, fd: i32) {
-        inbox.arm().disarm();
-        (rx.settled, rx.doze.quiet) = (false, false);
-        if !rx.belled {
-            rx.belled = is_readable(fd) || super::link::ring(&self.back);
-        }
-        // A bell that is there woke one thread, the one that is here. The next one needs another.
-        if rx.doze.listeners > 0 && !core::mem::replace(&mut rx.doze.passed_on, true) {
-            rx.late |= super::link::ring(&self.back);
-        }
-    }
-
-    /// After a message was taken: the descriptor is readable if and only if there is another.
-    #[inline]
-    pub(super) fn make_truthful(&self, rx: &mut Rx, fd: i32) {
-        let Some(inbox) = self.inbox.get() else { return };
-        self.rouse_another(rx);
-        if self.trust(rx, fd) {
-            return;
-        }
-        if rx.tokens.waiting() {
-            self.keep_readable(inbox, rx, fd);
-        } else {
-            let how = if rx.tokens.has_one_edge() && !rx.late { Drain::Bell } else { Drain::Some };
-            // The message is the caller's whatever happens; an error comes again when there is none.
-            let _ = self.settle(rx, fd, how);
-        }
-    }
-
-    /// The service, after the lease: the same, without the program's descriptor. A stale bell stays.
-    pub fn make_cold(&self, seen: u32) -> bool {
-        let Some(mut rx) = self.try_rx() else { return false };
-        if self.visits.load(Ordering::Relaxed) != seen {
-            if rx.hot {
-                rx.doze.count_silence(false);
-            }
-            return !rx.hot && !rx.doze.watched;
-        }
-        let (was_hot, was_watched) = (core::mem::take(&mut rx.hot), rx.doze.watched);
-        rx.doze.watched = was_watched && self.rouse_again(&mut rx);
-        let over = !rx.doze.watched;
-        let Some(inbox) = self.inbox.get() else { return over };
-        if was_hot || (was_watched && !inbox.arm().is_armed_for_bells()) {
-            (rx.settled, rx.doze.quiet) = (false, false);
-            inbox.arm().arm();
-            settle();
-            let late = self.something(&rx);
-            if was_hot && late {
-                rx.doze.count_silence(true);
-            }
-            if late {
-                inbox.arm().disarm();
-                rx.belled = super::link::ring(&self.back);
+        let budget = if rx.in_vain { 0 } else { rx.spin.budget(longest) };
+        let was_silent = rx.wake.is_silent();
+        let sleeps = in_vain == InVain::Sleep;
+        // Silent: it waited the last time, so it is asked only after it has spun. And where spinning does not pay, whoever
+        // may not sleep is told so by the kernel.
+        let waits = was_silent || sleeps && (waited.asked || budget == 0 || !raw::is_nonblocking(fd));
+        waited.asked |= waits && budget > 0 && !was_silent;
+        waited.spun = false;
+        if waits && budget > 0 {
+            rx.wake.go(Event::Look, inbox.arm());
+            let mut spin = rx.spin;
+            waited.spun = spin.spin(budget, longest, || self.something(rx));
+            rx.spin = spin;
+            if waited.spun {
+                return Ok(Turn::Again);
             }
         }
-        over
-    }
-
-    /// Edges ended: their shares go back, and the service offers them to senders without an edge.
-    #[cold]
-    fn give_back(&self, rx: &mut Rx) {
-        let returned = core::mem::take(&mut rx.tokens.returned);
-        if let Some(budget) = &mut self.arrivals().budget {
-            budget.give(returned);
+        rx.wake.go(Event::Cool, inbox.arm());
+        if sleeps && self.may_doze(rx) && (waited.asked || !raw::is_nonblocking(fd)) {
+            let empty = rx.wake.bell() == Bell::None || rx.wake.is_settled();
+            if !empty && self.settle(rx, fd, Drain::Some)? {
+                rx.sleeps.habit.waits_here();
+                return Ok(Turn::Again);
+            }
+            return Ok(match self.doze(rx, fd) {
+                Some(how) => Turn::Sleep(how),
+                None => Turn::Again,
+            });
         }
-        self.process.command(Command::Pool(self.entry.serial));
-    }
-
-    /// The service, when a sender has ended: what is over goes back, and what it published last is told. False if the
-    /// receiver is in a call just now, so that this has to be done later.
-    pub fn sender_ended(&self) -> bool {
-        let Some(mut rx) = self.try_rx() else { return false };
-        self.wake_dozer(&mut rx);
-        self.drop_ended(&mut rx);
-        if !rx.tokens.returned.is_nothing() {
-            self.give_back(&mut rx);
+        // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
+        if waits && rx.wake.is_settled() {
+            rx.wake.go(Event::Spent, inbox.arm());
+        } else if self.settle(rx, fd, Drain::Some)? {
+            return Ok(Turn::Again);
         }
-        // A sender that is killed before it rings leaves a message that nobody was told of.
-        if self.something(&rx) {
-            self.ring_self();
+        if !sleeps {
+            return Ok(Turn::Return);
         }
-        true
+        if !waits || (was_silent && raw::is_nonblocking(fd)) {
+            return Err(Error::WouldBlock);
+        }
+        // Woken in the kernel: the next wait may be long again, so it is not silent yet.
+        Ok(Turn::Sleep(self.listen(rx)))
     }
 
     /// What came beside message `number`, which is loaned. Nothing in a child of a fork: the message is its parent's.
@@ -454,10 +304,3 @@ impl UserEndpoint {
         Err(Error::NotLoaned { asked: n, loaned: rx.tokens.loaned() })
     }
 }
-
-fn is_readable(fd: i32) -> bool {
-    unix::wait(fd, libc::POLLIN, 0).is_ok_and(|events| events != 0)
-}
-
-#[cfg(test)]
-mod tests;

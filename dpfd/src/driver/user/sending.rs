@@ -1,84 +1,27 @@
-//! Sending without a thread that waits: for futures.
+//! One message on its way, sent step by step: by a thread that waits in between, or by a future.
 //!
-//! A blocking sender sleeps in poll(2) until its pair has room, and wakes every few milliseconds to see whether
-//! something changed that the descriptor does not tell. A future cannot do that. It leaves a *waker* with its link
-//! instead: what it waits for, and whom to wake. Wakers are left and ended under the lock of the sender's side,
-//! under which links change, so none is left too late. A future that is dropped takes its waker along.
-//!
-//! Wakers are other people's code: they are called, and dropped, outside of the lock.
+//! A thread sleeps until its pair has room, and wakes every few milliseconds to see whether something changed that the
+//! descriptor does not tell. A future leaves a waker with its link for that ([`super::wakers`]); one that is dropped takes
+//! it along.
 
-use std::collections::HashMap;
 use std::task::{Context, Poll, Waker};
 
 use super::endpoint::UserEndpoint;
-use super::link::{Link, Path};
 use super::load::Load;
-use super::service::Command;
+use super::shared::Command;
 use super::tx::Tx;
+use super::wakers::Until;
 use crate::addr::Addr;
+use crate::driver::Sleep;
 use crate::edge::parts::Parts;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use dp_edge::sys::raw;
+use std::time::Duration;
 
-/// What a message that could not go waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// Room in the endpoint's own pair: its descriptor polls writable.
-    Drained,
-    /// The same, or that its link is direct: a pair full of messages for others is not in its way then.
-    Room,
-    /// That its link is direct, or ends: a long message waits for its turn there, and the pair has nothing to do with it.
-    Direct,
-    /// What nobody tells: that the destination gets a pool, or the kernel memory or descriptors.
-    Later,
-}
+/// How long a thread waits for room, before it looks for what its descriptor does not tell.
+const ROOM: Duration = Duration::from_millis(10);
 
-impl Until {
-    /// Whether the descriptor polls writable for it.
-    pub fn is_polled(self) -> bool {
-        matches!(self, Until::Drained | Until::Room)
-    }
-
-    fn is_over(self, link: &Link) -> bool {
-        let direct = link.path == Path::Direct;
-        link.refused.is_some()
-            || match self {
-                Until::Room => direct,
-                Until::Direct => direct || !link.has_edge(),
-                Until::Drained | Until::Later => false,
-            }
-    }
-}
-
-/// The wakers of one link.
-#[derive(Debug, Default)]
-pub struct Wakers {
-    last: u64,
-    all: HashMap<u64, (Until, Waker)>,
-}
-
-impl Wakers {
-    fn add(&mut self, until: Until, waker: Waker) -> u64 {
-        self.last += 1;
-        self.all.insert(self.last, (until, waker));
-        self.last
-    }
-
-    /// The link is over.
-    pub fn wake_all(self) {
-        self.all.into_values().for_each(|(_, waker)| waker.wake());
-    }
-}
-
-impl Link {
-    /// Ends the wakers for which there is news, after the service did something for the link.
-    pub fn woken(&mut self) -> Vec<Waker> {
-        let ended = |until: Until| until == Until::Later || until.is_over(self);
-        let ids: Vec<u64> = self.wakers.all.iter().filter(|(_, n)| ended(n.0)).map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.wakers.all.remove(id)).map(|(_, waker)| waker).collect()
-    }
-}
-
-/// One message that a future sends.
+/// One message that is sent.
 #[derive(Debug)]
 pub struct Sending<'a> {
     inner: &'a UserEndpoint,
@@ -86,19 +29,25 @@ pub struct Sending<'a> {
     load: Load<'a>,
     link: Option<usize>,
     registered: Option<u64>,
+    thread: bool,
 }
 
 impl<'a> Sending<'a> {
-    /// A message to `to`, or to the target of the moment in which it is first tried.
+    /// A message to `to`, or to the target of the moment in which it is first tried; of a future.
     pub fn new(inner: &'a UserEndpoint, to: Option<Addr>, msg: Parts<'a>) -> Sending<'a> {
-        Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None }
+        Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None, thread: false }
+    }
+
+    /// The same, of a thread.
+    pub fn of_a_thread(inner: &'a UserEndpoint, to: Option<Addr>, msg: Parts<'a>) -> Sending<'a> {
+        Sending { load: Load::new(msg), thread: true, ..Sending::new(inner, to, msg) }
     }
 
     /// Tries, and waits for nothing. None: it is sent, and this must not be called again.
     ///
     /// # Errors
     ///
-    /// As [`UserEndpoint::send`], without [`crate::Error::WouldBlock`].
+    /// As [`crate::Endpoint::send_to`]; of a future without [`Error::WouldBlock`].
     pub fn attempt(&mut self, fd: i32) -> Result<Option<Until>> {
         let inner = self.inner;
         let mut tx = inner.tx();
@@ -115,10 +64,20 @@ impl<'a> Sending<'a> {
             None => self.inner.link_to(tx, self.to)?,
         };
         self.link = Some(ix);
-        if self.load.near().is_some_and(|msg| tx.deliver_edge(ix, &msg)) {
+        // A thread comes here because that did not do.
+        if !self.thread && self.load.near().is_some_and(|msg| tx.deliver_edge(ix, &msg)) {
             return Ok(None);
         }
-        self.inner.attempt(tx, ix, fd, &mut self.load, || false)
+        let waits = || self.thread && !raw::is_nonblocking(fd);
+        match self.inner.attempt(tx, ix, fd, &mut self.load, waits)? {
+            Some(_) if self.thread && !waits() => Err(Error::WouldBlock),
+            tried => Ok(tried),
+        }
+    }
+
+    /// Where a thread sleeps until it tries again.
+    pub fn sleep(&mut self) -> Sleep {
+        self.load.rest().map_or(Sleep::Room(ROOM), Sleep::Moment)
     }
 
     /// Ready when the service has news that make another attempt worth it. Where [`Until::is_polled`], the caller
@@ -129,17 +88,20 @@ impl<'a> Sending<'a> {
         let mut tx = inner.tx();
         let Some(link) = self.link.and_then(|ix| tx.links.get_mut(ix)) else { return Poll::Ready(()) };
         if let Some(id) = self.registered {
-            let Some((_, old)) = link.wakers.all.get_mut(&id) else {
-                self.registered = None;
-                return Poll::Ready(());
-            };
             // Another task may poll the future by now.
-            let old = core::mem::replace(old, waker);
+            let (left, pending) = match link.wakers.replace(id, waker) {
+                Ok(old) => (old, true),
+                Err(unused) => (unused, false),
+            };
             drop(tx);
-            drop(old);
-            return Poll::Pending;
+            drop(left);
+            if pending {
+                return Poll::Pending;
+            }
+            self.registered = None;
+            return Poll::Ready(());
         }
-        if until.is_over(link) {
+        if link.has_news(until) {
             return Poll::Ready(());
         }
         self.registered = Some(link.wakers.add(until, waker));
@@ -152,7 +114,7 @@ impl<'a> Sending<'a> {
 
     fn take_waker(&mut self, tx: &mut Tx) -> Option<Waker> {
         let (id, ix) = (self.registered.take()?, self.link?);
-        tx.links.get_mut(ix)?.wakers.all.remove(&id).map(|(_, waker)| waker)
+        tx.links.get_mut(ix)?.wakers.remove(id)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
-use super::link::plain_limit;
+use super::packet::plain_limit;
 use crate::addr::Addr;
 use crate::stat::Stat;
 

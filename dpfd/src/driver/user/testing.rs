@@ -1,12 +1,16 @@
 //! What tests of this driver's parts share.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use super::endpoint::UserEndpoint;
 use super::process::Process;
-use crate::driver::Driver;
-use crate::endpoint::Endpoint;
+use crate::addr::Addr;
+use crate::driver::{Driver, Served};
+use crate::endpoint::{wait, Endpoint};
+use crate::error::Result;
+use crate::sys::loaned::Got;
 
 /// The service, with a registry of this process's own.
 fn process() -> Arc<Process> {
@@ -21,6 +25,16 @@ fn process() -> Arc<Process> {
 /// An endpoint without the door in front of it.
 pub fn open(dpid: u16) -> (OwnedFd, Arc<UserEndpoint>) {
     process().open(dpid).expect("a free number")
+}
+
+/// Sends, as the door does.
+pub fn send(inner: &Arc<UserEndpoint>, fd: &OwnedFd, to: Option<Addr>, message: &[u8]) -> Result<()> {
+    wait::send(&Served::User(inner.clone()), Duration::MAX, fd.as_raw_fd(), to, message)
+}
+
+/// Receives, as the door does.
+pub fn recv(inner: &Arc<UserEndpoint>, fd: &OwnedFd) -> Result<Got> {
+    wait::recv(&Served::User(inner.clone()), fd.as_raw_fd())
 }
 
 /// The same with it.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64 as Plain, Ordering::Relaxed};
 
-use dp_edge::ring::{self, max_payload, Pos, Tail, LINE, MAX_LEN};
+use dp_edge::ring::{self, max_payload, Kind, Lines as _, Pos, Tail, HEADER, LINE, MAX_LEN};
 use dp_edge::sync::{AtomicU64, Ordering};
 use dp_edge::testing::hostile::{check, guarded_ring, under_attack, Random, Target, LINES};
 use dp_edge::testing::lines::at_line;
@@ -32,8 +32,10 @@ fn hostile_ring_against_messages() {
             0 => usize::MAX - random.below(64), // refused before the first byte is looked at
             _ => random.below(bytes.len()),
         };
-        // SAFETY: a slice, or a length that is refused.
-        let put = unsafe { message::send(&ring, &mut tail, &cursor, bytes.as_ptr(), n) };
+        let put = message::send(&ring, &mut tail, &cursor, (0, n, Kind::Data), |ring, at| {
+            // SAFETY: a slice, or a length that is refused.
+            unsafe { ring.put(at, HEADER, bytes.as_ptr(), n) };
+        });
         let mut buf = vec![0; random.below(2 * LINE)];
         let got = receiver.recv(&ring, &cursor, &mut buf);
         check(put.map(|()| n), max_payload(LINES));

@@ -9,6 +9,7 @@ use loom::thread;
 
 use super::one_edge::{edge, Edge};
 use crate::edge::arm::{Arm, Due, Rung};
+use crate::edge::wake::{self, Sleeper, Wake};
 
 /// An endpoint in pool mode: its descriptor, its word, an edge for each sender.
 struct Endpoint {
@@ -48,9 +49,8 @@ impl Endpoint {
     fn settle(&self, how: How) -> bool {
         let there = match how {
             How::Right => {
-                let drained: Result<bool, ()> =
-                    self.arm.settle(&mut (), |()| Ok(self.drain()), |()| self.waiting());
-                drained.unwrap()
+                let mut receiver = Receiver { endpoint: self, wake: Wake::default() };
+                wake::settle(&mut receiver, &self.arm).unwrap()
             }
             How::DrainBehind => {
                 self.arm.arm();
@@ -84,6 +84,26 @@ impl Endpoint {
             self.arm.disarm();
         }
         there
+    }
+}
+
+/// One that knows nothing of what was before.
+struct Receiver<'a> {
+    endpoint: &'a Endpoint,
+    wake: Wake,
+}
+
+impl Sleeper for Receiver<'_> {
+    type Error = ();
+    fn wake(&mut self) -> &mut Wake {
+        &mut self.wake
+    }
+    fn drain(&mut self) -> Result<(), ()> {
+        self.endpoint.drain();
+        Ok(())
+    }
+    fn waiting(&self) -> bool {
+        self.endpoint.waiting()
     }
 }
 

@@ -10,6 +10,7 @@ use loom::thread;
 use super::one_edge::{edge, Edge};
 use crate::edge::arm::{Arm, Due, Rung};
 use crate::edge::event_count::EventCount;
+use crate::edge::wake::{self, Sleeper, Wake};
 
 /// An endpoint in pool mode with one sender.
 struct Endpoint {
@@ -77,6 +78,15 @@ impl Endpoint {
     /// One sleep, if nothing is there: whether it slept.
     fn doze(&self, how: How) -> bool {
         let key = self.count.key();
+        if how == How::Right {
+            let mut receiver = Receiver { endpoint: self, wake: Wake::default() };
+            let sleeps = wake::doze(&mut receiver, &self.arm, false);
+            if sleeps {
+                self.sleep(key);
+                self.arm.disarm();
+            }
+            return sleeps;
+        }
         self.arm.doze();
         if how != How::NoFence {
             settle();
@@ -89,6 +99,24 @@ impl Endpoint {
         self.sleep(key);
         self.arm.disarm();
         true
+    }
+}
+
+struct Receiver<'a> {
+    endpoint: &'a Endpoint,
+    wake: Wake,
+}
+
+impl Sleeper for Receiver<'_> {
+    type Error = ();
+    fn wake(&mut self) -> &mut Wake {
+        &mut self.wake
+    }
+    fn drain(&mut self) -> Result<(), ()> {
+        Ok(())
+    }
+    fn waiting(&self) -> bool {
+        self.endpoint.edge.waiting()
     }
 }
 

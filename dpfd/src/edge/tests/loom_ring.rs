@@ -42,11 +42,10 @@ fn check(i: usize, got: &[u8]) {
 type SendFn = fn(&Shared, &mut Tail, &[u8]) -> Result<(), Error>;
 
 fn right(s: &Shared, tail: &mut Tail, m: &[u8]) -> Result<(), Error> {
-    // SAFETY: a slice.
-    unsafe { message::send(&s.ring, tail, &s.cursor, m.as_ptr(), m.len()) }
+    message::send_bytes(&s.ring, tail, &s.cursor, m)
 }
 
-/// `message::send` taken apart, with one of its steps left out.
+/// `message::send_bytes` taken apart, with one of its steps left out.
 fn steps(
     s: &Shared,
     tail: &mut Tail,

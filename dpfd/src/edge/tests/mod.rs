@@ -13,6 +13,8 @@ mod loom_longer;
 mod loom_ring;
 #[cfg(loom)]
 mod loom_space;
+#[cfg(loom)]
+mod loom_wake;
 #[cfg(not(loom))]
 mod model;
 #[cfg(loom)]
@@ -20,3 +22,5 @@ mod one_edge;
 #[cfg(not(loom))]
 mod open;
 mod receiver;
+#[cfg(not(loom))]
+mod wake;

@@ -78,8 +78,7 @@ proptest! {
                 Do::Send(len) => {
                     let m = e.bytes(len);
                     let was_empty = e.used() == 0;
-                    // SAFETY: a slice.
-                    match unsafe { message::send(&e.ring, &mut e.tail, &e.cursor, m.as_ptr(), len) } {
+                    match message::send_bytes(&e.ring, &mut e.tail, &e.cursor, &m) {
                         Ok(()) => queue.push_back(m),
                         Err(Error::TooLong(limit)) => {
                             prop_assert!(limit == max_payload(count) && len > limit);

@@ -115,8 +115,7 @@ fn segment_opened_twice_is_one_edge() {
     let (mut tail, mut receiver) = (Tail::default(), Receiver::default());
     for i in 0..100u8 {
         let m = vec![i; 1000 + usize::from(i)];
-        // SAFETY: a slice.
-        unsafe { message::send(&to, &mut tail, &a.rx().cursor, m.as_ptr(), m.len()) }.unwrap();
+        message::send_bytes(&to, &mut tail, &a.rx().cursor, &m).unwrap();
         let len = receiver.look(&from).unwrap();
         // SAFETY: look() bounds the length; the ring stands twice in a row; nobody writes now.
         let in_place = unsafe { core::slice::from_raw_parts(from.payload(receiver.at), len) };

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::TimeVal;
 
-use super::Sleep;
 use crate::driver::user::endpoint::UserEndpoint;
 use crate::driver::user::testing;
-use crate::endpoint::Endpoint;
+use crate::driver::{Sleep, Step};
+use crate::edge::wake::Event;
+use crate::endpoint::{wait, Endpoint};
 use crate::error::Error;
 use dp_edge::sys::unix;
 
@@ -53,7 +54,7 @@ impl Open {
         self.try_recv().expect("a message")
     }
     fn dozes(&self) -> u32 {
-        self.inner.rx().doze.number
+        self.inner.rx().sleeps.number
     }
     fn readable(&self, ms: i32) -> bool {
         unix::wait(self.endpoint.as_fd().as_raw_fd(), libc::POLLIN, ms).expect("poll") != 0
@@ -101,7 +102,7 @@ fn brief_sleeps_are_dozed_through_and_the_descriptor_tells_the_truth_behind_them
         assert!(to.readable(10_000), "no bell, {n}");
         assert_eq!(to.recv(), n);
     }
-    assert!(!to.inner.rx().doze.watched, "the lease never ends");
+    assert!(!to.inner.rx().sleeps.watched, "the lease never ends");
 }
 
 #[test]
@@ -109,8 +110,8 @@ fn long_sleeps_are_not() {
     let (from, to) = (open(7203), receiver(7204));
     receive_until_it_dozes(&from, &to);
     let brief_after = |since: u64| {
-        to.inner.slept(Sleep::Descriptor(since), true);
-        to.inner.rx().doze.brief
+        to.inner.slept(Sleep::Socket(Some(since)), true);
+        to.inner.rx().sleeps.habit.brief
     };
     // From then on, and since the machine was started: the test itself takes as long as it does.
     assert!(brief_after(u64::MAX));
@@ -243,15 +244,20 @@ fn wake_ups_for_nothing_are_believed_a_few_times_only() {
     assert!(dozes < 30, "{dozes} dozes");
 }
 
+/// A call up to where it sleeps.
+fn lie_down(inner: &UserEndpoint, fd: i32) -> Sleep {
+    match inner.try_recv(fd).expect("no error") {
+        Step::Wait(bed @ Sleep::Edge(..)) => bed,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A call that is about to doze, as far as it goes without sleeping.
 fn about_to_doze(from: &Open, to: &Open) -> Sleep {
     receive_until_it_dozes(from, to);
     // The last message may have been there at once.
-    to.inner.rx().doze.brief = true;
-    assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
-    let key = to.inner.sleep();
-    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
-    key
+    to.inner.rx().sleeps.habit.brief = true;
+    lie_down(&to.inner, to.endpoint.as_fd().as_raw_fd())
 }
 
 /// A signal handler that jumps out of it, or the thread's end.
@@ -264,7 +270,8 @@ fn a_call_that_never_comes_back_leaves_the_descriptor_true() {
         let key = about_to_doze(&from, &to);
         to.inner.rx().late |= late;
         if late {
-            to.inner.rx().doze.quiet = false;
+            let mut rx = to.inner.rx();
+            rx.wake = rx.wake.step(Event::LieDown { late });
         }
         if interrupted {
             to.inner.slept(key, false);
@@ -276,7 +283,7 @@ fn a_call_that_never_comes_back_leaves_the_descriptor_true() {
             thread::sleep(Duration::from_millis(10));
         }
         let end = Instant::now() + SOON;
-        while to.inner.rx().doze.watched {
+        while to.inner.rx().sleeps.watched {
             assert!(Instant::now() < end, "the lease never ends, {first}");
             thread::sleep(Duration::from_millis(1));
         }
@@ -288,12 +295,10 @@ fn a_call_that_never_comes_back_leaves_the_descriptor_true() {
 fn who_is_roused_before_it_sleeps_does_not() {
     let (from, to) = (open(7280), receiver(7281));
     receive_until_it_dozes(&from, &to);
-    to.inner.rx().doze.brief = true;
-    assert!(to.inner.recv_or_sleep(to.endpoint.as_fd().as_raw_fd()).expect("no error").is_none());
+    to.inner.rx().sleeps.habit.brief = true;
+    let bed = lie_down(&to.inner, to.endpoint.as_fd().as_raw_fd());
     to.inner.rouse_if_free();
-    let key = to.inner.sleep();
-    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
-    key.sleep(-1).expect("no signal");
+    wait::sleep(-1, bed).expect("no signal");
 }
 
 #[test]
@@ -311,15 +316,13 @@ fn closing_wakes_who_dozes() {
         from
     });
     for _ in 0..400 {
-        let got = inner.recv(raw).expect("a message");
+        let got = testing::recv(&inner, &fd).expect("a message");
         inner.release(got.number);
     }
     let _from = sender.join().expect("the sender");
-    inner.rx().doze.brief = true;
-    assert!(inner.recv_or_sleep(raw).expect("no error").is_none());
-    let key = inner.sleep();
-    assert!(matches!(key, Sleep::Edge(..)), "{key:?}");
-    let sleeper = thread::spawn(move || key.sleep(-1));
+    inner.rx().sleeps.habit.brief = true;
+    let bed = lie_down(&inner, raw);
+    let sleeper = thread::spawn(move || wait::sleep(-1, bed));
     thread::sleep(BRISK);
     drop(fd);
     let end = Instant::now() + SOON;
@@ -350,6 +353,6 @@ fn who_waits_in_both_by_turns_has_bells_again() {
     }
     let _from = sender.join().expect("the sender");
     // Doubled each time: seven of 400 are 16 << 6, and more than that find no room in 800 messages.
-    let last = to.inner.rx().doze.abstains[1];
+    let last = to.inner.rx().sleeps.habit.abstains[1];
     assert!(last <= 16 << 6, "told late so often that it has bells for {last} messages");
 }

@@ -1,5 +1,6 @@
 //! What a link keeps when its edge is replaced.
 
+use super::super::out_edge::OFTEN;
 use super::*;
 use crate::addr::Addr;
 use crate::edge::inbox::Inbox;
@@ -55,7 +56,7 @@ fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
             asked.push(mib);
         }
         if let Destination::Pool { edge: Some(edge), .. } = &mut link.destination {
-            edge.short = 0;
+            edge.forget_short();
         }
     }
     assert_eq!(asked, [4, 12, 28, 60]);

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::{Link, Sending, Until};
+use super::{Sending, Until};
 use crate::addr::Addr;
 use crate::driver::user::endpoint::UserEndpoint;
+use crate::driver::user::link::Link;
 use crate::driver::user::testing;
+use crate::driver::Served;
 use crate::edge::parts::Parts;
+use crate::endpoint::wait;
 use crate::error::{Error, NoImmediate};
 use dp_edge::sys::unix;
 
@@ -55,7 +58,7 @@ fn open(dpid: u16) -> Open {
 
 impl Open {
     fn wakers(&self) -> usize {
-        self.inner.tx().links.iter().map(|link| link.wakers.all.len()).sum()
+        self.inner.tx().links.iter().map(|link| link.wakers.count()).sum()
     }
     fn attempt(&self, sending: &mut Sending<'_>) -> Option<Until> {
         sending.attempt(self.fd.as_raw_fd()).expect("no error")
@@ -75,7 +78,7 @@ fn register(sending: &mut Sending<'_>, until: Until, counter: &Arc<Counter>) {
 /// Two endpoints, the first of which has found its way to the second, who reads plainly.
 fn pair(dpid: u16) -> (Open, Open) {
     let (from, to) = (open(0), open(dpid));
-    from.inner.send(from.fd.as_raw_fd(), Some(to.inner.addr()), b"first").expect("room");
+    testing::send(&from.inner, &from.fd, Some(to.inner.addr()), b"first").expect("room");
     let end = Instant::now() + SOON;
     while to.inner.read_now(to.fd.as_raw_fd(), &mut [0; 8]).expect("no error").is_none() {
         assert!(Instant::now() < end, "the first message is missing");
@@ -104,7 +107,7 @@ fn who_waits_for_a_pool_is_woken_and_the_message_arrives() {
         assert!(Instant::now() < end, "the pool is not heard of");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(to.inner.recv(to.fd.as_raw_fd()).expect("a message").size(), LARGE);
+    assert_eq!(testing::recv(&to.inner, &to.fd).expect("a message").size(), LARGE);
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn a_future_waits_for_room_on_the_direct_way() {
     for _ in 0..COUNT {
         // The sender is faster: it finds its edge full nearly every time.
         std::thread::sleep(Duration::from_millis(2));
-        let got = to.inner.recv(to.fd.as_raw_fd()).expect("a message");
+        let got = testing::recv(&to.inner, &to.fd).expect("a message");
         assert_eq!(got.size(), LARGE);
         to.inner.release(got.number);
     }
@@ -195,7 +198,7 @@ fn who_waits_for_a_turn_is_woken_when_the_receiver_goes() {
 }
 
 #[test]
-fn a_dropped_future_takes_its_nap_along() {
+fn a_dropped_future_takes_its_waker_along() {
     let ((from, to), message) = (pair(7103), vec![0; LARGE]);
     for _ in 0..10 {
         let mut sending = message_to(&from, to.inner.addr(), &message);
@@ -226,7 +229,8 @@ fn the_task_that_polled_last_is_woken() {
 fn a_receiver_that_knows_no_immediates_is_sent_none_and_all_else() {
     let (from, to) = pair(7209);
     let send = |parts: Parts<'_>| {
-        from.inner.send_parts_for(Duration::MAX, from.fd.as_raw_fd(), Some(to.inner.addr()), parts)
+        let served = Served::User(from.inner.clone());
+        wait::send_parts(&served, Duration::MAX, from.fd.as_raw_fd(), Some(to.inner.addr()), parts)
     };
     let with_immediate = Parts::new(&[]).with_immediate(7);
     send(with_immediate).expect("this one knows them");

@@ -8,7 +8,8 @@ use std::task::Waker;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::endpoint::UserEndpoint;
-use super::super::link::{plain_limit, Body, Delivery, Destination, Link, Queued};
+use super::super::link::{Body, Destination, Link, Queued};
+use super::super::packet::{plain_limit, Delivery};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
 use crate::edge::out_of_line;

@@ -5,12 +5,12 @@
 //! and no more. Only answers hold back their askers, never questions: else two services could wait for each other.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 
+use super::super::door::{send_note, Sent};
 use super::super::note::{Note, LEN};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -40,26 +40,6 @@ pub struct Conn {
 pub enum Role {
     Out(Outgoing),
     In(Incoming),
-}
-
-/// What became of a note.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
-    /// It is on its way; or nobody is there to hear it, and the end will be seen.
-    Done,
-    /// The other side has to read first.
-    Full,
-    /// The kernel is short of something; nobody says when that is over.
-    Short,
-}
-
-/// Sends a note, with descriptors beside it, without waiting.
-pub fn send_note(fd: &OwnedFd, note: Note, fds: &[BorrowedFd<'_>]) -> Sent {
-    match unix::send(fd.as_raw_fd(), &[IoSlice::new(&note.encode())], fds, libc::MSG_DONTWAIT) {
-        Err(libc::EAGAIN) => Sent::Full,
-        Err(libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS | libc::EINTR) => Sent::Short,
-        _ => Sent::Done,
-    }
 }
 
 impl Conn {
@@ -100,7 +80,7 @@ impl Conn {
 impl Service {
     pub fn accept(&mut self) {
         loop {
-            match unix::accept(self.process.member.door.as_fd()) {
+            match unix::accept(self.process.shared.member.door.as_fd()) {
                 Ok(fd) => self.welcome(fd),
                 Err(libc::ECONNABORTED | libc::EINTR) => {}
                 Err(libc::EAGAIN) => return,
@@ -113,7 +93,7 @@ impl Service {
     pub fn watch_door(&mut self, open: bool) {
         self.door_shut = !open;
         let flags = if open { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
-        let _ = self.epoll.modify(&self.process.member.door, &mut event(flags, Kind::Door, 0));
+        let _ = self.epoll.modify(&self.process.shared.member.door, &mut event(flags, Kind::Door, 0));
         if !open {
             self.retry_soon();
         }

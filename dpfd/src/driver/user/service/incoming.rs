@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use super::super::door::{send_note, Sent};
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
 use super::super::note::{Note, IMMEDIATES};
-use super::super::process::{Command, Process};
-use super::{send_note, Conn, Role, Sent, Service};
+use super::super::shared::{Command, Shared};
+use super::{Conn, Role, Service};
 use crate::addr::{Addr, Dpid};
 use crate::edge::segment::Segment;
 use crate::pool::budget::Returned;
@@ -52,7 +53,7 @@ enum Given {
 /// What the receiver's edge knows of its sender.
 #[derive(Debug)]
 struct SenderEnd {
-    process: Arc<Process>,
+    process: Arc<Shared>,
     conn: u32,
     fd: Arc<OwnedFd>,
     link: u32,
@@ -62,7 +63,7 @@ struct SenderEnd {
 }
 
 impl SenderEnd {
-    fn new(process: Arc<Process>, conn: u32, fd: Arc<OwnedFd>, link: u32) -> SenderEnd {
+    fn new(process: Arc<Shared>, conn: u32, fd: Arc<OwnedFd>, link: u32) -> SenderEnd {
         let (gone, owed) = (AtomicBool::new(false), AtomicBool::new(false));
         SenderEnd { process, conn, fd, link, gone, owed }
     }
@@ -137,11 +138,9 @@ impl Service {
 
     pub fn attach_from(&mut self, number: u32, link: u32, from: Addr, to: Addr) {
         // It may have been opened since the last commands were read.
-        for command in self.process.commands() {
-            self.command(command);
-        }
+        self.obey();
         let inner = self.by_addr.get(&to).and_then(|s| self.endpoints.get(s)).map(|l| l.inner.clone());
-        let process = self.process.clone();
+        let process = self.process.shared.clone();
         let Some(conn) = self.conns.get_mut(&number) else { return };
         let Role::In(incoming) = &mut conn.role else { return };
         if incoming.links.len() >= MOST_LINKS {

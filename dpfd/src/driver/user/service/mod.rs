@@ -22,8 +22,7 @@ mod pairs;
 mod proxies;
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -31,18 +30,18 @@ use std::time::{Duration, Instant};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-pub(super) use self::conns::{send_note, Sent};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
 use self::proxies::Awaiting;
 use super::endpoint::UserEndpoint;
 use super::link::Link;
-use super::note::{Note, LEN};
-pub use super::process::{Command, Process};
-use super::recv::LEASE;
-use crate::addr::{Addr, Dpid};
+use super::note::Note;
+use super::process::Process;
+use super::readiness::LEASE;
+use super::shared::Command;
+use crate::addr::Addr;
 use crate::error::{Error, Result};
-use dp_edge::sys::{process, unix};
+use dp_edge::sys::process;
 
 /// How soon something that could not be done is tried again; after each time in vain twice as late, to this.
 const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(160)];
@@ -97,7 +96,7 @@ struct Service {
     /// Endpoints some of whose senders ended while they were in a call.
     uncollected: HashSet<u32>,
     /// Receivers on lease.
-    hot: HashMap<u32, Watched>,
+    leases: HashMap<u32, Watched>,
     /// Endpoints with senders that nobody tells anything.
     wakers: HashSet<u32>,
 }
@@ -112,8 +111,8 @@ pub fn start(process: Arc<Process>) -> Result<()> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create"))?;
     let add =
         |fd: &OwnedFd, kind| epoll.add(fd, event(EpollFlags::EPOLLIN, kind, 0)).map_err(failed("epoll_ctl"));
-    add(process.wake_fd(), Kind::Wake)?;
-    add(&process.member.door, Kind::Door)?;
+    add(process.shared.wake_fd(), Kind::Wake)?;
+    add(&process.shared.member.door, Kind::Door)?;
     let mut service = Service {
         process,
         epoll,
@@ -136,7 +135,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         unread: HashSet::new(),
         without_edges: HashSet::new(),
         uncollected: HashSet::new(),
-        hot: HashMap::new(),
+        leases: HashMap::new(),
         wakers: HashSet::new(),
     };
     std::thread::Builder::new()
@@ -180,7 +179,7 @@ impl Service {
                 match (e.data() >> 32) as u32 {
                     k if k == Kind::Wake as u32 => {
                         let mut word = [0; 8];
-                        let _ = nix::unistd::read(self.process.wake_fd(), &mut word);
+                        let _ = nix::unistd::read(self.process.shared.wake_fd(), &mut word);
                     }
                     k if k == Kind::Door as u32 => self.accept(),
                     k if k == Kind::Endpoint as u32 => self.pump(number),
@@ -189,9 +188,7 @@ impl Service {
                     _ => self.room_event(number),
                 }
             }
-            for command in self.process.commands() {
-                self.command(command);
-            }
+            self.obey();
             while let Some(serial) = self.todo.pop() {
                 self.pump(serial);
             }
@@ -200,7 +197,7 @@ impl Service {
     }
 
     fn timeout(&self) -> EpollTimeout {
-        let lease = self.hot.values().map(|watched| watched.until).min();
+        let lease = self.leases.values().map(|watched| watched.until).min();
         let next = [lease, self.retry].into_iter().flatten().min();
         match next.map(|at| at.saturating_duration_since(Instant::now())) {
             // Rounded up, or the last millisecond would be spun through.
@@ -212,14 +209,14 @@ impl Service {
     /// `quiet`: nothing came while it waited, which says too that the time is over: a program's clock may stand still
     /// (libfaketime).
     fn after_wait(&mut self, quiet: bool) {
-        if !self.hot.is_empty() {
+        if !self.leases.is_empty() {
             let (now, endpoints) = (Instant::now(), &self.endpoints);
-            self.hot.retain(|serial, watched| {
+            self.leases.retain(|serial, watched| {
                 let Some(local) = endpoints.get(serial) else { return false };
                 if !quiet && now < watched.until {
                     return true;
                 }
-                let over = local.inner.make_cold(watched.seen);
+                let over = local.inner.end_lease(watched.seen);
                 *watched = Watched::from(now, &local.inner);
                 !over
             });
@@ -246,10 +243,10 @@ impl Service {
             self.pump(serial);
         }
         self.look_for_absent();
-        self.end_naps();
+        self.wake_senders();
     }
 
-    fn end_naps(&mut self) {
+    fn wake_senders(&mut self) {
         for serial in core::mem::take(&mut self.wakers) {
             let Some(local) = self.endpoints.get(&serial) else { continue };
             let woken: Vec<Waker> = local.inner.guest_tx().links.iter_mut().flat_map(Link::woken).collect();
@@ -257,9 +254,19 @@ impl Service {
         }
     }
 
+    /// Does what the service was told.
+    fn obey(&mut self) {
+        let commands = self.process.shared.commands();
+        for inner in self.process.opened() {
+            self.opened(inner);
+        }
+        for command in commands {
+            self.command(command);
+        }
+    }
+
     fn command(&mut self, command: Command) {
         match command {
-            Command::Open(inner) => self.opened(inner),
             Command::Attach(serial, to) => {
                 self.pause = RETRY[0];
                 self.attach(serial, to);
@@ -267,9 +274,9 @@ impl Service {
             Command::Resume(serial) => self.pump(serial),
             Command::Lost(serial, to) => self.lost(serial, to),
             Command::Pool(serial) => self.pool_started(serial),
-            Command::Hot(serial) => {
+            Command::Watch(serial) => {
                 if let Some(local) = self.endpoints.get(&serial) {
-                    self.hot.insert(serial, Watched::from(Instant::now(), &local.inner));
+                    self.leases.insert(serial, Watched::from(Instant::now(), &local.inner));
                 }
             }
             Command::Busy(serial, to) => self.busy(serial, to),
@@ -320,7 +327,7 @@ impl Service {
         let Some(local) = self.endpoints.remove(&serial) else { return };
         let _ = self.epoll.delete(&local.inner.back);
         self.process.forget(serial);
-        self.hot.remove(&serial);
+        self.leases.remove(&serial);
         self.absent.retain(|(s, _)| *s != serial);
         self.rooms.retain(|_, (s, _, _)| *s != serial);
         // Links in an endpoint that somebody may still hold would keep descriptors.
@@ -346,7 +353,7 @@ impl Service {
         }
         let made = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok().filter(|i| {
             let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
-            i.add_watch(self.process.registry.folder(), flags).is_ok()
+            i.add_watch(self.process.shared.registry.folder(), flags).is_ok()
                 && self.epoll.add(i.as_fd(), event(EpollFlags::EPOLLIN, Kind::Registry, 0)).is_ok()
         });
         match made {
@@ -373,45 +380,5 @@ impl Service {
         for (serial, to) in core::mem::take(&mut self.absent) {
             self.attach(serial, to);
         }
-    }
-}
-
-/// What a process says of its endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It is open.
-    Open,
-    /// It is not.
-    Closed,
-    /// Nothing, in time; or it could not even be asked.
-    Nothing,
-    /// It ended instead of answering.
-    Over,
-}
-
-/// Asks the process whose door is at `door` whether its endpoint is open.
-pub fn ask(door: &Path, dpid: Dpid, serial: u32, ms: i32) -> Answer {
-    let fd = match unix::connect(door) {
-        Ok(fd) => fd,
-        // Endpoints without a service are none.
-        Err(libc::ENOENT | libc::ECONNREFUSED) => return Answer::Closed,
-        // Its backlog is full, we have no descriptor, we may not: that says nothing about the endpoint.
-        Err(_) => return Answer::Nothing,
-    };
-    if send_note(&fd, Note::Ask { dpid, serial }, &[]) != Sent::Done {
-        return Answer::Nothing;
-    }
-    let mut buf = [0; LEN];
-    if !unix::wait(fd.as_raw_fd(), libc::POLLIN, ms).is_ok_and(|e| e & libc::POLLIN != 0) {
-        return Answer::Nothing;
-    }
-    match unix::recv_bytes(fd.as_raw_fd(), &mut buf) {
-        Ok(0) | Err(libc::ECONNRESET) => Answer::Over,
-        Ok(len) => match Note::decode(&buf[..len.min(LEN)]) {
-            Some(Note::Answer { open: false }) => Answer::Closed,
-            Some(Note::Answer { open: true }) => Answer::Open,
-            _ => Answer::Nothing,
-        },
-        Err(_) => Answer::Nothing,
     }
 }

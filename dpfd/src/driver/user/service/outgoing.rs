@@ -42,8 +42,8 @@ impl Service {
         // Watched before it is looked for, or an entry made in between would go unseen.
         self.watch_registry();
         let entry = match to.nid {
-            0 => self.process.registry.look_up(to.dpid),
-            _ => self.process.registry.gateway(),
+            0 => self.process.shared.registry.look_up(to.dpid),
+            _ => self.process.shared.registry.gateway(),
         };
         let conn = match entry {
             Some(entry) => self.conn_to(&entry.process),
@@ -91,7 +91,7 @@ impl Service {
         if let Some(number) = self.out.get(name) {
             return Ok(Some(*number));
         }
-        match unix::connect(&self.process.registry.door_path(name)) {
+        match unix::connect(&self.process.shared.registry.door_path(name)) {
             Ok(fd) => {
                 let out = Outgoing { process: name.to_string(), links: HashMap::new() };
                 let number = self.add_conn(fd, Role::Out(out));
@@ -102,8 +102,8 @@ impl Service {
             }
             Err(libc::EACCES | libc::EPERM) => Err(Denied),
             Err(libc::ECONNREFUSED | libc::ENOENT) => {
-                if !self.process.registry.lives(name) && name != self.process.member.name {
-                    self.process.registry.sweep();
+                if !self.process.shared.registry.lives(name) && name != self.process.shared.member.name {
+                    self.process.shared.registry.sweep();
                 }
                 self.retry_soon(); // it may be about to listen
                 Ok(None)

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 
 use super::*;
+use crate::driver::user::process::Process;
 use dp_edge::sys::unix;
 
 #[test]
@@ -16,7 +17,8 @@ fn room_is_told_again_after_the_socket_was_full() {
         std::iter::from_fn(next).count()
     };
     let mut conn = Conn::new(ours, Role::In(Incoming::new(0, true)));
-    let end = Arc::new(SenderEnd::new(Process::current().unwrap(), u32::MAX, conn.fd.clone(), 7));
+    let shared = Process::current().unwrap().shared.clone();
+    let end = Arc::new(SenderEnd::new(shared, u32::MAX, conn.fd.clone(), 7));
     let Role::In(incoming) = &mut conn.role else { unreachable!() };
     let peer =
         Peer { serial: 0, from: Addr::local(1), end: end.clone(), given: Given::Edge { key: 0, len: 0 } };

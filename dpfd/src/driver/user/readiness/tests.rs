@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use crate::driver::user::link::{ring, Destination};
+use crate::driver::user::link::Destination;
+use crate::driver::user::packet::ring;
 use crate::driver::user::testing;
 use crate::edge::arm::Due;
 use crate::error::Error;
@@ -27,7 +28,7 @@ fn a_bell_for_a_message_that_was_taken_does_not_stand_for_the_next() {
         drop(to.recv().expect("a message"));
     }
     for turn in 0..3 {
-        assert!(receiver.rx().settled && !readable(0), "turn {turn}");
+        assert!(receiver.rx().wake.is_settled() && !readable(0), "turn {turn}");
         match &mut sender.tx().links[0].destination {
             Destination::Pool { back, bell, .. } => assert!(bell.owed() == Due::Bell && ring(back)),
             way => panic!("{way:?}"),
