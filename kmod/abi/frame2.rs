@@ -41,6 +41,8 @@
 //!
 //! Bit `i` of `arrived`, from the lowest, says that number `acknowledged + i` is here. What is here is not given up.
 //!
+//! A frame of kind PROBE is a header alone, from node to node: its endpoints, and all that a flow would say, are 0.
+//!
 //! A frame of kind RAW is a PART that nobody acknowledges: its tag is the name of who sends it, in the place of
 //! `acknowledged` it counts messages, and in that of `room` and `arrived` is the user that sends.
 
@@ -59,6 +61,8 @@ pub const KIND_PART: u8 = 2;
 pub const KIND_ACK: u8 = 3;
 /// A part of a message that nobody acknowledges.
 pub const KIND_RAW: u8 = 4;
+/// Asks with ASK whether the other node is there, and without it answers with the same number. It has no endpoints.
+pub const KIND_PROBE: u8 = 5;
 
 /// The first part of a message.
 pub const FLAG_FIRST: u8 = 0x10;

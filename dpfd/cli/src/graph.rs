@@ -122,12 +122,13 @@ pub fn main(args: Args) -> ExitCode {
 }
 
 /// A file's name in messages.
-fn name(path: &Path) -> String {
+pub fn name(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
 }
 
-fn read(path: &Path) -> Result<String, Stop> {
-    let said = |why: String| Stop::Said(format!("{}: {why}", name(path)));
+/// The text of a graph's file.
+pub fn read(path: &Path) -> Result<String, String> {
+    let said = |why: String| format!("{}: {why}", name(path));
     let mut bytes = Vec::new();
     let limit = file::LONGEST as u64;
     let taken = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
@@ -144,7 +145,7 @@ fn read(path: &Path) -> Result<String, Stop> {
 
 /// The graph in a file; what is wrong with it is told.
 fn sound(path: &Path) -> Result<Graph, Stop> {
-    Graph::parse(&read(path)?).map_err(|faults| tell(path, &faults))
+    Graph::parse(&read(path).map_err(Stop::Said)?).map_err(|faults| tell(path, &faults))
 }
 
 fn tell(path: &Path, faults: &Faults) -> Stop {

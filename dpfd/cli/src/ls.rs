@@ -1,8 +1,9 @@
-//! `dp ls`: endpoints and edges; channels, and connections that stayed on TCP with the reason.
+//! `dp ls`: endpoints and edges; other nodes and flows; channels, and connections that stayed on TCP with the reason.
 
 pub mod endpoints;
 pub mod families;
 mod filter;
+mod flows;
 mod lines;
 pub mod processes;
 mod sockets;
@@ -12,11 +13,12 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dp_node::status::Gateway;
 use families::{Family, State};
 use filter::Filter;
 use serde::Serialize;
 
-/// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
+/// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -27,7 +29,7 @@ pub struct Args {
     /// Print JSON, as dp-ls(1) describes it.
     #[arg(long)]
     json: bool,
-    /// Print a JSON object in a line for each family, connection, endpoint and edge.
+    /// Print a JSON object in a line for each family, connection, endpoint, edge, node and flow.
     #[arg(long, conflicts_with = "json")]
     json_lines: bool,
     /// List again every so many seconds, until it is interrupted.
@@ -42,6 +44,7 @@ pub struct Listing {
     pub families: Vec<Family>,
     #[serde(flatten)]
     pub graph: endpoints::Graph,
+    pub gateway: Option<Gateway>,
 }
 
 impl Listing {
@@ -57,7 +60,8 @@ impl Listing {
             Ok(graph) => (graph, None),
             Err(error) => (endpoints::Graph::default(), Some(error.to_string())),
         };
-        Ok((Listing { version: 1, families, graph }, missing))
+        let gateway = flows::look();
+        Ok((Listing { version: 1, families, graph, gateway }, missing))
     }
 }
 
@@ -91,7 +95,7 @@ impl Args {
         if let Some(why) = &missing {
             eprintln!("dp ls: {why}; endpoints are not listed");
         }
-        let nothing = listing.families.is_empty() && listing.graph.is_empty();
+        let nothing = listing.families.is_empty() && listing.graph.is_empty() && listing.gateway.is_none();
         self.filter.apply(&mut listing);
         let text = if self.json {
             serde_json::to_string_pretty(&listing).expect("a listing is plain data") + "\n"
@@ -109,6 +113,7 @@ impl Args {
                 eprintln!("dp ls: nothing is left of the list; without options it has lines");
             }
             listing.graph.explain_gaps("ls");
+            listing.gateway.iter().for_each(flows::explain);
             listing.families.iter().for_each(explain);
         }
         match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {

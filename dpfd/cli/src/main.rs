@@ -11,6 +11,7 @@ mod graph;
 mod logp;
 mod ls;
 mod metrics;
+mod node;
 mod origin;
 mod pair;
 mod program;
@@ -44,7 +45,7 @@ enum Verb {
     Run(run::Args),
     /// Check the rules for connections, tell which one decides, have running programs read them anew.
     Rules(rules::Args),
-    /// List endpoints and edges; channels, and the connections that stayed on TCP with the reason.
+    /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
     /// Tell why a program is, or is not, on channels, and what would change that.
     Doctor(doctor::Args),
@@ -64,6 +65,8 @@ enum Verb {
     Cost(cost::Args),
     /// Check, draw and compile the graph of a cluster, make its key, and draw what runs.
     Graph(graph::Args),
+    /// Serve the endpoints of other nodes here: the gateway of this node.
+    Node(node::Args),
     /// Print what a shell needs to complete the command line of dp.
     Completions(completions::Args),
     /// The second process of a measurement, started by the first; its standard input is the way to it.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Verb::Logp(args) => logp::main(args),
         Verb::Cost(args) => cost::main(args),
         Verb::Graph(args) => graph::main(args),
+        Verb::Node(args) => node::main(args),
         Verb::Completions(args) => completions::main(&args, &Cli::command()),
         Verb::Peer => pair::work::serve(),
     }

@@ -12,6 +12,7 @@
 //! | [`setting`] | numbers in the environment | |
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
 //! | [`segment`] | sealed memory, mapped; rings in it | E12 |
+//! | `words` | a file of words, mapped: what outlives a process | |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read
 //! once, checked against the mapping, then used. A bad value is an [`Error::Corrupt`], never a panic.
@@ -25,6 +26,8 @@ pub mod setting;
 pub mod spin;
 pub mod sync;
 pub mod sys;
+#[cfg(not(loom))]
+pub mod words;
 
 #[doc(hidden)]
 pub mod testing;

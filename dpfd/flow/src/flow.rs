@@ -313,7 +313,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     fn restart(&mut self, expected: u32, room: u16) {
         self.window.restart(self.config.first_number, room);
-        self.reassembly.restart(expected);
+        self.reassembly.restart(expected, self.greeting.mine());
         self.ack.said();
         (self.repeat_at, self.probe, self.paced) = (None, false, false);
     }

@@ -8,7 +8,7 @@
 use dp_abi::frame2::{Header, HEADER, KIND_RAW};
 use dp_abi::MESSAGE_MAX;
 
-use crate::config::{Config, Invalid};
+use crate::config::{Config, Invalid, Place};
 use crate::count::{add, Refused};
 use crate::flow::Source;
 use crate::frame::{self, Body, Piece};
@@ -190,6 +190,7 @@ impl Raw {
             total: next.total,
             begin: next.taken,
             immediate: next.immediate,
+            place: Place { name: header.tag, taken: header.number.wrapping_add(1) },
             bytes: piece.bytes,
         };
         if !sink.put(part) {

@@ -5,6 +5,7 @@
 //! memory holds, so whatever is granted can be kept, and what was said to have arrived is never given up. A part counts
 //! as *taken*, and is acknowledged, when the sink has it.
 
+use crate::config::Place;
 use crate::frame::Piece;
 use crate::number::{ahead, place};
 use crate::Refused;
@@ -21,6 +22,9 @@ pub struct Part<'a> {
     pub begin: u32,
     /// The message's immediate, with each of its parts.
     pub immediate: Option<u64>,
+    /// Where the receiver is once this part is taken: what [`Flow::place`](crate::Flow::place) says then. A sink that keeps it
+    /// in the same moment as the message knows after a restart exactly what it has.
+    pub place: Place,
     /// The part. Empty only as the whole of an empty message.
     pub bytes: &'a [u8],
 }
@@ -88,8 +92,9 @@ pub(crate) struct Reassembly<B, const W: usize> {
     memory: B,
     part_max: u16,
     room: u16,
-    /// The next number to be taken.
+    /// The next number to be taken, and this end's name in the incarnation that it is of.
     expected: u32,
+    name: u32,
     /// How far the last kept number is behind `expected`, and one.
     span: u32,
     message: u64,
@@ -108,6 +113,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
             part_max,
             room,
             expected: 0,
+            name: 0,
             span: 0,
             message: 0,
             current: Current::default(),
@@ -115,8 +121,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
         })
     }
 
-    /// Numbers begin anew; what is kept, and what there is of a message, is void.
-    pub fn restart(&mut self, expected: u32) {
+    /// Numbers begin anew, as does the name; what is kept, and what there is of a message, is void.
+    pub fn restart(&mut self, expected: u32, name: u32) {
+        self.name = name;
         (self.expected, self.span, self.current) = (expected, 0, Current::default());
         self.kept.iter_mut().for_each(|kept| kept.here = false);
     }
@@ -217,7 +224,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
 
     fn part<'a>(&self, next: Current, bytes: &'a [u8]) -> Part<'a> {
         let Current { total, taken: begin, immediate } = next;
-        Part { message: self.message, total, begin, immediate, bytes }
+        let place = Place { name: self.name, taken: self.expected.wrapping_add(1) };
+        Part { message: self.message, total, begin, immediate, place, bytes }
     }
 
     fn taken(&mut self, next: Current, bytes: usize, last: bool) {

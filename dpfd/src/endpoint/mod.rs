@@ -24,6 +24,7 @@
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod calls;
+mod held;
 mod message;
 #[doc(hidden)]
 pub mod wait;
@@ -32,10 +33,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
+#[doc(hidden)]
+pub use self::held::Held;
 pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
+use crate::driver::user::deposit::Deposit;
 use crate::driver::user::gateway::Gateway;
 use crate::driver::{self, Driver, Served};
+use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
 use crate::stat::Stat;
 use dp_edge::sys::process;
@@ -107,6 +112,44 @@ impl Endpoint {
     pub fn proxy(gateway: &Gateway, addr: Addr) -> Result<Endpoint> {
         let (fd, inner) = gateway.open(addr)?;
         Ok(Endpoint { fd, served: Served::User(inner) })
+    }
+
+    /// Gives the endpoint the pool that the first [`Endpoint::recv`] would make.
+    ///
+    /// # Errors
+    ///
+    /// EMFILE, ENOMEM.
+    #[doc(hidden)]
+    pub fn usual_pool(&self) -> Result<()> {
+        self.served.start_pool(self.own_fd()?, None).map(drop)
+    }
+
+    /// Hands a message to its receiver, or keeps it from going anywhere: for a proxy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::NotAnEndpoint`] (of the kernel driver); EMFILE, ENOMEM.
+    #[doc(hidden)]
+    pub fn deposit(&self, message: Parts<'_>, to: Addr, published: &mut dyn FnMut()) -> Result<Deposit> {
+        match &self.served {
+            Served::User(inner) => {
+                self.fd_of(inner.generation).and_then(|_| inner.deposit(to, message, published))
+            }
+            Served::Kernel(_) => Err(Error::NotAnEndpoint(self.fd.as_raw_fd())),
+        }
+    }
+
+    /// Whether that endpoint is open, as far as is known: for a proxy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::deposit`].
+    #[doc(hidden)]
+    pub fn reaches(&self, to: Addr) -> Result<bool> {
+        match &self.served {
+            Served::User(inner) => self.fd_of(inner.generation).and_then(|_| inner.reaches(to)),
+            Served::Kernel(_) => Err(Error::NotAnEndpoint(self.fd.as_raw_fd())),
+        }
     }
 
     /// Which driver serves it.

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use dpfd::driver::user::deposit::Deposit;
 use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Endpoint, Error, Parts};
@@ -187,6 +188,52 @@ pub fn a_node_has_one(d: Driver) {
         drop(open_here(d, ECHO));
         drop(gateway);
         !node.folder().join("gateway").is_symlink()
+    })
+    .ok();
+}
+
+pub fn what_a_proxy_deposits_is_with_its_receiver_or_nowhere(d: Driver) {
+    let node = Node::new(1);
+    node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        let proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        let to = numbers(1);
+        let published = std::cell::Cell::new(0u64);
+        let deposit = |i: u64, len: usize| {
+            let message = numbered(i, len);
+            let pieces = [IoSlice::new(&message)];
+            let parts = Parts::new(&pieces).with_immediate(i);
+            let mut told = || published.set(published.get() + 1);
+            proxy.deposit(parts, Addr::local(to), &mut told).expect("nobody is refused")
+        };
+        assert_eq!(deposit(0, 100), Deposit::Absent);
+        assert!(!proxy.reaches(Addr::local(to)).expect("an address"));
+        let receiver = open_here(d, to);
+        until("the receiver", || proxy.reaches(Addr::local(to)).expect("an address"));
+        // Plainly first, and what is too long for that waits; then into the pool, also what is too long for an edge.
+        let mut sent = 0;
+        for len in [100, 5 << 20, 200, 3 << 20] {
+            until("its turn", || {
+                let done = deposit(sent, len);
+                receiver.usual_pool().expect("memory");
+                done == Deposit::Done
+            });
+            sent += 1;
+            assert_eq!(published.get(), sent, "told once, and only if it went");
+        }
+        // Until there is no room: what was not told is not there.
+        while deposit(sent, 20_000) == Deposit::Done {
+            sent += 1;
+            assert!(sent < 10_000, "there is no end of room");
+        }
+        assert_eq!(published.get(), sent);
+        for i in 0..sent {
+            let message = receiver.recv().expect("a message");
+            assert_eq!((message.from(), message.immediate()), (there(2), Some(i)));
+            assert_eq!(number_of(&message.to_vec()), i);
+        }
+        receiver.set_nonblocking(true).expect("a flag");
+        receiver.recv().is_err_and(|error| is_would_block(&error))
     })
     .ok();
 }

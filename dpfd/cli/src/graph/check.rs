@@ -43,7 +43,7 @@ pub fn check(path: &Path, json: bool) -> Result<(), Stop> {
     let beside = path.parent().unwrap_or(Path::new(""));
     let look =
         |key: &str| dp_seal::keyfile::read(&beside.join(key)).map(drop).map_err(|error| error.to_string());
-    let parsed = Graph::parse_with(&read(path)?, look);
+    let parsed = Graph::parse_with(&read(path).map_err(Stop::Said)?, look);
     let endpoints = |graph: &Graph| graph.processes.iter().map(|p| p.endpoints.len()).sum::<usize>();
     if json {
         let mut report = Report { version: 1, file: path.display().to_string(), ..Report::default() };

@@ -50,6 +50,18 @@ impl Filter {
         });
         let wanted = |end: &str| graph.endpoints.iter().any(|e| e.dpid.to_string() == end);
         graph.edges.retain(|edge| wanted(&edge.from) || wanted(&edge.to));
+        if self.asks() {
+            for node in listing.gateway.iter_mut().flat_map(|gateway| &mut gateway.nodes) {
+                node.flows.retain(|flow| wanted(&flow.here));
+            }
+            let nodes = listing.gateway.iter_mut().map(|gateway| &mut gateway.nodes);
+            nodes.for_each(|nodes| nodes.retain(|node| !node.flows.is_empty()));
+            listing.gateway = listing.gateway.take().filter(|gateway| !gateway.nodes.is_empty());
+        }
+    }
+
+    fn asks(&self) -> bool {
+        self.names_connections() || !self.pid.is_empty() || !self.program.is_empty()
     }
 
     /// Only connections have a state and a reason.

@@ -5,7 +5,7 @@ use serde_json::{to_value, Value};
 
 use super::Listing;
 
-/// A line for each family, connection, endpoint and edge; the fields are those of `--json`.
+/// A line for each family, connection, endpoint, edge, node and flow; the fields are those of `--json`.
 pub fn text(listing: &Listing) -> String {
     let mut text = String::new();
     for family in &listing.families {
@@ -16,6 +16,12 @@ pub fn text(listing: &Listing) -> String {
     }
     listing.graph.endpoints.iter().for_each(|endpoint| add(&mut text, &object("endpoint", endpoint)));
     listing.graph.edges.iter().for_each(|edge| add(&mut text, &object("edge", edge)));
+    for node in listing.gateway.iter().flat_map(|gateway| &gateway.nodes) {
+        let mut fields = object("node", node);
+        fields.as_object_mut().expect("a node is an object").remove("flows");
+        add(&mut text, &fields);
+        node.flows.iter().for_each(|flow| add(&mut text, &object("flow", flow)));
+    }
     text
 }
 

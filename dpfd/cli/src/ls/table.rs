@@ -1,4 +1,7 @@
-//! The listing as people read it: endpoints, their edges, connections, then a line a family.
+//! The listing as people read it: endpoints, their edges, other nodes, flows with their endpoints, connections, then a line a
+//! family.
+
+use dp_node::status::{Flow, Other};
 
 use super::endpoints::{Edge, Endpoint};
 use super::families::{Connection, Family, State};
@@ -54,6 +57,32 @@ const EDGES: [Column; 6] = [
     Column::right("BYTES"),
 ];
 
+const NODES: [Column; 8] = [
+    Column::right("NODE"),
+    Column::left("NAME"),
+    Column::left("STATE"),
+    Column::left("BY"),
+    Column::right("ROUND TRIP"),
+    Column::right("FLOWS"),
+    Column::right("REFUSED"),
+    Column::right("UNSENT"),
+];
+
+const FLOWS: [Column; 12] = [
+    Column::right("HERE"),
+    Column::right("THERE"),
+    Column::left("STATE"),
+    Column::right("ROUND TRIP"),
+    Column::right("WINDOW"),
+    Column::right("FLYING"),
+    Column::right("WAITING"),
+    Column::right("SENT"),
+    Column::right("RECEIVED"),
+    Column::right("REPEATS"),
+    Column::right("LOSS"),
+    Column::right("RESTARTS"),
+];
+
 struct Column {
     title: &'static str,
     right: bool,
@@ -102,6 +131,14 @@ pub fn text(listing: &Listing, exactly: bool) -> String {
     if !edges.is_empty() {
         tables.push(table(&EDGES, &edges));
     }
+    if let Some(gateway) = &listing.gateway {
+        tables.push(table(&NODES, &gateway.nodes.iter().map(node).collect::<Vec<_>>()));
+        let flows = gateway.nodes.iter().flat_map(|node| node.flows.iter().map(|of| flow(of, node)));
+        let flows: Vec<_> = flows.collect();
+        if !flows.is_empty() {
+            tables.push(table(&FLOWS, &flows));
+        }
+    }
     if !listing.families.is_empty() {
         let connections: Vec<_> =
             listing.families.iter().flat_map(|f| &f.connections).map(|of| connection(of, bytes)).collect();
@@ -145,6 +182,54 @@ fn edge(of: &Edge, bytes: Bytes) -> [String; 6] {
         or_dash(of.messages),
         bytes.or_dash(of.bytes),
     ]
+}
+
+fn node(of: &Other) -> [String; 8] {
+    let by = of.by.as_deref();
+    let round_trip =
+        of.routes.iter().find(|way| Some(&*way.address) == by).map_or(0, |way| way.round_trip_ns);
+    [
+        of.nid.to_string(),
+        printable(of.name.as_deref().unwrap_or("")),
+        if by.is_some() { "up" } else { "down" }.to_string(),
+        by.unwrap_or("-").to_string(),
+        time(round_trip),
+        of.flows.len().to_string(),
+        (of.refused + of.crowded).to_string(),
+        of.unsent.to_string(),
+    ]
+}
+
+fn flow(of: &Flow, with: &Other) -> [String; 12] {
+    let state = match (&with.by, of.open) {
+        (None, _) => "down",
+        (_, true) => "open",
+        (_, false) => "greeting",
+    };
+    // Of what was sent; what was repeated though it had not been lost counts as well.
+    let loss = of.repeats as f64 * 100.0 / of.frames_out.max(1) as f64;
+    [
+        of.here.clone(),
+        of.there.clone(),
+        state.to_string(),
+        time(of.round_trip_ns),
+        of.window.to_string(),
+        of.flying.to_string(),
+        of.waiting.to_string(),
+        of.messages_out.to_string(),
+        of.messages_in.to_string(),
+        of.repeats.to_string(),
+        format!("{loss:.1} %"),
+        of.restarts.to_string(),
+    ]
+}
+
+fn time(ns: u64) -> String {
+    match ns {
+        0 => "-".to_string(),
+        ns if ns < 10_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        ns => format!("{:.1} ms", ns as f64 / 1e6),
+    }
 }
 
 fn connection(of: &Connection, bytes: Bytes) -> [String; 8] {

@@ -55,7 +55,11 @@ pub fn listing() -> Listing {
         on_tcp: BTreeMap::from([("no-offer", 3), ("rules", 1)]),
         connections: connections.into(),
     };
-    Listing { version: 1, families: vec![family], graph: endpoints::Graph::default() }
+    Listing { version: 1, families: vec![family], graph: endpoints::Graph::default(), gateway: None }
+}
+
+fn nothing() -> Listing {
+    Listing { version: 1, families: vec![], graph: endpoints::Graph::default(), gateway: None }
 }
 
 #[test]
@@ -69,8 +73,7 @@ PROGRAM       PID  SHIM   PROCESSES  CHANNELS   TX       RX  BACK  ON TCP
 redis-server   71  0.1.0          2         5  120  33.8KiB     1  3 no-offer, 1 rules
 ";
     assert_eq!(table::text(&listing(), false), expected);
-    let nothing = Listing { version: 1, families: vec![], graph: endpoints::Graph::default() };
-    assert_eq!(table::text(&nothing, false), "");
+    assert_eq!(table::text(&nothing(), false), "");
 }
 
 #[test]
@@ -120,8 +123,42 @@ fn json_has_the_documented_fields() {
     });
     let expected = serde_json::json!({
         "version": 1, "families": [family], "registry": null, "endpoints": [], "edges": [],
+        "gateway": null,
     });
     assert_eq!(json, expected);
+}
+
+/// As a gateway writes it.
+const GATEWAY: &str = r#"{
+    "version": 1, "nid": 1, "pid": 70, "unknown": 0, "unsound": 0, "foreign": 0,
+    "routes": [{"address": "udp:192.0.2.1:7411", "sent": 9, "sent_bytes": 900, "received": 8, "received_bytes": 800,
+        "remark": null}],
+    "nodes": [
+        {"nid": 2, "name": "beta", "by": "udp:192.0.2.2:7411", "refused": 1, "crowded": 2, "unsent": 0,
+            "routes": [{"address": "udp:192.0.2.2:7411", "alive": true, "round_trip_ns": 31500}],
+            "flows": [{"here": "5000", "there": "2/7000", "open": true, "round_trip_ns": 45000, "window": 20,
+                "flying": 2, "room": 126, "waiting": 3, "messages_out": 100, "messages_in": 99, "frames_out": 200,
+                "frames_in": 150, "repeats": 3, "again": 0, "timeouts": 0, "refused": 0, "restarts": 1}]},
+        {"nid": 3, "name": null, "by": null, "refused": 0, "crowded": 0, "unsent": 7, "flows": [],
+            "routes": [{"address": "udp:192.0.2.3:7411", "alive": false, "round_trip_ns": 0}]}
+    ]
+}"#;
+
+#[test]
+fn the_table_lists_other_nodes_and_flows() {
+    let mut listing = nothing();
+    listing.gateway = Some(serde_json::from_str(GATEWAY).unwrap());
+    let expected = "\
+NODE  NAME  STATE  BY                  ROUND TRIP  FLOWS  REFUSED  UNSENT
+   2  beta  up     udp:192.0.2.2:7411     31.5 us      1        3       0
+   3  -     down   -                            -      0        0       7
+
+HERE   THERE  STATE  ROUND TRIP  WINDOW  FLYING  WAITING  SENT  RECEIVED  REPEATS   LOSS  RESTARTS
+5000  2/7000  open      45.0 us      20       2        3   100        99        3  1.5 %         1
+";
+    assert_eq!(table::text(&listing, false), expected);
+    let told: serde_json::Value = serde_json::from_str(GATEWAY).unwrap();
+    assert_eq!(serde_json::to_value(&listing).unwrap()["gateway"], told);
 }
 
 #[test]

@@ -221,3 +221,33 @@ fn a_frame_with_the_right_tag_and_nonsense_in_it_is_dropped() {
     }
     assert_eq!(std::format!("{:?}", here.window), before);
 }
+
+#[test]
+fn each_part_tells_the_place_behind_it() {
+    let (mut here, mut there) = met();
+    send(&mut here, 35).unwrap();
+    for frame in frames(&mut here, 2_000_000, usize::MAX) {
+        let mut told = None;
+        let mut sink = |part: Part<'_>| {
+            told = Some(part.place);
+            true
+        };
+        there.on_frame(2_000_000, &frame, &mut sink).unwrap();
+        assert_eq!(told, there.place());
+    }
+    exchange(&mut here, &mut there, 3_000_000, 9);
+    // Those that the sink refused, and takes later.
+    send(&mut here, 35).unwrap();
+    for frame in frames(&mut here, 4_000_000, usize::MAX) {
+        there.on_frame(4_000_000, &frame, &mut |_: Part<'_>| false).unwrap();
+    }
+    let before = there.place().unwrap();
+    let mut told = Vec::new();
+    there.deliver(5_000_000, &mut |part: Part<'_>| {
+        told.push(part.place);
+        true
+    });
+    let expected: Vec<Place> = (1..=4).map(|n| Place { taken: before.taken + n, ..before }).collect();
+    assert_eq!(told, expected);
+    assert_eq!(told.last().copied(), there.place());
+}

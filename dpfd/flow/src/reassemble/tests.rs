@@ -7,7 +7,7 @@ type Small = Reassembly<Vec<u8>, 8>;
 
 fn small(expected: u32) -> Small {
     let mut small = Small::new(vec![0; 8 * 4], 4).unwrap();
-    small.restart(expected);
+    small.restart(expected, 1);
     small
 }
 
@@ -116,7 +116,7 @@ fn room_is_what_the_memory_holds() {
 #[test]
 fn bits_go_on_behind_the_sixteenth() {
     let mut wide = Reassembly::<_, 64>::new(vec![0; 64], 1).unwrap();
-    wide.restart(u32::MAX - 9);
+    wide.restart(u32::MAX - 9, 1);
     let mut got = Got(0, vec![]);
     for by in [1, 15, 16, 23, 24, 40] {
         wide.arrive((u32::MAX - 9).wrapping_add(by), piece(true, true, 1, b"x"), &mut got).unwrap();

@@ -59,7 +59,7 @@ impl UserEndpoint {
             if !behind && link.try_direct() {
                 let immediate = load.msg.immediate().filter(|_| !link.has_edge());
                 let mut made = None;
-                let delivery = load.deliver(link, self.tag_for(immediate, &mut made)?)?;
+                let delivery = load.deliver(link, self.tag_for(immediate, &mut made)?, &mut || ())?;
                 direct = Some(delivery);
                 if link.asks_for_longer() {
                     self.process.command(Command::Outgrown(self.entry.serial, link.to));

@@ -186,9 +186,16 @@ impl Link {
 
     #[inline(always)]
     fn deliver_edge(&mut self, msg: impl Content) -> Option<Delivery> {
+        self.deliver_edge_then(msg, || ())
+    }
+
+    /// The same; `published` is called once the receiver has it, before anything else is done.
+    #[inline(always)]
+    fn deliver_edge_then(&mut self, msg: impl Content, published: impl FnOnce()) -> Option<Delivery> {
         let Destination::Pool { back, bell, edge: Some(edge) } = &mut self.destination else { return None };
         let delivery = edge.send(&msg);
         if delivery == Delivery::Done {
+            published();
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.size() as u64);
             let owed = bell.owed();
             if owed != Due::Nothing {
@@ -199,15 +206,21 @@ impl Link {
     }
 
     /// Hands one message to the receiver, without waiting. `tag` says who sends, and what goes beside the message, where no
-    /// edge does ([`super::endpoint::UserEndpoint::tag_for`]).
-    pub fn deliver(&mut self, msg: &Parts<'_>, tag: &OwnedFd) -> Delivery {
+    /// edge does ([`super::endpoint::UserEndpoint::tag_for`]). `published` is called once the receiver has it, before it is told.
+    pub fn deliver(&mut self, msg: &Parts<'_>, tag: &OwnedFd, published: &mut dyn FnMut()) -> Delivery {
         if msg.immediate().is_some() && !self.knows_immediates {
             return Delivery::NoWay;
         }
         if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.outgrown();
         }
-        self.deliver_edge(msg).unwrap_or_else(|| self.deliver_plain(msg, tag))
+        self.deliver_edge_then(msg, &mut *published).unwrap_or_else(|| {
+            let delivery = self.deliver_plain(msg, tag);
+            if delivery == Delivery::Done {
+                published();
+            }
+            delivery
+        })
     }
 
     /// Hands over a message out of line: the packet first, then the token that keeps its place. One at
@@ -217,6 +230,7 @@ impl Link {
         memory: &OwnedFd,
         immediate: Option<u64>,
         tag: &OwnedFd,
+        published: &mut dyn FnMut(),
     ) -> Delivery {
         if immediate.is_some() && !self.knows_immediates {
             return Delivery::NoWay;
@@ -244,7 +258,10 @@ impl Link {
             if edge.send_out_of_line(packet.number, meta.st_size as usize).is_err() {
                 return Delivery::Gone;
             }
+            published();
             edge.tell(bell.owed(), back, bell);
+        } else {
+            published();
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
         Delivery::Done

@@ -62,16 +62,21 @@ impl<'a> Load<'a> {
         self.memory.as_ref().ok_or(Error::Closed)
     }
 
-    /// To the receiver, if its link is direct.
-    pub(super) fn deliver(&mut self, link: &mut Link, tag: &OwnedFd) -> Result<Delivery> {
+    /// To the receiver, if its link is direct; `published` as in [`Link::deliver`].
+    pub(super) fn deliver(
+        &mut self,
+        link: &mut Link,
+        tag: &OwnedFd,
+        published: &mut dyn FnMut(),
+    ) -> Result<Delivery> {
         if self.memory.is_none() {
-            match link.deliver(&self.msg, tag) {
+            match link.deliver(&self.msg, tag, published) {
                 Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {}
                 other => return Ok(other),
             }
         }
         let immediate = self.msg.immediate();
-        Ok(link.deliver_out_of_line(self.memory()?, immediate, tag))
+        Ok(link.deliver_out_of_line(self.memory()?, immediate, tag, published))
     }
 
     /// How long to look for room for it, ns.

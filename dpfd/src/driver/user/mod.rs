@@ -34,6 +34,7 @@
 //! | | [`recv`], [`copied`] | a message in place; a copy, also as read(2) does |
 //! | sending | `attempt` | where a message can go, once the light-weight call did not do |
 //! | | [`send`], [`sending`] | the light-weight call; a message step by step, for threads and futures |
+//! | | [`deposit`] | for a gateway, which has to know where a message is |
 //! | a process | `stat`, [`process`] | counters and limits; what the endpoints of a process share |
 //! | | [`list`] | what `dp ls` is told |
 //! | | [`service`] | the thread |
@@ -43,6 +44,7 @@ pub mod account;
 mod asked;
 mod attempt;
 pub mod copied;
+pub mod deposit;
 pub mod door;
 pub mod doze;
 mod drain;

@@ -53,7 +53,12 @@ fn by_kernel() -> kernel::list::Seen {
 
 fn listing() -> Listing {
     let program = |pid| (pid != 74).then(|| format!("p{pid}\u{1b}"));
-    Listing { version: 1, families: vec![], graph: Graph::of(&seen(), &[by_kernel()], program) }
+    Listing {
+        version: 1,
+        families: vec![],
+        graph: Graph::of(&seen(), &[by_kernel()], program),
+        gateway: None,
+    }
 }
 
 #[test]

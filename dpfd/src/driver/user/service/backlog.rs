@@ -113,7 +113,7 @@ fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, immediate: Option<
     let to_link = |link: &mut Link, bytes: &[u8]| {
         let pieces = [IoSlice::new(bytes)];
         let parts = Parts::new(&pieces);
-        link.deliver(&immediate.map_or(parts, |immediate| parts.with_immediate(immediate)), tag)
+        link.deliver(&immediate.map_or(parts, |immediate| parts.with_immediate(immediate)), tag, &mut || ())
     };
     let body = match body {
         Body::Bytes(bytes) => match to_link(link, &bytes) {
@@ -139,5 +139,5 @@ fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, immediate: Option<
             Err(_) => (Delivery::Done, body), // checked when it came
         };
     }
-    (link.deliver_out_of_line(memory, immediate, tag), body)
+    (link.deliver_out_of_line(memory, immediate, tag, &mut || ()), body)
 }

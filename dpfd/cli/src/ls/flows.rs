@@ -1,0 +1,36 @@
+//! Other nodes, and flows with their endpoints: what this node's gateway tells.
+
+use std::time::Duration;
+
+use dp_node::serve::folder;
+use dp_node::status::Gateway;
+
+/// How long the gateway may take to answer.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// What it tells; none if there is no gateway, or it does not answer, which is told.
+pub fn look() -> Option<Gateway> {
+    // What is wrong with the folder was told with the endpoints.
+    let folder = folder().ok().flatten()?;
+    Gateway::ask(&folder, ANSWER).unwrap_or_else(|error| {
+        eprintln!("dp ls: the gateway does not answer: {error}; other nodes and flows are not listed");
+        None
+    })
+}
+
+/// Says what the tables cannot.
+pub fn explain(gateway: &Gateway) {
+    let pid = gateway.pid;
+    let (unknown, foreign) = (gateway.unknown, gateway.foreign);
+    if unknown + foreign > 0 {
+        eprintln!(
+            "dp ls: the gateway ({pid}) dropped frames from addresses that no node of its graph has: {unknown}; that named \
+             the wrong nodes: {foreign}; see whether all nodes have the same graph"
+        );
+    }
+    for route in &gateway.routes {
+        if let Some(remark) = &route.remark {
+            eprintln!("dp ls: the gateway's route {}: {remark}", route.address);
+        }
+    }
+}

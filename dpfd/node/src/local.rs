@@ -1,0 +1,35 @@
+//! What a gateway needs of its own node: a message that a program sent, and a way to its endpoints.
+
+use dpfd::{Addr, Dpid};
+
+/// A message of a program here, which stays as it is until it is dropped: then its sender has the room back.
+pub trait Message {
+    /// Bytes, 0 to 16777216.
+    fn size(&self) -> usize;
+
+    /// The 8 bytes beside it.
+    fn immediate(&self) -> Option<u64>;
+
+    /// Copies what is behind its first `begin` bytes, as far as `to` has room; how much that was.
+    fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize;
+}
+
+/// The endpoints of this node.
+pub trait Local {
+    /// What their programs send.
+    type Message: Message;
+
+    /// Hands a message of `from`, of another node, to endpoint `to` of this one. True: it is there, whatever happens to this
+    /// process, and `published` was called in the very moment. False: not at present; nobody tells when that changes.
+    fn deposit(
+        &mut self,
+        from: Addr,
+        to: Dpid,
+        message: &[u8],
+        immediate: Option<u64>,
+        published: &mut dyn FnMut(),
+    ) -> bool;
+
+    /// Whether endpoint `to` is open, as far as is known: then it is worth putting together a message for it.
+    fn reaches(&mut self, from: Addr, to: Dpid) -> bool;
+}

@@ -1,0 +1,156 @@
+//! Who the other nodes are, and where: what a gateway takes from the graph.
+//!
+//! Two nodes reach each other by the routes that both have an address on, in the order in which the other node lists them.
+
+use std::net::IpAddr;
+
+use dp_graph::trust::Security;
+use dp_graph::{Graph, Node};
+use dp_route::PeerAddr;
+use dpfd::Nid;
+use thiserror::Error;
+
+/// Another node, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its number.
+    pub nid: Nid,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Which of this node's own addresses leads to it, by place, and its address there.
+    pub ways: Vec<(usize, PeerAddr)>,
+}
+
+/// This node's view of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nart {
+    /// Its number.
+    pub nid: Nid,
+    /// Where others reach it.
+    pub own: Vec<PeerAddr>,
+    /// The others that can be reached.
+    pub others: Vec<Other>,
+}
+
+/// Why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoNart {
+    /// The number is not in the graph.
+    #[error("node {0} is not in the graph; it has {1}")]
+    Unknown(Nid, String),
+    /// The node has no addresses.
+    #[error(
+        "node {0} has no addresses in the graph; give it routes, such as routes = [\"udp:192.0.2.1:7411\"]"
+    )]
+    NoRoutes(Nid),
+    /// The graph wants frames of one of its routes sealed.
+    #[error(
+        "frames on {0} are to be sealed, which dp node cannot do yet; where every machine on the way is trusted, write \
+         [route.{0}] with security = \"none\""
+    )]
+    Sealed(String),
+    /// No node of the graph has this machine's addresses.
+    #[error("no node of the graph has an address of this machine; say which node it is: --node NID")]
+    NotHere,
+    /// Several have.
+    #[error("nodes {0} of the graph all have addresses of this machine; say which one it is: --node NID")]
+    Ambiguous(String),
+}
+
+impl Nart {
+    /// That of node `nid`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNart::Unknown`], [`NoNart::NoRoutes`], [`NoNart::Sealed`].
+    pub fn of(graph: &Graph, nid: Nid) -> Result<Nart, NoNart> {
+        let all = || graph.nodes.iter().map(|node| node.nid);
+        let this = graph.node(nid).ok_or_else(|| NoNart::Unknown(nid, list(all())))?;
+        if this.routes.is_empty() {
+            return Err(NoNart::NoRoutes(nid));
+        }
+        // Rather none at all than frames that are less protected than whoever wrote the graph thinks.
+        let sealed = this.routes.iter().find(|own| graph.security(own.route()) != Security::None);
+        if let Some(own) = sealed {
+            return Err(NoNart::Sealed(own.route().to_string()));
+        }
+        let other = |node: &Node| {
+            let way = |address: &PeerAddr| {
+                let own = this.routes.iter().position(|own| fits(own, address))?;
+                Some((own, *address))
+            };
+            let ways: Vec<_> = node.routes.iter().filter_map(way).collect();
+            (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways })
+        };
+        let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
+        Ok(Nart { nid, own: this.routes.clone(), others })
+    }
+}
+
+/// Whether frames to that address can leave from this one.
+fn fits(own: &PeerAddr, other: &PeerAddr) -> bool {
+    match (own, other) {
+        (PeerAddr::Udp(own), PeerAddr::Udp(other)) => own.is_ipv4() == other.is_ipv4(),
+        _ => own.route() == other.route(),
+    }
+}
+
+/// What a machine's interfaces say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// IP addresses.
+    pub ips: Vec<IpAddr>,
+    /// Ethernet addresses.
+    pub macs: Vec<[u8; 6]>,
+}
+
+impl Machine {
+    /// This one, in this network namespace.
+    ///
+    /// # Errors
+    ///
+    /// Those of getifaddrs(3).
+    pub fn look() -> nix::Result<Machine> {
+        let mut machine = Machine::default();
+        for address in nix::ifaddrs::getifaddrs()?.filter_map(|interface| interface.address) {
+            if let Some(v4) = address.as_sockaddr_in() {
+                machine.ips.push(v4.ip().into());
+            } else if let Some(v6) = address.as_sockaddr_in6() {
+                machine.ips.push(v6.ip().into());
+            } else if let Some(mac) = address.as_link_addr().and_then(|link| link.addr()) {
+                machine.macs.push(mac);
+            }
+        }
+        Ok(machine)
+    }
+
+    fn has(&self, address: &PeerAddr) -> bool {
+        match address {
+            PeerAddr::Udp(at) => self.ips.contains(&at.ip()),
+            PeerAddr::Eth { mac, .. } => self.macs.contains(&mac.0),
+            PeerAddr::Other { .. } => false,
+        }
+    }
+
+    /// Which node of the graph it is.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNart::NotHere`], [`NoNart::Ambiguous`].
+    pub fn node_of(&self, graph: &Graph) -> Result<Nid, NoNart> {
+        let here = |node: &&Node| node.routes.iter().any(|address| self.has(address));
+        let found: Vec<Nid> = graph.nodes.iter().filter(here).map(|node| node.nid).collect();
+        match found[..] {
+            [] => Err(NoNart::NotHere),
+            [nid] => Ok(nid),
+            _ => Err(NoNart::Ambiguous(list(found.into_iter()))),
+        }
+    }
+}
+
+fn list(nids: impl Iterator<Item = Nid>) -> String {
+    nids.map(|nid| nid.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use super::*;
+
+const THREE: &str = r#"
+[route.udp]
+security = "none"
+[[node]]
+nid = 1
+routes = ["udp:192.0.2.1:7411", "eth:eth0/02:00:00:00:00:01"]
+[[node]]
+nid = 2
+name = "beta"
+routes = ["eth:eth1/02:00:00:00:00:02", "udp:[2001:db8::2]:7411", "udp:192.0.2.2:7411"]
+[[node]]
+nid = 3
+routes = ["udp:[2001:db8::3]:7411"]
+[[node]]
+nid = 4
+"#;
+
+fn graph() -> Graph {
+    Graph::parse(THREE).unwrap()
+}
+
+#[test]
+fn nodes_are_reached_by_the_routes_that_both_have_in_the_order_of_the_other() {
+    let nart = Nart::of(&graph(), 1).unwrap();
+    let routes = &graph().nodes[1].routes;
+    assert_eq!(nart.own.len(), 2);
+    let beta = Other { nid: 2, name: Some("beta".into()), ways: vec![(1, routes[0]), (0, routes[2])] };
+    assert_eq!(nart.others, [beta], "nodes 3 and 4 have nothing in common with it");
+    assert_eq!(Nart::of(&graph(), 3).unwrap().others.len(), 1, "node 2, over IPv6");
+}
+
+#[test]
+fn a_node_that_cannot_be_is_told_by_name() {
+    assert_eq!(Nart::of(&graph(), 4), Err(NoNart::NoRoutes(4)));
+    let error = Nart::of(&graph(), 5).unwrap_err().to_string();
+    assert!(error.contains("node 5") && error.contains("1, 2, 3, 4"), "{error}");
+}
+
+#[test]
+fn a_route_that_is_to_be_sealed_is_not_used_unsealed() {
+    let graph = Graph::parse(&THREE.replace("security = \"none\"", "security = \"encrypt\""));
+    let mut graph = graph.unwrap_or_else(|_| {
+        let with_key = format!("[security]\nkey = \"a.key\"\n{THREE}");
+        Graph::parse(&with_key.replace("\"none\"", "\"encrypt\"")).unwrap()
+    });
+    assert_eq!(Nart::of(&graph, 1), Err(NoNart::Sealed("udp".into())));
+    graph.nodes[0].routes.retain(|own| own.route() == "eth");
+    assert!(Nart::of(&graph, 1).is_ok(), "eth is trusted if nothing else is said");
+}
+
+#[test]
+fn the_machine_is_the_node_whose_addresses_it_has() {
+    let mut machine = Machine { ips: vec!["127.0.0.1".parse().unwrap()], macs: vec![[2, 0, 0, 0, 0, 2]] };
+    assert_eq!(machine.node_of(&graph()), Ok(2));
+    machine.ips.push("192.0.2.1".parse().unwrap());
+    assert_eq!(machine.node_of(&graph()), Err(NoNart::Ambiguous("1, 2".into())));
+    assert_eq!(Machine::default().node_of(&graph()), Err(NoNart::NotHere));
+    Machine::look().expect("this machine has interfaces");
+}

@@ -1,0 +1,232 @@
+//! A node: its routes, the other nodes, and what goes between its endpoints and theirs.
+//!
+//! It has no clock and no thread, and does no I/O but by its routes: whoever drives it calls [`Node::receive`] where a route
+//! has something, [`Node::send`] for what programs here send, and then [`Node::turn`], again when [`Node::next_timeout`] has
+//! come. Times are nanoseconds of one clock.
+//!
+//! What a frame says is believed in this order: it came from an address of the NART; that node's guard lets it pass; it says
+//! that it is from that node and for this one; its flow takes it. Whatever fails is dropped and counted.
+
+use std::collections::HashMap;
+
+use dp_abi::frame2::{Header, HEADER, KIND_PROBE};
+use dp_flow::Checksum;
+use dp_route::{PeerAddr, Received, Route};
+use dpfd::{Addr, Dpid, Nid};
+
+use crate::guard::Opened;
+use crate::local::Local;
+use crate::peer::{Around, Peer, Random};
+use crate::places::{Ends, Places};
+use crate::probe;
+
+/// Packets that one call takes from a route.
+const SLOTS: usize = 32;
+/// Routes are looked at again after this time, nanoseconds: path MTUs, interfaces.
+const REFRESH: u64 = 1_000_000_000;
+
+/// Frames that were dropped before any flow saw them, and messages that could not be sent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// From an address that is no node's.
+    pub unknown: u64,
+    /// Too short, or of another version of the layout.
+    pub unsound: u64,
+    /// They say that they are from another node than that whose address they came from, or for another than this one.
+    pub foreign: u64,
+    /// Messages of programs here whose sender nobody can tell.
+    pub nameless: u64,
+}
+
+/// A node.
+pub struct Node<L: Local> {
+    nid: Nid,
+    local: L,
+    routes: Vec<Box<dyn Route>>,
+    received: Vec<Option<Received>>,
+    peers: Vec<Peer<L::Message>>,
+    by_nid: HashMap<Nid, usize>,
+    /// Of each address of the NART: whose it is, and which of that node's routes.
+    by_address: HashMap<PeerAddr, (usize, usize)>,
+    places: Places,
+    checksum: Option<Checksum>,
+    random: Random,
+    refreshed: u64,
+    dropped: Dropped,
+}
+
+impl<L: Local> Node<L> {
+    /// Node `nid` with these routes, and others behind them. `seed` is another number each time.
+    pub fn new(
+        nid: Nid,
+        local: L,
+        routes: Vec<Box<dyn Route>>,
+        peers: Vec<Peer<L::Message>>,
+        places: Places,
+        checksum: Option<Checksum>,
+        seed: u64,
+    ) -> Node<L> {
+        let ways = |(at, peer): (usize, &Peer<L::Message>)| {
+            let ways = peer.ways().iter().enumerate();
+            ways.map(|(place, way)| (way.address, (at, place))).collect::<Vec<_>>()
+        };
+        Node {
+            nid,
+            local,
+            received: routes.iter().map(|route| Some(Received::new(SLOTS, route.slot()))).collect(),
+            routes,
+            by_nid: peers.iter().enumerate().map(|(at, peer)| (peer.nid(), at)).collect(),
+            by_address: peers.iter().enumerate().flat_map(ways).collect(),
+            peers,
+            places,
+            checksum,
+            random: Random(seed),
+            refreshed: 0,
+            dropped: Dropped::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn nid(&self) -> Nid {
+        self.nid
+    }
+
+    /// Its endpoints.
+    pub fn local(&mut self) -> &mut L {
+        &mut self.local
+    }
+
+    /// Its routes.
+    pub fn routes(&self) -> &[Box<dyn Route>] {
+        &self.routes
+    }
+
+    /// The other nodes.
+    pub fn peers(&mut self) -> &mut [Peer<L::Message>] {
+        &mut self.peers
+    }
+
+    /// What was dropped.
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// The file of places.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Whether frames can reach that node, now or once it is up.
+    pub fn knows(&self, nid: Nid) -> bool {
+        self.by_nid.contains_key(&nid)
+    }
+
+    /// Endpoint `from` of this node sends to one of another, which [`Node::knows`].
+    pub fn send(&mut self, now: u64, from: Dpid, to: Addr, message: L::Message) {
+        let at = self.by_nid.get(&to.nid).filter(|_| from != 0 && to.dpid != 0);
+        let Some(&at) = at else {
+            self.dropped.nameless += 1;
+            return;
+        };
+        let ends = Ends { here: from, there: to.dpid };
+        let mut around = Around {
+            nid: self.nid,
+            local: &mut self.local,
+            places: &mut self.places,
+            checksum: self.checksum,
+            random: &mut self.random,
+        };
+        self.peers[at].send(now, ends, message, &mut self.routes, &mut around);
+    }
+
+    /// Takes what a route has. How many frames that were.
+    pub fn receive(&mut self, now: u64, route: usize) -> usize {
+        let Some(mut received) = self.received[route].take() else { return 0 };
+        if received.slot() < self.routes[route].slot() {
+            received = Received::new(SLOTS, self.routes[route].slot());
+        }
+        // An error is counted by the route, and shows with what is sent.
+        let n = self.routes[route].recv(&mut received).unwrap_or(0);
+        for (from, frame) in received.iter_mut() {
+            self.hear(now, route, from, frame);
+        }
+        self.received[route] = Some(received);
+        n
+    }
+
+    fn hear(&mut self, now: u64, route: usize, from: &PeerAddr, bytes: &mut [u8]) {
+        let Some(&(at, place)) = self.by_address.get(from) else {
+            self.dropped.unknown += 1;
+            return;
+        };
+        let peer = &mut self.peers[at];
+        debug_assert_eq!(peer.ways()[place].route, route);
+        let frame = match peer.guard().open(now, bytes) {
+            Opened::Frame(frame) => frame,
+            Opened::Own => return,
+            Opened::Refused => {
+                peer.counts().refused += 1;
+                return;
+            }
+        };
+        let Some(header) = frame.first_chunk::<HEADER>().and_then(Header::decode) else {
+            self.dropped.unsound += 1;
+            return;
+        };
+        if header.from_nid != peer.nid() || header.to_nid != self.nid {
+            self.dropped.foreign += 1;
+            return;
+        }
+        let mut around = Around {
+            nid: self.nid,
+            local: &mut self.local,
+            places: &mut self.places,
+            checksum: self.checksum,
+            random: &mut self.random,
+        };
+        if header.kind == KIND_PROBE {
+            match probe::read(frame, self.checksum) {
+                Some(probe) => peer.on_probe(now, place, probe, &mut self.routes, &mut around),
+                None => self.dropped.unsound += 1,
+            }
+            return;
+        }
+        if header.from_dpid == 0 || header.to_dpid == 0 {
+            self.dropped.unsound += 1;
+            return;
+        }
+        let ends = Ends { here: header.to_dpid, there: header.from_dpid };
+        peer.on_frame(now, ends, frame, &mut self.routes, &mut around);
+    }
+
+    /// What the clock brings; then sends what can be sent. True: there is more to do at once.
+    pub fn turn(&mut self, now: u64) -> bool {
+        let mut more = false;
+        for peer in &mut self.peers {
+            let mut around = Around {
+                nid: self.nid,
+                local: &mut self.local,
+                places: &mut self.places,
+                checksum: self.checksum,
+                random: &mut self.random,
+            };
+            more |= peer.turn(now, &mut self.routes, &mut around);
+        }
+        if now >= self.refreshed.saturating_add(REFRESH) {
+            self.refreshed = now;
+            // What it says, sending says as well.
+            self.routes.iter_mut().for_each(|route| drop(route.refresh()));
+        }
+        more
+    }
+
+    /// When to call [`Node::turn`] again at the latest; none: when something has happened.
+    pub fn next_timeout(&self) -> Option<u64> {
+        self.peers.iter().filter_map(Peer::next_timeout).min()
+    }
+
+    /// Messages of programs here that no other node has acknowledged.
+    pub fn waiting(&self) -> usize {
+        self.peers.iter().flat_map(Peer::traffic).map(|traffic| traffic.waiting()).sum()
+    }
+}

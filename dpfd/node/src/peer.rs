@@ -1,0 +1,461 @@
+//! Another node: the routes that lead there, which of them is used, and the traffic with its endpoints.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::time::Duration;
+
+use dp_abi::frame2::{HEADER, PART_HEAD};
+use dp_flow::Checksum;
+use dp_route::choice::{Choice, Want};
+use dp_route::{Batch, Frames, PeerAddr, Reason, Route, FRAME_MAX};
+use dpfd::Nid;
+
+use crate::guard::Guard;
+use crate::incoming::Budget;
+use crate::local::{Local, Message};
+use crate::places::{Ends, Places};
+use crate::traffic::{Like, Shared, Traffic, LEAST};
+use crate::{Limits, WINDOW};
+
+mod ways;
+pub use ways::Way;
+
+/// Frames of one flow in a row, while others wait.
+const TURN: u32 = 16;
+/// Batches in a row, while other nodes wait.
+const BATCHES: u32 = 4;
+/// A queue below that has no room is tried again after this time, nanoseconds.
+const NO_ROOM: u64 = 50_000;
+/// The longest part, bytes: what frames of 9000 carry.
+const PART_MOST: usize = 9000 - HEADER - PART_HEAD;
+/// A flow on which nothing happened for so long makes room for others, nanoseconds.
+const UNUSED: u64 = 10_000_000_000;
+/// Unused flows are looked for no more often than this, nanoseconds.
+const SWEEP: u64 = 100_000_000;
+
+/// What a peer has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames that its guard refused.
+    pub refused: u64,
+    /// Frames that a flow refused.
+    pub unsound: u64,
+    /// Frames for a flow more than [`Limits::flows`].
+    pub crowded: u64,
+    /// Frames that no route carried; their flows send them again.
+    pub unsent: u64,
+}
+
+/// What the calls below need of the node that this peer is of.
+#[derive(Debug)]
+pub struct Around<'a, L> {
+    /// This node.
+    pub nid: Nid,
+    /// Its endpoints.
+    pub local: &'a mut L,
+    /// Where places of flows are kept.
+    pub places: &'a mut Places,
+    /// The checksum of all frames.
+    pub checksum: Option<Checksum>,
+    /// Where random numbers come from.
+    pub random: &'a mut Random,
+}
+
+fn shared<'a, L>(around: &'a mut Around<'_, L>, budget: &'a mut Budget, limits: Limits) -> Shared<'a, L> {
+    Shared { local: &mut *around.local, budget, most: limits.bytes / 2, places: &mut *around.places }
+}
+
+/// Numbers that do not come again soon; nothing secret depends on them.
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next (SplitMix64).
+    pub fn draw(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) as u32
+    }
+}
+
+/// Another node.
+#[derive(Debug)]
+pub struct Peer<M> {
+    nid: Nid,
+    name: Option<String>,
+    ways: Vec<Way>,
+    choice: Choice,
+    guard: Guard,
+    traffic: Vec<Option<Traffic<M>>>,
+    free: Vec<usize>,
+    by_ends: HashMap<Ends, usize>,
+    /// Those that may have a frame to send, and which they are.
+    ready: VecDeque<usize>,
+    is_ready: Vec<bool>,
+    /// When they are to be looked at, and the earliest time that is noted for each.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    timer: Vec<Option<u64>>,
+    limits: Limits,
+    budget: Budget,
+    parts_left: usize,
+    /// Frames that wait for room below, without the first `sent`.
+    batch: Batch,
+    sent: usize,
+    no_room: Option<u64>,
+    swept: u64,
+    /// Since when frames were sent and nothing was heard.
+    unheard: Option<u64>,
+    counts: Counts,
+}
+
+impl<M: Message> Peer<M> {
+    /// Node `nid` behind these routes, named by their places in the node's list, in the order in which they are wanted; not
+    /// none.
+    pub fn new(nid: Nid, name: Option<String>, ways: Vec<(usize, PeerAddr)>, limits: Limits) -> Peer<M> {
+        let names: Vec<String> = ways.iter().map(|(_, address)| address.route().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Without a wish there is no name that could be missing.
+        let choice = Choice::new(&names, Want::Order).unwrap_or_else(|error| unreachable!("{error}"));
+        Peer {
+            nid,
+            name,
+            ways: ways.into_iter().map(|(route, address)| Way::new(route, address)).collect(),
+            choice,
+            guard: Guard::default(),
+            traffic: Vec::new(),
+            free: Vec::new(),
+            by_ends: HashMap::new(),
+            ready: VecDeque::new(),
+            is_ready: Vec::new(),
+            timers: BinaryHeap::new(),
+            timer: Vec::new(),
+            limits,
+            budget: Budget::new(limits.bytes / 2),
+            parts_left: limits.bytes / 2,
+            batch: Batch::new(FRAME_MAX),
+            sent: 0,
+            no_room: None,
+            swept: 0,
+            unheard: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn nid(&self) -> Nid {
+        self.nid
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Its guard.
+    pub fn guard(&mut self) -> &mut Guard {
+        &mut self.guard
+    }
+
+    /// The routes to it.
+    pub fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+
+    /// Which of them is used now; none if all are dead.
+    pub fn current(&self) -> Option<usize> {
+        self.choice.current()
+    }
+
+    /// Whether that one is not thought to be dead.
+    pub fn is_alive(&self, place: usize) -> bool {
+        self.choice.is_alive(place)
+    }
+
+    /// Flows with it.
+    pub fn traffic(&self) -> impl Iterator<Item = &Traffic<M>> {
+        self.traffic.iter().flatten()
+    }
+
+    /// What was counted.
+    pub fn counts(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
+    /// A program here sends.
+    pub fn send<L: Local<Message = M>>(
+        &mut self,
+        now: u64,
+        ends: Ends,
+        message: M,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) {
+        let at = match self.by_ends.get(&ends).copied() {
+            Some(at) => Some(at),
+            None => self.begin(ends, routes, around),
+        };
+        if let Some(traffic) = at.and_then(|at| self.traffic[at].as_mut()) {
+            traffic.send(now, message);
+        }
+        at.into_iter().for_each(|at| self.make_ready(at));
+    }
+
+    /// A frame of a flow came, for these endpoints.
+    pub fn on_frame<L: Local<Message = M>>(
+        &mut self,
+        now: u64,
+        ends: Ends,
+        frame: &[u8],
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) {
+        self.unheard = None;
+        let at = match self.by_ends.get(&ends).copied() {
+            Some(at) => Some(at),
+            None if self.is_crowded(now) => {
+                self.counts.crowded += 1;
+                return;
+            }
+            None => self.begin(ends, routes, around),
+        };
+        let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };
+        let mut shared = shared(around, &mut self.budget, self.limits);
+        if traffic.on_frame(now, frame, &mut shared).is_err() {
+            self.counts.unsound += 1;
+        }
+        traffic.again().into_iter().for_each(|time| self.note(at, time));
+        self.make_ready(at);
+    }
+
+    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
+    fn is_crowded(&mut self, now: u64) -> bool {
+        if self.by_ends.len() < self.limits.flows {
+            return false;
+        }
+        if now >= self.swept.saturating_add(SWEEP) {
+            self.sweep(now, true);
+        }
+        self.by_ends.len() >= self.limits.flows
+    }
+
+    /// Forgets unused flows: all, or those that never came about.
+    fn sweep(&mut self, now: u64, all: bool) {
+        self.swept = now;
+        for at in 0..self.traffic.len() {
+            let unused = |traffic: &Traffic<M>| {
+                traffic.is_quiet() && now >= traffic.used() + UNUSED && (all || !traffic.state().open)
+            };
+            if self.traffic[at].as_ref().is_some_and(unused) {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        if let Some(mut traffic) = self.traffic[at].take() {
+            traffic.end(&mut self.budget, self.limits.bytes / 2);
+            self.parts_left += traffic.memory();
+            self.by_ends.remove(&traffic.ends());
+            self.free.push(at);
+        }
+    }
+
+    fn begin<L: Local<Message = M>>(
+        &mut self,
+        ends: Ends,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> Option<usize> {
+        let part_max = self.part_max(routes);
+        let enough = self.parts_left >= WINDOW * usize::from(part_max);
+        let parts = if enough { WINDOW } else { LEAST };
+        let (slot, resume) = around.places.find(self.nid, ends);
+        let incarnation = around.random.draw();
+        let like = Like { part_max, checksum: around.checksum, incarnation, resume, slot };
+        // Addresses are checked by whoever calls, and parts are not empty.
+        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.traffic.push(None);
+            self.is_ready.push(false);
+            self.timer.push(None);
+            self.traffic.len() - 1
+        });
+        self.traffic[at] = Some(traffic);
+        self.by_ends.insert(ends, at);
+        Some(at)
+    }
+
+    /// The longest part that all routes carry.
+    fn part_max(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+        let mtus = self.ways.iter().filter_map(|way| routes[way.route].mtu(&way.address).ok());
+        let frame = mtus.min().unwrap_or(1400).saturating_sub(self.guard.around());
+        frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
+    }
+
+    fn make_ready(&mut self, at: usize) {
+        if !core::mem::replace(&mut self.is_ready[at], true) {
+            self.ready.push_back(at);
+        }
+    }
+
+    /// Look at it then.
+    fn note(&mut self, at: usize, time: u64) {
+        if self.timer[at].is_none_or(|noted| time < noted) {
+            self.timer[at] = Some(time);
+            self.timers.push(Reverse((time, at)));
+        }
+    }
+
+    /// What the clock brings, and then all that can be sent. True: there is more to send at once.
+    pub fn turn<L: Local<Message = M>>(
+        &mut self,
+        now: u64,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> bool {
+        while let Some(&Reverse((time, at))) = self.timers.peek().filter(|due| due.0 .0 <= now) {
+            self.timers.pop();
+            if self.timer[at] != Some(time) {
+                continue; // an earlier one was noted
+            }
+            self.timer[at] = None;
+            let Some(traffic) = self.traffic[at].as_mut() else { continue };
+            let mut shared = shared(around, &mut self.budget, self.limits);
+            traffic.deliver(now, &mut shared);
+            traffic.again().into_iter().for_each(|time| self.note(at, time));
+            self.make_ready(at);
+        }
+        if now >= self.swept.saturating_add(UNUSED) {
+            self.sweep(now, false);
+        }
+        self.ask(now, routes, around);
+        let more = self.transmit(now, routes);
+        self.own_packets(now, routes);
+        more
+    }
+
+    /// When to call [`Peer::turn`] at the latest.
+    pub fn next_timeout(&self) -> Option<u64> {
+        let flows = self.timers.peek().map(|Reverse((time, _))| *time);
+        [flows, self.no_room, self.guard.next_timeout(), self.next_question()].into_iter().flatten().min()
+    }
+
+    /// What the guard sends by itself.
+    fn own_packets(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
+        let mut frame = [0; 1500];
+        while let Some(length) = self.guard.next(now, &mut frame) {
+            // A node that is down may be so for want of keys.
+            let place = self.choice.current().unwrap_or(0);
+            let way = &self.ways[place];
+            let lengths = [length as u16];
+            let Some(frames) = Frames::new(&frame[..length], &lengths) else { return };
+            if let Err(error) = routes[way.route].send(&way.address, frames) {
+                self.choice.failed(Duration::from_nanos(now), place, Reason::of(&error));
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
+        if self.no_room.is_some_and(|until| until > now) {
+            return false;
+        }
+        self.no_room = None;
+        for _ in 0..BATCHES {
+            if self.batch.frames().is_empty() {
+                if self.ready.is_empty() || self.choice.current().is_none() || !self.guard.is_open(now) {
+                    return false;
+                }
+                self.fill(now);
+            }
+            if self.batch.frames().is_empty() {
+                return false;
+            }
+            if !self.flush(now, routes) {
+                return false;
+            }
+        }
+        !self.ready.is_empty()
+    }
+
+    /// Has flows write frames, in turns, until the batch is full.
+    fn fill(&mut self, now: u64) {
+        let mut turn = 0;
+        while let Some(&at) = self.ready.front() {
+            let mut done = true;
+            if let Some(traffic) = self.traffic[at].as_mut() {
+                let room = traffic.frame_max() + self.guard.around();
+                let guard = &mut self.guard;
+                done = false;
+                let pushed =
+                    self.batch.push(room, |out| match traffic.poll_transmit(now, &mut out[guard.head()..]) {
+                        Some(length) => guard.seal(now, out, length),
+                        None => {
+                            done = true;
+                            0
+                        }
+                    });
+                if !pushed && !done {
+                    return; // full
+                }
+                let timeout = traffic.next_timeout().filter(|_| done);
+                timeout.into_iter().for_each(|time| self.note(at, time));
+            }
+            if done {
+                self.ready.pop_front();
+                self.is_ready[at] = false;
+                turn = 0;
+            } else {
+                turn += 1;
+                if turn == TURN {
+                    self.ready.rotate_left(1);
+                    turn = 0;
+                }
+            }
+        }
+    }
+
+    /// Sends the batch. False: not all of it went, or no route carries it.
+    fn flush(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
+        while let Some(place) = self.choice.current() {
+            let way = &self.ways[place];
+            let frames = self.batch.frames().after(self.sent);
+            match routes[way.route].send(&way.address, frames) {
+                Ok(n) if n < frames.len() => {
+                    self.sent += n;
+                    self.no_room = Some(now + NO_ROOM);
+                    return false;
+                }
+                Ok(_) => {
+                    self.unheard.get_or_insert(now);
+                    self.empty(0);
+                    return true;
+                }
+                Err(error) => {
+                    let reason = Reason::of(&error);
+                    if reason == Reason::Full {
+                        self.no_room = Some(now + NO_ROOM);
+                        return false;
+                    }
+                    let left = frames.len() as u64;
+                    if !self.choice.failed(Duration::from_nanos(now), place, reason) {
+                        // Too long: the path became shorter. Their flows send them again, and somebody has to see that.
+                        self.empty(left);
+                        return true;
+                    }
+                }
+            }
+        }
+        let left = self.batch.frames().len() - self.sent;
+        self.empty(left as u64);
+        false
+    }
+
+    fn empty(&mut self, unsent: u64) {
+        self.counts.unsent += unsent;
+        self.batch.clear();
+        self.sent = 0;
+    }
+}

@@ -1,0 +1,338 @@
+//! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use dp_edge::sys::process;
+use dp_route::eth::Eth;
+use dp_route::library::{LoadError, Loaded};
+use dp_route::udp::{Options as UdpOptions, Udp};
+use dp_route::{PeerAddr, Route};
+use dpfd::driver::user::gateway::Gateway;
+use dpfd::driver::user::registry::Registry;
+use dpfd::Dpid;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use thiserror::Error;
+
+use crate::look::Look;
+use crate::nart::Nart;
+use crate::node::Node;
+use crate::peer::Peer;
+use crate::places::Places;
+use crate::proxies::{Proxies, Taken};
+use crate::status::{self, Door};
+use crate::Limits;
+
+/// What epoll knows things by; routes begin at `ROUTES`.
+const ASKED: u64 = 0;
+const TIMER: u64 = 1;
+const SIGNALS: u64 = 2;
+const STATUS: u64 = 3;
+const ROUTES: u64 = 16;
+/// Events of one call.
+const EVENTS: usize = 64;
+/// Shorter waits are measured by the timer, longer ones by epoll itself, which counts milliseconds.
+const SHORT: u64 = 20_000_000;
+/// How often proxies that could not be served are looked at, nanoseconds.
+const RESUME: u64 = 10_000_000;
+/// How long a gateway that is told to end waits for acknowledgements, nanoseconds.
+const ENDING: u64 = 2_000_000_000;
+/// The file of places, in the folder of the registry.
+const PLACES: &str = "gateway.places";
+
+/// What a gateway is told.
+#[derive(Debug)]
+pub struct Options {
+    /// Where everybody is.
+    pub nart: Nart,
+    /// How long it looks before it sleeps, at most. 0: not at all.
+    pub spin: Duration,
+    /// What one other node may cost.
+    pub limits: Limits,
+    /// Shared objects with routes.
+    pub libraries: Vec<PathBuf>,
+}
+
+/// Why it did not run.
+#[derive(Debug, Error)]
+pub enum CannotServe {
+    /// This process cannot be the gateway.
+    #[error(transparent)]
+    Gateway(#[from] dpfd::Error),
+    /// A shared object is no route.
+    #[error(transparent)]
+    Library(#[from] LoadError),
+    /// None of this node's routes could be opened.
+    #[error("no route of node {0} could be opened")]
+    NoRoute(dpfd::Nid),
+    /// A call of the system failed.
+    #[error("{0}: {1}")]
+    System(String, io::Error),
+}
+
+fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> CannotServe {
+    |error| CannotServe::System(what.into(), error.into())
+}
+
+/// A gateway that is about to run.
+pub struct Server {
+    node: Node<Proxies>,
+    epoll: Rc<Epoll>,
+    timer: TimerFd,
+    /// For when it is set.
+    timer_at: Option<u64>,
+    signals: SignalFd,
+    door: Door,
+    folder: PathBuf,
+    look: Look,
+    /// Messages on their way from a proxy to the node, so that no memory is needed for each of them.
+    taken: Vec<(Dpid, Taken)>,
+}
+
+impl Server {
+    /// Opens everything, and is the gateway of its node from then on. From here on this thread takes SIGTERM and SIGINT as a
+    /// wish that it ends. `DP_NID` must say what the graph does, and `DP_GRAPH` nothing. What does not work but is not
+    /// needed is told to `warn`.
+    ///
+    /// # Errors
+    ///
+    /// See [`CannotServe`].
+    pub fn open(options: Options, mut warn: impl FnMut(String)) -> Result<Server, CannotServe> {
+        let Options { nart, spin, limits, libraries } = options;
+        // Threads that are started below inherit it.
+        let mut stop = SigSet::empty();
+        stop.add(Signal::SIGTERM);
+        stop.add(Signal::SIGINT);
+        stop.thread_block().map_err(system("sigprocmask"))?;
+        let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(system("signalfd"))?;
+        many_descriptors();
+        let gateway = Gateway::start()?;
+        let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
+        let (routes, places) = open_routes(&nart.own, &libraries, &mut warn);
+        if routes.is_empty() {
+            return Err(CannotServe::NoRoute(nart.nid));
+        }
+        let peers = nart.others.into_iter().filter_map(|other| {
+            let ways = other.ways.iter().filter_map(|(own, at)| Some((places[*own]?, *at)));
+            let ways: Vec<_> = ways.collect();
+            (!ways.is_empty()).then(|| Peer::new(other.nid, other.name, ways, limits))
+        });
+        let peers = peers.collect();
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
+                .map_err(system("timerfd_create"))?;
+        let folder = Registry::open_existing()?.map(|registry| registry.folder().to_path_buf());
+        let folder = folder.unwrap_or_default();
+        let door = Door::open(&folder).map_err(system(folder.display().to_string()))?;
+        let file = folder.join(PLACES);
+        let places = Places::open(&file, nart.nid).map_err(system(file.display().to_string()))?;
+        let seed = process::random().map_err(io::Error::from_raw_os_error).map_err(system("getrandom"))?;
+        let epoll = Rc::new(epoll);
+        let proxies = Proxies::new(gateway, epoll.clone());
+        // By the processor's instruction, where it has one.
+        let checksum = Some(crc32c::crc32c_append as dp_flow::Checksum);
+        let node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);
+        let longest =
+            if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
+        let look = Look::new(longest);
+        let mut server =
+            Server { node, epoll, timer, timer_at: None, signals, door, folder, look, taken: Vec::new() };
+        server.listen().map_err(system("epoll_ctl"))?;
+        Ok(server)
+    }
+
+    fn listen(&mut self) -> nix::Result<()> {
+        let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
+        self.epoll.add(&self.timer, event(TIMER))?;
+        self.epoll.add(&self.signals, event(SIGNALS))?;
+        self.epoll.add(self.door.listener(), event(STATUS))?;
+        for (at, route) in self.node.routes().iter().enumerate() {
+            if let Some(descriptor) = route.descriptor() {
+                self.epoll.add(descriptor, event(ROUTES + at as u64))?;
+            }
+        }
+        let epoll = self.epoll.clone();
+        epoll.add(self.node.local().asked_fd(), event(ASKED))
+    }
+
+    /// Its node.
+    pub fn node(&mut self) -> &mut Node<Proxies> {
+        &mut self.node
+    }
+
+    /// Runs until it is told to end. How many messages of programs here it had that nobody acknowledged: they are gone.
+    ///
+    /// # Errors
+    ///
+    /// epoll_wait(2) failed.
+    pub fn run(&mut self) -> Result<usize, CannotServe> {
+        let mut events = [EpollEvent::empty(); EVENTS];
+        let mut more = false;
+        let mut end = None;
+        loop {
+            let now = process::now();
+            if end.is_some_and(|end| now >= end || self.node.waiting() == 0) {
+                return Ok(self.node.waiting());
+            }
+            let wait = if more || self.look.goes_on(now) { EpollTimeout::ZERO } else { self.sleep(now) };
+            let n = match self.epoll.wait(&mut events, wait) {
+                Ok(n) => n,
+                Err(nix::Error::EINTR) => 0,
+                Err(error) => return Err(CannotServe::System("epoll_wait".into(), error.into())),
+            };
+            let now = process::now();
+            let mut done = 0;
+            for event in &events[..n] {
+                match event.data() {
+                    ASKED => self.answer(),
+                    TIMER => self.timed_out(),
+                    SIGNALS => {
+                        let _ = self.signals.read_signal();
+                        end = end.or(Some(now + ENDING));
+                    }
+                    STATUS => self.tell(),
+                    token => match Proxies::address(token) {
+                        // One that ends takes nothing more.
+                        Some(_) if end.is_some() => {}
+                        Some(addr) => done += self.take(now, addr),
+                        None => done += self.node.receive(now, (token - ROUTES) as usize),
+                    },
+                }
+            }
+            more = self.node.turn(now);
+            if self.node.local().has_paused() {
+                self.node.local().resume();
+            }
+            if done > 0 {
+                self.look.came(now);
+            }
+        }
+    }
+
+    fn take(&mut self, now: u64, addr: dpfd::Addr) -> usize {
+        let Server { node, taken, .. } = self;
+        let n = node.local().take(addr, |from, message| taken.push((from, message)));
+        for (from, message) in taken.drain(..) {
+            node.send(now, from, addr, message);
+        }
+        n
+    }
+
+    fn answer(&mut self) {
+        let known: Vec<_> = self.node.peers().iter().map(Peer::nid).collect();
+        self.node.local().answer(|nid| known.contains(&nid));
+    }
+
+    fn tell(&mut self) {
+        let node = &mut self.node;
+        self.door.answer(&self.folder, || status::Gateway::of(node));
+    }
+
+    fn timed_out(&mut self) {
+        let _ = self.timer.wait();
+        self.timer_at = None;
+    }
+
+    /// How long to sleep, for which the timer may have been set.
+    fn sleep(&mut self, now: u64) -> EpollTimeout {
+        let resume = self.node.local().has_paused().then_some(now + RESUME);
+        let Some(at) = [self.node.next_timeout(), resume].into_iter().flatten().min() else {
+            return EpollTimeout::NONE;
+        };
+        let left = at.saturating_sub(now);
+        if left == 0 {
+            return EpollTimeout::ZERO;
+        }
+        if left >= SHORT {
+            let ms = left.div_ceil(1_000_000).min(60_000);
+            return EpollTimeout::try_from(ms as i32).unwrap_or(EpollTimeout::ZERO);
+        }
+        // One that is set already and comes earlier wakes it for nothing, once.
+        if self.timer_at.is_none_or(|set| set > at || set <= now) {
+            let after = Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(left)));
+            if self.timer.set(after, TimerSetTimeFlags::empty()).is_err() {
+                return EpollTimeout::ZERO;
+            }
+            self.timer_at = Some(at);
+        }
+        EpollTimeout::NONE
+    }
+}
+
+/// Opens the routes of this node: those that could be, and for each address which of them it is.
+fn open_routes(
+    own: &[PeerAddr],
+    libraries: &[Loaded],
+    warn: &mut impl FnMut(String),
+) -> (Vec<Box<dyn Route>>, Vec<Option<usize>>) {
+    let mut routes: Vec<Box<dyn Route>> = Vec::new();
+    let mut places = Vec::new();
+    for address in own {
+        match open_route(address, libraries) {
+            Ok(route) => {
+                if let Some(remark) = route.remark() {
+                    warn(format!("{address}: {remark}"));
+                }
+                if route.local() != *address {
+                    warn(format!(
+                        "{address}: the interface has the address {}; others send to where the graph says",
+                        route.local()
+                    ));
+                }
+                places.push(Some(routes.len()));
+                routes.push(route);
+            }
+            Err(why) => {
+                warn(format!("{address}: {why}; going on without this route"));
+                places.push(None);
+            }
+        }
+    }
+    (routes, places)
+}
+
+fn open_route(address: &PeerAddr, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
+    match address {
+        PeerAddr::Udp(at) => match Udp::open(*at, UdpOptions::default()) {
+            Ok(route) => Ok(Box::new(route)),
+            Err(error) => Err(error.to_string()),
+        },
+        PeerAddr::Eth { interface, .. } => match Eth::open(interface.as_str()) {
+            Ok(route) => Ok(Box::new(route)),
+            Err(error) => Err(error.to_string()),
+        },
+        PeerAddr::Other { route, at } => {
+            let library = libraries.iter().find(|library| library.name() == route.as_str());
+            let library = library.ok_or("no shared object with this route was named; use --route FILE")?;
+            match library.open(at.as_str()) {
+                Ok(route) => Ok(Box::new(route)),
+                Err(error) => Err(error.to_string()),
+            }
+        }
+    }
+}
+
+/// A proxy takes two descriptors. Where there may be no more, those that cannot be opened wait.
+fn many_descriptors() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+/// The folder in which the endpoints of this node find each other, if there is one.
+///
+/// # Errors
+///
+/// Those of [`Registry::open_existing`].
+pub fn folder() -> dpfd::Result<Option<PathBuf>> {
+    Ok(Registry::open_existing()?.map(|registry| Path::to_path_buf(registry.folder())))
+}

@@ -1,0 +1,256 @@
+//! What `dp ls` is told of a gateway.
+//!
+//! In the folder of the registry the gateway listens at `gateway.status`. Whoever connects has it write `gateway.json` anew,
+//! and is done when the connection is closed. So nothing is written while nobody looks.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use dpfd::Nid;
+use serde::{Deserialize, Serialize};
+
+use crate::local::Local;
+use crate::node::Node;
+
+const DOOR: &str = "gateway.status";
+const FILE: &str = "gateway.json";
+/// Bytes that the file can have: what as many flows as possible need.
+const LONGEST: u64 = 64 << 20;
+
+/// A gateway. Fields may be added; none changes its meaning while `version` stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gateway {
+    /// 1.
+    pub version: u32,
+    /// Its node.
+    pub nid: Nid,
+    /// The process.
+    pub pid: u32,
+    /// Its routes.
+    pub routes: Vec<Route>,
+    /// The other nodes.
+    pub nodes: Vec<Other>,
+    /// Frames from addresses that are no node's.
+    pub unknown: u64,
+    /// Frames that were no frames.
+    pub unsound: u64,
+    /// Frames that said that they were another node's, or for another node.
+    pub foreign: u64,
+}
+
+/// A route of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// This node's address on it.
+    pub address: String,
+    /// Frames, and their bytes.
+    pub sent: u64,
+    /// As above.
+    pub sent_bytes: u64,
+    /// As above.
+    pub received: u64,
+    /// As above.
+    pub received_bytes: u64,
+    /// What works less well than it could.
+    pub remark: Option<String>,
+}
+
+/// Another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Other {
+    /// Its number.
+    pub nid: Nid,
+    /// What people call it.
+    pub name: Option<String>,
+    /// The address at which it is reached now; none: it is down.
+    pub by: Option<String>,
+    /// The routes to it, in the order in which they are wanted.
+    pub routes: Vec<Way>,
+    /// Frames that a guard, or a flow, refused.
+    pub refused: u64,
+    /// Frames for more flows than there may be.
+    pub crowded: u64,
+    /// Frames that no route carried.
+    pub unsent: u64,
+    /// Flows with its endpoints.
+    pub flows: Vec<Flow>,
+}
+
+/// A route to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// That node's address.
+    pub address: String,
+    /// It is not thought to be dead.
+    pub alive: bool,
+    /// Of the last probe, nanoseconds; 0: none was answered.
+    pub round_trip_ns: u64,
+}
+
+/// A flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// The endpoint here.
+    pub here: String,
+    /// The endpoint there.
+    pub there: String,
+    /// The other end is known.
+    pub open: bool,
+    /// Smoothed, nanoseconds; 0: not known.
+    pub round_trip_ns: u64,
+    /// Parts that may be on their way, and that are.
+    pub window: u32,
+    /// As above.
+    pub flying: u32,
+    /// Parts beyond those that the other end has room for.
+    pub room: u32,
+    /// Messages from here that are not acknowledged.
+    pub waiting: u64,
+    /// Messages from here that are, and from there that are with their receiver.
+    pub messages_out: u64,
+    /// As above.
+    pub messages_in: u64,
+    /// Frames, parts that were sent more than once, parts that came more than once.
+    pub frames_out: u64,
+    /// As above.
+    pub frames_in: u64,
+    /// As above.
+    pub repeats: u64,
+    /// As above.
+    pub again: u64,
+    /// Times that nothing was answered.
+    pub timeouts: u64,
+    /// Frames that were dropped.
+    pub refused: u64,
+    /// How often one side began anew.
+    pub restarts: u64,
+}
+
+impl Gateway {
+    /// What there is to tell of a node.
+    pub fn of<L: Local>(node: &mut Node<L>) -> Gateway {
+        let routes = node.routes().iter().map(|route| {
+            let counters = route.counters();
+            Route {
+                address: route.local().to_string(),
+                sent: counters.sent,
+                sent_bytes: counters.sent_bytes,
+                received: counters.received,
+                received_bytes: counters.received_bytes,
+                remark: route.remark().map(str::to_string),
+            }
+        });
+        let (routes, dropped, nid) = (routes.collect(), node.dropped(), node.nid());
+        let nodes = node.peers().iter_mut().map(|peer| {
+            let ways = peer.ways().iter().enumerate().map(|(place, way)| Way {
+                address: way.address.to_string(),
+                alive: peer.is_alive(place),
+                round_trip_ns: way.round_trip,
+            });
+            let routes: Vec<Way> = ways.collect();
+            let by = peer.current().map(|place| routes[place].address.clone());
+            let flows = peer.traffic().map(|traffic| {
+                let (state, counts, ends) = (traffic.state(), traffic.counts(), traffic.ends());
+                Flow {
+                    here: ends.here.to_string(),
+                    there: format!("{}/{}", peer.nid(), ends.there),
+                    open: state.open,
+                    round_trip_ns: state.round_trip,
+                    window: state.window,
+                    flying: state.flying,
+                    room: state.room,
+                    waiting: traffic.waiting() as u64,
+                    messages_out: counts.messages_out,
+                    messages_in: counts.messages_in,
+                    frames_out: counts.frames_out,
+                    frames_in: counts.frames_in,
+                    repeats: counts.repeats,
+                    again: counts.again,
+                    timeouts: counts.timeouts,
+                    refused: counts.refused_sum(),
+                    restarts: traffic.restarts(),
+                }
+            });
+            let flows = flows.collect();
+            let (nid, name, counts) = (peer.nid(), peer.name().map(str::to_string), *peer.counts());
+            let refused = counts.refused + counts.unsound;
+            let (crowded, unsent) = (counts.crowded, counts.unsent);
+            Other { nid, name, by, routes, refused, crowded, unsent, flows }
+        });
+        let nodes = nodes.collect();
+        let crate::node::Dropped { unknown, unsound, foreign, .. } = dropped;
+        Gateway { version: 1, nid, pid: std::process::id(), routes, nodes, unknown, unsound, foreign }
+    }
+
+    /// Asks the gateway that has this folder; none if there is none.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer within `patience`, or what it wrote cannot be read.
+    pub fn ask(folder: &Path, patience: Duration) -> io::Result<Option<Gateway>> {
+        let mut door = match UnixStream::connect(folder.join(DOOR)) {
+            Ok(door) => door,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                    _ => Err(error),
+                }
+            }
+        };
+        door.set_read_timeout(Some(patience))?;
+        // It says nothing; its end is the answer.
+        door.read_to_end(&mut Vec::new())?;
+        let mut text = Vec::new();
+        fs::File::open(folder.join(FILE))?.take(LONGEST).read_to_end(&mut text)?;
+        Ok(Some(serde_json::from_slice(&text)?))
+    }
+}
+
+/// Where a gateway is asked.
+#[derive(Debug)]
+pub struct Door {
+    listener: UnixListener,
+}
+
+impl Door {
+    /// In the folder of the registry, whose gateway this process is.
+    ///
+    /// # Errors
+    ///
+    /// Those of bind(2).
+    pub fn open(folder: &Path) -> io::Result<Door> {
+        let path = folder.join(DOOR);
+        // One that was killed left it.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door { listener })
+    }
+
+    /// Readable when somebody asks.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Answers all who ask. `tell` is called once at most.
+    pub fn answer(&self, folder: &Path, tell: impl FnOnce() -> Gateway) {
+        let Ok(first) = self.listener.accept() else { return };
+        let mut all = vec![first];
+        all.extend(std::iter::from_fn(|| self.listener.accept().ok()).take(15));
+        // Who asked finds what there was before, if it cannot be written.
+        let _ = write(folder, &tell());
+    }
+}
+
+fn write(folder: &Path, gateway: &Gateway) -> io::Result<()> {
+    let new = folder.join(format!("{FILE}.new"));
+    let _ = fs::remove_file(&new);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o640).open(&new)?;
+    file.write_all(&serde_json::to_vec(gateway)?)?;
+    drop(file);
+    fs::rename(new, folder.join(FILE))
+}

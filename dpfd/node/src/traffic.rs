@@ -1,0 +1,277 @@
+//! A flow between one endpoint here and one there, with what waits on both of its sides.
+
+use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
+use dpfd::{Addr, Dpid, Nid};
+
+use crate::incoming::{Budget, Incoming, Receiver};
+use crate::local::{Local, Message};
+use crate::outgoing::Outgoing;
+use crate::places::{Ends, Places, Slot};
+use crate::WINDOW;
+
+/// Parts for which a flow has memory where there is little left.
+pub const LEAST: usize = 8;
+/// What the sink refused is offered again after this time, nanoseconds, at first and at most.
+const AGAIN: [u64; 2] = [50_000, 4_000_000];
+
+/// A flow, with what waits.
+#[derive(Debug)]
+pub struct Traffic<M> {
+    ends: Ends,
+    /// The endpoint there, as programs here call it.
+    remote: Addr,
+    flow: Box<Flow<Vec<u8>, WINDOW>>,
+    out: Outgoing<M>,
+    incoming: Incoming,
+    /// Where its place is kept.
+    slot: Slot,
+    /// The sink refused something: when to offer it again, and how long to wait after that.
+    again: Option<u64>,
+    pause: u64,
+    /// How often an incarnation ended.
+    restarts: u64,
+    /// When something was last sent or taken.
+    used: u64,
+    /// Bytes of the parts that it can keep.
+    memory: usize,
+}
+
+/// What both sides of all flows with a node share.
+#[derive(Debug)]
+pub struct Shared<'a, L> {
+    /// The endpoints here.
+    pub local: &'a mut L,
+    /// What that node may make this process keep.
+    pub budget: &'a mut Budget,
+    /// All of it.
+    pub most: usize,
+    /// Where places of flows are kept.
+    pub places: &'a mut Places,
+}
+
+struct To<'a, L> {
+    local: &'a mut L,
+    from: Addr,
+    to: Dpid,
+    places: &'a mut Places,
+    slot: &'a mut Slot,
+    /// It said no.
+    refused: bool,
+}
+
+impl<L: Local> Receiver for To<'_, L> {
+    fn is_there(&mut self) -> bool {
+        let there = self.local.reaches(self.from, self.to);
+        self.refused |= !there;
+        there
+    }
+
+    fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool {
+        // One that nobody here receives from needs no place: strangers cannot use them up.
+        if self.slot.is_none() {
+            if !self.is_there() {
+                return false;
+            }
+            self.places.claim(self.slot);
+        }
+        let (places, slot) = (&*self.places, *self.slot);
+        let mut published = || places.set(slot, place);
+        let taken = self.local.deposit(self.from, self.to, message, immediate, &mut published);
+        self.refused |= !taken;
+        taken
+    }
+}
+
+impl<M: Message> Traffic<M> {
+    /// Between endpoint `ends.here` of node `nid` and `ends.there` of node `peer`, whose longest part and checksum `like`
+    /// says; with memory for so many parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Flow::new`].
+    pub fn new(nid: Nid, peer: Nid, ends: Ends, like: Like, parts: usize) -> Result<Traffic<M>, Invalid> {
+        let from = Address { nid, dpid: ends.here };
+        let to = Address { nid: peer, dpid: ends.there };
+        let config = Config {
+            part_max: like.part_max,
+            // That a node is there, its probes find out, for all flows at once.
+            keepalive: 0,
+            // A flow never gives a peer up that does not answer: what it sent may have come, and would come twice if it
+            // began anew. It goes on when the peer is back, and a peer that was restarted says how far it was.
+            dead_after: u64::MAX,
+            resume: like.resume,
+            ..Config::new(from, to, like.incarnation, like.checksum)
+        };
+        let memory = parts.max(1) * usize::from(like.part_max);
+        Ok(Traffic {
+            ends,
+            remote: Addr { nid: peer, dpid: ends.there },
+            flow: Box::new(Flow::new(config, vec![0; memory])?),
+            out: Outgoing::default(),
+            incoming: Incoming::default(),
+            slot: like.slot,
+            again: None,
+            pause: AGAIN[0],
+            restarts: 0,
+            used: 0,
+            memory,
+        })
+    }
+
+    /// Which endpoints.
+    pub fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    /// A program here sends.
+    pub fn send(&mut self, now: u64, message: M) {
+        self.used = now;
+        self.out.push(message);
+        self.out.offer(now, &mut self.flow);
+    }
+
+    /// A frame came.
+    ///
+    /// # Errors
+    ///
+    /// It was dropped, and counted by the flow.
+    pub fn on_frame<L: Local>(
+        &mut self,
+        now: u64,
+        frame: &[u8],
+        shared: &mut Shared<'_, L>,
+    ) -> Result<(), Refused> {
+        let Traffic { flow, incoming, ends, remote, slot, .. } = self;
+        let (local, places) = (&mut *shared.local, &mut *shared.places);
+        let mut to = To { local, from: *remote, to: ends.here, places, slot, refused: false };
+        let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
+            incoming.put(part, shared.budget, shared.most, &mut to)
+        });
+        let refused = to.refused;
+        self.used = now;
+        self.listen(now);
+        if refused && self.again.is_none() {
+            self.pause = AGAIN[0];
+            self.again = Some(now + self.pause);
+        }
+        taken
+    }
+
+    /// Offers again what the sink had refused, if it is time.
+    pub fn deliver<L: Local>(&mut self, now: u64, shared: &mut Shared<'_, L>) {
+        if self.again.is_none_or(|at| at > now) {
+            return;
+        }
+        let before = self.flow.counts().messages_in;
+        let Traffic { flow, incoming, ends, remote, slot, .. } = self;
+        let (local, places) = (&mut *shared.local, &mut *shared.places);
+        let mut to = To { local, from: *remote, to: ends.here, places, slot, refused: false };
+        flow.deliver(now, &mut |part: dp_flow::Part<'_>| {
+            incoming.put(part, shared.budget, shared.most, &mut to)
+        });
+        let refused = to.refused;
+        let moved = self.flow.counts().messages_in != before;
+        self.pause = if moved { AGAIN[0] } else { (2 * self.pause).min(AGAIN[1]) };
+        self.again = refused.then(|| now + self.pause);
+        self.listen(now);
+    }
+
+    /// Writes the next frame, if there is one.
+    pub fn poll_transmit(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
+        loop {
+            let length = self.flow.poll_transmit(now, &mut self.out, out);
+            // What it says may make room for more.
+            if length.is_some() || !self.listen(now) {
+                return length;
+            }
+        }
+    }
+
+    /// When to call [`Traffic::deliver`] and [`Traffic::poll_transmit`] again at the latest.
+    pub fn next_timeout(&self) -> Option<u64> {
+        [self.flow.next_timeout(), self.again].into_iter().flatten().min()
+    }
+
+    /// Hears what the flow has to say, and gives it what it has room for. Whether there was anything.
+    fn listen(&mut self, now: u64) -> bool {
+        let mut any = false;
+        while let Some(event) = self.flow.poll_event() {
+            any = true;
+            match event {
+                Event::Delivered { before } => self.out.delivered(before),
+                Event::Lost { before, .. } => self.out.lost(before),
+                // What there is of a message is void with the next one's first part, which may have come already: with the
+                // very frame that ended the incarnation.
+                Event::Down(_) => self.restarts += 1,
+                Event::Up => {}
+            }
+        }
+        self.out.offer(now, &mut self.flow) || any
+    }
+
+    /// When to offer again what the sink had refused.
+    pub fn again(&self) -> Option<u64> {
+        self.again
+    }
+
+    /// Nothing waits on either side, so the flow can be forgotten; it begins anew when it is wanted.
+    pub fn is_quiet(&self) -> bool {
+        let state = self.flow.state();
+        self.out.waiting() == 0 && self.again.is_none() && state.flying == 0 && state.lost == 0
+    }
+
+    /// It is forgotten.
+    pub fn end(&mut self, budget: &mut Budget, most: usize) {
+        self.incoming.clear(budget, most);
+    }
+
+    /// Bytes of the parts that it can keep.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// When something was last sent or taken.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How the flow is.
+    pub fn state(&self) -> State {
+        self.flow.state()
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> &Counts {
+        self.flow.counts()
+    }
+
+    /// Messages of the program here that are not acknowledged.
+    pub fn waiting(&self) -> usize {
+        self.out.waiting()
+    }
+
+    /// How often an incarnation ended.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// Length of the longest frame.
+    pub fn frame_max(&self) -> usize {
+        self.flow.frame_max()
+    }
+}
+
+/// What flows with one node have in common, and what this one begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Like {
+    /// The longest part that all routes to that node carry, bytes.
+    pub part_max: u16,
+    /// The checksum of frames, where no guard vouches for them.
+    pub checksum: Option<dp_flow::Checksum>,
+    /// A random number.
+    pub incarnation: u32,
+    /// How far the receiver of an earlier process was, and where that is kept.
+    pub resume: Option<Place>,
+    /// As above.
+    pub slot: Slot,
+}

@@ -1,0 +1,294 @@
+//! Nodes as processes: each with a registry of its own, and where it can be had a network namespace.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dp_graph::Graph;
+use dp_node::nart::Nart;
+use dp_node::serve::{Options, Server};
+use dp_node::status::Gateway;
+use dp_node::Limits;
+use dpfd::driver::Driver;
+use dpfd::{Addr, Dpid, Endpoint, Nid};
+use nix::sched::{setns, unshare, CloneFlags};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::wait::{waitpid, WaitPidFlag, WaitStatus};
+
+pub const SOON: Duration = Duration::from_secs(30);
+
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !so() {
+        assert!(Instant::now() < end, "{what}: not within {SOON:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Says what could not be tried here.
+fn skip(what: &str) {
+    use std::io::Write;
+    println!("SKIP: {what}");
+    if let Some(path) = std::env::var_os("DP_SKIPS") {
+        let file = File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "SKIP: {what}")).expect("the list of skips");
+    }
+}
+
+/// Whether nodes can be network namespaces here; says so if not.
+pub fn namespaces_are_possible(test: &str) -> bool {
+    let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
+    if !possible {
+        skip(&format!("dp-node {test}: network namespaces need root"));
+    }
+    possible
+}
+
+/// A network namespace.
+#[derive(Debug, Clone)]
+pub struct Network(Arc<File>);
+
+impl Network {
+    pub fn new() -> Network {
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+            tell.send(File::open("/proc/thread-self/ns/net").expect("its file")).unwrap();
+        });
+        let network = Network(Arc::new(told.recv().unwrap()));
+        network.ip("link set lo up");
+        network
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// Runs ip(8) there.
+    pub fn ip(&self, line: &str) -> String {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        let network = self.clone();
+        let out = std::thread::spawn(move || {
+            network.enter();
+            Command::new("ip").args(words).output().expect("ip, of Debian's iproute2")
+        });
+        let out = out.join().unwrap();
+        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("text")
+    }
+
+    /// A cable: interface `own` here, and `others` there.
+    pub fn cable(&self, own: &str, other: &Network, others: &str) {
+        self.ip(&format!("link add {own} type veth peer name {others} netns {}", other.path()));
+    }
+
+    /// Sets an interface up, and waits until it carries frames.
+    pub fn up(&self, interface: &str) {
+        self.ip(&format!("link set {interface} up"));
+        until(interface, || self.ip(&format!("link show {interface}")).contains("state UP"));
+    }
+
+    fn enter(&self) {
+        setns(&*self.0, CloneFlags::CLONE_NEWNET).expect("its own file");
+    }
+}
+
+/// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
+pub fn trusted(routes: &str) -> String {
+    if routes.contains("udp:") {
+        "[route.udp]\nsecurity = \"none\"\n".into()
+    } else {
+        String::new()
+    }
+}
+
+/// A node, whose registry is a folder.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub nid: Nid,
+    network: Option<Network>,
+    folder: PathBuf,
+    graph: Arc<String>,
+}
+
+impl Node {
+    /// Of a graph, in a network namespace or in this one.
+    pub fn new(nid: Nid, graph: &str, network: Option<&Network>) -> Node {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Node { nid, network: network.cloned(), folder, graph: Arc::new(graph.to_string()) }
+    }
+
+    /// Runs `f` in a process of this node, which must say true.
+    pub fn run(&self, f: impl FnOnce() -> bool) -> Child {
+        // SAFETY: the child runs `f` and leaves; what other threads held at the fork it does not touch but through the
+        // library, which says what a child may call.
+        match unsafe { nix::unistd::fork() }.expect("a fork") {
+            nix::unistd::ForkResult::Parent { child } => Child(child),
+            nix::unistd::ForkResult::Child => {
+                // One that runs for ever does not outlive a test that failed.
+                // SAFETY: takes numbers only.
+                unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
+                let yes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    if let Some(network) = &self.network {
+                        network.enter();
+                    }
+                    std::env::set_var("DP_RUNTIME_DIR", &self.folder);
+                    std::env::set_var("DP_NID", self.nid.to_string());
+                    f()
+                }));
+                // SAFETY: ends the child at once.
+                unsafe { nix::libc::_exit(i32::from(!yes.unwrap_or(false))) }
+            }
+        }
+    }
+
+    /// Its gateway, once it is there.
+    pub fn gateway(&self) -> Child {
+        self.gateway_that_spins(Duration::from_micros(50))
+    }
+
+    pub fn gateway_that_spins(&self, spin: Duration) -> Child {
+        let child = self.run(|| {
+            let graph = Graph::parse(&self.graph).expect("a graph");
+            let options = Options {
+                nart: Nart::of(&graph, self.nid).expect("a node of it"),
+                spin,
+                limits: Limits::default(),
+                libraries: Vec::new(),
+            };
+            let mut server = Server::open(options, |_| ()).expect("a gateway");
+            server.run().expect("until it is told to end") == 0
+        });
+        until("a gateway", || self.status().is_some());
+        child
+    }
+
+    /// What its gateway tells.
+    pub fn status(&self) -> Option<Gateway> {
+        Gateway::ask(&self.folder, SOON).expect("an answer")
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub struct Child(nix::unistd::Pid);
+
+impl Child {
+    /// What it found.
+    pub fn ok(self) {
+        let status = waitpid(self.0, None).expect("a child");
+        assert_eq!(status, WaitStatus::Exited(self.0, 0), "what the child found");
+    }
+
+    /// All of them, in whatever order they end; if one did not find what it should, nobody waits for the others.
+    pub fn all_ok(mut all: Vec<Child>) {
+        while !all.is_empty() {
+            all.retain(|child| match waitpid(child.0, Some(WaitPidFlag::WNOHANG)).expect("a child") {
+                WaitStatus::StillAlive => true,
+                status => {
+                    assert_eq!(status, WaitStatus::Exited(child.0, 0), "what the child found");
+                    false
+                }
+            });
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn kill(self) {
+        kill(self.0, Signal::SIGKILL).expect("a process");
+        let _ = waitpid(self.0, None);
+    }
+
+    pub fn pid(&self) -> nix::unistd::Pid {
+        self.0
+    }
+
+    pub fn terminate(&self) {
+        kill(self.0, Signal::SIGTERM).expect("a process");
+    }
+}
+
+pub fn open(dpid: Dpid) -> Endpoint {
+    Endpoint::open_on(Driver::User, dpid).expect("a free number")
+}
+
+/// A message that tells its number and has a checksum, of any length from 16 on, or an empty one.
+pub fn numbered(i: u64, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|k| (i as usize * 31 + k * 7 + k / 251) as u8).collect();
+    if len >= 16 {
+        bytes[..8].copy_from_slice(&i.to_ne_bytes());
+        let sum = u64::from(dp_flow::crc32c(0, &bytes[16..]));
+        bytes[8..16].copy_from_slice(&sum.to_ne_bytes());
+    }
+    bytes
+}
+
+/// Its number, if it is whole.
+pub fn number_of(bytes: &[u8]) -> Option<u64> {
+    let bytes = Some(bytes).filter(|bytes| bytes.len() >= 16)?;
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    (word(8)? == u64::from(dp_flow::crc32c(0, &bytes[16..]))).then(|| word(0)).flatten()
+}
+
+/// Lengths from nothing to 1 MiB, most of them short.
+pub fn length(i: u64) -> usize {
+    match i % 40 {
+        0 => 0,
+        1 => 1 << 20,
+        2..8 => 16 + (i * 7919 % 100_000) as usize,
+        _ => 16 + (i * 97 % 3000) as usize,
+    }
+}
+
+/// Sends everything back to where it says it is from.
+pub fn echo(dpid: Dpid) -> bool {
+    let e = open(dpid);
+    loop {
+        let message = e.recv().expect("a message");
+        let (bytes, to) = (message.to_vec(), message.from());
+        drop(message);
+        e.send_to(&bytes, to).expect("the way back");
+    }
+}
+
+/// Sends `count` messages to one that echoes, a few at a time, and looks at what comes back.
+pub fn exchange(to: Addr, count: u64) -> bool {
+    let e = open(0);
+    for first in (0..count).step_by(8) {
+        let some = first..(first + 8).min(count);
+        some.clone().for_each(|i| e.send_to(&numbered(i, length(i)), to).expect("room"));
+        for i in some {
+            let message = e.recv().expect("an answer");
+            assert_eq!(message.from(), to);
+            let bytes = message.to_vec();
+            let (len, number) = (bytes.len(), number_of(&bytes));
+            assert!(bytes == numbered(i, length(i)), "message {i}: number {number:?} of {len} bytes");
+        }
+    }
+    true
+}
+
+/// Receives messages 0 to `count`, each once and in order; tells `at` of each.
+pub fn receive_all(e: &Endpoint, count: u64, len: impl Fn(u64) -> usize) {
+    for i in 0..count {
+        let bytes = e.recv().expect("a message").to_vec();
+        assert_eq!(number_of(&bytes), Some(i), "{} bytes", bytes.len());
+        assert_eq!(bytes.len(), len(i));
+    }
+}

@@ -1,0 +1,198 @@
+//! Gateways, senders and receivers as processes: on one machine, and in network namespaces of their own.
+
+mod kit;
+mod measure;
+mod namespaces;
+
+use std::time::{Duration, Instant};
+
+use dpfd::{Addr, Error};
+
+use kit::{echo, exchange, length, number_of, numbered, open, receive_all, until, Node, SOON};
+
+const ECHO: u16 = 7000;
+
+fn there(nid: u16) -> Addr {
+    Addr { nid, dpid: ECHO }
+}
+
+/// Two nodes at ports of the loopback that nobody has.
+fn two_nodes() -> [Node; 2] {
+    let port = || {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.local_addr().expect("its address").port()
+    };
+    let (a, b) = (port(), port());
+    let graph = format!(
+        "[route.udp]\nsecurity = \"none\"\n[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
+         [[node]]\nnid = 2\nname = \"beta\"\nroutes = [\"udp:127.0.0.1:{b}\"]\n"
+    );
+    [Node::new(1, &graph, None), Node::new(2, &graph, None)]
+}
+
+#[test]
+fn messages_of_all_lengths_go_both_ways() {
+    let [one, two] = two_nodes();
+    let gateways = [one.gateway(), two.gateway()];
+    let answers = two.run(|| echo(ECHO));
+    one.run(|| exchange(there(2), 200)).ok();
+    let status = one.status().expect("it runs");
+    let flow = &status.nodes[0].flows[0];
+    assert_eq!((flow.messages_out, flow.messages_in), (200, 200));
+    assert!(flow.open && flow.round_trip_ns > 0, "{flow:?}");
+    assert!(status.nodes[0].by.is_some() && status.unknown == 0, "{status:?}");
+    answers.kill();
+    gateways.into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn a_node_that_is_not_in_the_graph_is_an_error() {
+    let [one, two] = two_nodes();
+    let gateway = one.gateway();
+    one.run(|| {
+        let e = open(0);
+        let end = Instant::now() + SOON;
+        let error = loop {
+            // The first is on its way to the gateway when it says so.
+            match e.send_to(b"anybody?", there(3)) {
+                Err(error) => break error,
+                Ok(()) => assert!(Instant::now() < end, "it was taken"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        matches!(error, Error::NoRoute(3)) && error.errno() == nix::libc::EHOSTUNREACH
+    })
+    .ok();
+    drop(two);
+    gateway.kill();
+}
+
+#[test]
+fn who_sends_before_the_other_node_is_up_is_heard_when_it_is() {
+    let [one, two] = two_nodes();
+    let here = one.gateway();
+    let sender = one.run(|| {
+        let e = open(0);
+        (0..50).for_each(|i| e.send_to(&numbered(i, length(i)), there(2)).expect("room"));
+        // What is with the gateway has this process's number as its sender.
+        let answer = e.recv().expect("an answer").to_vec();
+        answer == b"done"
+    });
+    until("a flow", || one.status().is_some_and(|status| !status.nodes[0].flows.is_empty()));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(one.status().expect("it runs").nodes[0].by, None, "node 2 is down");
+    let there_ = two.gateway();
+    std::thread::sleep(Duration::from_millis(100));
+    let receiver = two.run(|| {
+        let e = open(ECHO);
+        for i in 0..50 {
+            let message = e.recv().expect("a message");
+            assert!(message.to_vec() == numbered(i, length(i)), "message {i}");
+            if i == 49 {
+                e.send_to(b"done", message.from()).expect("the way back");
+            }
+        }
+        // Until it has left.
+        std::thread::sleep(Duration::from_millis(300));
+        true
+    });
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn a_receiving_gateway_that_is_killed_loses_and_repeats_nothing() {
+    const COUNT: u64 = 20_000;
+    let len = |i: u64| 16 + (i * 97 % 2000) as usize;
+    let [one, two] = two_nodes();
+    let here = one.gateway();
+    let mut there_ = two.gateway();
+    let receiver = two.run(|| {
+        receive_all(&open(ECHO), COUNT, len);
+        true
+    });
+    let sender = one.run(|| {
+        let e = open(0);
+        for i in 0..COUNT {
+            e.send_to(&numbered(i, len(i)), there(2)).expect("room");
+            if i % 100 == 0 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        // The last ones are the gateway's; they stay in its pool when this process ends.
+        std::thread::sleep(Duration::from_millis(200));
+        true
+    });
+    for pause in [300, 150, 400, 50, 200] {
+        std::thread::sleep(Duration::from_millis(pause));
+        there_.kill();
+        there_ = two.gateway();
+    }
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn a_sending_gateway_that_is_killed_repeats_nothing_and_its_senders_go_on() {
+    let [one, two] = two_nodes();
+    let mut here = one.gateway();
+    let there_ = two.gateway();
+    let receiver = two.run(|| {
+        let e = open(ECHO);
+        let mut last = None;
+        loop {
+            let message = e.recv().expect("a message");
+            let number = number_of(&message.to_vec());
+            assert!(number.is_some() && number > last, "{number:?} after {last:?}");
+            last = number;
+            if number == Some(u64::MAX) {
+                return true;
+            }
+        }
+    });
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let sender = one.run(|| {
+        let e = open(0);
+        theirs.set_nonblocking(true).expect("a flag");
+        let mut i = 0;
+        while std::io::Read::read(&mut &theirs, &mut [0]).is_err() {
+            e.send_to(&numbered(i, 500), there(2)).expect("room");
+            i += 1;
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        e.send_to(&numbered(u64::MAX, 16), there(2)).expect("room");
+        std::thread::sleep(Duration::from_millis(500));
+        true
+    });
+    for pause in [300, 150, 400] {
+        std::thread::sleep(Duration::from_millis(pause));
+        here.kill();
+        here = one.gateway();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    std::io::Write::write_all(&mut ours, b"x").expect("the sender");
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn one_that_is_told_to_end_hands_on_what_it_has() {
+    let [one, two] = two_nodes();
+    let (here, there_) = (one.gateway(), two.gateway());
+    let receiver = two.run(|| {
+        receive_all(&open(ECHO), 500, |_| 4000);
+        true
+    });
+    one.run(|| {
+        let e = open(0);
+        (0..500).for_each(|i| e.send_to(&numbered(i, 4000), there(2)).expect("room"));
+        std::thread::sleep(Duration::from_millis(300));
+        true
+    })
+    .ok();
+    here.terminate();
+    here.ok();
+    receiver.ok();
+    assert!(one.status().is_none() && !one.folder().join("gateway").is_symlink());
+    there_.kill();
+}

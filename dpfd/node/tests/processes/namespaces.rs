@@ -1,0 +1,211 @@
+//! Nodes that are network namespaces, joined by veth pairs and a bridge. Needs root.
+
+use std::time::{Duration, Instant};
+
+use dpfd::Addr;
+
+use crate::kit::{
+    echo, exchange, namespaces_are_possible, number_of, numbered, open, receive_all, trusted, until, Child,
+    Network, Node,
+};
+
+const ECHO: u16 = 7000;
+
+/// Node N of so many, each on a cable to one bridge, at 10.0.0.N and 02:00:00:00:00:0N.
+struct Cluster {
+    networks: Vec<Network>,
+    switch: Network,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// `routes` of each node, where `N` stands for its number.
+    fn new(count: u16, routes: &str) -> Cluster {
+        let node =
+            |n: u16| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", routes.replace('N', &n.to_string()));
+        let graph: String = (1..=count).map(node).collect();
+        let graph = trusted(routes) + &graph;
+        let switch = Network::new();
+        switch.ip("link add bridge type bridge");
+        switch.up_bridge();
+        let networks: Vec<Network> = (1..=count)
+            .map(|n| {
+                let network = Network::new();
+                network.cable("dp0", &switch, &format!("port{n}"));
+                switch.ip(&format!("link set port{n} master bridge"));
+                network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
+                network.ip(&format!("addr add 10.0.0.{n}/24 dev dp0"));
+                switch.ip(&format!("link set port{n} up"));
+                network.up("dp0");
+                network
+            })
+            .collect();
+        let nodes = (1..=count).zip(&networks).map(|(n, network)| Node::new(n, &graph, Some(network)));
+        Cluster { nodes: nodes.collect(), switch, networks }
+    }
+}
+
+impl Network {
+    fn up_bridge(&self) {
+        self.ip("link set bridge type bridge forward_delay 0");
+        self.ip("link set bridge up");
+    }
+}
+
+fn there(nid: u16) -> Addr {
+    Addr { nid, dpid: ECHO }
+}
+
+#[test]
+fn three_nodes_on_a_bridge_over_udp_and_ethernet() {
+    if !namespaces_are_possible("three nodes") {
+        return;
+    }
+    for routes in ["\"udp:10.0.0.N:7411\"", "\"eth:dp0/02:00:00:00:00:0N\""] {
+        let cluster = Cluster::new(3, routes);
+        let gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+        let answers: Vec<Child> = cluster.nodes.iter().map(|node| node.run(|| echo(ECHO))).collect();
+        let pairs = [(0, 2), (1, 3), (2, 1), (0, 3)];
+        let clients: Vec<Child> =
+            pairs.iter().map(|(from, to)| cluster.nodes[*from].run(|| exchange(there(*to), 100))).collect();
+        Child::all_ok(clients);
+        for node in &cluster.nodes {
+            let status = node.status().expect("it runs");
+            assert_eq!((status.unknown, status.unsound, status.foreign), (0, 0, 0), "{routes}");
+        }
+        answers.into_iter().chain(gateways).for_each(Child::kill);
+    }
+}
+
+#[test]
+fn a_cable_is_pulled_and_put_back_and_nothing_is_lost() {
+    if !namespaces_are_possible("cable") {
+        return;
+    }
+    const COUNT: u64 = 30_000;
+    let cluster = Cluster::new(2, "\"eth:dp0/02:00:00:00:00:0N\", \"udp:10.1.0.N:7411\"");
+    let [left, right] = &cluster.networks[..] else { unreachable!() };
+    left.cable("dp1", right, "dp1");
+    for (n, network) in [(1, left), (2, right)] {
+        network.ip(&format!("addr add 10.1.0.{n}/24 dev dp1"));
+        network.ip("link set dp1 up");
+    }
+    left.up("dp1");
+    let gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+    let len = |i: u64| 16 + (i * 97 % 2000) as usize;
+    let receiver = cluster.nodes[1].run(|| {
+        receive_all(&open(ECHO), COUNT, len);
+        true
+    });
+    let sender = cluster.nodes[0].run(|| {
+        let e = open(0);
+        for i in 0..COUNT {
+            e.send_to(&numbered(i, len(i)), there(2)).expect("room");
+            if i % 100 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        true
+    });
+    let by = || cluster.nodes[0].status().expect("it runs").nodes[0].by.clone().unwrap_or_default();
+    until("the first route", || by().starts_with("eth:"));
+    // Once at the far side of the bridge, of which nobody is told, and once here.
+    for (network, interface) in [(&cluster.switch, "port2"), (left, "dp0")] {
+        network.ip(&format!("link set {interface} down"));
+        until("the second route", || by().starts_with("udp:"));
+        std::thread::sleep(Duration::from_millis(300));
+        network.ip(&format!("link set {interface} up"));
+        until("the first route again", || by().starts_with("eth:"));
+    }
+    Child::all_ok(vec![sender, receiver]);
+    gateways.into_iter().for_each(Child::kill);
+}
+
+/// The most memory that a process ever had, KiB.
+fn most_memory(of: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Everything at once, for two seconds, or as many as `DP_NODE_SOAK` says: gateways are killed, cables pulled, messages of
+/// all lengths go between three nodes. What was acknowledged comes once and in order.
+#[test]
+fn soak() {
+    if !namespaces_are_possible("soak") {
+        return;
+    }
+    let seconds = std::env::var("DP_NODE_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let cluster = Cluster::new(3, "\"udp:10.0.0.N:7411\", \"eth:dp0/02:00:00:00:00:0N\"");
+    let mut gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+    // Each node sends to the next one, until the time is over; the last message says so.
+    let receivers: Vec<Child> = cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            node.run(|| {
+                let e = open(ECHO);
+                let mut last = None;
+                loop {
+                    let number = number_of(&e.recv().expect("a message").to_vec());
+                    assert!(number.is_some() && number > last, "{number:?} after {last:?}");
+                    last = number;
+                    if number == Some(u64::MAX) {
+                        return true;
+                    }
+                }
+            })
+        })
+        .collect();
+    let stop = end + Duration::from_secs(3);
+    let senders: Vec<Child> = cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            let to = there(node.nid % 3 + 1);
+            node.run(move || {
+                let e = open(0);
+                let mut i = 0;
+                while Instant::now() < end + Duration::from_secs(1) {
+                    let len = if i % 50 == 0 { 1 << 20 } else { 16 + (i * 7919 % 20_000) as usize };
+                    e.send_to(&numbered(i, len), to).expect("room");
+                    i += 1;
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+                e.send_to(&numbered(u64::MAX, 16), to).expect("room");
+                std::thread::sleep(stop.saturating_duration_since(Instant::now()));
+                true
+            })
+        })
+        .collect();
+    let mut seed = 4711u64;
+    while Instant::now() < end {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let which = (seed >> 33) as usize % 3;
+        match (seed >> 40) % 3 {
+            0 => {
+                gateways.remove(which).kill();
+                gateways.insert(which, cluster.nodes[which].gateway());
+            }
+            1 => {
+                cluster.networks[which].ip("link set dp0 down");
+                std::thread::sleep(Duration::from_millis(100));
+                cluster.networks[which].up("dp0");
+            }
+            _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
+        }
+    }
+    Child::all_ok(senders.into_iter().chain(receivers).collect());
+    until("all is acknowledged", || {
+        cluster.nodes.iter().all(|node| {
+            let status = node.status().expect("it runs");
+            status.nodes.iter().flat_map(|other| &other.flows).all(|flow| flow.waiting == 0)
+        })
+    });
+    for gateway in &gateways {
+        assert!(most_memory(gateway) < 200 << 10, "a gateway had {} KiB", most_memory(gateway));
+    }
+    gateways.into_iter().for_each(Child::kill);
+}

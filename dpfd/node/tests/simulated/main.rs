@@ -1,0 +1,105 @@
+//! Whole gateways over a network in memory whose every chance comes from a seed: what is lost, repeated, overtaken and
+//! damaged, gateways that are killed, routes that die, strangers.
+
+mod restarts;
+mod routes;
+mod strangers;
+mod world;
+
+use std::time::Duration;
+
+use dp_route::sim::Link;
+use dpfd::Addr;
+
+use world::{length, numbered, World};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn bad_link() -> Link {
+    Link {
+        loss: 0.05,
+        duplicate: 0.05,
+        reorder: 0.1,
+        hold: Duration::from_micros(500),
+        corrupt: 0.02,
+        delay: Duration::from_micros(40),
+        rate: Some(1_000_000_000),
+        queue: 8 << 20,
+        ..Link::default()
+    }
+}
+
+#[test]
+fn messages_of_all_lengths_come_once_whole_and_in_order_over_a_bad_network() {
+    for seed in 0..3 {
+        let mut world = World::new(3, &["sim"], 100 + seed);
+        world.networks[0].1.set_usual(bad_link());
+        (1..=3).for_each(|nid| world.programs(nid).open(4000, usize::MAX));
+        let count = 80;
+        for i in 0..count {
+            for (from, to) in [(1, 2), (2, 1), (3, 2), (1, 3)] {
+                world.send((from, 4000), (to, 4000), numbered(i, length(i)));
+            }
+        }
+        let total = 4 * count as usize;
+        world.until(SOON, "all of it", |world| {
+            (1..=3).map(|nid| world.programs(nid).count(4000)).sum::<usize>() == total
+                && (1..=3).all(|nid| world.node(nid).waiting() == 0)
+        });
+        for (to, froms) in [(1, &[2][..]), (2, &[1, 3]), (3, &[1])] {
+            let pools = world.programs(to).0.borrow();
+            for &from in froms {
+                let from = Addr { nid: from, dpid: 4000 };
+                let got = pools[&4000].messages.iter().filter(|message| message.0 == from);
+                let mut n = 0;
+                for (i, (_, bytes, immediate)) in (0..).zip(got) {
+                    assert!(*bytes == numbered(i, length(i)), "message {i} from {from}, seed {seed}");
+                    assert_eq!(*immediate, (bytes.len() % 2 == 1).then_some(bytes.len() as u64));
+                    n = i + 1;
+                }
+                assert_eq!(n, count);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_does_not_read_stops_his_senders_and_nobody_else() {
+    let mut world = World::new(2, &["sim"], 7);
+    world.networks[0].1.set_usual(Link { delay: Duration::from_micros(20), ..Link::default() });
+    world.programs(2).open(4000, 3);
+    world.programs(2).open(4001, usize::MAX);
+    for i in 0..500 {
+        world.send((1, 5000), (2, 4000), numbered(i, 2000));
+        world.send((1, 5000), (2, 4001), numbered(i, 2000));
+        world.send((1, 5001), (2, 4999), numbered(i, 5000));
+    }
+    world.until(SOON, "the one who reads", |world| world.programs(2).count(4001) == 500);
+    world.run(Duration::from_millis(500));
+    assert_eq!(world.programs(2).count(4000), 3);
+    assert_eq!(world.node(1).waiting(), 497 + 500, "what is not taken stays with its sender");
+    // One reads, and the other is opened after all.
+    world.programs(2).give_room(4000, 1000);
+    world.programs(2).open(4999, usize::MAX);
+    world.until(SOON, "the others", |world| world.node(1).waiting() == 0);
+    for (dpid, len) in [(4000, 2000), (4001, 2000), (4999, 5000)] {
+        let expected: Vec<_> = (0..500).map(|i| numbered(i, len)).collect();
+        assert!(world.programs(2).got(dpid) == expected, "endpoint {dpid}");
+    }
+}
+
+#[test]
+fn an_idle_node_sleeps() {
+    let mut world = World::new(2, &["sim"], 8);
+    world.programs(2).open(4000, usize::MAX);
+    assert_eq!(world.node(1).next_timeout(), None, "nobody wants anything");
+    world.send((1, 5000), (2, 4000), b"hello".to_vec());
+    world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+    world.run(Duration::from_secs(5));
+    // A question in a second, its answer, and nothing else.
+    let sent = |world: &mut World| world.node(1).routes()[0].counters().sent;
+    let before = sent(&mut world);
+    world.run(Duration::from_secs(10));
+    let frames = sent(&mut world) - before;
+    assert!((15..=25).contains(&frames), "{frames} frames in ten seconds");
+}

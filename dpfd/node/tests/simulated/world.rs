@@ -1,0 +1,230 @@
+//! Nodes in a simulated network, with endpoints that only remember.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dp_flow::crc32c;
+use dp_node::local::{Local, Message};
+use dp_node::node::Node;
+use dp_node::peer::Peer;
+use dp_node::places::Places;
+use dp_node::Limits;
+use dp_route::sim::Network;
+use dp_route::{PeerAddr, Route};
+use dpfd::{Addr, Dpid, Nid};
+
+/// A message that a program here sent.
+#[derive(Debug)]
+pub struct Sent(pub Rc<Vec<u8>>, pub Option<u64>);
+
+impl Message for Sent {
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+    fn immediate(&self) -> Option<u64> {
+        self.1
+    }
+    fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.0.len() - begin);
+        to[..n].copy_from_slice(&self.0[begin..][..n]);
+        n
+    }
+}
+
+/// What an endpoint has in its pool, and for how many messages more there is room.
+#[derive(Debug)]
+pub struct Pool {
+    pub messages: Vec<(Addr, Vec<u8>, Option<u64>)>,
+    pub room: usize,
+}
+
+/// The endpoints of a node. They live as long as their programs, whatever happens to the gateway.
+#[derive(Clone, Debug, Default)]
+pub struct Programs(pub Rc<RefCell<HashMap<Dpid, Pool>>>);
+
+impl Programs {
+    pub fn open(&self, dpid: Dpid, room: usize) {
+        self.0.borrow_mut().insert(dpid, Pool { messages: Vec::new(), room });
+    }
+
+    pub fn give_room(&self, dpid: Dpid, more: usize) {
+        self.0.borrow_mut().get_mut(&dpid).expect("open").room += more;
+    }
+
+    pub fn got(&self, dpid: Dpid) -> Vec<Vec<u8>> {
+        self.0.borrow()[&dpid].messages.iter().map(|(_, bytes, _)| bytes.clone()).collect()
+    }
+
+    pub fn count(&self, dpid: Dpid) -> usize {
+        self.0.borrow()[&dpid].messages.len()
+    }
+}
+
+impl Local for Programs {
+    type Message = Sent;
+
+    fn deposit(
+        &mut self,
+        from: Addr,
+        to: Dpid,
+        message: &[u8],
+        immediate: Option<u64>,
+        published: &mut dyn FnMut(),
+    ) -> bool {
+        let mut all = self.0.borrow_mut();
+        let Some(pool) = all.get_mut(&to).filter(|pool| pool.room > 0) else { return false };
+        pool.room -= 1;
+        pool.messages.push((from, message.to_vec(), immediate));
+        published();
+        true
+    }
+
+    fn reaches(&mut self, _: Addr, to: Dpid) -> bool {
+        self.0.borrow().contains_key(&to)
+    }
+}
+
+/// Nodes 1 to N, each with a place in each network, at `NETWORK:nNID`.
+pub struct World {
+    pub networks: Vec<(String, Network)>,
+    pub nodes: Vec<Option<Node<Programs>>>,
+    pub programs: Vec<Programs>,
+    pub limits: Limits,
+    folder: PathBuf,
+    seed: u64,
+}
+
+impl World {
+    pub fn new(nodes: usize, networks: &[&str], seed: u64) -> World {
+        let folder = std::env::temp_dir().join(format!("dp-node-sim-{}-{seed}-{nodes}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).expect("a folder");
+        let networks =
+            networks.iter().zip(0..).map(|(name, n)| (name.to_string(), Network::new(seed + n))).collect();
+        let mut world = World {
+            networks,
+            nodes: (0..nodes).map(|_| None).collect(),
+            programs: (0..nodes).map(|_| Programs::default()).collect(),
+            limits: Limits::default(),
+            folder,
+            seed,
+        };
+        (1..=nodes as Nid).for_each(|nid| world.start(nid));
+        world
+    }
+
+    pub fn start(&mut self, nid: Nid) {
+        let name = |nid| format!("n{nid}");
+        let routes: Vec<Box<dyn Route>> = self
+            .networks
+            .iter()
+            .map(|(network, sim)| {
+                Box::new(sim.attach_as(network, &name(nid)).expect("a name")) as Box<dyn Route>
+            })
+            .collect();
+        let others = (1..=self.nodes.len() as Nid).filter(|other| *other != nid);
+        let peers = others.map(|other| {
+            let at = |network: &str| PeerAddr::other(network, &name(other)).expect("an address");
+            let ways = self.networks.iter().enumerate().map(|(i, (network, _))| (i, at(network))).collect();
+            Peer::new(other, None, ways, self.limits)
+        });
+        let peers = peers.collect();
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let places = Places::open(&self.places(nid), nid).expect("a file");
+        let programs = self.programs[usize::from(nid) - 1].clone();
+        let node = Node::new(nid, programs, routes, peers, places, Some(crc32c), self.seed);
+        self.nodes[usize::from(nid) - 1] = Some(node);
+    }
+
+    /// Without a word, as SIGKILL does.
+    pub fn kill(&mut self, nid: Nid) {
+        self.nodes[usize::from(nid) - 1] = None;
+    }
+
+    pub fn places(&self, nid: Nid) -> PathBuf {
+        self.folder.join(nid.to_string())
+    }
+
+    pub fn node(&mut self, nid: Nid) -> &mut Node<Programs> {
+        self.nodes[usize::from(nid) - 1].as_mut().expect("it runs")
+    }
+
+    pub fn programs(&self, nid: Nid) -> &Programs {
+        &self.programs[usize::from(nid) - 1]
+    }
+
+    pub fn send(&mut self, from: (Nid, Dpid), to: (Nid, Dpid), message: Vec<u8>) {
+        let now = self.now();
+        let to = Addr { nid: to.0, dpid: to.1 };
+        let immediate = (message.len() % 2 == 1).then_some(message.len() as u64);
+        self.node(from.0).send(now, from.1, to, Sent(Rc::new(message), immediate));
+    }
+
+    pub fn now(&self) -> u64 {
+        // Networks are made and advanced together. Not from 0: clocks of machines are not new either.
+        1_000_000_000 + self.networks[0].1.now().as_nanos() as u64
+    }
+
+    /// Everybody does what is to be done; then time passes until the next thing happens.
+    pub fn step(&mut self) {
+        let now = self.now();
+        let mut more = false;
+        for node in self.nodes.iter_mut().flatten() {
+            for route in 0..self.networks.len() {
+                while node.receive(now, route) > 0 {}
+            }
+            more |= node.turn(now);
+        }
+        let nodes = self.nodes.iter().flatten().filter_map(Node::next_timeout).min();
+        let begin = self.now() - self.networks[0].1.now().as_nanos() as u64;
+        let arrivals = self.networks.iter().filter_map(|(_, network)| network.next_arrival()).min();
+        let arrival = arrivals.map(|at| begin + at.as_nanos() as u64);
+        let next = [nodes, arrival].into_iter().flatten().min().unwrap_or(now + 1_000_000);
+        let by = if more { 0 } else { next.saturating_sub(now) }.clamp(1_000, 100_000_000);
+        self.networks.iter().for_each(|(_, network)| network.advance(Duration::from_nanos(by)));
+    }
+
+    /// Until it is so, for so much of the world's time.
+    pub fn until(&mut self, limit: Duration, what: &str, mut so: impl FnMut(&mut World) -> bool) {
+        let end = self.now() + limit.as_nanos() as u64;
+        while !so(self) {
+            assert!(self.now() < end, "{what}: not in {limit:?}");
+            self.step();
+        }
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now() + time.as_nanos() as u64;
+        while self.now() < end {
+            self.step();
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A message that tells its number, of any length from 8 on, or nothing at all.
+pub fn numbered(i: u64, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|k| (i as usize * 31 + k * 7 + k / 251) as u8).collect();
+    if len >= 8 {
+        bytes[..8].copy_from_slice(&i.to_ne_bytes());
+    }
+    bytes
+}
+
+/// Lengths from nothing to 1 MiB, most of them short.
+pub fn length(i: u64) -> usize {
+    match i % 37 {
+        0 => 0,
+        1 => 1 << 20,
+        2..6 => 8 + (i * 7919 % 60_000) as usize,
+        _ => 8 + (i * 97 % 3000) as usize,
+    }
+}

@@ -1,0 +1,88 @@
+//! Sending for a gateway: a message is with its receiver afterwards, or still with whoever sends it, and nowhere between.
+//!
+//! The calls of [`super::send`] may leave a message in the sender's own pair, for the service to take on; it is gone then
+//! if the process is killed. A gateway acknowledges a message to another node, and so has to know that it is not.
+
+use super::endpoint::UserEndpoint;
+use super::link::{Destination, Refused};
+use super::load::Load;
+use super::packet::Delivery;
+use super::shared::Command;
+use crate::addr::Addr;
+use crate::edge::parts::Parts;
+use crate::error::{Error, Result};
+use dp_edge::sys::process;
+
+/// How long a receiver that is new may take to say that it has a pool, ns.
+const POOL_TOLD: u64 = 5_000_000;
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deposit {
+    /// It is in the receiver's pool, or on its descriptor: this process may be killed.
+    Done,
+    /// It did not go: the receiver has no room at present, or none that is long enough.
+    Full,
+    /// It did not go: the receiver is not open, as far as is known.
+    Absent,
+}
+
+impl UserEndpoint {
+    /// Hands a message to its receiver, without waiting. Where it did not go, nobody tells when it would: the caller tries
+    /// again. Once the receiver has it `published` is called, a few instructions later and before the receiver is told:
+    /// whoever notes what was handed over notes it there, so that next to no kill comes between the two.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Closed`]; EMFILE, ENOMEM. A receiver that knows no immediates, or none that long while it
+    /// reads plainly, is one without room.
+    pub fn deposit(&self, to: Addr, msg: Parts<'_>, published: &mut dyn FnMut()) -> Result<Deposit> {
+        let mut tx = self.tx();
+        let ix = self.link_to(&mut tx, Some(to))?;
+        let Some(link) = tx.links.get_mut(ix) else { return Err(Error::Closed) };
+        if link.refused == Some(Refused::User) {
+            return Err(Error::Denied(to));
+        }
+        if !link.try_direct() {
+            return Ok(Deposit::Absent);
+        }
+        // Nearly all receivers have pools, of which this endpoint is told a moment after it was told of them. Messages that go
+        // plainly until then have the kernel between them and `published`.
+        let plain_for = process::now().saturating_sub(link.plain_since);
+        if matches!(link.destination, Destination::Plain(_)) && plain_for < POOL_TOLD {
+            return Ok(Deposit::Full);
+        }
+        let immediate = msg.immediate().filter(|_| !link.has_edge());
+        let mut made = None;
+        let delivery = Load::new(msg).deliver(link, self.tag_for(immediate, &mut made)?, published)?;
+        if delivery == Delivery::Full {
+            link.count_short();
+        }
+        if link.asks_for_longer() {
+            self.process.command(Command::Outgrown(self.entry.serial, link.to));
+        }
+        match delivery {
+            Delivery::Done => Ok(Deposit::Done),
+            Delivery::Gone => {
+                link.unlink();
+                self.process.command(Command::Lost(self.entry.serial, link.to));
+                Ok(Deposit::Absent)
+            }
+            Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay | Delivery::TooLong(_) => {
+                Ok(Deposit::Full)
+            }
+        }
+    }
+
+    /// Whether that endpoint is open, as far as is known. Who asks for the first time has it looked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::deposit`].
+    pub fn reaches(&self, to: Addr) -> Result<bool> {
+        let mut tx = self.tx();
+        let ix = self.link_to(&mut tx, Some(to))?;
+        let link = tx.links.get(ix).ok_or(Error::Closed)?;
+        Ok(!matches!(link.destination, Destination::Unknown))
+    }
+}
