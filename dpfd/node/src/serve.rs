@@ -44,6 +44,8 @@ const SHORT: u64 = 20_000_000;
 const RESUME: u64 = 10_000_000;
 /// How long a gateway that is told to end waits for acknowledgements, nanoseconds.
 const ENDING: u64 = 2_000_000_000;
+/// How long the former gateway may take to be cleared away, nanoseconds.
+const CLEARED: u64 = 1_000_000_000;
 /// The file of places, in the folder of the registry.
 const PLACES: &str = "gateway.places";
 
@@ -114,7 +116,7 @@ impl Server {
         let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(system("signalfd"))?;
         many_descriptors();
-        let gateway = Gateway::start()?;
+        let gateway = start_gateway()?;
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
         let (routes, places) = open_routes(&nart.own, &libraries, &mut warn);
         if routes.is_empty() {
@@ -265,6 +267,19 @@ impl Server {
             self.timer_at = Some(at);
         }
         EpollTimeout::NONE
+    }
+}
+
+/// Is the gateway from now on. The kernel takes its time to clear away one that was killed, whose lock is given up late.
+fn start_gateway() -> dpfd::Result<Gateway> {
+    let end = process::now() + CLEARED;
+    loop {
+        match Gateway::start() {
+            Err(dpfd::Error::HasGateway { .. }) if process::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            started => return started,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Nodes as processes: each with a registry of its own, and where it can be had a network namespace.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +33,6 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Says what could not be tried here.
 fn skip(what: &str) {
-    use std::io::Write;
     println!("SKIP: {what}");
     if let Some(path) = std::env::var_os("DP_SKIPS") {
         let file = File::options().append(true).create(true).open(path);
@@ -164,8 +164,17 @@ impl Node {
                 limits: Limits::default(),
                 libraries: Vec::new(),
             };
-            let mut server = Server::open(options, |_| ()).expect("a gateway");
-            server.run().expect("until it is told to end") == 0
+            // Past what captures the output of tests: the child's would be lost.
+            let tell = |why: &dyn std::fmt::Display| {
+                let _ = writeln!(std::io::stderr(), "the gateway of node {}: {why}", self.nid);
+            };
+            match Server::open(options, |_| ()) {
+                Ok(mut server) => server.run().is_ok_and(|lost| lost == 0),
+                Err(why) => {
+                    tell(&why);
+                    false
+                }
+            }
         });
         until("a gateway", || self.status().is_some());
         child
