@@ -38,8 +38,9 @@ on() {
 ip netns add "$name-switch"
 ip -n "$name-switch" link add bridge type bridge forward_delay 0
 ip -n "$name-switch" link set bridge up
-# All machines on the way are this one.
-printf '[route.udp]\nsecurity = "none"\n\n' >"$work/dp-graph.toml"
+# By this the nodes know each other; frames over UDP are authenticated with it.
+"$dp" graph key "$work/dp-graph.key"
+printf '[security]\nkey = "dp-graph.key"\n\n' >"$work/dp-graph.toml"
 for n in 1 2 3; do
     ip netns add "$name-$n"
     ip -n "$name-$n" link set lo up
@@ -59,7 +60,8 @@ done
 
 for n in 1 2 3; do
     mkdir -m 700 "$work/node$n"
-    on "$n" "$dp" node --graph "$work/dp-graph.toml" &
+    # Not by `on`: the number would be that of a shell around it, and the gateway would outlive that.
+    DP_NID=$n DP_RUNTIME_DIR=$work/node$n ip netns exec "$name-$n" "$dp" node --graph "$work/dp-graph.toml" &
     jobs+=($!)
 done
 for n in 1 2 3; do

@@ -1,6 +1,6 @@
 //! `dp node`: the gateway of this node.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use dp_graph::Graph;
 use dp_node::nart::{Machine, Nart};
 use dp_node::serve::{CannotServe, Options, Server};
 use dp_node::Limits;
+use dp_seal::{keyfile, GraphKey};
 use dpfd::addr::OWN_NID;
 use dpfd::Nid;
 
@@ -57,8 +58,8 @@ pub fn main(args: Args) -> ExitCode {
     // What programs may send is not for the gateway, which sends on behalf of all of them.
     std::env::remove_var("DP_GRAPH");
     let warn = |what: String| eprintln!("dp node: warning: {what}");
-    let nart = match nart(&args) {
-        Ok(nart) => nart,
+    let (nart, key) = match nart(&args) {
+        Ok(found) => found,
         Err(why) => {
             eprintln!("dp node: {why}");
             return ExitCode::FAILURE;
@@ -76,6 +77,7 @@ pub fn main(args: Args) -> ExitCode {
     let (nid, others) = (nart.nid, nart.others.len());
     let options = Options {
         nart,
+        key,
         spin: Duration::from_micros(args.spin),
         limits: Limits { flows: args.flows as usize, bytes: (args.memory as usize) << 20 },
         libraries: args.route,
@@ -102,8 +104,8 @@ fn serve(options: Options, warn: impl FnMut(String), nid: Nid, others: usize) ->
     server.run()
 }
 
-/// Where everybody is.
-fn nart(args: &Args) -> Result<Nart, String> {
+/// Where everybody is, and the key where frames are to be sealed.
+fn nart(args: &Args) -> Result<(Nart, Option<GraphKey>), String> {
     let text = read(&args.graph)?;
     let graph = Graph::parse(&text).map_err(|faults| {
         eprint!("{}", faults.told(&name(&args.graph)));
@@ -116,5 +118,10 @@ fn nart(args: &Args) -> Result<Nart, String> {
             machine.node_of(&graph).map_err(|why| format!("{}: {why}", name(&args.graph)))?
         }
     };
-    Nart::of(&graph, nid).map_err(|why| format!("{}: {why}", name(&args.graph)))
+    let nart = Nart::of(&graph, nid).map_err(|why| format!("{}: {why}", name(&args.graph)))?;
+    let file = graph.key.as_ref().filter(|_| nart.is_sealed());
+    // Named as seen from the graph's own.
+    let file = file.map(|key| args.graph.parent().unwrap_or(Path::new("")).join(key));
+    let read = |file: PathBuf| keyfile::read(&file).map_err(|why| format!("{}: {why}", file.display()));
+    Ok((nart, file.map(read).transpose()?))
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -106,9 +107,14 @@ fn what_is_wrong_is_said_with_a_way_out() {
     let (code, text) = run(&[]);
     assert!(code == Some(1) && text.contains("graph.toml:2:"), "{text}");
     let nodes = "[[node]]\nnid = 1\n[[node]]\nnid = 7\nroutes = [\"udp:203.0.113.9:7411\"]\n";
-    fs::write(&graph, format!("[security]\nkey = \"a.key\"\n{nodes}")).unwrap();
+    let both = nodes.replace("nid = 1\n", "nid = 1\nroutes = [\"udp:203.0.113.8:7411\"]\n");
+    fs::write(&graph, format!("[security]\nkey = \"a.key\"\n{both}")).unwrap();
     let (code, text) = run(&["--node", "7"]);
-    assert!(code == Some(1) && text.contains("to be sealed") && text.contains("[route.udp]"), "{text}");
+    assert!(code == Some(1) && text.contains("a.key"), "without the key nothing is sent: {text}");
+    fs::write(folder.0.join("a.key"), "not a key").unwrap();
+    fs::set_permissions(folder.0.join("a.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let (code, text) = run(&["--node", "7"]);
+    assert!(code == Some(1) && text.contains("a.key"), "{text}");
     fs::write(&graph, format!("{TRUSTED}{nodes}")).unwrap();
     for (words, code, expected) in [
         (&["--node", "1"][..], 1, "node 1 has no addresses"),

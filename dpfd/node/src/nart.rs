@@ -17,8 +17,8 @@ pub struct Other {
     pub nid: Nid,
     /// What people call it.
     pub name: Option<String>,
-    /// Which of this node's own addresses leads to it, by place, and its address there.
-    pub ways: Vec<(usize, PeerAddr)>,
+    /// Which of this node's own addresses leads to it, by place, its address there, and what frames between the two are to be.
+    pub ways: Vec<(usize, PeerAddr, Security)>,
 }
 
 /// This node's view of the graph.
@@ -43,12 +43,6 @@ pub enum NoNart {
         "node {0} has no addresses in the graph; give it routes, such as routes = [\"udp:192.0.2.1:7411\"]"
     )]
     NoRoutes(Nid),
-    /// The graph wants frames of one of its routes sealed.
-    #[error(
-        "frames on {0} are to be sealed, which dp node cannot do yet; where every machine on the way is trusted, write \
-         [route.{0}] with security = \"none\""
-    )]
-    Sealed(String),
     /// No node of the graph has this machine's addresses.
     #[error("no node of the graph has an address of this machine; say which node it is: --node NID")]
     NotHere,
@@ -62,28 +56,31 @@ impl Nart {
     ///
     /// # Errors
     ///
-    /// [`NoNart::Unknown`], [`NoNart::NoRoutes`], [`NoNart::Sealed`].
+    /// [`NoNart::Unknown`], [`NoNart::NoRoutes`].
     pub fn of(graph: &Graph, nid: Nid) -> Result<Nart, NoNart> {
         let all = || graph.nodes.iter().map(|node| node.nid);
         let this = graph.node(nid).ok_or_else(|| NoNart::Unknown(nid, list(all())))?;
         if this.routes.is_empty() {
             return Err(NoNart::NoRoutes(nid));
         }
-        // Rather none at all than frames that are less protected than whoever wrote the graph thinks.
-        let sealed = this.routes.iter().find(|own| graph.security(own.route()) != Security::None);
-        if let Some(own) = sealed {
-            return Err(NoNart::Sealed(own.route().to_string()));
-        }
         let other = |node: &Node| {
             let way = |address: &PeerAddr| {
                 let own = this.routes.iter().position(|own| fits(own, address))?;
-                Some((own, *address))
+                Some((own, *address, graph.security(address.route())))
             };
             let ways: Vec<_> = node.routes.iter().filter_map(way).collect();
             (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways })
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
         Ok(Nart { nid, own: this.routes.clone(), others })
+    }
+}
+
+impl Nart {
+    /// Whether a key is needed: frames to some node are to be sealed.
+    pub fn is_sealed(&self) -> bool {
+        let mut ways = self.others.iter().flat_map(|other| &other.ways);
+        ways.any(|(.., security)| *security != Security::None)
     }
 }
 

@@ -161,7 +161,7 @@ impl<L: Local> Node<L> {
         };
         let peer = &mut self.peers[at];
         debug_assert_eq!(peer.ways()[place].route, route);
-        let frame = match peer.guard().open(now, bytes) {
+        let frame = match peer.guard(place).open(now, bytes) {
             Opened::Frame(frame) => frame,
             Opened::Own => return,
             Opened::Refused => {

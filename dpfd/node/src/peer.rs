@@ -7,7 +7,7 @@ use std::time::Duration;
 use dp_abi::frame2::{HEADER, PART_HEAD};
 use dp_flow::Checksum;
 use dp_route::choice::{Choice, Want};
-use dp_route::{Batch, Frames, PeerAddr, Reason, Route, FRAME_MAX};
+use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
 use dpfd::Nid;
 
 use crate::guard::Guard;
@@ -80,6 +80,14 @@ impl Random {
     }
 }
 
+/// Notes the earliest time at which one is to be looked at.
+fn note(timer: &mut [Option<u64>], timers: &mut BinaryHeap<Reverse<(u64, usize)>>, at: usize, time: u64) {
+    if timer[at].is_none_or(|noted| time < noted) {
+        timer[at] = Some(time);
+        timers.push(Reverse((time, at)));
+    }
+}
+
 /// Another node.
 #[derive(Debug)]
 pub struct Peer<M> {
@@ -87,7 +95,6 @@ pub struct Peer<M> {
     name: Option<String>,
     ways: Vec<Way>,
     choice: Choice,
-    guard: Guard,
     traffic: Vec<Option<Traffic<M>>>,
     free: Vec<usize>,
     by_ends: HashMap<Ends, usize>,
@@ -103,6 +110,8 @@ pub struct Peer<M> {
     /// Frames that wait for room below, without the first `sent`.
     batch: Batch,
     sent: usize,
+    /// The way whose guard they have passed.
+    sealed: usize,
     no_room: Option<u64>,
     swept: u64,
     /// Since when frames were sent and nothing was heard.
@@ -111,19 +120,17 @@ pub struct Peer<M> {
 }
 
 impl<M: Message> Peer<M> {
-    /// Node `nid` behind these routes, named by their places in the node's list, in the order in which they are wanted; not
-    /// none.
-    pub fn new(nid: Nid, name: Option<String>, ways: Vec<(usize, PeerAddr)>, limits: Limits) -> Peer<M> {
-        let names: Vec<String> = ways.iter().map(|(_, address)| address.route().to_string()).collect();
+    /// Node `nid` behind these routes, in the order in which they are wanted; not none.
+    pub fn new(nid: Nid, name: Option<String>, ways: Vec<Way>, limits: Limits) -> Peer<M> {
+        let names: Vec<String> = ways.iter().map(|way| way.address.route().to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         // Without a wish there is no name that could be missing.
         let choice = Choice::new(&names, Want::Order).unwrap_or_else(|error| unreachable!("{error}"));
         Peer {
             nid,
             name,
-            ways: ways.into_iter().map(|(route, address)| Way::new(route, address)).collect(),
+            ways,
             choice,
-            guard: Guard::default(),
             traffic: Vec::new(),
             free: Vec::new(),
             by_ends: HashMap::new(),
@@ -136,6 +143,7 @@ impl<M: Message> Peer<M> {
             parts_left: limits.bytes / 2,
             batch: Batch::new(FRAME_MAX),
             sent: 0,
+            sealed: 0,
             no_room: None,
             swept: 0,
             unheard: None,
@@ -153,9 +161,9 @@ impl<M: Message> Peer<M> {
         self.name.as_deref()
     }
 
-    /// Its guard.
-    pub fn guard(&mut self) -> &mut Guard {
-        &mut self.guard
+    /// Its guard on one of its routes.
+    pub fn guard(&mut self, place: usize) -> &mut Guard {
+        &mut self.ways[place].guard
     }
 
     /// The routes to it.
@@ -290,8 +298,10 @@ impl<M: Message> Peer<M> {
 
     /// The longest part that all routes carry.
     fn part_max(&self, routes: &mut [Box<dyn Route>]) -> u16 {
-        let mtus = self.ways.iter().filter_map(|way| routes[way.route].mtu(&way.address).ok());
-        let frame = mtus.min().unwrap_or(1400).saturating_sub(self.guard.around());
+        let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
+        let longest =
+            |way: &Way| Some(routes[way.route].mtu(&way.address).ok()?.saturating_sub(way.guard.around()));
+        let frame = self.ways.iter().filter_map(longest).min().unwrap_or(1400 - around);
         frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
     }
 
@@ -303,10 +313,7 @@ impl<M: Message> Peer<M> {
 
     /// Look at it then.
     fn note(&mut self, at: usize, time: u64) {
-        if self.timer[at].is_none_or(|noted| time < noted) {
-            self.timer[at] = Some(time);
-            self.timers.push(Reverse((time, at)));
-        }
+        note(&mut self.timer, &mut self.timers, at, time);
     }
 
     /// What the clock brings, and then all that can be sent. True: there is more to send at once.
@@ -340,20 +347,21 @@ impl<M: Message> Peer<M> {
     /// When to call [`Peer::turn`] at the latest.
     pub fn next_timeout(&self) -> Option<u64> {
         let flows = self.timers.peek().map(|Reverse((time, _))| *time);
-        [flows, self.no_room, self.guard.next_timeout(), self.next_question()].into_iter().flatten().min()
+        let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
+        [flows, self.no_room, guards, self.next_question()].into_iter().flatten().min()
     }
 
-    /// What the guard sends by itself.
+    /// What guards send by themselves. A route that is dead may be so for want of keys.
     fn own_packets(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
-        let mut frame = [0; 1500];
-        while let Some(length) = self.guard.next(now, &mut frame) {
-            // A node that is down may be so for want of keys.
-            let place = self.choice.current().unwrap_or(0);
-            let way = &self.ways[place];
-            let lengths = [length as u16];
-            let Some(frames) = Frames::new(&frame[..length], &lengths) else { return };
-            if let Err(error) = routes[way.route].send(&way.address, frames) {
-                self.choice.failed(Duration::from_nanos(now), place, Reason::of(&error));
+        let mut packet = [0; 1500];
+        for (place, way) in self.ways.iter_mut().enumerate() {
+            while let Some(length) = way.guard.next(now, &mut packet) {
+                let lengths = [length as u16];
+                let Some(frames) = Frames::new(&packet[..length], &lengths) else { break };
+                if let Err(error) = routes[way.route].send(&way.address, frames) {
+                    self.choice.failed(Duration::from_nanos(now), place, Reason::of(&error));
+                    break;
+                }
             }
         }
     }
@@ -365,10 +373,13 @@ impl<M: Message> Peer<M> {
         self.no_room = None;
         for _ in 0..BATCHES {
             if self.batch.frames().is_empty() {
-                if self.ready.is_empty() || self.choice.current().is_none() || !self.guard.is_open(now) {
+                let Some(place) = self.choice.current().filter(|_| !self.ready.is_empty()) else {
+                    return false;
+                };
+                if !self.ways[place].guard.is_open(now) {
                     return false;
                 }
-                self.fill(now);
+                self.fill(now, place);
             }
             if self.batch.frames().is_empty() {
                 return false;
@@ -380,14 +391,15 @@ impl<M: Message> Peer<M> {
         !self.ready.is_empty()
     }
 
-    /// Has flows write frames, in turns, until the batch is full.
-    fn fill(&mut self, now: u64) {
+    /// Has flows write frames, in turns, until the batch is full, and the guard of the way at `place` seal them.
+    fn fill(&mut self, now: u64, place: usize) {
+        self.sealed = place;
+        let guard = &mut self.ways[place].guard;
         let mut turn = 0;
         while let Some(&at) = self.ready.front() {
             let mut done = true;
             if let Some(traffic) = self.traffic[at].as_mut() {
-                let room = traffic.frame_max() + self.guard.around();
-                let guard = &mut self.guard;
+                let room = traffic.frame_max() + guard.around();
                 done = false;
                 let pushed =
                     self.batch.push(room, |out| match traffic.poll_transmit(now, &mut out[guard.head()..]) {
@@ -401,7 +413,9 @@ impl<M: Message> Peer<M> {
                     return; // full
                 }
                 let timeout = traffic.next_timeout().filter(|_| done);
-                timeout.into_iter().for_each(|time| self.note(at, time));
+                if let Some(time) = timeout {
+                    note(&mut self.timer, &mut self.timers, at, time);
+                }
             }
             if done {
                 self.ready.pop_front();
@@ -422,6 +436,12 @@ impl<M: Message> Peer<M> {
         while let Some(place) = self.choice.current() {
             let way = &self.ways[place];
             let frames = self.batch.frames().after(self.sent);
+            // What one guard has sealed the other end opens by no other: their flows send them again.
+            if place != self.sealed && (way.guard.around() > 0 || self.ways[self.sealed].guard.around() > 0) {
+                let left = frames.len() as u64;
+                self.empty(left);
+                return true;
+            }
             match routes[way.route].send(&way.address, frames) {
                 Ok(n) if n < frames.len() => {
                     self.sent += n;

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use dp_edge::sys::process;
 use dp_route::eth::Eth;
 use dp_route::library::{LoadError, Loaded};
 use dp_route::udp::{Options as UdpOptions, Udp};
 use dp_route::{PeerAddr, Route};
+use dp_seal::GraphKey;
 use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::user::registry::Registry;
 use dpfd::Dpid;
@@ -21,10 +22,11 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use thiserror::Error;
 
+use crate::guard::{Keys, NoGuard};
 use crate::look::Look;
 use crate::nart::Nart;
 use crate::node::Node;
-use crate::peer::Peer;
+use crate::peer::{Peer, Way};
 use crate::places::Places;
 use crate::proxies::{Proxies, Taken};
 use crate::status::{self, Door};
@@ -54,6 +56,8 @@ const PLACES: &str = "gateway.places";
 pub struct Options {
     /// Where everybody is.
     pub nart: Nart,
+    /// The graph's key, where frames are to be sealed.
+    pub key: Option<GraphKey>,
     /// How long it looks before it sleeps, at most. 0: not at all.
     pub spin: Duration,
     /// What one other node may cost.
@@ -71,6 +75,9 @@ pub enum CannotServe {
     /// A shared object is no route.
     #[error(transparent)]
     Library(#[from] LoadError),
+    /// Frames to that node cannot be sealed.
+    #[error("node {0}: {1}")]
+    Guard(dpfd::Nid, NoGuard),
     /// None of this node's routes could be opened.
     #[error("no route of node {0} could be opened")]
     NoRoute(dpfd::Nid),
@@ -107,7 +114,7 @@ impl Server {
     ///
     /// See [`CannotServe`].
     pub fn open(options: Options, mut warn: impl FnMut(String)) -> Result<Server, CannotServe> {
-        let Options { nart, spin, limits, libraries } = options;
+        let Options { nart, key, spin, limits, libraries } = options;
         // Threads that are started below inherit it.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTERM);
@@ -122,12 +129,20 @@ impl Server {
         if routes.is_empty() {
             return Err(CannotServe::NoRoute(nart.nid));
         }
-        let peers = nart.others.into_iter().filter_map(|other| {
-            let ways = other.ways.iter().filter_map(|(own, at)| Some((places[*own]?, *at)));
-            let ways: Vec<_> = ways.collect();
-            (!ways.is_empty()).then(|| Peer::new(other.nid, other.name, ways, limits))
-        });
-        let peers = peers.collect();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let keys = Keys { key, epoch: (wall.as_nanos() as u64).saturating_sub(process::now()) };
+        let mut peers = Vec::new();
+        for other in nart.others {
+            let mut ways = Vec::new();
+            for (own, at, security) in other.ways {
+                let guard = keys.guard(security, nart.nid, other.nid);
+                let guard = guard.map_err(|why| CannotServe::Guard(other.nid, why))?;
+                ways.extend(places[own].map(|route| Way::new(route, at, guard)));
+            }
+            if !ways.is_empty() {
+                peers.push(Peer::new(other.nid, other.name, ways, limits));
+            }
+        }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
         let timer =
             TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)

@@ -85,6 +85,9 @@ pub struct Other {
 pub struct Way {
     /// That node's address.
     pub address: String,
+    /// What is done to frames on it: "none", "authenticate", "encrypt".
+    #[serde(default)]
+    pub security: String,
     /// It is not thought to be dead.
     pub alive: bool,
     /// Of the last probe, nanoseconds; 0: none was answered.
@@ -148,6 +151,7 @@ impl Gateway {
         let nodes = node.peers().iter_mut().map(|peer| {
             let ways = peer.ways().iter().enumerate().map(|(place, way)| Way {
                 address: way.address.to_string(),
+                security: way.guard.word().to_string(),
                 alive: peer.is_alive(place),
                 round_trip_ns: way.round_trip,
             });

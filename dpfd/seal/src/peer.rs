@@ -8,7 +8,7 @@ use crate::handshake;
 use crate::key::Secrets;
 use crate::packet::{self, Head, Kind, FRAME_MIN, HEAD, TAG, WORD};
 use crate::session::{Sessions, Which};
-use crate::{Config, Counts, GraphKey, Invalid, Refused, OVERHEAD};
+use crate::{Config, Counts, GraphKey, Invalid, Mode, Refused, OVERHEAD};
 
 /// Why a frame was not sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -186,6 +186,11 @@ impl Peer {
         }
         let end = self.sessions.next_end(&self.config.limits);
         end.into_iter().chain(self.calling.due()).min()
+    }
+
+    /// What is done to frames.
+    pub fn mode(&self) -> Mode {
+        self.config.mode
     }
 
     /// How it stands.

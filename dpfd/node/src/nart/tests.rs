@@ -26,7 +26,11 @@ fn nodes_are_reached_by_the_routes_that_both_have_in_the_order_of_the_other() {
     let nart = Nart::of(&graph(), 1).unwrap();
     let routes = &graph().nodes[1].routes;
     assert_eq!(nart.own.len(), 2);
-    let beta = Other { nid: 2, name: Some("beta".into()), ways: vec![(1, routes[0]), (0, routes[2])] };
+    let beta = Other {
+        nid: 2,
+        name: Some("beta".into()),
+        ways: vec![(1, routes[0], Security::None), (0, routes[2], Security::None)],
+    };
     assert_eq!(nart.others, [beta], "nodes 3 and 4 have nothing in common with it");
     assert_eq!(Nart::of(&graph(), 3).unwrap().others.len(), 1, "node 2, over IPv6");
 }
@@ -39,15 +43,12 @@ fn a_node_that_cannot_be_is_told_by_name() {
 }
 
 #[test]
-fn a_route_that_is_to_be_sealed_is_not_used_unsealed() {
-    let graph = Graph::parse(&THREE.replace("security = \"none\"", "security = \"encrypt\""));
-    let mut graph = graph.unwrap_or_else(|_| {
-        let with_key = format!("[security]\nkey = \"a.key\"\n{THREE}");
-        Graph::parse(&with_key.replace("\"none\"", "\"encrypt\"")).unwrap()
-    });
-    assert_eq!(Nart::of(&graph, 1), Err(NoNart::Sealed("udp".into())));
-    graph.nodes[0].routes.retain(|own| own.route() == "eth");
-    assert!(Nart::of(&graph, 1).is_ok(), "eth is trusted if nothing else is said");
+fn what_frames_are_to_be_is_the_routes() {
+    let with_key = format!("[security]\nkey = \"a.key\"\n{}", THREE.replace("\"none\"", "\"encrypt\""));
+    let nart = Nart::of(&Graph::parse(&with_key).unwrap(), 1).unwrap();
+    let of_beta: Vec<Security> = nart.others[0].ways.iter().map(|way| way.2).collect();
+    assert_eq!(of_beta, [Security::None, Security::Encrypt], "eth is trusted if nothing else is said");
+    assert!(nart.is_sealed() && !Nart::of(&graph(), 1).unwrap().is_sealed());
 }
 
 #[test]

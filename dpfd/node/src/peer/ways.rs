@@ -10,6 +10,7 @@ use std::time::Duration;
 use dp_route::{Frames, PeerAddr, Reason, Route};
 
 use super::{Around, Peer};
+use crate::guard::Guard;
 use crate::local::{Local, Message};
 use crate::probe::{self, Probe};
 
@@ -25,6 +26,8 @@ pub struct Way {
     pub route: usize,
     /// Where that node is on it.
     pub address: PeerAddr,
+    /// What frames on it pass.
+    pub guard: Guard,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
     /// The last question that was not answered: its number, and when it was sent.
@@ -37,8 +40,8 @@ pub struct Way {
 
 impl Way {
     /// Nothing is known of it.
-    pub fn new(route: usize, address: PeerAddr) -> Way {
-        Way { route, address, round_trip: 0, asked: None, unanswered: 0, last: None }
+    pub fn new(route: usize, address: PeerAddr, guard: Guard) -> Way {
+        Way { route, address, guard, round_trip: 0, asked: None, unanswered: 0, last: None }
     }
 }
 
@@ -137,9 +140,10 @@ impl<M: Message> Peer<M> {
     ) {
         let bytes = probe::write(what, around.checksum);
         let mut packet = [0; 256];
-        packet[self.guard.head()..][..bytes.len()].copy_from_slice(&bytes);
-        let length = match self.guard.is_open(now) {
-            true => self.guard.seal(now, &mut packet, bytes.len()),
+        let guard = &mut self.ways[place].guard;
+        packet[guard.head()..][..bytes.len()].copy_from_slice(&bytes);
+        let length = match guard.is_open(now) {
+            true => guard.seal(now, &mut packet, bytes.len()),
             false => 0,
         };
         let (way, lengths) = (&self.ways[place], [length as u16]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Error};
 
-use kit::{echo, exchange, length, number_of, numbered, open, receive_all, until, Node, SOON};
+use kit::{echo, exchange, length, number_of, numbered, open, receive_all, until, Node, SEALED, SOON};
 
 const ECHO: u16 = 7000;
 
@@ -24,7 +24,7 @@ fn two_nodes() -> [Node; 2] {
     };
     let (a, b) = (port(), port());
     let graph = format!(
-        "[route.udp]\nsecurity = \"none\"\n[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
+        "{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
          [[node]]\nnid = 2\nname = \"beta\"\nroutes = [\"udp:127.0.0.1:{b}\"]\n"
     );
     [Node::new(1, &graph, None), Node::new(2, &graph, None)]

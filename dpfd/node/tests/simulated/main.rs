@@ -31,8 +31,8 @@ fn bad_link() -> Link {
 
 #[test]
 fn messages_of_all_lengths_come_once_whole_and_in_order_over_a_bad_network() {
-    for seed in 0..3 {
-        let mut world = World::new(3, &["sim"], 100 + seed);
+    for (seed, network) in (0..).zip(["sim", "sim", "authenticated", "encrypted"]) {
+        let mut world = World::new(3, &[network], 100 + seed);
         world.networks[0].1.set_usual(bad_link());
         (1..=3).for_each(|nid| world.programs(nid).open(4000, usize::MAX));
         let count = 80;

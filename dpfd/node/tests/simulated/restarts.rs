@@ -16,7 +16,9 @@ fn numbers(got: &[Vec<u8>]) -> Vec<u64> {
 }
 
 fn pair(seed: u64) -> World {
-    let world = World::new(2, &["sim"], seed);
+    // Keys are agreed on anew after each restart.
+    let network = ["sim", "encrypted"][seed as usize % 2];
+    let world = World::new(2, &[network], seed);
     let delay = Duration::from_micros(100);
     world.networks[0].1.set_usual(Link { delay, loss: 0.02, rate: Some(100_000_000), ..Link::default() });
     (1..=2).for_each(|nid| world.programs(nid).open(4000, usize::MAX));

@@ -17,8 +17,15 @@ fn sent(world: &mut World, route: usize) -> u64 {
 
 #[test]
 fn the_next_route_comes_in_and_the_first_is_taken_back_without_loss() {
-    for dead in [State::Silent, State::Down] {
-        let mut world = World::new(2, &["first", "second"], 11);
+    // What one route's guard has sealed is no frame for the other's.
+    let networks = [["first", "second"], ["encrypted", "second"], ["first", "authenticated"]];
+    for (dead, networks) in [
+        (State::Silent, networks[0]),
+        (State::Down, networks[0]),
+        (State::Silent, networks[1]),
+        (State::Down, networks[2]),
+    ] {
+        let mut world = World::new(2, &networks, 11);
         world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
         world.programs(2).open(4000, usize::MAX);
         let mut next = 0;

@@ -7,13 +7,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dp_flow::crc32c;
+use dp_graph::trust::Security;
+use dp_node::guard::Keys;
 use dp_node::local::{Local, Message};
 use dp_node::node::Node;
-use dp_node::peer::Peer;
+use dp_node::peer::{Peer, Way};
 use dp_node::places::Places;
 use dp_node::Limits;
 use dp_route::sim::Network;
 use dp_route::{PeerAddr, Route};
+use dp_seal::GraphKey;
 use dpfd::{Addr, Dpid, Nid};
 
 /// A message that a program here sent.
@@ -87,6 +90,15 @@ impl Local for Programs {
     }
 }
 
+/// What frames are to be, by the network's name.
+fn security(network: &str) -> Security {
+    match network {
+        "encrypted" => Security::Encrypt,
+        "authenticated" => Security::Authenticate,
+        _ => Security::None,
+    }
+}
+
 /// Nodes 1 to N, each with a place in each network, at `NETWORK:nNID`.
 pub struct World {
     pub networks: Vec<(String, Network)>,
@@ -126,10 +138,14 @@ impl World {
             })
             .collect();
         let others = (1..=self.nodes.len() as Nid).filter(|other| *other != nid);
+        let keys = Keys { key: Some(GraphKey::from_bytes([7; 32])), epoch: 1_790_000_000_000_000_000 };
         let peers = others.map(|other| {
             let at = |network: &str| PeerAddr::other(network, &name(other)).expect("an address");
-            let ways = self.networks.iter().enumerate().map(|(i, (network, _))| (i, at(network))).collect();
-            Peer::new(other, None, ways, self.limits)
+            let way = |(i, (network, _)): (usize, &(String, Network))| {
+                let guard = keys.guard(security(network), nid, other).expect("a key");
+                Way::new(i, at(network), guard)
+            };
+            Peer::new(other, None, self.networks.iter().enumerate().map(way).collect(), self.limits)
         });
         let peers = peers.collect();
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
