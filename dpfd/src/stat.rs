@@ -15,7 +15,7 @@ pub struct Stat {
     pub received: (u64, u64),
     /// Messages loaned out and not released.
     pub loaned: usize,
-    /// Bytes of the next message, if one is there.
+    /// Bytes of the next message, if one is there; not known of one that comes by the descriptor, before its sender has an edge.
     pub next_len: Option<usize>,
     /// Bytes of the pool; 0 before there is one.
     pub pool: usize,
