@@ -178,9 +178,7 @@ fn told(examined: &[Examined]) -> String {
         if i > 0 {
             text.push('\n');
         }
-        // A program gives itself its name; it must not be able to steer the terminal.
-        let what: String = of.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        text += &format!("{what}\n");
+        text += &format!("{}\n", of.what);
         for finding in &of.findings {
             let mark = match finding.verdict {
                 Verdict::Fine => "ok",
@@ -193,7 +191,8 @@ fn told(examined: &[Examined]) -> String {
             }
         }
     }
-    text
+    // A program gives itself its name, and its file another; none of them must be able to steer the terminal.
+    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Who the other nodes are, and where: what a gateway takes from the graph.
 //!
-//! Two nodes reach each other by the routes that both have an address on, in the order in which the other node lists them.
+//! Two nodes reach each other by the routes that both have an address on, in the order in which the other node lists them;
+//! where they have several on one, by the first of both, the second of both, and so on.
 
 use std::net::IpAddr;
 
@@ -64,11 +65,14 @@ impl Nart {
             return Err(NoNart::NoRoutes(nid));
         }
         let other = |node: &Node| {
-            let way = |address: &PeerAddr| {
-                let own = this.routes.iter().position(|own| fits(own, address))?;
+            let way = |(place, address): (usize, &PeerAddr)| {
+                // The first of a kind here with the first of that kind there, the second with the second: so both ends of
+                // two networks are the same at both nodes.
+                let before = node.routes[..place].iter().filter(|other| fits(other, address)).count();
+                let own = this.routes.iter().enumerate().filter(|(_, own)| fits(own, address)).nth(before)?.0;
                 Some((own, *address, graph.security(address.route())))
             };
-            let ways: Vec<_> = node.routes.iter().filter_map(way).collect();
+            let ways: Vec<_> = node.routes.iter().enumerate().filter_map(way).collect();
             (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways })
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();

@@ -155,12 +155,14 @@ impl<L: Local> Node<L> {
     }
 
     fn hear(&mut self, now: u64, route: usize, from: &PeerAddr, bytes: &mut [u8]) {
-        let Some(&(at, place)) = self.by_address.get(from) else {
+        let known = self.by_address.get(from).copied();
+        // By another of our addresses than that which the NART pairs with it: from nobody, as far as anybody can tell.
+        let Some((at, place)) = known.filter(|&(at, place)| self.peers[at].ways()[place].route == route)
+        else {
             self.dropped.unknown += 1;
             return;
         };
         let peer = &mut self.peers[at];
-        debug_assert_eq!(peer.ways()[place].route, route);
         let frame = match peer.guard(place).open(now, bytes) {
             Opened::Frame(frame) => frame,
             Opened::Own => return,

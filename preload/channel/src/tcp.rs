@@ -114,18 +114,49 @@ pub fn set_pacing(fd: i32, rate: u64) -> bool {
     raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, size_of::<u64>()).is_ok()
 }
 
-/// Whether the connection of `fd` to `peer` does not leave the host, as far as can be told by a system call, or two: whoever
-/// shares a channel proves it. The kernel takes each of its own addresses for the other, or another one of them, and always
-/// goes by its loopback.
+/// Whether the connection of `fd` to `peer` does not leave the host. The kernel takes that address for the other end as well, or
+/// another one of its own, and goes by its loopback then, which has longer segments than nearly all other devices: so mostly
+/// two system calls tell.
 pub fn is_within_host(fd: i32, local: impl FnOnce() -> Option<Addr>, peer: Addr) -> bool {
-    let is_long = |mss| mss >= LOOPBACK_MSS;
+    let is_long =
+        || raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).is_ok_and(|mss| mss >= LOOPBACK_MSS);
     peer.is_loopback()
-        || raw::getsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).is_ok_and(is_long)
         || local().is_some_and(|local| (local.ip, local.scope) == (peer.ip, peer.scope))
+        || is_long() && is_own(peer)
 }
 
-/// Segments of other devices are shorter: the loopback's are of 64 KiB, or of half the peer's window.
+/// Segments of the loopback are of 64 KiB, or of half the peer's window.
 const LOOPBACK_MSS: i32 = 16 << 10;
+
+/// Whether the host has this address, in the network namespace of this thread: a socket can be bound to it.
+fn is_own(addr: Addr) -> bool {
+    let v4 = addr.ip().is_ipv4();
+    let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
+    let Ok(fd) = raw::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) else { return false };
+    let bound = if v4 {
+        let [.., a, b, c, d] = addr.ip;
+        let name = libc::sockaddr_in {
+            sin_family: family as u16,
+            sin_port: 0,
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([a, b, c, d]) },
+            sin_zero: [0; 8],
+        };
+        // SAFETY: the name outlives the call.
+        unsafe { raw::bind(fd, (&raw const name).cast(), size_of_val(&name) as u32) }
+    } else {
+        let name = libc::sockaddr_in6 {
+            sin6_family: family as u16,
+            sin6_port: 0,
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: addr.ip },
+            sin6_scope_id: addr.scope,
+        };
+        // SAFETY: as above.
+        unsafe { raw::bind(fd, (&raw const name).cast(), size_of_val(&name) as u32) }
+    };
+    raw::close(fd);
+    bound.is_ok()
+}
 
 /// Whether the connection that came to `local` was made to another address, or another port, and translated on its way (NAT).
 pub fn is_translated(fd: i32, local: Addr) -> bool {

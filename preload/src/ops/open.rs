@@ -209,6 +209,7 @@ unsafe fn accepted(
     // What the kernel makes of it is no measure for the next call.
     // SAFETY: the program's, as long as the call wants it.
     let length = (!addr.is_null() && !walk::nowhere(len)).then(|| unsafe { *len });
+    let mut turned_away = 0;
     loop {
         let mut buf = [0u64; 16];
         let mut room = size_of_val(&buf) as socklen_t;
@@ -233,12 +234,21 @@ unsafe fn accepted(
         if peer.is_none_or(|peer| admit(new, peer, door)) {
             return new;
         }
+        // A program that was told of this one, and of no other, would wait here for the next, which may never come.
+        turned_away += 1;
+        if turned_away == TURNED_AWAY || !raw::is_readable(fd) {
+            let nobody = if raw::is_nonblocking(fd) { libc::EAGAIN } else { libc::ECONNABORTED };
+            return super::fail(nobody) as c_int;
+        }
         if let Some(length) = length {
             // SAFETY: the kernel has just written there.
             unsafe { *len = length };
         }
     }
 }
+
+/// So many connections in a row that the rules refuse are taken and ended by one call.
+const TURNED_AWAY: u32 = 64;
 
 fn listens(fd: c_int) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && tcp::is_tcp(fd)

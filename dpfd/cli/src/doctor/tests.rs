@@ -64,6 +64,7 @@ fn a_name_that_nobody_has_is_an_error() {
 
 #[test]
 fn names_cannot_steer_the_terminal() {
-    let examined = Examined { what: "a\x1b[2J".into(), pid: None, findings: vec![] };
-    assert_eq!(told(&[examined]), "a?[2J\n");
+    let findings = vec![Finding::bad("program", "/tmp/\x1b]0;x is static", "\x1b[2J")];
+    let text = told(&[Examined { what: "a\x1b[2J".into(), pid: None, findings }]);
+    assert!(text.starts_with("a?[2J\n") && !text.contains('\x1b'), "{text:?}");
 }

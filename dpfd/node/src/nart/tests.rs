@@ -36,6 +36,27 @@ fn nodes_are_reached_by_the_routes_that_both_have_in_the_order_of_the_other() {
 }
 
 #[test]
+fn of_two_networks_of_a_kind_each_is_its_own_way() {
+    let text = r#"
+[route.udp]
+security = "none"
+[[node]]
+nid = 1
+routes = ["udp:10.0.0.1:7411", "udp:192.168.0.1:7411", "udp:172.16.0.1:7411"]
+[[node]]
+nid = 2
+routes = ["udp:10.0.0.2:7411", "udp:192.168.0.2:7411"]
+"#;
+    let graph = Graph::parse(text).unwrap();
+    for (here, there) in [(1, 2), (2, 1)] {
+        let nart = Nart::of(&graph, here).unwrap();
+        let (own, other) = (&nart.own, &graph.node(there).unwrap().routes);
+        let ways: Vec<_> = nart.others[0].ways.iter().map(|way| (own[way.0], way.1)).collect();
+        assert_eq!(ways, [(own[0], other[0]), (own[1], other[1])]);
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_is_told_by_name() {
     assert_eq!(Nart::of(&graph(), 4), Err(NoNart::NoRoutes(4)));
     let error = Nart::of(&graph(), 5).unwrap_err().to_string();

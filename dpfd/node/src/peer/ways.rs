@@ -17,7 +17,7 @@ use crate::probe::{self, Probe};
 /// How often the route in use is asked, nanoseconds, and how often where nothing is heard.
 const ASK: [u64; 2] = [1_000_000_000, 200_000_000];
 /// Questions in a row without an answer after which it is dead.
-const SILENT: u32 = 4;
+const SILENT: usize = 4;
 
 /// A route to a node.
 #[derive(Debug)]
@@ -30,10 +30,9 @@ pub struct Way {
     pub guard: Guard,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
-    /// The last question that was not answered: its number, and when it was sent.
-    asked: Option<(u32, u64)>,
-    /// Questions in a row that were not answered.
-    unanswered: u32,
+    /// The questions since the last one that was answered: their numbers, and when they were sent. An answer to any of them
+    /// says that the way works, however long it took.
+    asked: Vec<(u32, u64)>,
     /// When the last one was sent.
     last: Option<u64>,
 }
@@ -41,7 +40,7 @@ pub struct Way {
 impl Way {
     /// Nothing is known of it.
     pub fn new(route: usize, address: PeerAddr, guard: Guard) -> Way {
-        Way { route, address, guard, round_trip: 0, asked: None, unanswered: 0, last: None }
+        Way { route, address, guard, round_trip: 0, asked: Vec::with_capacity(SILENT), last: None }
     }
 }
 
@@ -62,10 +61,10 @@ impl<M: Message> Peer<M> {
             return;
         }
         let way = &mut self.ways[place];
-        // Any other is late, and its question was counted.
-        if let Some((_, sent)) = way.asked.filter(|(number, _)| *number == probe.number) {
+        let question = way.asked.iter().find(|(number, _)| *number == probe.number);
+        if let Some(&(_, sent)) = question {
             way.round_trip = now.saturating_sub(sent).max(1);
-            (way.asked, way.unanswered) = (None, 0);
+            way.asked.clear();
             self.choice.answered(Duration::from_nanos(now), place);
         }
     }
@@ -83,11 +82,10 @@ impl<M: Message> Peer<M> {
         let at = Duration::from_nanos(now);
         while let Some((place, _)) = self.current_due().filter(|(_, due)| *due <= now) {
             let way = &mut self.ways[place];
-            way.unanswered += u32::from(way.asked.is_some());
-            if way.unanswered < SILENT {
+            if way.asked.len() < SILENT {
                 self.question(now, place, routes, around);
             } else {
-                (way.asked, way.unanswered) = (None, 0);
+                way.asked.clear();
                 self.choice.silent(at, place);
             }
         }
@@ -111,7 +109,7 @@ impl<M: Message> Peer<M> {
     fn current_due(&self) -> Option<(usize, u64)> {
         let place = self.choice.current()?;
         let way = &self.ways[place];
-        let quickly = way.asked.is_some() || self.unheard.is_some();
+        let quickly = !way.asked.is_empty() || self.unheard.is_some();
         let due = way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)]));
         Some((place, due))
     }
@@ -125,7 +123,12 @@ impl<M: Message> Peer<M> {
     ) {
         let number = around.random.draw();
         let way = &mut self.ways[place];
-        (way.asked, way.last) = (Some((number, now)), Some(now));
+        if way.asked.len() == SILENT {
+            // Of one that is dead.
+            way.asked.remove(0);
+        }
+        way.asked.push((number, now));
+        way.last = Some(now);
         let question = Probe { from: around.nid, to: self.nid, number, asks: true };
         self.say(now, place, question, routes, around);
     }

@@ -98,3 +98,19 @@ fn a_node_that_is_down_keeps_its_senders_waiting_and_goes_on_when_it_is_back() {
     assert_eq!(got.len(), 300);
     assert!((10..300).all(|i| got[i as usize] == numbered(i, 2000)));
 }
+
+/// Questions follow one another quicker than answers come.
+#[test]
+fn a_long_way_is_not_a_dead_one() {
+    let mut world = World::new(2, &["first", "second"], 14);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    world.networks[0].1.set_usual(Link { delay: Duration::from_millis(300), ..Link::default() });
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..100 {
+        world.send((1, 4000), (2, 4000), numbered(i, 100));
+        world.run(Duration::from_millis(100));
+    }
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert_eq!(sent(&mut world, 1), 0, "nothing by the other one");
+    assert!(world.node(1).peers()[0].ways()[0].round_trip >= 600_000_000);
+}
