@@ -69,7 +69,7 @@ fn a_connect_that_is_refused_fails_and_nobody_hears_of_it() {
         let got = of(&both, &[mode], ALL, "refuse connect *");
         assert_eq!(got, ("connect: ECONNREFUSED\n".into(), Some(0)), "{mode}");
     }
-    // Whoever looks is told, though there never was a connection.
+    // `dp ls` tells it, though there never was a connection.
     let run = Run::start(&both, &["blocking", "1", "0", "1"], ALL, "refuse connect *");
     await_that("the connect", Duration::from_secs(20), || run.marked("client-done"));
     let client = product::family(run.client.pid().as_raw()).map(|family| family.on_tcp);

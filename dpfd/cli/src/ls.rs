@@ -67,7 +67,7 @@ impl Listing {
 
 pub fn main(args: Args) -> ExitCode {
     let Some(every) = args.watch else { return args.once().unwrap_or_else(|code| code) };
-    // What is shown before the next list is all that stands there; a file, or another program, gets one after the other.
+    // A terminal shows one list at a time; a file, or another program, gets one after the other.
     let screen = io::stdout().is_terminal() && !args.json_lines;
     loop {
         if screen {

@@ -53,7 +53,7 @@ fn print(text: String) -> Result<(), String> {
     }
 }
 
-/// Whoever reads `file` sees what was there before, or all of this.
+/// Replaces `file` as a whole: a reader sees what was there before, or all of this.
 fn replace(file: &Path, bytes: &[u8]) -> Result<(), String> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let named = |error: io::Error| format!("{}: {error}", file.display());

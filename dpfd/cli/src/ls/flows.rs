@@ -10,7 +10,7 @@ const ANSWER: Duration = Duration::from_millis(500);
 
 /// What it tells; none if there is no gateway, or it does not answer, which is told.
 pub fn look() -> Option<Gateway> {
-    // What is wrong with the folder was told with the endpoints.
+    // A fault of the folder was told with the endpoints.
     let folder = folder().ok().flatten()?;
     Gateway::ask(&folder, ANSWER).unwrap_or_else(|error| {
         eprintln!("dp ls: the gateway does not answer: {error}; other nodes and flows are not listed");

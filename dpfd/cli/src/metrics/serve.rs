@@ -68,7 +68,7 @@ pub fn serve(place: &Place) -> Result<(), String> {
             }
             _ => Response::from_string("GET and HEAD alone\n").with_status_code(405),
         };
-        // Whoever asked may be gone.
+        // The other end may be gone.
         let _ = request.respond(answer);
     }
     Err("the server has ended".into())

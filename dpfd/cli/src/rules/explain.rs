@@ -63,7 +63,7 @@ fn group(text: &str) -> Result<u32, String> {
     text.parse().ok().or_else(|| Files.group(text)).ok_or_else(|| "a number, or a name of /etc/group".into())
 }
 
-/// What is said.
+/// The answer in words.
 #[derive(Serialize)]
 struct Answer {
     action: &'static str,
