@@ -114,6 +114,7 @@ fn diagnose(args: &Args) -> Result<Verdict, String> {
     let text = if args.json { json(&diagnosis(None)) } else { told(&examined) };
     io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
     if let Some(file) = &args.report {
+        let listing = listing.with_gateway("doctor");
         write_new(file, &json(&diagnosis(Some(&listing))))?;
         eprintln!("dp doctor: {}: names, numbers and addresses of this host's programs are in it; read it before you send it", file.display());
     }

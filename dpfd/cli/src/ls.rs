@@ -48,7 +48,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// What there is at the moment, and why endpoints are missing if they are.
+    /// What there is at the moment on this node, without what its gateway tells; and why endpoints are missing if they are.
     ///
     /// # Errors
     ///
@@ -60,8 +60,12 @@ impl Listing {
             Ok(graph) => (graph, None),
             Err(error) => (endpoints::Graph::default(), Some(error.to_string())),
         };
-        let gateway = flows::look();
-        Ok((Listing { version: 1, families, graph, gateway }, missing))
+        Ok((Listing { version: 1, families, graph, gateway: None }, missing))
+    }
+
+    /// Asks the gateway as well, for `verb`.
+    pub fn with_gateway(self, verb: &str) -> Listing {
+        Listing { gateway: flows::look(verb), ..self }
     }
 }
 
@@ -91,7 +95,8 @@ impl Args {
             eprintln!("dp ls: {why}");
             ExitCode::FAILURE
         };
-        let (mut listing, missing) = Listing::look().map_err(failed)?;
+        let (listing, missing) = Listing::look().map_err(failed)?;
+        let mut listing = listing.with_gateway("ls");
         if let Some(why) = &missing {
             eprintln!("dp ls: {why}; endpoints are not listed");
         }

@@ -128,7 +128,7 @@ fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
     fs::set_permissions(folder.0.join("keys/a"), fs::Permissions::from_mode(0o644)).unwrap();
     let (_, told) = failed(&folder, &["check", "cluster.toml"]);
     assert!(told.contains("its mode is 0644") && told.contains("= make a new one"), "{told}");
-    // Who draws needs no key.
+    // Drawing needs no key.
     said(&folder, &["draw", "cluster.toml"]);
 }
 

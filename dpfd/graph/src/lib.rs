@@ -53,7 +53,7 @@ pub struct Graph {
     pub endpoints: RangeInclusive<Dpid>,
     /// The file of the key that all nodes have, as seen from the graph's own.
     pub key: Option<String>,
-    /// What is said of routes; of others the defaults hold.
+    /// The routes that the graph speaks of; for others the defaults hold.
     pub trusts: Vec<Trust>,
     /// N.
     pub nodes: Vec<Node>,
@@ -121,12 +121,12 @@ impl Graph {
         self.processes.iter().position(|p| p.nid == of.nid && p.endpoints.contains(&of.dpid))
     }
 
-    /// What is done to frames on this route.
+    /// How frames on this route are protected.
     pub fn security(&self, route: &str) -> Security {
         self.trust(route).map_or_else(|| Security::by_default(route), |trust| trust.security)
     }
 
-    /// Who users of other nodes are that send by this route.
+    /// How users of other nodes that send by this route are mapped.
     pub fn users(&self, route: &str) -> &Users {
         self.trust(route).map_or(&Users::Squash, |trust| &trust.users)
     }

@@ -18,7 +18,7 @@ use crate::{Edge, Graph, Nid, DPIDS, NIDS};
 pub enum Place {
     /// The range of numbers for endpoints.
     Endpoints,
-    /// What is said of a route.
+    /// A route that the graph speaks of.
     Trust(usize),
     /// Who its users are.
     TrustUsers(usize),

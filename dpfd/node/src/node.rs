@@ -55,6 +55,9 @@ pub struct Node<L: Local> {
     dropped: Dropped,
 }
 
+/// A node taken apart: the others, the routes, and what both need of it.
+type Apart<'a, L> = (&'a mut [Peer<<L as Local>::Message>], &'a mut [Box<dyn Route>], Around<'a, L>);
+
 impl<L: Local> Node<L> {
     /// Node `nid` with these routes, and others behind them. `seed` is another number each time.
     pub fn new(
@@ -129,14 +132,19 @@ impl<L: Local> Node<L> {
             return;
         };
         let ends = Ends { here: from, there: to.dpid };
-        let mut around = Around {
+        let (peers, routes, mut around) = self.apart();
+        peers[at].send(now, ends, message, routes, &mut around);
+    }
+
+    fn apart(&mut self) -> Apart<'_, L> {
+        let around = Around {
             nid: self.nid,
             local: &mut self.local,
             places: &mut self.places,
             checksum: self.checksum,
             random: &mut self.random,
         };
-        self.peers[at].send(now, ends, message, &mut self.routes, &mut around);
+        (&mut self.peers, &mut self.routes, around)
     }
 
     /// Takes what a route has. How many frames that were.
@@ -179,18 +187,13 @@ impl<L: Local> Node<L> {
             self.dropped.foreign += 1;
             return;
         }
-        let mut around = Around {
-            nid: self.nid,
-            local: &mut self.local,
-            places: &mut self.places,
-            checksum: self.checksum,
-            random: &mut self.random,
-        };
         if header.kind == KIND_PROBE {
-            match probe::read(frame, self.checksum) {
-                Some(probe) => peer.on_probe(now, place, probe, &mut self.routes, &mut around),
-                None => self.dropped.unsound += 1,
-            }
+            let Some(probe) = probe::read(frame, self.checksum) else {
+                self.dropped.unsound += 1;
+                return;
+            };
+            let (peers, routes, mut around) = self.apart();
+            peers[at].on_probe(now, place, probe, routes, &mut around);
             return;
         }
         if header.from_dpid == 0 || header.to_dpid == 0 {
@@ -198,21 +201,16 @@ impl<L: Local> Node<L> {
             return;
         }
         let ends = Ends { here: header.to_dpid, there: header.from_dpid };
-        peer.on_frame(now, ends, frame, &mut self.routes, &mut around);
+        let (peers, routes, mut around) = self.apart();
+        peers[at].on_frame(now, ends, frame, routes, &mut around);
     }
 
     /// What the clock brings; then sends what can be sent. True: there is more to do at once.
     pub fn turn(&mut self, now: u64) -> bool {
         let mut more = false;
-        for peer in &mut self.peers {
-            let mut around = Around {
-                nid: self.nid,
-                local: &mut self.local,
-                places: &mut self.places,
-                checksum: self.checksum,
-                random: &mut self.random,
-            };
-            more |= peer.turn(now, &mut self.routes, &mut around);
+        let (peers, routes, mut around) = self.apart();
+        for peer in peers {
+            more |= peer.turn(now, routes, &mut around);
         }
         if now >= self.refreshed.saturating_add(REFRESH) {
             self.refreshed = now;

@@ -8,12 +8,12 @@ use dp_node::status::Gateway;
 /// How long the gateway may take to answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// What it tells; none if there is no gateway, or it does not answer, which is told.
-pub fn look() -> Option<Gateway> {
+/// What it tells; none if there is no gateway, or it does not answer, which `verb` tells.
+pub fn look(verb: &str) -> Option<Gateway> {
     // A fault of the folder was told with the endpoints.
     let folder = folder().ok().flatten()?;
     Gateway::ask(&folder, ANSWER).unwrap_or_else(|error| {
-        eprintln!("dp ls: the gateway does not answer: {error}; other nodes and flows are not listed");
+        eprintln!("dp {verb}: the gateway does not answer: {error}; other nodes and flows are not listed");
         None
     })
 }

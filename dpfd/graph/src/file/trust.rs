@@ -34,7 +34,7 @@ impl Reader<'_> {
         name
     }
 
-    /// What is said of routes, in the order of their names.
+    /// The routes that the graph speaks of, in the order of their names.
     pub(super) fn trusts(&mut self, document: &DeTable<'_>) -> Vec<Trust> {
         let Some(value) = document.get("route") else { return Vec::new() };
         let Some(routes) = value.get_ref().as_table() else {
