@@ -45,6 +45,17 @@ impl State {
     }
 }
 
+/// What has become of a client's offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Nobody has taken it.
+    Open,
+    /// A server has, and waits for the client to confirm.
+    Taken,
+    /// Nobody will: it was withdrawn, or refused.
+    Over,
+}
+
 /// Both ends of a connection as the client sees them: addresses v4-mapped, ports in host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
@@ -148,6 +159,16 @@ impl Slot {
     #[inline(always)]
     pub fn is(&self, generation: u32, state: State) -> bool {
         self.state.load(Ordering::Acquire) == word(generation, state)
+    }
+
+    /// What has become of the offer of `generation`, by one look. With a look for each answer, an offer that the server took
+    /// between the two would be neither open nor taken, and its slot given to another connection.
+    pub fn fate(&self, generation: u32) -> Fate {
+        match self.get() {
+            Some((g, State::Offered)) if g == generation => Fate::Open,
+            Some((g, State::Accepted)) if g == generation => Fate::Taken,
+            _ => Fate::Over,
+        }
     }
 
     /// Whether the slot still is that of `generation`, live or not.

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Reason, Stage};
-use dp_channel::slot::{Side, Slot, State};
+use dp_channel::slot::{Fate, Side, Slot};
 
 use super::policy;
 use crate::channel::Channel;
@@ -62,18 +62,19 @@ impl Channel {
     pub(super) fn await_answer(&self, turn: u32) {
         let (Some(s), generation) = (self.slot(), self.generation.load(Ordering::Relaxed)) else { return };
         let turn = policy::turns_since_due(turn, self.first.load(Ordering::Relaxed));
-        if s.is(generation, State::Accepted) {
-            if self.shows_proof() {
-                return self.confirm_offer(s, generation);
+        match s.fate(generation) {
+            Fate::Open => {}
+            Fate::Taken if self.shows_proof() => return self.confirm_offer(s, generation),
+            Fate::Taken => {
+                // By somebody who has proven nothing.
+                s.kill(generation);
+                client::leave(self);
+                return self.offer_elsewhere(turn, Answer::Wrong);
             }
-            // Taken by somebody who has proven nothing.
-            s.kill(generation);
-            client::leave(self);
-            return self.offer_elsewhere(turn, Answer::Wrong);
-        }
-        if !s.is(generation, State::Offered) {
-            client::release(self);
-            return self.give_up(Reason::Silent);
+            Fate::Over => {
+                client::release(self);
+                return self.give_up(Reason::Silent);
+            }
         }
         let answer = client::look_at_answer(self, s);
         let over = !self.is_patient(turn);

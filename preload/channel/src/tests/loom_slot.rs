@@ -5,7 +5,7 @@ use dp_edge::testing::explore;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::slot::{Side, Slot, State, Tuple};
+use crate::slot::{Fate, Side, Slot, State, Tuple};
 
 fn tuple(port: u16) -> Tuple {
     Tuple { client_port: port, server_port: 1, ..Tuple::default() }
@@ -82,6 +82,36 @@ fn loom_withdraw_or_accept_but_not_both() {
         assert!(!s.was_used());
         let want = if withdrawn { State::Dead } else { State::Accepted };
         assert!(s.slot.is(generation, want));
+    });
+}
+
+/// The client gives the slot to another connection when its offer is over, which it is not where the server has taken it.
+fn give_up_or_wait(fate: fn(&Slot, u32) -> Fate) {
+    let s = shared();
+    let generation = s.slot.offer(&tuple(9), 1, 7, 0);
+    let server = {
+        let s = s.clone();
+        thread::spawn(move || serve(&s, 9))
+    };
+    let over = fate(&s.slot, generation) == Fate::Over;
+    let accepted = server.join().unwrap().is_some();
+    assert!(!(over && accepted), "the server has a slot that is another's");
+}
+
+#[test]
+fn loom_an_offer_is_open_until_it_is_taken() {
+    explore(Some(3), || give_up_or_wait(Slot::fate));
+}
+
+#[test]
+#[should_panic(expected = "a slot that is another's")]
+fn loom_broken_fate_by_two_looks() {
+    explore(Some(3), || {
+        give_up_or_wait(|slot, generation| match () {
+            () if slot.is(generation, State::Accepted) => Fate::Taken,
+            () if slot.is(generation, State::Offered) => Fate::Open,
+            () => Fate::Over,
+        });
     });
 }
 
