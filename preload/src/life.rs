@@ -16,7 +16,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, End, Family, Lock, Reason, Stage, ARENAS};
-use dp_channel::slot::{Side, Slot};
+use dp_channel::slot::{Side, Slot, State};
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
@@ -382,11 +382,23 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
         (stage, Some(_)) if c.is_client() => {
             if stage == Stage::Live {
                 count_worth(family, c);
+            } else {
+                // The server took the offer, and nobody called afterwards.
+                family.count(Reason::Closed);
             }
             client::leave(c);
         }
-        (_, Some(s)) => {
-            s.leave(c.generation.load(Ordering::Relaxed), Side::Server);
+        (stage, Some(s)) => {
+            let generation = c.generation.load(Ordering::Relaxed);
+            match stage {
+                // The client has confirmed, and sent nothing more. It counts a channel, so this end does.
+                Stage::Accepted if s.is(generation, State::Live) => {
+                    family.header().channels.fetch_add(1, Ordering::Relaxed);
+                }
+                Stage::Accepted => family.count(Reason::Closed),
+                _ => {}
+            }
+            s.leave(generation, Side::Server);
         }
         _ => {}
     }

@@ -19,9 +19,6 @@ use crate::measure::Error;
 /// So many of a leg's connections must be channels: one can have been too short, such as a probe of curl's own.
 const ENOUGH: f64 = 0.9;
 
-/// Of so many connections, one may be missing.
-const FEW: u64 = 4;
-
 /// One leg.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Leg {
@@ -72,10 +69,7 @@ impl Leg {
     /// Whether it was one. Connections that were too short count for nothing, unless most were.
     pub fn is_channel(&self) -> bool {
         let long = self.connections.saturating_sub(self.too_short());
-        let enough = self.channels as f64 >= long as f64 * ENOUGH;
-        // Of a few, one: on a busy machine it can be over before its server's turn comes.
-        let few = long >= FEW && self.channels + 1 >= long;
-        self.channels * 2 >= self.connections && (enough || few)
+        self.channels * 2 >= self.connections && self.channels as f64 >= long as f64 * ENOUGH
     }
 
     /// The leg's fault in a figure, if it has one: some of the load must have gone through rings as well.
