@@ -74,8 +74,8 @@ struct Links {
     high: AtomicUsize,
 }
 
-static TABLE: Links = Links {
-    all: [const {
+impl Link {
+    const fn free() -> Link {
         Link {
             fd: AtomicI32::new(0),
             serial: AtomicU32::new(0),
@@ -85,9 +85,10 @@ static TABLE: Links = Links {
             theirs: [const { AtomicU64::new(0) }; SETS],
             ours: [const { (AtomicU32::new(0), AtomicI32::new(0)) }; SETS],
         }
-    }; LINKS],
-    high: AtomicUsize::new(0),
-};
+    }
+}
+
+static TABLE: Links = Links { all: [const { Link::free() }; LINKS], high: AtomicUsize::new(0) };
 
 /// Keeps the connection `fd` with a process of user `uid` as a link: its name, and the descriptor that it has from now on.
 /// `None`: there is no room, and `fd` is still the caller's.

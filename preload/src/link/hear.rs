@@ -191,6 +191,7 @@ fn judge(given: i32, sender: &libc::ucred) -> Means {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     #[test]
     fn an_entry_tells_what_it_was_packed_from() {
@@ -231,5 +232,28 @@ mod tests {
             assert_eq!(judge(fd, &sender), means, "{fd} of user {}", sender.uid);
         }
         [event, near, far, datagram, other, pipe, end].into_iter().for_each(raw::close);
+    }
+
+    /// What the sleeper, or anybody who has its end, does to the socket costs a bell, and keeps nobody.
+    #[test]
+    fn a_socket_that_is_full_or_closed_wakes_nobody_and_blocks_nobody() {
+        testing::start();
+        let l = Link::free();
+        let woken = |number| l.used(1, |l| l.of(number).is_some_and(|at| l.wake(at, number)));
+        l.serial.store(1, Ordering::Relaxed);
+        let [near, far] = raw::socketpair(libc::SOCK_STREAM).expect("a pair");
+        let far = own::keep(far).expect("room");
+        l.used(1, |l| l.keep(7, Means::Socket(far)));
+        assert_eq!((woken(7), woken(8)), (Some(true), Some(false)));
+        let mut bytes = [0u8; 4096];
+        // SAFETY: the buffer is ours.
+        let mut taken = || unsafe { raw::recv(near, bytes.as_mut_ptr(), bytes.len(), libc::MSG_DONTWAIT) };
+        assert_eq!(taken(), Ok(1));
+        let filled = (0..100_000).find(|_| woken(7) == Some(false)).expect("it takes no more");
+        assert!(filled >= 64, "a sleeper that is drained after 32 wake-ups loses some: {filled}");
+        assert!(taken().is_ok_and(|n| n > 0) && woken(7) == Some(true), "drained, it wakes again");
+        raw::close(near);
+        assert_eq!((woken(7), own::is(far)), (Some(false), false), "closed, it is given up");
+        assert_eq!(l.of(7).map(|at| Means::unpack(at.load(Ordering::Relaxed))), Some(Means::Bell));
     }
 }
