@@ -255,6 +255,11 @@ pub fn bells_are_gone(conn: u32) {
     with_sets_of(conn, |set, w| set.bells_are_gone(conn, w));
 }
 
+/// A low-water mark of connection `conn` was set, and it has as much.
+pub fn rises_anew(conn: u32) {
+    with_sets_of(conn, |set, w| set.rises_anew(conn, w));
+}
+
 /// One more descriptor of a set.
 pub fn retain(i: u32) {
     if let Some(p) = place(i) {

@@ -10,7 +10,7 @@ use libc::socklen_t;
 use crate::channel::Channel;
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{real, socket};
+use crate::{epoll, fdtable, real, socket};
 
 /// setsockopt(2).
 ///
@@ -61,6 +61,7 @@ pub unsafe fn setsockopt(
     if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => c.mark_was_set(),
             (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
             // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel
             // still where we have left.
@@ -86,6 +87,17 @@ pub fn is_kernels_own(name: c_int, n: c_int) -> bool {
 }
 
 impl Channel {
+    /// A low-water mark that there are bytes enough for makes an edge, of which the kernel knows nothing where they lie in the
+    /// ring.
+    fn mark_was_set(&self) {
+        if !self.slot_live() || self.watched.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        if let (false, Some(i)) = (self.is_below_mark(), fdtable::conn(self.fd)) {
+            epoll::rises_anew(i);
+        }
+    }
+
     /// Whether one side has ended already: what comes is in the ring, and going back to TCP would meet resets.
     fn is_over(&self) -> bool {
         self.stage() == Stage::Live

@@ -1,6 +1,6 @@
 //! What the program registers: noted here, and told to the kernel at once or before the set sleeps.
 
-use super::{Row, Set, Target, World, ALWAYS, IN, OUT, SPECIAL};
+use super::{Row, Set, Target, World, ALWAYS, ET, IN, OUT, SPECIAL};
 
 impl Set {
     /// epoll_ctl(2) by the program. What the kernel returns, or would return.
@@ -281,6 +281,20 @@ impl Set {
                 self.make_cold(r, w);
                 if self.rows.is_used(r) {
                     self.hear(r, w);
+                }
+            }
+        }
+    }
+
+    /// A connection's low-water mark was set, and it has as much: the kernel makes an edge of that, so it is one here.
+    pub fn rises_anew(&mut self, conn: u32, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if self.conn_of(r) == Some(conn) && !self.rows.get(r).spent && self.rows.get(r).want & ET != 0 {
+                self.rows.get_mut(r).seen = None;
+                match self.rows.get(r).is_hot() {
+                    true if self.waiters.anyone_asleep() => self.wake(r, w),
+                    true => {}
+                    false => self.hear(r, w),
                 }
             }
         }

@@ -110,3 +110,18 @@ fn an_edge_of_bytes_in_the_ring_tells_of_room_on_tcp() {
         assert!(sim.wait_now(0, 4).unwrap().is_empty());
     }
 }
+
+/// A low-water mark that is met makes an edge of bytes that were told already, and only where something lies.
+#[test]
+fn a_low_water_mark_that_is_met_is_an_edge() {
+    for events in [IN | ET, IN | OUT | ET] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+        sim.mark_is_set(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    }
+}

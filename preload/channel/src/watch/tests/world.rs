@@ -163,6 +163,11 @@ impl Sim {
         }
     }
 
+    /// A low-water mark is set for which there are bytes enough: of those in the ring the kernel makes no edge.
+    pub fn mark_is_set(&mut self, file: usize) {
+        self.set.rises_anew(file as u32, &mut self.kernel);
+    }
+
     pub fn dup(&mut self, file: usize) {
         let open = self.kernel.numbers.values().any(|&f| f == file);
         let free = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd));
