@@ -16,7 +16,7 @@ use crate::{link, own, state};
 /// Polls of one process that sleep by events at the same time.
 const EVENTS: usize = 16;
 /// Descriptors of a poll that is worth one: its array is copied.
-pub const FEW: usize = 16;
+pub const FEW: usize = 64;
 /// Sockets that are told of in one look, and looks. What is left ends the next poll once more.
 const MANY: usize = 16;
 const TURNS: usize = 4;
