@@ -3,8 +3,8 @@
  *   garbage, magic, version, no_fd, pipe, unsealed, tiny, wrong_size, many, silent   one wrong introduction
  *   flood    four hundred connections, half of them silent, kept open until the mark `over`
  *   ahead    takes the first of the door's names (argument: the port), and lets nobody in, until the mark `over`
- *   squat    takes the door's names first (argument: the port) and every offer in the arenas it is given, and says
- *            what it could read in them
+ *   squat    takes the door's names first (arguments: the port; how many names, else all) and every offer in the arenas
+ *            it is given, and says what it could read in them
  *   between  takes all names but the first, and hands the arenas it is given on to the server, as its own
  *   huge     eight arenas in order but for their size, of 128 GiB each
  *   proper   eight arenas in order, without an offer
@@ -27,7 +27,7 @@ struct hello {
 static socklen_t door(struct sockaddr_un *name, unsigned port, int copy) {
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
-    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "dp-door-1/00000000000000000000ffff7f000001/%04x/%d",
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "dp-door-1/00000000000000000000ffff7f000001/%04x/%x",
                      port, copy);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
@@ -131,10 +131,13 @@ static char *take_hello(int fd, unsigned port, int on) {
     return arena;
 }
 
-/* `on` negative: takes all names, and the offers. Else takes the other names and hands hellos on to that door. */
-static void squat(unsigned port, int on) {
-    struct pollfd doors[4];
-    for (int i = 0; i < 4; i++) {
+enum { NAMES = 16, GIVEN = 64 }; /* names of a door; arenas that are looked at */
+
+/* `on` negative: takes `names` names, and the offers. Else takes the other names and hands hellos on to that door. */
+static void squat(unsigned port, int on, int names) {
+    struct pollfd doors[NAMES];
+    CHECK(names <= NAMES);
+    for (int i = 0; i < names; i++) {
         struct sockaddr_un name;
         socklen_t length = door(&name, port, i);
         doors[i] = (struct pollfd){.fd = i == on ? -1 : MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0)), .events = POLLIN};
@@ -145,14 +148,14 @@ static void squat(unsigned port, int on) {
     }
     mark("squatting", 1);
     int given = 0;
-    char *arenas[256];
+    char *arenas[GIVEN];
     while (!is_marked("over")) {
-        poll(doors, 4, 1);
-        for (int i = 0; i < 4; i++) {
+        poll(doors, (nfds_t)names, 1);
+        for (int i = 0; i < names; i++) {
             if (doors[i].fd < 0 || !(doors[i].revents & POLLIN))
                 continue;
             int fd = MUST(accept(doors[i].fd, NULL, NULL));
-            char *arena = given < 256 ? take_hello(fd, port, on) : NULL;
+            char *arena = given < GIVEN ? take_hello(fd, port, on) : NULL;
             if (arena)
                 arenas[given++] = arena;
             close(fd);
@@ -254,11 +257,11 @@ void client(void) {
     struct hello hello = {"DPHELLO", 3, 0, 0};
     hello.magic[7] = '1';
     if (mode_is("squat")) {
-        squat((unsigned)argument(0, 0), -1);
+        squat((unsigned)argument(0, 0), -1, (int)argument(1, NAMES));
         return;
     }
     if (mode_is("between")) {
-        squat((unsigned)argument(0, 0), 0);
+        squat((unsigned)argument(0, 0), 0, NAMES);
         return;
     }
     if (mode_is("lie")) {

@@ -2,8 +2,8 @@
 //!
 //! A listening program has a door: an AF_UNIX SEQPACKET listener whose abstract name is made from the
 //! listening address. Abstract names live in the network namespace, as loopback TCP does; they need no
-//! directory and vanish with their owner. A client connects and sends one hello with its arena; it never waits. Where
-//! both are of one user the connection stays, as the link between the two processes ([`crate::link`]).
+//! directory and vanish with their owner. A client connects and sends one hello with its arena; it never waits. The
+//! connection stays, as the link between the two processes ([`crate::link`]).
 
 use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
@@ -15,8 +15,10 @@ use dp_edge::sys::raw;
 
 use crate::rights::{self, Passed};
 
-/// Doors of different processes on one address (SO_REUSEPORT).
-pub const COPIES: u8 = 4;
+/// Doors of different families on one address (SO_REUSEPORT).
+pub const COPIES: u8 = 16;
+/// They are taken in order. A client looks at the first few, and where half of a few are there, at the next.
+pub const FEW: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
 /// Version of hello and arena; a peer of another one is refused.
 const VERSION: u32 = 3;
@@ -68,7 +70,7 @@ pub fn door_address(addr: Addr, copy: u8) -> (libc::sockaddr_un, u32) {
     let mut name = *b"\0dp-door-1/00000000000000000000000000000000/0000/0";
     hex(&mut name[11..43], &addr.ip);
     hex(&mut name[44..48], &addr.port.to_be_bytes());
-    name[49] = b'0' + copy;
+    name[49] = b"0123456789abcdef"[usize::from(copy % COPIES)];
     for (to, from) in un.sun_path.iter_mut().zip(name) {
         *to = from as _;
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_that, TempDir};
+use compat_tests::tools::{await_that, free_port, TempDir};
 use compat_tests::{programs, Combo};
 
 use crate::product;
@@ -150,4 +150,37 @@ fn connections_too_short_to_pay_stay_on_tcp_and_long_ones_do_not() {
     assert!(long > 15, "{long} channels of 20 long connections");
     let [short, long] = channels_of_short_and_long_ones(Some("3"));
     assert!(short > 150 && long > 15, "as DP_AFTER says: {short} channels of 200 and {long} of 20");
+}
+
+/// Servers that know nothing of each other listen at one address (SO_REUSEPORT): the kernel gives each of them some of the
+/// connections. Each has a door there, and each connection is offered to the family that has it.
+#[test]
+fn many_servers_at_one_address() {
+    const SERVERS: usize = 9;
+    const CONNECTIONS: usize = 40;
+    let _turn = product::alone();
+    let (program, port) = (programs::c("copies"), free_port().to_string());
+    let folders: Vec<_> = (0..=SERVERS).map(|_| TempDir::new()).collect();
+    let start = |role: &str, folder: &TempDir| {
+        let many = CONNECTIONS.to_string();
+        product::start(&Combo::shimmed(), &program, role, folder.path(), &["-", &port, &many, "3000"], &[])
+    };
+    let mut servers = Vec::new();
+    for folder in &folders[1..] {
+        servers.push(start("server", folder));
+        await_that("it listens", Duration::from_secs(10), || folder.file("port.listens").exists());
+    }
+    let doors: usize = servers.iter().map(|server| doors_of(server.pid().as_raw())).sum();
+    assert_eq!(doors, SERVERS);
+    let mut client = start("client", &folders[0]);
+    let done = folders[0].file("port.done");
+    await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
+    let family = product::family(client.pid().as_raw());
+    fs::write(folders[0].file("port.looked"), "1\n").expect("the mark");
+    let client = client.finish(Instant::now() + Duration::from_secs(10));
+    assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
+    let channels = |family: &product::Family| {
+        family.connections.iter().filter(|c| c.tx_ring_bytes.is_some()).count() == CONNECTIONS
+    };
+    assert!(family.as_ref().is_some_and(channels), "{family:?}");
 }

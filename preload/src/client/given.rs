@@ -24,8 +24,9 @@ pub(super) struct Mapped {
     pub(super) id: [AtomicU64; 3],
     /// Which of the arenas that had this entry in the family; a relative may have given the entry to another.
     pub(super) serial: AtomicU32,
-    /// When its server family was last found at a door, ns of the monotonic clock.
+    /// When its server family was last found at a door, ns of the monotonic clock, and when it was first.
     pub(super) told: AtomicU64,
+    pub(super) made: AtomicU64,
     /// Connections that begin with a hello: offers at this arena were passed over until there was one. Where each
     /// connection has a process of its own, no hello but its own reaches that.
     pub(super) anew: AtomicU32,
@@ -42,6 +43,7 @@ pub(super) static MAPPED: [Mapped; ARENAS] = [const {
         id: [const { AtomicU64::new(0) }; 3],
         serial: AtomicU32::new(0),
         told: AtomicU64::new(0),
+        made: AtomicU64::new(0),
         anew: AtomicU32::new(0),
     }
 }; ARENAS];

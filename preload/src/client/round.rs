@@ -68,8 +68,9 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     retired
 }
 
-/// Arenas of one round that nothing was ever proven of. Squatters of an address's doors cost us no more.
-const UNPROVEN: usize = 4;
+/// Arenas for an address that nothing was ever proven of: in all, and such as are made in one round. Squatters of an address's
+/// doors cost us no more.
+const UNPROVEN: [usize; 2] = [16, 4];
 
 fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
@@ -101,8 +102,9 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
         found(family, i, server, round);
         return Ok(());
     }
-    let unproven = |&(i, told): &(usize, u64)| told == round && family.arena(i).proven() == 0;
-    if all(family, server).filter(unproven).count() >= UNPROVEN {
+    let unproven = || all(family, server).filter(|&(i, _)| family.arena(i).proven() == 0);
+    let made_now = |&(i, _): &(usize, u64)| MAPPED[i].made.load(Ordering::Relaxed) == round;
+    if unproven().count() >= UNPROVEN[0] || unproven().filter(made_now).count() >= UNPROVEN[1] {
         return Err(No::Never(Reason::Owner));
     }
     let free = || {
@@ -125,7 +127,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             }
             MAPPED[i].serial.store(serial, Ordering::Relaxed);
             MAPPED[i].anew.store(0, Ordering::Relaxed);
-            MAPPED[i].told.store(round, Ordering::Relaxed);
+            [&MAPPED[i].told, &MAPPED[i].made].iter().for_each(|at| at.store(round, Ordering::Relaxed));
             MAPPED[i].fd.store(memfd, Ordering::Release);
             MAPPED[i].arena.store(arena, Ordering::Release);
             Ok(())
@@ -169,7 +171,11 @@ fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, i32, unmapped
 /// The doors a server at `addr` may have: its own address, or a wildcard; several copies of each.
 struct Doors {
     names: [tcp::Addr; 3],
-    at: u8,
+    /// Which of the names, and which copy of its door is next.
+    name: usize,
+    copy: u8,
+    /// Copies that are there, of the few that were looked at last.
+    there: u8,
 }
 
 impl Doors {
@@ -177,29 +183,45 @@ impl Doors {
         let mut v4_any = [0; 16];
         v4_any[10..12].copy_from_slice(&[0xff, 0xff]);
         let any = |ip| tcp::Addr { ip, port: server.port, scope: 0 };
-        Doors { names: [server, any(v4_any), any([0; 16])], at: 0 }
+        Doors { names: [server, any(v4_any), any([0; 16])], name: 0, copy: 0, there: 0 }
+    }
+
+    /// The next copy to look at: how it is called. A copy that is gone or lets nobody in says nothing of the next, as their
+    /// owners come and go.
+    fn advance(&mut self) -> Option<(tcp::Addr, u8)> {
+        if self.copy % intro::FEW == 0 && self.copy > 0 {
+            if self.there < intro::FEW / 2 || self.copy == COPIES {
+                (self.name, self.copy) = (self.name + 1, 0);
+            }
+            self.there = 0;
+        }
+        let name = *self.names.get(self.name)?;
+        self.copy += 1;
+        Some((name, self.copy - 1))
     }
 }
 
 impl Iterator for Doors {
     type Item = i32;
     fn next(&mut self) -> Option<i32> {
-        if self.at == 3 * COPIES {
-            return None;
-        }
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
-        while self.at < 3 * COPIES {
-            let (name, copy) = (self.names[usize::from(self.at / COPIES)], self.at % COPIES);
-            // A copy that is gone or lets nobody in says nothing of the next: their owners come and go.
-            self.at += 1;
+        let mut fd = -1;
+        while let Some((name, copy)) = self.advance() {
+            if fd < 0 {
+                fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
+            }
             let (un, len) = intro::door_address(name, copy);
             // SAFETY: the address outlives the call.
-            if unsafe { raw::connect(fd, (&raw const un).cast(), len) }.is_ok() {
+            let connected = unsafe { raw::connect(fd, (&raw const un).cast(), len) };
+            // Where nobody looks, the door has more callers than it can hold.
+            self.there += u8::from(matches!(connected, Ok(_) | Err(libc::EAGAIN)));
+            if connected.is_ok() {
                 return Some(fd);
             }
         }
-        raw::close(fd);
+        if fd >= 0 {
+            raw::close(fd);
+        }
         None
     }
 }
@@ -207,4 +229,43 @@ impl Iterator for Doors {
 /// In a forked child: a thread of the parent may have been at work.
 pub(super) fn inherited() {
     state::clear(&MAKING);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which copies of the door at the server's own address are looked at, where those of `there` are.
+    fn looked_at(there: &[u8]) -> Vec<u8> {
+        let server = tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+        let mut doors = Doors::new(server);
+        let mut seen = Vec::new();
+        while let Some((name, copy)) = doors.advance() {
+            let first = name == server;
+            doors.there += u8::from(first && there.contains(&copy));
+            if first {
+                seen.push(copy);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_few_doors_are_looked_for_and_more_where_there_are_more() {
+        assert_eq!(looked_at(&[]), [0, 1, 2, 3]);
+        assert_eq!(looked_at(&[0]), [0, 1, 2, 3]);
+        assert_eq!(looked_at(&[0, 3]), (0..8).collect::<Vec<_>>());
+        assert_eq!(looked_at(&[1, 2, 3, 4, 7]), (0..12).collect::<Vec<_>>());
+        assert_eq!(looked_at(&(0..COPIES).collect::<Vec<_>>()), (0..COPIES).collect::<Vec<_>>());
+        let all = |mut doors: Doors| core::iter::from_fn(move || doors.advance()).count();
+        assert_eq!(all(Doors::new(tcp::Addr { ip: [1; 16], port: 1, scope: 0 })), 12, "of three names");
+    }
+
+    #[test]
+    fn each_copy_of_a_door_has_its_own_name() {
+        let addr = tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+        let names: std::collections::BTreeSet<_> =
+            (0..COPIES).map(|copy| intro::door_address(addr, copy).0.sun_path).collect();
+        assert_eq!(names.len(), usize::from(COPIES));
+    }
 }
