@@ -123,14 +123,14 @@ pub fn reconsider() {
         let Some(addr) = tcp::local(fd) else { return };
         match (i, rules::may_accept(addr.ip(), addr.port)) {
             (0, true) => {
-                if let door @ fdtable::Entry::Listener(1..) = open(fd) {
-                    fdtable::set(fd, door);
+                let door = open(fd);
+                // Another thread may close the listener meanwhile.
+                match door {
+                    fdtable::Entry::Listener(n @ 1..) if !fdtable::replace(fd, entry, door) => release(n),
+                    _ => {}
                 }
             }
-            (1.., false) => {
-                fdtable::set(fd, fdtable::Entry::Listener(0));
-                release(i);
-            }
+            (1.., false) if fdtable::replace(fd, entry, fdtable::Entry::Listener(0)) => release(i),
             _ => {}
         }
     });

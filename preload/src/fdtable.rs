@@ -339,6 +339,16 @@ pub fn mark_elsewhere(fd: i32) -> bool {
     })
 }
 
+/// Sets what `fd` is, if it still is `from`.
+pub fn replace(fd: i32, from: Entry, to: Entry) -> bool {
+    let Some(c) = cell(fd) else { return false };
+    let done = c.compare_exchange(encode(from), encode(to), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    if done {
+        count_change();
+    }
+    done
+}
+
 /// `fd` is a TCP socket that this process has just made.
 pub fn made(fd: i32) {
     set(fd, Entry::Unconnected(STARTS.load(Ordering::SeqCst)));

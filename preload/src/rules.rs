@@ -175,16 +175,16 @@ fn look(again: &Again) -> bool {
     // A thread that asks just now may be in the list that is to be written, and a signal stack be too short for what reads:
     // a later connection tries again.
     let may = *known != marks && ASKING.load(Ordering::SeqCst) == 0 && !raw::on_signal_stack_above(0);
-    let renewed = may && read_anew(again);
-    if may {
+    let renewed = room(again).filter(|_| may).is_some_and(|room| {
+        // What cannot be read now is not read again before it changes.
         *known = marks;
-    }
+        read_anew(again, room)
+    });
     READING.store(false, Ordering::Release);
     renewed
 }
 
-fn read_anew(again: &Again) -> bool {
-    let Some(room) = room(again) else { return false };
+fn read_anew(again: &Again, room: *mut u8) -> bool {
     // SAFETY: as long as that, zeroed, and used by whoever has `READING`.
     let room = unsafe { core::slice::from_raw_parts_mut(room, ROOM) };
     let other = u32::from(NOW.load(Ordering::Relaxed) == 0);

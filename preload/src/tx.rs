@@ -24,7 +24,6 @@ use dp_channel::stream;
 use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 use dp_edge::ring::Lines;
-use dp_edge::sys::raw;
 use dp_edge::{ring, Error};
 
 use self::gone::Gone;
@@ -478,9 +477,7 @@ impl Channel {
         state::count(why);
         self.kill_slot();
         // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
-        let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
-        // SAFETY: the address outlives the call.
-        let _ = unsafe { raw::connect(self.fd, &nobody, size_of::<libc::sockaddr>() as u32) };
+        tcp::disconnect(self.fd);
         // From here on the kernel answers; nothing of the peer's is looked at again.
         self.set_stage(Stage::Plain);
     }

@@ -81,7 +81,11 @@ pub fn disconnect(fd: i32) {
     // AF_UNSPEC and nothing else.
     let nowhere = [0u64; 2];
     // SAFETY: an address of 16 bytes.
-    let _ = unsafe { raw::connect(fd, nowhere.as_ptr().cast(), 16) };
+    let ended = unsafe { raw::connect(fd, nowhere.as_ptr().cast(), 16) };
+    // Linux 6.4 and 6.5 refuse that with EBUSY while another thread waits on the socket: then both ends get an end of the stream.
+    if ended.is_err() {
+        let _ = raw::shutdown(fd, libc::SHUT_RDWR);
+    }
 }
 
 /// Whether the socket is a TCP socket (and not, say, MPTCP or SMC).

@@ -314,6 +314,11 @@ pub fn epoll_create() -> Result<i32, i32> {
     sys!(SYS_epoll_create1, libc::EPOLL_CLOEXEC).map(|fd| fd as i32)
 }
 
+/// shutdown(2).
+pub fn shutdown(fd: i32, how: i32) -> Res {
+    sys!(SYS_shutdown, fd, how)
+}
+
 /// getppid(2): 0 if the parent is in another pid namespace.
 pub fn getppid() -> u32 {
     sys!(SYS_getppid).unwrap_or(0) as u32
