@@ -2,6 +2,8 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
+use dp_edge::sys::raw;
+
 use super::*;
 
 use crate::testing::Pair;
