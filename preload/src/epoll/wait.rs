@@ -225,9 +225,14 @@ impl<'a> Wait<'a> {
         }
         if !hot_first {
             set.look(&mut out, w);
+            // One that ends is hot no more, and of its end the kernel tells, with what its ring still has.
+            let cooled = !asks && set.peeks() > 0 && !out.is_full();
+            if cooled {
+                self.ask(now, &mut out, set, w);
+            }
             set.peeked(&mut out, w);
             // There was something all the same: room, or what has come just now. The rest is told with it.
-            if due && !asks && !out.is_empty() && !out.is_full() {
+            if due && !asks && !cooled && !out.is_empty() && !out.is_full() {
                 self.ask(now, &mut out, set, w);
             }
         } else if !out.is_full() {
