@@ -188,7 +188,7 @@ impl Doors {
 
     /// The next copy to look at: how it is called. A copy that is gone or lets nobody in says nothing of the next, as their
     /// owners come and go.
-    fn advance(&mut self) -> Option<(tcp::Addr, u8)> {
+    fn next_name(&mut self) -> Option<(tcp::Addr, u8)> {
         if self.copy % intro::FEW == 0 && self.copy > 0 {
             if self.there < intro::FEW / 2 || self.copy == COPIES {
                 (self.name, self.copy) = (self.name + 1, 0);
@@ -206,7 +206,7 @@ impl Iterator for Doors {
     fn next(&mut self) -> Option<i32> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         let mut fd = -1;
-        while let Some((name, copy)) = self.advance() {
+        while let Some((name, copy)) = self.next_name() {
             if fd < 0 {
                 fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
             }
@@ -240,7 +240,7 @@ mod tests {
         let server = tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
         let mut doors = Doors::new(server);
         let mut seen = Vec::new();
-        while let Some((name, copy)) = doors.advance() {
+        while let Some((name, copy)) = doors.next_name() {
             let first = name == server;
             doors.there += u8::from(first && there.contains(&copy));
             if first {
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(looked_at(&[0, 3]), (0..8).collect::<Vec<_>>());
         assert_eq!(looked_at(&[1, 2, 3, 4, 7]), (0..12).collect::<Vec<_>>());
         assert_eq!(looked_at(&(0..COPIES).collect::<Vec<_>>()), (0..COPIES).collect::<Vec<_>>());
-        let all = |mut doors: Doors| core::iter::from_fn(move || doors.advance()).count();
+        let all = |mut doors: Doors| core::iter::from_fn(move || doors.next_name()).count();
         assert_eq!(all(Doors::new(tcp::Addr { ip: [1; 16], port: 1, scope: 0 })), 12, "of three names");
     }
 
