@@ -61,8 +61,8 @@ fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
         let _ = fs::remove_file(folder.file(name));
     }
     let (mut server, mut client) = (
-        start("server", server, folder, &["hold", "1000"]),
-        start("client", client, folder, &["hold", "1000"]),
+        start("server", server, folder, &["hold", "3000"]),
+        start("client", client, folder, &["hold", "3000"]),
     );
     let [done, told] = ["port.server-done", "port.client-done"].map(|name| folder.file(name));
     await_that("the exchanges", Duration::from_secs(20), || {
@@ -72,14 +72,14 @@ fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
     let port = port.split_whitespace().nth(1).and_then(|port| port.parse().ok()).unwrap_or_default();
     let seen = Seen {
         channels: product::channel_ends(port),
-        listed: dp(&["ls"]),
+        listed: [&server, &client].map(|job| dp(&["ls", "--pid", &job.pid().to_string()])).concat(),
         doctor: [&server, &client].map(|job| dp(&["doctor", &job.pid().to_string()])),
     };
     mark(folder, "looked");
     let deadline = Instant::now() + Duration::from_secs(10);
     let (client, server) = (client.finish(deadline), server.finish(deadline));
-    assert!(client.ok() && client.transcript == "1000 exchanges\n", "{}", client.text());
-    assert!(server.ok() && server.transcript.starts_with("1000 messages"), "{}", server.text());
+    assert!(client.ok() && client.transcript == "3000 exchanges\n", "{}", client.text());
+    assert!(server.ok() && server.transcript.starts_with("3000 messages"), "{}", server.text());
     seen
 }
 
@@ -93,7 +93,7 @@ fn libraries_that_do_not_understand_each_other_stay_on_tcp_and_say_so() {
         for (server, client) in [(&shim(), &other), (&other, &shim())] {
             let seen = between(server, client, &folder);
             assert_eq!(seen.channels, 0, "{layout}");
-            assert!(seen.listed.contains("version"), "{layout}: {}", seen.listed);
+            assert!(seen.listed.contains("1 version"), "{layout}: {}", seen.listed);
             let [of_server, of_client] = seen.doctor;
             assert!(of_server.contains("restart the older of the two"), "{layout}: {of_server}");
             assert!(of_client.contains("see dp doctor of that program"), "{layout}: {of_client}");

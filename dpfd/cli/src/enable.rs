@@ -190,6 +190,8 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if units.is_empty() {
         return ExitCode::SUCCESS;
     }
+    // Of a template, all instances that run.
+    let units: Vec<String> = units.iter().map(|unit| unit.replacen("@.service", "@*.service", 1)).collect();
     let names = units.join(" ");
     let manager = if home.user { " --user" } else { "" };
     let Some(mut reload) = home.systemctl() else {
@@ -210,7 +212,7 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
         return failed(verb, &why);
     }
     let restart = home.systemctl().filter(|_| now);
-    match restart.map(|mut restart| run(restart.arg("restart").args(units), "restart")) {
+    match restart.map(|mut restart| run(restart.arg("restart").args(&units), "restart")) {
         Some(Err(why)) => failed(verb, &why),
         Some(Ok(())) => ExitCode::SUCCESS,
         None => {

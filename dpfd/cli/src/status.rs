@@ -62,6 +62,8 @@ struct DropIn {
 #[derive(Serialize)]
 struct Service {
     unit: String,
+    /// Whether it is a unit of users' managers.
+    user_manager: bool,
     drop_in: DropIn,
     processes: Vec<Program>,
     /// Whether a process is not as the drop-in would have it.
@@ -141,15 +143,16 @@ impl DropIn {
     }
 
     /// In words, with what to do.
-    fn told(&self, unit: &str) -> String {
+    fn told(&self, unit: &str, user: bool) -> String {
+        let enable = format!("dp enable {}{unit}", if user { "--user-manager " } else { "" });
         let version = self.version.as_deref().unwrap_or("");
         match self.state {
             State::Current => format!("current ({version})"),
-            State::Outdated => format!("of {version}, and not what is needed now: dp enable {unit}"),
+            State::Outdated => format!("of {version}, and not what is needed now: {enable}"),
             State::Broken => {
                 format!("of {version}, and dp would refuse the unit now: {}", self.problems.join("; "))
             }
-            State::Missing => format!("none: dp enable {unit}"),
+            State::Missing => format!("none: {enable}"),
             State::Foreign => format!("{} is not one that dp made", self.path.display()),
         }
     }
@@ -166,6 +169,7 @@ impl Service {
         let mut service = Service {
             restart: found.iter().any(|program| program.needs_restart(wanted)),
             unit,
+            user_manager: home.user,
             drop_in,
             processes: Vec::new(),
             channels: 0,
@@ -193,7 +197,8 @@ impl Service {
     }
 
     fn told(&self) -> String {
-        let mut text = format!("{}\n  drop-in     {}\n", self.unit, self.drop_in.told(&self.unit));
+        let mut text =
+            format!("{}\n  drop-in     {}\n", self.unit, self.drop_in.told(&self.unit, self.user_manager));
         let counted = [
             (Shim::Loaded, "with the shim"),
             (Shim::Replaced, "with one that was replaced since"),
@@ -208,7 +213,11 @@ impl Service {
             if counted.is_empty() { "none".into() } else { counted.join(", ") }
         );
         if self.restart {
-            text += &format!("  restart     needed: systemctl restart {}\n", self.unit);
+            text += &format!(
+                "  restart     needed: systemctl{} restart {}\n",
+                if self.user_manager { " --user" } else { "" },
+                self.unit
+            );
         }
         if self.channels_ever > 0 || self.tcp > 0 || !self.on_tcp.is_empty() {
             text += &format!("  channels    {} open, {} so far\n", self.channels, self.channels_ever);
