@@ -211,6 +211,12 @@ fn connections(family: &Family) -> Vec<Finding> {
     } else {
         Finding::note("channels", "none yet", "see what keeps its connections on TCP below, or wait: a connection has more than three calls first")
     }];
+    let offered = open("offered");
+    if offered > 0 {
+        let way_out = "it does so in one of its next calls; where it does not, see dp doctor of that program";
+        let text = format!("{offered} offered, and not answered yet by the other end");
+        found.push(Finding::note("channels", text, way_out));
+    }
     let mut reasons: BTreeMap<&str, u64> = family.on_tcp.clone();
     for c in &family.connections {
         // Not counted yet: it may still become a channel.
