@@ -324,12 +324,16 @@ fn greet(conn: i32, door: usize) -> bool {
             }
             return admitted;
         }
-        (_, Err(intro::Bad::Late)) => {
+        (Some(_), Err(intro::Bad::Late)) => {
             put_aside(conn, door);
             return false;
         }
-        (_, Err(bad)) => {
-            state::count(if bad == intro::Bad::Version { Reason::Version } else { Reason::Corrupt });
+        (Some(cred), Err(intro::Bad::Version)) => {
+            guests::count_other_version(&cred);
+            false
+        }
+        (Some(_), Err(intro::Bad::Shape)) => {
+            state::count(Reason::Corrupt);
             false
         }
     };

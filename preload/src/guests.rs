@@ -320,6 +320,17 @@ fn alone() -> bool {
     RETIRED.is_alone()
 }
 
+/// The process whose hello was refused last for its version.
+static OTHER_VERSION: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Counts a client of another version: one that nobody answers says hello again and again, and is still one.
+pub fn count_other_version(cred: &libc::ucred) {
+    let pid = cred.pid as u32;
+    if OTHER_VERSION.swap(pid, Ordering::Relaxed) != pid {
+        state::count(Reason::Version);
+    }
+}
+
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
 /// `fd` is this one's to close, and so are the links: our name of the connection, and the client's.
 pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool {
@@ -344,7 +355,12 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
             return refused(Reason::Memory);
         }
         (Ok(geometry), Ok(key)) => (geometry, key),
-        (Err(libc::EPROTONOSUPPORT), _) => return refused(Reason::Version),
+        (Err(libc::EPROTONOSUPPORT), _) => {
+            raw::close(fd);
+            link::end(links[0]);
+            count_other_version(cred);
+            return false;
+        }
         (Err(libc::EFBIG), _) => return refused(Reason::Memory),
         _ => return refused(Reason::Corrupt),
     };

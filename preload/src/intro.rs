@@ -9,6 +9,7 @@ use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
 
 use dp_channel::family::{self, Id};
+use dp_channel::layouts;
 use dp_channel::tcp::Addr;
 use dp_channel::unmapped;
 use dp_edge::sys::raw;
@@ -20,8 +21,6 @@ pub const COPIES: u8 = 16;
 /// They are taken in order. A client looks at the first few, and where half of a few are there, at the next.
 pub const FEW: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
-/// Version of hello and arena; a peer of another one is refused.
-const VERSION: u32 = 3;
 
 /// What a client says at a door, beside the arena's descriptor.
 #[derive(Clone, Copy)]
@@ -115,7 +114,7 @@ pub fn opener(fd: i32) -> Option<Id> {
 
 /// Sends the hello with `arena`; `link` is our name of the connection.
 pub fn send_hello(door: i32, arena: i32, link: u64) -> Result<(), i32> {
-    rights::send(door, &mut Hello { magic: MAGIC, version: VERSION, _pad: 0, link }, arena).map(drop)
+    rights::send(door, &mut Hello { magic: MAGIC, version: layouts::hello(), _pad: 0, link }, arena).map(drop)
 }
 
 /// Receives a hello; the arena's descriptor, close-on-exec. Descriptors beyond the first are closed.
@@ -132,7 +131,7 @@ pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
     let bad = match (got, arena) {
         (Err(libc::EAGAIN), _) => Bad::Late,
         (Ok(n), Some(arena)) if n == size_of::<Hello>() && hello.magic == MAGIC => {
-            if hello.version == VERSION {
+            if hello.version == layouts::hello() {
                 return Ok(Said { arena, link: hello.link });
             }
             Bad::Version

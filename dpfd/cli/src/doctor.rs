@@ -2,7 +2,7 @@
 
 mod advice;
 mod host;
-mod process;
+pub mod process;
 
 use std::fs;
 use std::io::{self, Write};

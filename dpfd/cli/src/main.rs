@@ -5,12 +5,14 @@ mod completions;
 mod cost;
 mod device;
 mod doctor;
+mod enable;
 mod environment;
 mod framing;
 mod graph;
 mod logp;
 mod ls;
 mod metrics;
+mod needs;
 mod node;
 mod origin;
 mod pair;
@@ -21,6 +23,8 @@ mod run;
 mod send;
 mod shim;
 mod signals;
+mod status;
+mod unit;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +47,12 @@ struct Cli {
 enum Verb {
     /// Run a program with its TCP connections on DP channels.
     Run(run::Args),
+    /// Put a service of systemd under the shim.
+    Enable(enable::Args),
+    /// Take what `dp enable` did back, without a trace.
+    Disable(enable::DisableArgs),
+    /// Tell how services under the shim are: the drop-in, their processes, channels, connections on TCP.
+    Status(status::Args),
     /// Check the rules for connections, tell which one decides, have running programs read them anew.
     Rules(rules::Args),
     /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
@@ -77,6 +87,9 @@ enum Verb {
 fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
         Verb::Run(args) => run::main(args),
+        Verb::Enable(args) => enable::main(args),
+        Verb::Disable(args) => enable::disable(args),
+        Verb::Status(args) => status::main(args),
         Verb::Rules(args) => rules::main(args),
         Verb::Ls(args) => ls::main(args),
         Verb::Doctor(args) => doctor::main(args),

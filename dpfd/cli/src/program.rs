@@ -77,11 +77,17 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
 /// What keeps the shim out of this program; None also when the file cannot be looked at, because then
 /// executing it says more.
 pub fn obstacle(program: &Path) -> Option<Obstacle> {
+    obstacle_for(program, getuid().is_root())
+}
+
+/// The same for root, or for a user who is not.
+pub fn obstacle_for(program: &Path, root: bool) -> Option<Obstacle> {
     let mut path = program.to_owned();
     for _ in 0..SCRIPT_DEPTH {
         let file = File::open(&path).ok()?;
         let Some(interpreter) = script_interpreter(&file) else {
-            let reason = raised_rights(&path, &file.metadata().ok()?).or_else(|| unfit(&path, &file))?;
+            let reason =
+                raised_rights(&path, &file.metadata().ok()?, root).or_else(|| unfit(&path, &file))?;
             return Some(Obstacle { file: path, reason });
         };
         path = interpreter;
@@ -99,7 +105,7 @@ fn script_interpreter(file: &File) -> Option<PathBuf> {
 }
 
 /// Rights that make the loader distrust the environment.
-fn raised_rights(path: &Path, meta: &Metadata) -> Option<Reason> {
+fn raised_rights(path: &Path, meta: &Metadata, root: bool) -> Option<Reason> {
     let mode = meta.permissions().mode();
     if mode & 0o4000 != 0 && meta.uid() != geteuid().as_raw() {
         return Some(Reason::SetUser(meta.uid()));
@@ -109,7 +115,7 @@ fn raised_rights(path: &Path, meta: &Metadata) -> Option<Reason> {
         return Some(Reason::SetGroup(meta.gid()));
     }
     let has_capabilities = || dp_edge::sys::xattr::has(path, c"security.capability").unwrap_or(false);
-    (!getuid().is_root() && has_capabilities()).then_some(Reason::Capabilities)
+    (!root && has_capabilities()).then_some(Reason::Capabilities)
 }
 
 /// What the program's ELF headers say against the shim.

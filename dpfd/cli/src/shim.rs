@@ -16,6 +16,8 @@ pub enum ShimError {
     NotThere(PathBuf),
     #[error("{FILE} was not found in {0}; run `make install`, or set DP_SHIM to its path")]
     NotFound(String),
+    #[error("{FILE} was not found in the image, in {0}; install it there first, or set DP_SHIM to its path inside")]
+    NotInImage(String),
     #[error(
         "{0}: the loader takes no path with a space or colon; copy it elsewhere and set DP_SHIM to that"
     )]
@@ -37,6 +39,20 @@ pub fn find() -> Result<PathBuf, ShimError> {
         let looked_in: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         ShimError::NotFound(looked_in.join(", "))
     })
+}
+
+/// The same in the tree of an image, where `is_there` tells of a path: `DP_SHIM`, or the usual folders.
+pub fn find_in(is_there: &dyn Fn(&Path) -> bool) -> Result<PathBuf, ShimError> {
+    if let Some(path) = env::var_os("DP_SHIM").filter(|path| !path.is_empty()).map(PathBuf::from) {
+        return if path.is_absolute() && is_there(&path) { Ok(path) } else { Err(ShimError::NotThere(path)) };
+    }
+    let commands = ["/usr/bin/dp", "/usr/local/bin/dp"].map(Path::new);
+    let mut folders: Vec<PathBuf> = commands.iter().flat_map(|exe| folders(Some(exe))).collect();
+    folders.dedup();
+    let looked_in =
+        || folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+    let shims = folders.iter().map(|folder| folder.join(FILE));
+    shims.into_iter().find(|shim| is_there(shim)).ok_or_else(|| ShimError::NotInImage(looked_in()))
 }
 
 fn folders(exe: Option<&Path>) -> Vec<PathBuf> {

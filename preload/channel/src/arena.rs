@@ -31,6 +31,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use crate::bell::{Group, Word};
 pub use crate::geometry::{populate, Geometry, GROUPS, MAGIC, MAX_SLOTS, PROBES, SHORT, VERSION};
 use crate::geometry::{Header, Part, CHUNK, EDGE, GROUPS_AT, INDEX_AT, OFFER, PAGE, SLOT, TAKEN_AT};
+use crate::layouts;
 use crate::places::Places;
 use crate::slot::{Side, Slot};
 use crate::spare::Spares;
@@ -78,7 +79,7 @@ impl Arena {
         let fd = sealed_memory(c"dp-arena", geo.len())?;
         let arena = Arena::mapped(fd.as_fd(), geo)?;
         let h = arena.header();
-        h.version.store(VERSION, Ordering::Relaxed);
+        h.version.store(layouts::arena(), Ordering::Relaxed);
         h.slots.store(geo.slots, Ordering::Relaxed);
         h.lines.store(geo.lines, Ordering::Relaxed);
         h.spare.store(geo.spare, Ordering::Relaxed);

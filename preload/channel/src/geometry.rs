@@ -1,5 +1,6 @@
 //! Sizes of an arena, and where its parts lie in the file: what everybody stands on who maps one or looks into it.
 
+use crate::layouts;
 use dp_edge::ring::LINE;
 use dp_edge::sync::{AtomicU32, AtomicU64};
 use dp_edge::sys::raw;
@@ -7,7 +8,7 @@ use dp_edge::sys::raw;
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
 /// Layout version; a peer of another one is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = layouts::ARENA;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
 /// Watcher groups per side.

@@ -17,6 +17,7 @@
 //! | [`uring`] | which descriptors a ring of io_uring will touch | |
 //! | [`sandbox`] | whether a call installs a filter of system calls | |
 //! | [`leaving`] | what a sender that leaves takes back, and puts on TCP | |
+//! | [`layouts`] | versions of what two programs share | |
 //! | [`limbo`] | memory that nobody new will look at, until nobody does | |
 //! | [`share`], [`allowance`] | what one user's clients may make a server hold | |
 //!
@@ -36,6 +37,8 @@ pub mod family;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 mod geometry;
+#[cfg(not(loom))]
+pub mod layouts;
 #[cfg(not(loom))]
 pub mod leaving;
 pub mod limbo;

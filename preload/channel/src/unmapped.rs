@@ -10,7 +10,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::arena::Arena;
-use crate::geometry::{Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES, VERSION};
+use crate::geometry::{Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES};
+use crate::layouts;
 use crate::slot::Slot;
 use dp_edge::segment::sealed_len;
 use dp_edge::sync::Ordering;
@@ -64,7 +65,7 @@ impl<'a> Unmapped<'a> {
         if h.magic.load(Ordering::Relaxed) != MAGIC {
             return Err(libc::EBADMSG);
         }
-        if h.version.load(Ordering::Relaxed) != VERSION {
+        if h.version.load(Ordering::Relaxed) != layouts::arena() {
             return Err(libc::EPROTONOSUPPORT);
         }
         if !geo.valid() || geo.len() != len {

@@ -1,7 +1,7 @@
 //! `make install`: what it puts where, that it can be used from there, and that `make uninstall` takes it away.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -98,6 +98,24 @@ fn symbols_stay_only_where_that_is_asked_for() {
             assert_eq!(sections.contains(" .debug_line "), left, "{file}: {sections}");
         }
         assert!(files(&prefix).iter().all(|name| !name.ends_with(".new")));
+    }
+}
+
+/// Programs that have the former library mapped keep it.
+#[test]
+fn what_is_installed_anew_is_another_file_and_the_former_one_stays_as_it_was() {
+    let place = Place::new();
+    let variables = vec![format!("DESTDIR={}", place.path().display())];
+    run(&mut make("install", &variables));
+    let prefix = place.path().join("usr/local");
+    let names = ["bin/dp", "lib/dp/libdp_preload.so", "lib/libdp.so.1"].map(|name| prefix.join(name));
+    let former = names.each_ref().map(|name| fs::File::open(name).expect("what was installed"));
+    let before = former.each_ref().map(|file| file.metadata().expect("its size").len());
+    run(&mut make("install", &variables));
+    for ((name, file), length) in names.iter().zip(&former).zip(before) {
+        let now = file.metadata().expect("its links");
+        assert_eq!((now.nlink(), now.len()), (0, length), "{}", name.display());
+        assert_ne!(fs::metadata(name).expect("what is installed now").ino(), now.ino(), "{}", name.display());
     }
 }
 

@@ -2,6 +2,8 @@
 
 use dp_channel::family::Reason;
 
+use crate::needs;
+
 /// The way out; none where it is as it should be.
 pub fn of(reason: Reason) -> Option<&'static str> {
     Some(match reason {
@@ -26,7 +28,7 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         Reason::Option => "dp-preload(7), Socket options: a channel does not have it",
         Reason::Corrupt => "the other program wrote into shared memory what cannot be: look at that program first",
         Reason::PeerLeft => "the other end has the reason: see dp doctor of that program",
-        Reason::NoUnix => "systemd: RestrictAddressFamilies= needs AF_UNIX; other sandboxes: allow socket(AF_UNIX)",
+        Reason::NoUnix => needs::OPEN_FAMILIES,
         Reason::Sandbox => "dp-preload(7), Filters of system calls: start the filter later, or leave it on TCP",
         Reason::Refused => {
             "dp rules explain PROGRAM ADDRESS names the rule; what it demands was missing for the other reasons here"

@@ -9,7 +9,7 @@ use nix::sys::socket::{socket, AddressFamily, SockFlag, SockProtocol, SockType};
 use nix::sys::utsname::uname;
 
 use super::Finding;
-use crate::shim;
+use crate::{needs, shim};
 
 /// All that there is to say.
 pub fn examine() -> Vec<Finding> {
@@ -26,21 +26,20 @@ pub fn examine() -> Vec<Finding> {
         |family, kind, protocol: Option<SockProtocol>| socket(family, kind, SockFlag::SOCK_CLOEXEC, protocol);
     found.push(match made(AddressFamily::Unix, SockType::SeqPacket, None) {
         Ok(_) => Finding::fine("AF_UNIX", "the two ends can find each other"),
-        Err(errno) => {
-            Finding::bad("AF_UNIX", errno.desc(), "allow AF_UNIX (RestrictAddressFamilies= of systemd)")
-        }
+        Err(errno) => Finding::bad("AF_UNIX", errno.desc(), needs::OPEN_FAMILIES),
     });
     found.push(match made(AddressFamily::Netlink, SockType::Raw, Some(SockProtocol::NetlinkSockDiag)) {
         Ok(_) => Finding::fine("sock_diag", "each end can prove that it holds its connection"),
         Err(errno) => {
-            Finding::bad("sock_diag", errno.desc(), "allow AF_NETLINK, and have inet_diag in the kernel")
+            let way_out = format!("have inet_diag in the kernel; {}", needs::OPEN_FAMILIES);
+            Finding::bad("sock_diag", errno.desc(), way_out)
         }
     });
     found.push(cores());
     found.push(clock());
     if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NOFILE) {
         found.push(match soft {
-            0..256 => Finding::note(
+            0..needs::FEW_FILES => Finding::note(
                 "limits",
                 format!("programs that start here may have {soft} descriptors"),
                 "ulimit -n",

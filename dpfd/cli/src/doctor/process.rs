@@ -10,10 +10,7 @@ use dp_channel::family::Reason;
 use super::{advice, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
-use crate::{program, shim};
-
-/// Fewer descriptors than this and a busy program meets its limit: the shim takes a dozen, and more with each server.
-const FEW_FILES: u64 = 256;
+use crate::{needs, program, shim};
 
 fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/{name}")).ok()
@@ -59,7 +56,7 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
         return vec![Finding::bad("rights", "it belongs to another user, or is more than you are", way_out)];
     }
     let family = families.iter().find(|family| family.processes.iter().any(|process| process.pid == pid));
-    let Some(family) = family else { return without(pid) };
+    let Some(family) = family else { return vec![told_without(pid)] };
     let mut found = vec![with(family)];
     found.extend(surroundings(pid));
     if family.state == State::On {
@@ -73,26 +70,64 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     found
 }
 
-/// Why there is no shim in it.
-fn without(pid: u32) -> Vec<Finding> {
+/// Why there is no shim in a process.
+pub enum Without {
+    /// The loader keeps it out of the program.
+    Obstacle(String),
+    /// LD_PRELOAD names it, and it was not loaded.
+    NotLoaded,
+    /// It was started without it.
+    Started,
+}
+
+pub fn without(pid: u32) -> Without {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     // As the process itself sees the file, which may be in another root.
     let inside = PathBuf::from(format!("/proc/{pid}/exe"));
     if let Some(why) = program::obstacle(&inside) {
-        let why = why.to_string().replace(&inside.display().to_string(), &exe.display().to_string());
-        return vec![Finding::bad("shim", why, "it stays on TCP, whoever starts it")];
+        return Without::Obstacle(
+            why.to_string().replace(&inside.display().to_string(), &exe.display().to_string()),
+        );
     }
     let environ = read(pid, "environ").unwrap_or_default();
     let named = environ
         .split(|&b| b == 0)
         .any(|v| v.starts_with(b"LD_PRELOAD=") && v.windows(13).any(|w| w == b"libdp_preload"));
-    vec![if named {
-        let way_out = "see what the loader said on its standard error; the file must be readable in its root, and be for its C library";
-        Finding::bad("shim", "LD_PRELOAD names the shim, and it was not loaded", way_out)
+    if named {
+        Without::NotLoaded
     } else {
-        let way_out = "start it with dp run --, or with LD_PRELOAD as dp-preload(7) says";
-        Finding::bad("shim", "it was started without the shim", way_out)
-    }]
+        Without::Started
+    }
+}
+
+/// The path of its control group.
+pub fn cgroup(pid: u32) -> Vec<u8> {
+    read(pid, "cgroup").map(|text| dp_rules::cgroup(&text).to_vec()).unwrap_or_default()
+}
+
+/// How to start it with the shim: a service by its unit.
+fn way_in(pid: u32) -> String {
+    let group = cgroup(pid);
+    let unit = dp_rules::unit(&group).and_then(|unit| std::str::from_utf8(unit).ok());
+    match unit.filter(|unit| unit.ends_with(".service") && !unit.starts_with("user@")) {
+        Some(unit) => {
+            let user = if group.windows(6).any(|part| part == b"/user@") { "--user-manager " } else { "" };
+            format!("dp enable {user}{unit}, and restart it; or start it with dp run --")
+        }
+        None => "start it with dp run --, or with LD_PRELOAD as dp-preload(7) says".into(),
+    }
+}
+
+/// The same in words.
+fn told_without(pid: u32) -> Finding {
+    match without(pid) {
+        Without::Obstacle(why) => Finding::bad("shim", why, "it stays on TCP, whoever starts it"),
+        Without::NotLoaded => {
+            let way_out = "see what the loader said on its standard error; the file must be readable in its root, and be for its C library";
+            Finding::bad("shim", "LD_PRELOAD names the shim, and it was not loaded", way_out)
+        }
+        Without::Started => Finding::bad("shim", "it was started without the shim", way_in(pid)),
+    }
 }
 
 /// What the shim in it is like.
@@ -139,7 +174,7 @@ fn surroundings(pid: u32) -> Vec<Finding> {
             .lines()
             .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok())
     };
-    if let Some(few) = limit("Max open files").filter(|&n| n < FEW_FILES) {
+    if let Some(few) = limit("Max open files").filter(|&n| n < needs::FEW_FILES) {
         found.push(Finding::note(
             "limits",
             format!("it may have {few} descriptors"),
@@ -176,6 +211,12 @@ fn connections(family: &Family) -> Vec<Finding> {
     } else {
         Finding::note("channels", "none yet", "see what keeps its connections on TCP below, or wait: a connection has more than three calls first")
     }];
+    let offered = open("offered");
+    if offered > 0 {
+        let way_out = "it does so in one of its next calls; where it does not, see dp doctor of that program";
+        let text = format!("{offered} offered, and not answered yet by the other end");
+        found.push(Finding::note("channels", text, way_out));
+    }
     let mut reasons: BTreeMap<&str, u64> = family.on_tcp.clone();
     for c in &family.connections {
         // Not counted yet: it may still become a channel.

@@ -30,6 +30,9 @@ fn of_connections_on_tcp_the_reason_is_told() {
     assert!(texts.contains(&"1 open, 5 since it began"), "{texts:?}");
     assert!(texts.iter().any(|text| text.starts_with("3 on TCP, no-offer: ")), "{texts:?}");
     assert!(found.iter().all(|f| f.verdict < Verdict::Bad), "{found:?}");
+    listing.families[0].connections[0].state = "offered";
+    let found = process::examine(me, &listing.families);
+    assert!(found.iter().any(|f| f.text.starts_with("1 offered, and not answered")), "{found:?}");
     listing.families[0].lost_wakeups = 1;
     let found = process::examine(me, &listing.families);
     assert!(found.iter().any(|f| f.about == "wake-ups" && f.verdict == Verdict::Bad));

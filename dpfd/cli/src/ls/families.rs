@@ -271,7 +271,19 @@ mod tests {
     fn process(pid: u32, parent: u32, file: &str, family: Option<u64>) -> Process {
         let (inner, space, uid) = (pid, 7, 0);
         let (name, file) = (file.to_string(), file.into());
-        Process { pid, inner, parent, space, uid, name, file, family, shim: None, disabled: false }
+        Process {
+            pid,
+            inner,
+            parent,
+            space,
+            uid,
+            name,
+            file,
+            family,
+            shim: None,
+            replaced: false,
+            disabled: false,
+        }
     }
 
     #[test]

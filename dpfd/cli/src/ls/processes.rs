@@ -30,6 +30,8 @@ pub struct Process {
     pub family: Option<u64>,
     /// Version of the library's file, if it can be read.
     pub shim: Option<String>,
+    /// The library's file is not the one at its path any more.
+    pub replaced: bool,
     /// It was started with `DP_DISABLE`.
     pub disabled: bool,
 }
@@ -79,10 +81,23 @@ impl Process {
         let space = fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino() as u32);
         let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let disabled = maps.family.is_none() && read("environ").is_some_and(|e| is_disabled(&e));
+        let replaced = maps.library.as_ref().is_some_and(Library::is_replaced);
         let shim = maps.library.and_then(|library| {
             versions.entry(library.inode).or_insert_with(|| library.version(pid)).clone()
         });
-        Some(Process { pid, inner, parent, space, uid, name, file, family: maps.family, shim, disabled })
+        Some(Process {
+            pid,
+            inner,
+            parent,
+            space,
+            uid,
+            name,
+            file,
+            family: maps.family,
+            shim,
+            replaced,
+            disabled,
+        })
     }
 }
 
@@ -139,6 +154,11 @@ impl Maps {
 }
 
 impl Library {
+    /// Whether another file has taken its path, or none has it.
+    fn is_replaced(&self) -> bool {
+        self.path.ends_with(" (deleted)")
+    }
+
     /// The version that the file itself tells; not that of one that took its name meanwhile.
     fn version(&self, pid: u32) -> Option<String> {
         let named = format!("/proc/{pid}/root{}", self.path.trim_end_matches(" (deleted)"));

@@ -36,13 +36,14 @@ pub use worth::Worth;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::layouts;
 use dp_edge::segment::{map_undumped, sealed_memory};
 use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
 /// Layout version.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = layouts::FAMILY;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
@@ -131,7 +132,7 @@ impl Family {
     pub fn create() -> io::Result<(Family, OwnedFd)> {
         let fd = sealed_memory(NAME, LEN)?;
         let family = Family { base: map_undumped(fd.as_fd(), LEN)? };
-        family.header().version.store(VERSION, Ordering::Relaxed);
+        family.header().version.store(layouts::family(), Ordering::Relaxed);
         for (to, from) in family.header().shim.iter().zip(text_words(SHIM)) {
             to.store(from, Ordering::Relaxed);
         }

@@ -1,0 +1,159 @@
+//! Libraries of two versions side by side, as while a host is upgraded, and a library that is replaced under programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use compat_tests::programs::{self, target_dir};
+use compat_tests::tools::{await_that, TempDir};
+use compat_tests::{Combo, Job};
+
+use crate::product;
+
+/// How the versions of layouts are found in the library's file: dp-channel's `layouts.rs`.
+const MARK: &[u8] = b"dp-layouts-v1\0\0\0";
+/// Behind it, in this order.
+const LAYOUTS: [&str; 3] = ["hello", "arena", "family"];
+
+fn shim() -> PathBuf {
+    target_dir().join("release/libdp_preload.so")
+}
+
+/// A library that differs from ours in the version of one layout: a copy with another number in it.
+fn of_another_version(layout: &str, folder: &TempDir) -> PathBuf {
+    let mut bytes = fs::read(shim()).expect("the shim: run `cargo build --release` first");
+    let found: Vec<usize> =
+        bytes.windows(MARK.len()).enumerate().filter(|(_, w)| *w == MARK).map(|(at, _)| at).collect();
+    let [at] = found[..] else { panic!("the mark is there {} times", found.len()) };
+    let at = at + MARK.len() + 4 * LAYOUTS.iter().position(|name| *name == layout).expect("one of them");
+    bytes[at] += 1;
+    let path = folder.file(&format!("libdp_preload-{layout}.so"));
+    fs::write(&path, bytes).expect("a copy");
+    path
+}
+
+fn start(role: &str, shim: &Path, folder: &TempDir, arguments: &[&str]) -> Job {
+    let environment = [("LD_PRELOAD", shim.display().to_string())];
+    product::start(&Combo::shimmed(), &programs::c("ping_pong"), role, folder.path(), arguments, &environment)
+}
+
+fn mark(folder: &TempDir, name: &str) {
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file(&format!("port.{name}"))).expect("the mark");
+}
+
+fn dp(arguments: &[&str]) -> String {
+    let said = Command::new(target_dir().join("release/dp")).args(arguments).output().expect("dp");
+    String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr)
+}
+
+/// What was seen of a server and a client with these libraries, while both had their connection open.
+struct Seen {
+    channels: usize,
+    listed: String,
+    /// What `dp doctor` says of the server, and of the client.
+    doctor: [String; 2],
+}
+
+fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
+    for name in ["port", "port.server-done", "port.client-done", "port.looked"] {
+        let _ = fs::remove_file(folder.file(name));
+    }
+    let (mut server, mut client) = (
+        start("server", server, folder, &["hold", "3000"]),
+        start("client", client, folder, &["hold", "3000"]),
+    );
+    let [done, told] = ["port.server-done", "port.client-done"].map(|name| folder.file(name));
+    await_that("the exchanges", Duration::from_secs(20), || {
+        (done.exists() && told.exists()) || server.ended().is_some() || client.ended().is_some()
+    });
+    let port = fs::read_to_string(folder.file("port")).unwrap_or_default();
+    let port = port.split_whitespace().nth(1).and_then(|port| port.parse().ok()).unwrap_or_default();
+    let seen = Seen {
+        channels: product::channel_ends(port),
+        listed: [&server, &client].map(|job| dp(&["ls", "--pid", &job.pid().to_string()])).concat(),
+        doctor: [&server, &client].map(|job| dp(&["doctor", &job.pid().to_string()])),
+    };
+    mark(folder, "looked");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let (client, server) = (client.finish(deadline), server.finish(deadline));
+    assert!(client.ok() && client.transcript == "3000 exchanges\n", "{}", client.text());
+    assert!(server.ok() && server.transcript.starts_with("3000 messages"), "{}", server.text());
+    seen
+}
+
+#[test]
+fn libraries_that_do_not_understand_each_other_stay_on_tcp_and_say_so() {
+    let _turn = product::alone();
+    let folder = TempDir::new();
+    assert_eq!(between(&shim(), &shim(), &folder).channels, 2, "without any difference");
+    for layout in ["hello", "arena"] {
+        let other = of_another_version(layout, &folder);
+        for (server, client) in [(&shim(), &other), (&other, &shim())] {
+            let seen = between(server, client, &folder);
+            assert_eq!(seen.channels, 0, "{layout}");
+            assert!(seen.listed.contains("1 version"), "{layout}: {}", seen.listed);
+            let [of_server, of_client] = seen.doctor;
+            assert!(of_server.contains("restart the older of the two"), "{layout}: {of_server}");
+            assert!(of_client.contains("see dp doctor of that program"), "{layout}: {of_client}");
+        }
+        // Among themselves they have channels: the other number is nowhere else.
+        assert_eq!(between(&other, &other, &folder).channels, 2, "{layout}");
+    }
+}
+
+/// What only one program's processes share may differ, and the peer does not notice.
+#[test]
+fn memory_that_dp_cannot_read_is_told_of_and_disturbs_nobody() {
+    let _turn = product::alone();
+    let folder = TempDir::new();
+    let other = of_another_version("family", &folder);
+    let seen = between(&shim(), &other, &folder);
+    assert_eq!(seen.channels, 1, "of the server's end");
+    let [of_server, of_client] = seen.doctor;
+    assert!(seen.listed.contains("another version of the shim"), "{}", seen.listed);
+    assert!(of_client.contains("layout that this dp"), "{of_client}");
+    assert!(of_server.contains("1 open"), "{of_server}");
+}
+
+/// As `make install` and every package manager does it: another file takes the name.
+#[test]
+fn a_library_that_is_replaced_under_programs_goes_on_in_them() {
+    let _turn = product::alone();
+    let folder = TempDir::new();
+    let library = folder.file("libdp_preload.so");
+    let install = || {
+        let new = folder.file("libdp_preload.so.new");
+        fs::copy(shim(), &new).expect("a copy");
+        fs::rename(&new, &library).expect("the library");
+    };
+    install();
+    let environment = [("LD_PRELOAD", library.display().to_string())];
+    let begin = |role: &str, arguments: &[&str]| {
+        product::start(&Combo::shimmed(), &programs::c("crowd"), role, folder.path(), arguments, &environment)
+    };
+    let mut server = begin("server", &["threads"]);
+    let finished = |name: &str, arguments: &[&str], at_work: &dyn Fn(i32)| {
+        let mut client = begin(&format!("client-{name}"), arguments);
+        at_work(client.pid().as_raw());
+        let done = folder.file(&format!("port.done-{}", arguments[2]));
+        await_that("the exchanges", Duration::from_secs(30), || done.exists() || client.ended().is_some());
+        let channels = product::channels(client.pid().as_raw());
+        mark(&folder, &format!("looked-{}", arguments[2]));
+        let ended = client.finish(Instant::now() + Duration::from_secs(10));
+        assert!(ended.ok() && ended.transcript == "fine\n", "{name}: {}", ended.text());
+        assert!(channels > 0, "{name}: no channel");
+    };
+    // Replaced while both talk over a channel.
+    finished("before", &["", "20000", "1", "300"], &|client| {
+        assert!(product::becomes_channel(client, Duration::from_secs(20)), "no channel");
+        (0..5).for_each(|_| install());
+    });
+    // The server still has the one whose file is gone; its new client has the new one.
+    assert!(fs::read_to_string(format!("/proc/{}/maps", server.pid()))
+        .unwrap()
+        .contains("libdp_preload.so (deleted)"));
+    finished("after", &["", "2000", "2"], &|_| {});
+    assert!(server.ended().is_none(), "the server ended");
+}

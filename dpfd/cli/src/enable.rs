@@ -1,0 +1,223 @@
+//! `dp enable`, `dp disable`: a service of systemd under the shim, by a drop-in, and back without a trace.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::unit::{self, Home, Plan};
+
+/// Which manager's units, and where.
+#[derive(clap::Args)]
+pub struct Where {
+    /// Units of your own systemd, `systemctl --user`, not of the system's.
+    #[arg(long)]
+    user_manager: bool,
+    /// Units in the tree of an image; nothing that runs is told.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    root: Option<PathBuf>,
+}
+
+impl Where {
+    pub fn home(&self) -> Result<Home, String> {
+        Home::new(self.root.as_deref(), self.user_manager)
+    }
+}
+
+/// Put a service of systemd under the shim.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The service, as nginx or postgresql@15-main.
+    #[arg(required = true, value_name = "UNIT", value_parser = unit::service)]
+    units: Vec<String>,
+    #[command(flatten)]
+    place: Where,
+    /// Restart the service, so that it has the shim now.
+    #[arg(long, conflicts_with_all = ["root", "dry_run"])]
+    now: bool,
+    /// Only print the drop-in.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Take what `dp enable` did back, without a trace.
+#[derive(clap::Args)]
+pub struct DisableArgs {
+    /// The service.
+    #[arg(required = true, value_name = "UNIT", value_parser = unit::service)]
+    units: Vec<String>,
+    #[command(flatten)]
+    place: Where,
+    /// Restart the service, so that it is without the shim now.
+    #[arg(long, conflicts_with = "root")]
+    now: bool,
+}
+
+pub fn main(args: Args) -> ExitCode {
+    let home = match args.place.home() {
+        Ok(home) => home,
+        Err(why) => return failed("enable", &why),
+    };
+    // All or none: what can be seen to fail is seen before anything is written.
+    let plans: Vec<(&str, Result<Plan, Vec<String>>)> =
+        args.units.iter().map(|name| (name.as_str(), Plan::make(&home, name))).collect();
+    let mut refused = false;
+    for (name, plan) in &plans {
+        for why in plan.as_ref().err().into_iter().flatten() {
+            refused = true;
+            eprintln!("dp enable: {name}: {why}");
+        }
+    }
+    if refused {
+        return failed("enable", "nothing was changed");
+    }
+    let mut changed = Vec::new();
+    for (name, plan) in plans.into_iter().filter_map(|(name, plan)| Some((name, plan.ok()?))) {
+        if name != plan.unit {
+            eprintln!("dp enable: {name} is an alias of {}", plan.unit);
+        }
+        for note in &plan.notes {
+            eprintln!("dp enable: {}: note: {note}", plan.unit);
+        }
+        if args.dry_run {
+            print!("# {}\n{}", plan.file.display(), plan.text);
+            continue;
+        }
+        match put(&plan) {
+            Err(why) => return failed("enable", &why),
+            Ok(false) => println!("{}: is enabled already", plan.unit),
+            Ok(true) => {
+                println!("{}: {} written", plan.unit, plan.file.display());
+                plan.opened.iter().for_each(|line| println!("{}: opened: {}", plan.unit, short(line)));
+            }
+        }
+        changed.push(plan.unit);
+    }
+    told("enable", &home, &changed, args.now)
+}
+
+pub fn disable(args: DisableArgs) -> ExitCode {
+    let home = match args.place.home() {
+        Ok(home) => home,
+        Err(why) => return failed("disable", &why),
+    };
+    let mut changed = Vec::new();
+    for name in &args.units {
+        // The drop-in may have outlived the unit; and it may have been made by the name of an alias.
+        let name = match home.drop_in(name).exists() {
+            true => name.clone(),
+            false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
+        };
+        match take(&home.drop_in(&name)) {
+            Err(why) => return failed("disable", &why),
+            Ok(false) => println!("{name}: is not enabled"),
+            Ok(true) => {
+                println!("{name}: {} removed", home.drop_in(&name).display());
+                changed.push(name);
+            }
+        }
+    }
+    if changed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    told("disable", &home, &changed, args.now)
+}
+
+fn failed(verb: &str, why: &str) -> ExitCode {
+    eprintln!("dp {verb}: {why}");
+    ExitCode::FAILURE
+}
+
+/// A list of system calls is no line for a terminal.
+fn short(line: &str) -> String {
+    match line.split_once('=') {
+        Some((key, value)) if value.len() > 80 => {
+            format!("{key}= ({} words, in the file)", value.split_whitespace().count())
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// Writes the drop-in, whole or not at all. False: it was there.
+fn put(plan: &Plan) -> Result<bool, String> {
+    let file = &plan.file;
+    match fs::read_to_string(file) {
+        Ok(text) if text == plan.text => return Ok(false),
+        Ok(text) if unit::version_of(&text).is_none() => {
+            return Err(format!("{} is not one that dp made; give yours another name", file.display()))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(format!("{}: {error}", file.display()))
+        }
+        _ => {}
+    }
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    // systemd reads what ends in .conf.
+    let new = file.with_extension(format!("new.{}", std::process::id()));
+    let write = || {
+        fs::create_dir_all(folder)?;
+        let mut out = fs::File::options().write(true).create_new(true).mode(0o644).open(&new)?;
+        out.set_permissions(fs::Permissions::from_mode(0o644))?;
+        out.write_all(plan.text.as_bytes())?;
+        out.sync_all()?;
+        fs::rename(&new, file)
+    };
+    write().map(|()| true).map_err(|error| {
+        let _ = fs::remove_file(&new);
+        let _ = fs::remove_dir(folder);
+        format!("{}: {error}", file.display())
+    })
+}
+
+/// Removes the drop-in, and its folder if nothing else is in it. False: there was none.
+fn take(file: &Path) -> Result<bool, String> {
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        text => text.map_err(|error| format!("{}: {error}", file.display()))?,
+    };
+    if unit::version_of(&text).is_none() {
+        return Err(format!("{} is not one that dp made, and stays", file.display()));
+    }
+    fs::remove_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    // It fails where the unit has other drop-ins.
+    let _ = file.parent().map(fs::remove_dir);
+    Ok(true)
+}
+
+/// Tells systemd, and restarts what is to be restarted.
+fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
+    if units.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    // Of a template, all instances that run.
+    let units: Vec<String> = units.iter().map(|unit| unit.replacen("@.service", "@*.service", 1)).collect();
+    let names = units.join(" ");
+    let manager = if home.user { " --user" } else { "" };
+    let Some(mut reload) = home.systemctl() else {
+        if now {
+            return failed(verb, "no systemd runs here, so nothing was restarted");
+        }
+        if home.is_live() {
+            println!("no systemd runs here; where it does: systemctl{manager} daemon-reload");
+        }
+        return ExitCode::SUCCESS;
+    };
+    let run = |command: &mut std::process::Command, what: &str| match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("systemctl{manager} {what}: {status}")),
+        Err(error) => Err(format!("systemctl: {error}")),
+    };
+    if let Err(why) = run(reload.arg("daemon-reload"), "daemon-reload") {
+        return failed(verb, &why);
+    }
+    let restart = home.systemctl().filter(|_| now);
+    match restart.map(|mut restart| run(restart.arg("restart").args(&units), "restart")) {
+        Some(Err(why)) => failed(verb, &why),
+        Some(Ok(())) => ExitCode::SUCCESS,
+        None => {
+            println!("what runs stays as it is until: systemctl{manager} restart {names}");
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which settings of a unit keep the shim from its work, and what must be added so that they do not.
+//!
+//! Most hardening leaves the shim alone, since it uses no capability, no file, no name in /dev/shm or /tmp and no memory that
+//! is both written and executed: nothing is asked of NoNewPrivileges=, ProtectSystem=, PrivateTmp=, PrivateDevices=,
+//! PrivateIPC=, PrivateUsers=, ProtectProc=, MemoryDenyWriteExecute=, RestrictNamespaces= and LimitMEMLOCK=.
+
+use std::path::Path;
+
+use super::{filter, Home, Unit};
+use crate::{needs, program};
+
+/// What a unit's settings mean for the shim.
+#[derive(Debug, Default)]
+pub struct Needed {
+    /// Lines for the drop-in: why, and the assignment.
+    pub lines: Vec<(String, String)>,
+    /// Why the service cannot have the shim.
+    pub refusals: Vec<String>,
+    /// What the operator should know, and nothing can be done about by a line.
+    pub notes: Vec<String>,
+}
+
+/// All that there is to say.
+pub fn of(home: &Home, unit: &Unit, shim: &Path, groups: filter::Groups) -> Needed {
+    let mut needed = Needed::default();
+    needed.families(unit);
+    needed.calls(unit, groups);
+    needed.library(unit, shim);
+    needed.program(home, unit);
+    needed.surroundings(unit);
+    needed
+}
+
+impl Needed {
+    fn families(&mut self, unit: &Unit) {
+        let list = unit.list("RestrictAddressFamilies");
+        // The first assignment says whether the list is of what is allowed or of what is forbidden.
+        let Some(forbids) = list.first().map(|first| first.value.starts_with('~')) else { return };
+        let mut listed: Vec<&str> = Vec::new();
+        for assignment in list {
+            let (words, inverted) = match assignment.value.strip_prefix('~') {
+                Some(words) => (words, true),
+                None => (assignment.value.as_str(), false),
+            };
+            for word in words.split_whitespace().filter(|word| *word != "none") {
+                listed.retain(|listed| *listed != word);
+                if inverted == forbids {
+                    listed.push(word);
+                }
+            }
+        }
+        for (family, why) in needs::FAMILIES {
+            if listed.contains(family) == forbids {
+                self.lines.push((
+                    format!("The unit leaves no sockets of {family}; {why}."),
+                    format!("RestrictAddressFamilies={family}"),
+                ));
+            }
+        }
+    }
+
+    fn calls(&mut self, unit: &Unit, groups: filter::Groups) {
+        let list = unit.list("SystemCallFilter");
+        let values: Vec<&str> = list.iter().map(|a| a.value.as_str()).collect();
+        let missing = filter::missing(&values, needs::CALLS, groups);
+        if !missing.is_empty() {
+            let why = "System calls that the shim makes and the unit's filter lacks, or may lack.";
+            self.lines.push((why.into(), format!("SystemCallFilter={}", missing.join(" "))));
+        }
+    }
+
+    /// Whether the service can read the library, and execute it.
+    fn library(&mut self, unit: &Unit, shim: &Path) {
+        let folder = shim.parent().unwrap_or(shim);
+        let own_root =
+            ["RootDirectory", "RootImage"].iter().find(|key| unit.value(key).is_some_and(|v| v != "/"));
+        if let Some(key) = own_root {
+            let why = format!("The service has a root of its own ({key}=), and no shim in it.");
+            self.lines.push((why, format!("BindReadOnlyPaths={}", folder.display())));
+        }
+        let hidden = |folders: &[&str]| folders.iter().any(|hidden| shim.starts_with(hidden));
+        let hiding = [
+            (
+                "ProtectHome",
+                unit.value("ProtectHome").is_some_and(|v| matches!(v, "yes" | "true" | "on" | "1" | "tmpfs"))
+                    && hidden(&["/home", "/root", "/run/user"]),
+            ),
+            ("PrivateTmp", unit.is_on("PrivateTmp") && hidden(&["/tmp", "/var/tmp"])),
+            ("InaccessiblePaths", below(shim, unit, "InaccessiblePaths")),
+            ("TemporaryFileSystem", below(shim, unit, "TemporaryFileSystem")),
+        ];
+        for (key, _) in hiding.iter().filter(|(_, hides)| *hides) {
+            self.refusals.push(format!(
+                "{key}= hides {} from the service; install dp below /usr, or set DP_SHIM to a copy that it can read",
+                shim.display()
+            ));
+        }
+        if below(shim, unit, "NoExecPaths") && !below(shim, unit, "ExecPaths") {
+            let why = "The service may execute nothing there, and a library is executed.";
+            self.lines.push((why.into(), format!("ExecPaths={}", folder.display())));
+        }
+    }
+
+    fn program(&mut self, home: &Home, unit: &Unit) {
+        let as_root = matches!(unit.value("User"), None | Some("root" | "0"))
+            && !unit.is_on("DynamicUser")
+            && !home.user;
+        let programs = unit.programs();
+        if programs.is_empty() {
+            self.notes.push("it has no ExecStart=; the shim is for what it starts".into());
+        }
+        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
+            self.refusals.push(format!("{found}; it stays on TCP, whoever starts it"));
+        }
+    }
+
+    fn surroundings(&mut self, unit: &Unit) {
+        let own = unit.is_on("PrivateNetwork") || unit.value("NetworkNamespacePath").is_some();
+        if own {
+            let text = "it has a network namespace of its own: channels are possible inside of it only, all else stays on TCP (remote)";
+            self.notes.push(text.into());
+        }
+        let soft = unit.value("LimitNOFILE").and_then(|limit| limit.split(':').next()?.parse::<u64>().ok());
+        if let Some(few) = soft.filter(|&few| few < needs::FEW_FILES) {
+            self.notes.push(format!(
+                "LimitNOFILE={few} is little: the shim takes a dozen descriptors and more with each server"
+            ));
+        }
+        if let Some(limit) = unit.value("LimitAS").filter(|limit| *limit != "infinity") {
+            self.notes
+                .push(format!("LimitAS={limit}: where it is too little, connections stay on TCP (memory)"));
+        }
+        if unit.assignments.iter().any(|a| a.key == "Environment" && a.value.contains("DP_DISABLE=")) {
+            self.notes.push(
+                "its environment sets DP_DISABLE: with a value other than 0 the shim does nothing".into(),
+            );
+        }
+        self.notes.extend(unit.unread.iter().map(|what| format!("{what}; what it says is not known")));
+    }
+}
+
+/// Whether the shim is in one of the folders of a setting.
+fn below(shim: &Path, unit: &Unit, key: &str) -> bool {
+    let path = |word: &String| word.trim_start_matches(['-', '+']).split(':').next().map(str::to_owned);
+    unit.words(key).iter().filter_map(path).any(|folder| shim.starts_with(folder))
+}

@@ -1,0 +1,200 @@
+//! `dp enable`, `dp disable` and `dp status` in the tree of an image.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A tree with a shim and units.
+struct Tree(PathBuf);
+
+const NGINX: &str = "usr/lib/systemd/system/nginx.service";
+const OURS: &str = "etc/systemd/system/nginx.service.d/50-directed-point.conf";
+
+impl Tree {
+    fn new(name: &str) -> Tree {
+        let path = std::env::temp_dir().join(format!("dp-enable-{}-{name}", std::process::id()));
+        let tree = Tree(path);
+        tree.put("usr/lib/dp/libdp_preload.so", "");
+        tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\nRestrictAddressFamilies=AF_INET AF_INET6\n");
+        tree
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let file = self.0.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).unwrap()
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.args(words).arg("--root").arg(&self.0).env_remove("DP_SHIM").output().unwrap()
+    }
+
+    /// With that exit status; both of what it says.
+    fn said(&self, words: &[&str], code: i32) -> String {
+        let out = self.run(words);
+        let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{words:?}: {said}");
+        said.into_owned()
+    }
+
+    /// Every path in it.
+    fn listed(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.0.clone()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                }
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_service_is_enabled_told_of_and_disabled_without_a_trace() {
+    let tree = Tree::new("whole");
+    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    let before = tree.listed();
+    assert!(tree.said(&["enable", "nginx"], 0).contains("opened: RestrictAddressFamilies=AF_NETLINK"));
+    let text = tree.text(OURS);
+    assert!(text.contains("\nEnvironment=\"LD_PRELOAD=/usr/lib/dp/libdp_preload.so\"\n"), "{text}");
+    assert!(text.contains("\nRestrictAddressFamilies=AF_UNIX\n"), "{text}");
+    assert!(tree.said(&["enable", "nginx.service"], 0).contains("enabled already"));
+    let told = tree.said(&["status"], 0);
+    assert!(told.starts_with("nginx.service\n  drop-in     current ("), "{told}");
+    let json = tree.said(&["status", "nginx", "--json"], 0);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let unit = &json["units"][0];
+    assert_eq!((&json["version"], &unit["drop_in"]["state"]), (&1.into(), &"current".into()), "{json}");
+    tree.said(&["disable", "nginx"], 0);
+    assert_eq!(tree.listed(), before);
+    assert!(tree.said(&["disable", "nginx"], 0).contains("is not enabled"));
+    assert!(tree.said(&["status", "nginx"], 3).contains("none: dp enable nginx.service"));
+    assert!(tree.said(&["status"], 0).contains("no service is enabled"));
+}
+
+#[test]
+fn a_dry_run_prints_the_drop_in_and_writes_nothing() {
+    let tree = Tree::new("dry");
+    let before = tree.listed();
+    let said = tree.said(&["enable", "nginx", "--dry-run"], 0);
+    assert!(said.contains(OURS) && said.contains("LD_PRELOAD="), "{said}");
+    assert_eq!(tree.listed(), before);
+}
+
+#[test]
+fn a_unit_that_changed_since_or_was_enabled_by_another_version_is_outdated() {
+    let tree = Tree::new("outdated");
+    tree.said(&["enable", "nginx"], 0);
+    tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\n");
+    assert!(tree.said(&["status"], 3).contains("not what is needed now"));
+    tree.said(&["enable", "nginx"], 0);
+    tree.said(&["status"], 0);
+    let older = tree.text(OURS).replacen(env!("CARGO_PKG_VERSION"), "0.0.7", 1);
+    tree.put(OURS, &older);
+    assert!(tree.said(&["status"], 3).contains("of 0.0.7"));
+    // The unit is gone, and so is the drop-in.
+    fs::remove_file(tree.0.join(NGINX)).unwrap();
+    assert!(tree.said(&["status"], 3).contains("no such unit"));
+    tree.said(&["disable", "nginx"], 0);
+    assert!(!tree.0.join(OURS).exists());
+}
+
+#[test]
+fn what_others_wrote_stays() {
+    let tree = Tree::new("others");
+    tree.put("etc/systemd/system/nginx.service.d/10-limits.conf", "[Service]\nLimitNOFILE=9999\n");
+    tree.said(&["enable", "nginx"], 0);
+    tree.said(&["disable", "nginx"], 0);
+    assert!(tree.0.join("etc/systemd/system/nginx.service.d/10-limits.conf").exists());
+    tree.put(OURS, "[Service]\n");
+    for verb in ["enable", "disable"] {
+        assert!(tree.said(&[verb, "nginx"], 1).contains("not one that dp made"));
+    }
+    assert_eq!(tree.text(OURS), "[Service]\n");
+    assert!(tree.said(&["status"], 3).contains("not one that dp made"));
+}
+
+#[test]
+fn one_that_cannot_be_enabled_keeps_all_as_they_are() {
+    let tree = Tree::new("none");
+    tree.put(
+        "usr/lib/systemd/system/bad.service",
+        "[Service]\nUnsetEnvironment=LD_PRELOAD\nPassEnvironment=LD_PRELOAD\n",
+    );
+    let said = tree.said(&["enable", "nginx", "bad"], 1);
+    assert!(
+        said.contains("bad.service: UnsetEnvironment=") && said.contains("nothing was changed"),
+        "{said}"
+    );
+    assert!(!tree.0.join(OURS).exists());
+}
+
+#[test]
+fn units_of_users_have_folders_of_their_own() {
+    let tree = Tree::new("users");
+    tree.put("usr/lib/systemd/user/player.service", "[Service]\nExecStart=/usr/bin/player\n");
+    tree.said(&["enable", "player", "--user-manager"], 0);
+    assert!(tree.text("etc/systemd/user/player.service.d/50-directed-point.conf").contains("--user-manager"));
+    tree.said(&["enable", "player"], 1);
+    tree.said(&["disable", "player", "--user-manager"], 0);
+    assert!(!tree.0.join("etc/systemd/user/player.service.d").exists());
+}
+
+#[test]
+fn wrong_inputs_are_told() {
+    let tree = Tree::new("wrong");
+    tree.put("usr/lib/systemd/system/empty.service", "");
+    tree.put("usr/lib/systemd/system/file.service", "[Service]\nEnvironmentFile=-/etc/default/file\n");
+    tree.put("etc/default/file", "LD_PRELOAD=/a.so\n");
+    tree.put("usr/lib/systemd/system/quote.service", "[Service]\nEnvironment=\"LD_PRELOAD=/a.so\n");
+    for (words, code, word) in [
+        (&["enable"][..], 2, "UNIT"),
+        (&["disable"], 2, "UNIT"),
+        (&["enable", ""], 2, "name of a unit"),
+        (&["enable", "a/b"], 2, "name of a unit"),
+        (&["enable", "../nginx"], 2, "name of a unit"),
+        (&["enable", "nginx*"], 2, "name of a unit"),
+        (&["enable", "nginx.socket"], 2, "name the service"),
+        (&["disable", "a.timer"], 2, "name the service"),
+        (&["status", "a b"], 2, "name of a unit"),
+        (&["status", "nginx", "redis"], 2, "redis"),
+        (&["enable", "nginx", "--now"], 2, "--now"),
+        (&["disable", "nginx", "--now"], 2, "--now"),
+        (&["enable", "nginx", "--jsn"], 2, "--jsn"),
+        (&["enable", "nginx", "--user"], 2, "--user-manager"),
+        (&["disable", "nginx", "--dry-run"], 2, "--dry-run"),
+        (&["enable", "no-such"], 1, "no such unit"),
+        (&["enable", "empty"], 1, "masked"),
+        (&["enable", "file"], 1, "etc/default/file sets LD_PRELOAD"),
+        (&["enable", "quote"], 1, "a quote is not closed"),
+        (&["enable", "nginx", "--user-manager"], 1, "no such unit of users"),
+        (&["status", "no-such"], 3, "none"),
+    ] {
+        let said = tree.said(words, code);
+        assert!(said.contains(word), "{words:?}: {said}");
+    }
+    fs::remove_file(tree.0.join("usr/lib/dp/libdp_preload.so")).unwrap();
+    assert!(tree.said(&["enable", "nginx"], 1).contains("not found in the image"));
+    let gone = Command::new(env!("CARGO_BIN_EXE_dp"))
+        .args(["enable", "nginx", "--root", "/no/such"])
+        .output()
+        .unwrap();
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("/no/such: no such folder"));
+}
