@@ -1,6 +1,8 @@
 # Directed Point. `make help` lists what can be made.
 
 CARGO ?= cargo
+# For `make build`, as --locked.
+CARGOFLAGS ?=
 INSTALL ?= install
 # `make install STRIP=` leaves symbols and line numbers in.
 STRIP = strip
@@ -23,6 +25,7 @@ bashcompdir = $(datadir)/bash-completion/completions
 zshcompdir = $(datadir)/zsh/site-functions
 fishcompdir = $(datadir)/fish/vendor_completions.d
 grafanadir = $(datadir)/dp/grafana
+unitdir = $(prefix)/lib/systemd/system
 # The shim. dp looks for it in these folders beside its own, and in the one that it was built for.
 shimdir = $(libdir)/dp
 other_shimdir = $(filter-out $(addprefix $(dir $(bindir)),lib/dp lib64/dp lib/$(shell uname -m)-linux-gnu/dp),$(shimdir))
@@ -37,9 +40,12 @@ version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 c_libs = -lpthread -lm -ldl
 sections = 1 3 4 5 7 8
 licences = LICENSE-APACHE LICENSE-MIT
+# What the crates that are linked in want to be told.
+notices = $(target)/release/THIRD-PARTY
+headers = dpfd/capi/include/dp.h dpfd/route/include/dp_route.h
 
-.PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
-	figures-kernel-smc profile-kernel bench install uninstall clean
+.PHONY: help build libdp notices demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
+	figures-kernel-smc profile-kernel bench deb rpm install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
@@ -54,14 +60,16 @@ help:
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
 	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
+	@echo 'make deb         packages for Debian, in $(target)/packages/deb; packaging/README.md'
+	@echo 'make rpm         the same as RPMs, in $(target)/packages/rpm'
 	@echo 'make install     to prefix=$(prefix) (also bindir, libdir, mandir, ...), below DESTDIR=$(DESTDIR);'
 	@echo '                 STRIP= keeps symbols'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make clean       removes $(target)'
 
 build:
-	$(CARGO) build --release -p dp-cli -p dp-preload -p dp-capi
-	@$(MAKE) --no-print-directory libdp
+	$(CARGO) build --release $(CARGOFLAGS) -p dp-cli -p dp-preload -p dp-capi
+	@$(MAKE) --no-print-directory libdp notices
 
 # A cdylib has neither versions of its symbols nor a SONAME: the static library is linked once more, whole.
 libdp: $(target)/release/libdp.so.1
@@ -70,9 +78,14 @@ $(target)/release/libdp.so.1: $(target)/release/libdp.so
 	ln -sf libdp.so $@
 
 $(target)/release/libdp.so: $(target)/release/libdp.a dpfd/capi/libdp.map
-	$(CC) -shared -o $@.$$$$ -Wl,-soname,libdp.so.1 -Wl,--version-script,dpfd/capi/libdp.map \
+	$(CC) $(LDFLAGS) -shared -o $@.$$$$ -Wl,-soname,libdp.so.1 -Wl,--version-script,dpfd/capi/libdp.map \
 		-Wl,--whole-archive $< -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--as-needed -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,defs $(c_libs) && mv $@.$$$$ $@
+
+notices: $(notices)
+
+$(notices): Cargo.lock Cargo.toml packaging/notices
+	CARGO='$(CARGO)' packaging/notices >$@.new && mv $@.new $@
 
 demo:
 	@CARGO='$(CARGO)' ./.ci/demo $(ARGS)
@@ -104,6 +117,12 @@ profile-kernel:
 bench:
 	@CARGO='$(CARGO)' ./.ci/bench $(ARGS)
 
+deb:
+	@CARGO='$(CARGO)' packaging/deb
+
+rpm:
+	@CARGO='$(CARGO)' packaging/rpm
+
 # install_whole MODE,FILE,TO: a program that has the former file mapped keeps it.
 define install_whole
 	$(INSTALL) -m $(1) $(2) $(DESTDIR)$(3).new
@@ -121,23 +140,24 @@ endef
 
 # Does not build: `make build`, then `sudo make install`.
 install:
-	@for f in dp libdp_preload.so libdp.so libdp.a; do test -f $(target)/release/$$f || \
+	@for f in dp libdp_preload.so libdp.so libdp.a THIRD-PARTY; do test -f $(target)/release/$$f || \
 		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
 	@test -z '$(other_shimdir)' || grep -qaF '$(other_shimdir)' $(target)/release/dp || \
 		{ echo "install: this dp would not find the shim in $(shimdir); run make build libdir=$(libdir) first" >&2; exit 1; }
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(libdir) $(shimdir) $(includedir) $(pkgconfigdir) $(docdir) \
-		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(addprefix $(mandir)/man,$(sections)))
+		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(unitdir) $(addprefix $(mandir)/man,$(sections)))
 	$(call install_whole,755,$(target)/release/dp,$(bindir)/dp)
 	$(call install_whole,755,$(target)/release/libdp_preload.so,$(shimdir)/libdp_preload.so,--strip-unneeded)
 	$(call install_whole,755,$(target)/release/libdp.so,$(libdir)/libdp.so.1,--strip-unneeded)
 	ln -sf libdp.so.1 $(DESTDIR)$(libdir)/libdp.so
 	$(call install_whole,644,$(target)/release/libdp.a,$(libdir)/libdp.a,--strip-debug)
-	$(INSTALL) -m 644 dpfd/capi/include/dp.h $(DESTDIR)$(includedir)/dp.h
+	$(INSTALL) -m 644 $(headers) $(DESTDIR)$(includedir)
 	sed -e 's|@PREFIX@|$(prefix)|' -e 's|@LIBDIR@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
 		-e 's|@INCLUDEDIR@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' \
 		-e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in >$(DESTDIR)$(pkgconfigdir)/dp.pc
 	$(foreach n,$(sections),$(INSTALL) -m 644 $(wildcard man/*.$(n)) $(DESTDIR)$(mandir)/man$(n) &&) :
-	$(INSTALL) -m 644 $(licences) $(DESTDIR)$(docdir)
+	$(INSTALL) -m 644 $(licences) $(notices) share/dp-preload.conf $(DESTDIR)$(docdir)
+	sed 's|/usr/local/bin/|$(bindir)/|' systemd/dp-node.service >$(DESTDIR)$(unitdir)/dp-node.service
 	$(INSTALL) -m 644 share/grafana/directed-point.json $(DESTDIR)$(grafanadir)
 	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
 	$(target)/release/dp completions zsh >$(DESTDIR)$(zshcompdir)/_dp
@@ -146,7 +166,8 @@ install:
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a) \
-		$(includedir)/dp.h $(pkgconfigdir)/dp.pc $(addprefix $(docdir)/,$(licences)) \
+		$(addprefix $(includedir)/,$(notdir $(headers))) $(pkgconfigdir)/dp.pc $(unitdir)/dp-node.service \
+		$(addprefix $(docdir)/,$(licences) $(notdir $(notices)) dp-preload.conf) \
 		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish $(grafanadir)/directed-point.json \
 		$(foreach n,$(sections),$(addprefix $(mandir)/man$(n)/,$(notdir $(wildcard man/*.$(n))))))
 	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(datadir)/dp 2>/dev/null

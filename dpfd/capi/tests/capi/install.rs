@@ -17,6 +17,27 @@ fn make(target: &str, variables: &[String]) -> Command {
     make
 }
 
+/// The crates that the lock file gives these programs are told of, each with a text, and ours are not.
+#[test]
+fn notices_name_what_is_linked_in() {
+    let notices = fs::read_to_string(release().join("THIRD-PARTY")).expect("THIRD-PARTY: run make build");
+    let (names, texts) = notices.split_once("\n====").expect("texts below names");
+    let names: Vec<_> =
+        names.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
+    for name in &names {
+        assert!(texts.matches(name).count() > 0, "{name} has no text");
+    }
+    let has = |name: &str| names.iter().any(|other| other.split(' ').next() == Some(name));
+    for linked in ["libc", "redhook", "clap", "ring", "snow", "toml", "rust-std"] {
+        assert!(has(linked), "no {linked} in {names:?}");
+    }
+    // Ours, of tests, and macros, which are not linked in.
+    for other in ["dpfd", "dp-edge", "proptest", "loom", "serde_derive"] {
+        assert!(!has(other), "{other} in {names:?}");
+    }
+    assert!(texts.contains("SIL OPEN FONT LICENSE"), "the letters in pictures");
+}
+
 /// All but folders.
 fn files(below: &Path) -> Vec<String> {
     let out = run(Command::new(needed("find", "findutils"))
@@ -55,12 +76,17 @@ fn what_is_installed_can_be_compiled_with_and_goes_away() {
         "share/man/man3/dp_open.3",
         "share/doc/directed-point/LICENSE-MIT",
         "share/doc/directed-point/LICENSE-APACHE",
+        "share/doc/directed-point/THIRD-PARTY",
+        "share/doc/directed-point/dp-preload.conf",
+        "include/dp_route.h",
         "share/bash-completion/completions/dp",
         "share/zsh/site-functions/_dp",
         "share/fish/vendor_completions.d/dp.fish",
     ] {
         assert!(fs::metadata(prefix.join(file)).is_ok_and(|file| file.len() > 0), "no {file}");
     }
+    let unit = fs::read_to_string(prefix.join("lib/systemd/system/dp-node.service")).expect("the unit");
+    assert!(unit.lines().any(|line| line == "ExecStart=/opt/dp/bin/dp node"), "{unit}");
     let pages: Vec<_> = files(&prefix.join("share/man"));
     assert_eq!(pages.len(), files(&root().join("man")).len(), "{pages:?}");
 
