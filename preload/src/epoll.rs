@@ -27,7 +27,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::{spin, state};
 use event::Event;
-pub use event::{next_number, without, DRAINED};
+pub use event::{next_number, without};
 use list::Looked;
 use lock::{Guard, Lock};
 pub use wait::wait;

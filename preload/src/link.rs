@@ -1,11 +1,11 @@
 //! Links: the connection by which a client's process said hello to a server's, kept to hand over events.
 //!
-//! A bell is a byte over TCP, and costs as much as the message would have. A sleeper is woken for a third of that by an
-//! eventfd. The sleeper's process makes it, and tells the process at the other end of each link once:
+//! A bell is a byte over TCP, and costs as much as the message would have. An epoll set that sleeps is woken for a third
+//! of that by an eventfd. The set's process makes it, and tells the process at the other end of each link once:
 //!
 //! ```text
-//!   sleeper's process                                sender's process
-//!   eventfd, in the set edge-triggered               (number, descriptor) of each sleeper it was told of
+//!   set's process                                    sender's process
+//!   eventfd, in the set edge-triggered               (number, eventfd) of each set it was told of
 //!        |------- number, eventfd (SCM_RIGHTS) ----------->|
 //!   group in the arena: asleep, number <----------- clears it, writes 1 to the eventfd
 //! ```
@@ -13,35 +13,28 @@
 //! A sender that does not know the number rings a bell instead, so nothing depends on a link.
 //!
 //! A process that can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block. So
-//! an eventfd is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one
-//! of our own user, or the superuser, in our own pid namespace. A stranger gives one end of a socket pair instead, which
-//! costs half of what a bell does. Whatever it does to the socket, MSG_DONTWAIT is ours, and the sleeper reads from an end
-//! that nobody else has. (An epoll set that holds an eventfd of the sender's would be cheaper still, but whoever has a set
-//! can keep its mutex for as long as a page fault of his takes, and the sleeper would wait for that.)
+//! an event is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of
+//! our own user, or the superuser, in our own pid namespace. For all others there are bells.
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
-mod hear;
-mod tell;
-
+use core::mem::size_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::Conn;
-use dp_edge::sys::raw;
+use dp_edge::sys::{process, raw};
 
+use crate::rights::{self, Passed};
 use crate::{fdtable, own, proof, state};
-
-pub use hear::wake;
-pub use tell::{drain, end_sockets, tell};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
 /// Events of the other process that are known, and events of ours that it was told of.
 const SETS: usize = 32;
-/// Turns of a loop for which a thread that is using a descriptor is waited for.
+/// Messages taken in one look.
+const FEW: usize = 4;
+/// Turns of a loop for which a thread that is writing to an event is waited for.
 const PATIENCE: u32 = 10_000;
-/// Links with the processes of one user that is a stranger. No user takes all the room there is.
-const OF_A_STRANGER: usize = LINKS / 4;
 /// Links that are looked at, when a new one is made, for a process at the other end that is gone, and when a connection
 /// is over.
 const SWEPT: [usize; 2] = [8, 1];
@@ -55,12 +48,10 @@ struct Link {
     users: AtomicU32,
     /// One thread at a time takes messages.
     reading: AtomicU32,
-    /// The user at its other end.
-    uid: AtomicU32,
-    /// Their sleepers, as `hear` packs them.
+    /// Their sets: `number << 32 | eventfd + 1`; no eventfd: one that was refused.
     theirs: [AtomicU64; SETS],
-    /// Our sleepers that were told, by number, and our end of the socket pair whose other end a stranger was given, plus one.
-    ours: [(AtomicU32, AtomicI32); SETS],
+    /// Our sets that were told, by number.
+    ours: [AtomicU32; SETS],
 }
 
 const TAKEN: i32 = -1;
@@ -74,32 +65,30 @@ struct Links {
     high: AtomicUsize,
 }
 
-impl Link {
-    const fn free() -> Link {
+static TABLE: Links = Links {
+    all: [const {
         Link {
             fd: AtomicI32::new(0),
             serial: AtomicU32::new(0),
             users: AtomicU32::new(0),
             reading: AtomicU32::new(0),
-            uid: AtomicU32::new(0),
             theirs: [const { AtomicU64::new(0) }; SETS],
-            ours: [const { (AtomicU32::new(0), AtomicI32::new(0)) }; SETS],
+            ours: [const { AtomicU32::new(0) }; SETS],
         }
-    }
+    }; LINKS],
+    high: AtomicUsize::new(0),
+};
+
+/// Whether a process of user `uid` may be worth a link: one of the two, or a child of it, may be one of the other's user.
+pub fn is_worth_it(uid: u32) -> bool {
+    let ours = raw::getuid();
+    uid == 0 || ours == 0 || uid == ours
 }
 
-static TABLE: Links = Links { all: [const { Link::free() }; LINKS], high: AtomicUsize::new(0) };
-
-/// Keeps the connection `fd` with a process of user `uid` as a link: its name, and the descriptor that it has from now on.
-/// `None`: there is no room, and `fd` is still the caller's.
-pub fn begin(fd: i32, uid: u32) -> Option<(u64, i32)> {
+/// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
+/// and `fd` is still the caller's.
+pub fn begin(fd: i32) -> Option<(u64, i32)> {
     sweep(SWEPT[0]);
-    let is_of_them =
-        |l: &&Link| l.serial.load(Ordering::Relaxed) != 0 && l.uid.load(Ordering::Relaxed) == uid;
-    let strange = uid != 0 && uid != raw::getuid();
-    if strange && made().iter().filter(is_of_them).count() >= OF_A_STRANGER {
-        return None;
-    }
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let i = TABLE.all.iter().position(free)?;
     TABLE.high.fetch_max(i + 1, Ordering::Relaxed);
@@ -114,17 +103,11 @@ pub fn begin(fd: i32, uid: u32) -> Option<(u64, i32)> {
     raw::close(fd);
     fdtable::mark_internal(high);
     let serial = (random >> 32) as u32 | 1;
-    l.uid.store(uid, Ordering::Relaxed);
     l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
-    l.ours.iter().for_each(|(number, _)| number.store(0, Ordering::Relaxed));
+    l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.serial.store(serial, Ordering::Release);
     l.fd.store(high + 1, Ordering::Release);
     Some((u64::from(serial) << 32 | (i as u64 + 1), high))
-}
-
-/// All that were ever made.
-fn made() -> &'static [Link] {
-    &TABLE.all[..TABLE.high.load(Ordering::Relaxed)]
 }
 
 /// The link `name`, if it still is that one.
@@ -154,12 +137,66 @@ impl Link {
         let over =
             fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.forget_theirs();
-            self.forget_ours();
+            for t in &self.theirs {
+                own::close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+            }
             own::close(fd - 1);
             self.fd.store(0, Ordering::Release);
         }
     }
+
+    /// The event of the set with this number; `Some(-1)`: it was refused.
+    fn event(&self, number: u32) -> Option<i32> {
+        let them = self.theirs.iter().map(|t| t.load(Ordering::Acquire));
+        them.filter(|t| (t >> 32) as u32 == number).map(|t| t as u32 as i32 - 1).next()
+    }
+
+    /// Takes what the other side told. The caller is counted in `users`.
+    #[cold]
+    fn listen(&self) {
+        if self.reading.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for _ in 0..FEW {
+            let Some(told) = self.fd().and_then(receive) else { break };
+            let event = if told.is_believed { own::keep(told.event) } else { refuse(told.event) };
+            self.keep(told.number, event.unwrap_or(-1));
+        }
+        self.reading.store(0, Ordering::Release);
+    }
+
+    fn keep(&self, number: u32, event: i32) {
+        let entry = u64::from(number) << 32 | (event + 1) as u64;
+        let free = |t: &&AtomicU64| t.load(Ordering::Relaxed) == 0;
+        let at = match self.theirs.iter().find(free) {
+            Some(at) => at,
+            // Numbers count up, so the lowest is the oldest.
+            None => match self.theirs.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
+                Some(at) => at,
+                None => return own::close(event),
+            },
+        };
+        let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
+        // Another thread may be about to write to it, which takes a moment; or it was ended just there, and the
+        // descriptor stays open.
+        let alone = || self.users.load(Ordering::SeqCst) == 1;
+        if before < 0 {
+            return;
+        }
+        for _ in 0..PATIENCE {
+            if alone() {
+                return own::close(before);
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+fn refuse(fd: i32) -> Option<i32> {
+    if fd >= 0 {
+        raw::close(fd);
+    }
+    None
 }
 
 /// Whether there is such a link, and its other end is open.
@@ -208,47 +245,82 @@ pub fn end(name: u64) {
     }
 }
 
-/// What is told: a sleeper's number. The descriptor goes beside it.
+/// What is told: a set's number. The eventfd goes beside it.
 #[repr(C)]
 struct Told {
     number: u32,
     _pad: u32,
 }
 
+/// The process at the other end of `c` is told of a set of ours that has `event`, unless it was.
+pub fn tell(c: &Conn, number: u32, event: i32) {
+    used(c, |l| tell_by(l, number, event));
+}
+
+fn tell_by(l: &Link, number: u32, event: i32) {
+    if l.ours.iter().any(|n| n.load(Ordering::Relaxed) == number) {
+        return;
+    }
+    // Sets of two threads may be told at once; one of them is told once more later.
+    let Some(oldest) = l.ours.iter().min_by_key(|n| n.load(Ordering::Relaxed)) else { return };
+    oldest.store(number, Ordering::Relaxed);
+    let Some(fd) = l.fd() else { return };
+    // Where it cannot be told, bells are rung.
+    let _ = rights::send(fd, &mut Told { number, _pad: 0 }, event);
+}
+
+struct Heard {
+    number: u32,
+    event: i32,
+    is_believed: bool,
+}
+
+/// One message of the link `fd`.
+fn receive(fd: i32) -> Option<Heard> {
+    let mut told = Told { number: 0, _pad: 0 };
+    let (mut event, mut sender) = (-1, None);
+    let keep = |passed| match passed {
+        // The last one is kept.
+        Passed::Descriptor(fd) => drop(refuse(core::mem::replace(&mut event, fd))),
+        Passed::Sender(cred) => sender = Some(cred),
+    };
+    // SAFETY: numbers.
+    let got = unsafe { rights::receive(fd, &mut told, keep) };
+    if got == Ok(size_of::<Told>()) {
+        let is_believed = event >= 0
+            && sender.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
+            && raw::is_eventfd(event);
+        return Some(Heard { number: told.number, event, is_believed });
+    }
+    refuse(event);
+    None
+}
+
+/// Wakes the set with this number, of the process at the other end of `c`. False: a bell has to.
+pub fn wake(c: &Conn, number: u32) -> bool {
+    let woken = used(c, |l| {
+        let known = l.event(number).or_else(|| {
+            l.listen();
+            l.event(number)
+        });
+        known.is_some_and(|event| own::is(event) && raw::signal_event(event))
+    });
+    woken == Some(true)
+}
+
 /// Does `f` with the link of `c`; its descriptors stay open meanwhile.
 fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
     let name = c.link.load(Ordering::Relaxed);
-    named(name)?.used((name >> 32) as u32, f)
-}
-
-impl Link {
-    /// Does `f`, if the link still is that of `serial`; its descriptors stay open meanwhile.
-    fn used<R>(&self, serial: u32, f: impl FnOnce(&Link) -> R) -> Option<R> {
-        self.users.fetch_add(1, Ordering::SeqCst);
-        // It may have ended before we were counted.
-        let same = serial != 0 && self.serial.load(Ordering::SeqCst) == serial;
-        let result = same.then(|| f(self));
-        self.users.fetch_sub(1, Ordering::SeqCst);
-        result
-    }
-
-    /// Closes a descriptor of the link's that nobody finds any more. The caller is counted in `users`. Another thread may be
-    /// about to use it, which takes a moment; or it was ended just there, and the descriptor stays open.
-    fn close_soon(&self, fd: i32) {
-        for _ in 0..PATIENCE {
-            if fd < 0 || self.users.load(Ordering::SeqCst) == 1 {
-                return own::close(fd);
-            }
-            core::hint::spin_loop();
-        }
-    }
+    let l = named(name)?;
+    l.users.fetch_add(1, Ordering::SeqCst);
+    // It may have ended before we were counted.
+    let result = if named(name).is_some() { Some(f(l)) } else { None };
+    l.users.fetch_sub(1, Ordering::SeqCst);
+    result
 }
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
-    for l in made() {
-        [&l.users, &l.reading].into_iter().for_each(state::clear);
-        // The parent's sleepers read from those.
-        l.forget_ours();
-    }
+    let high = TABLE.high.load(Ordering::Relaxed);
+    TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]).for_each(state::clear);
 }

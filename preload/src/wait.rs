@@ -17,7 +17,7 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::Settled;
-use crate::{epoll, signals, spin, state};
+use crate::{epoll, link, signals, spin, state};
 pub use event::inherited;
 use event::Event;
 pub use flight::Flight;
@@ -391,11 +391,11 @@ impl Channel {
     /// W2. Whoever looks for something afterwards sees it, or is woken.
     fn fall_asleep(&self, event: Option<&Event>) {
         let rx = self.receiving();
-        let told = event.filter(|_| self.may_have_event()).and_then(|event| event.tell(self));
-        let Some(number) = told else {
+        let Some((number, event)) = event.filter(|_| self.may_have_event()).and_then(Event::name) else {
             rx.word.sleep();
             return;
         };
+        link::tell(self, number, event);
         if rx.rx.event.load(Ordering::Relaxed) != number {
             rx.rx.event.store(number, Ordering::Relaxed);
         }

@@ -3,14 +3,13 @@
 //! It is registered edge-triggered, so each signal is news and nobody has to read it. What the kernel reports of it is
 //! told by its value, and no program hears of it.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use dp_channel::bell::BY_BELL;
-use dp_channel::family::Conn;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
-use crate::{fdtable, link, own, state};
+use crate::{fdtable, own, state};
 
 /// All zero is none.
 pub struct Event {
@@ -20,14 +19,7 @@ pub struct Event {
     number: AtomicU32,
     /// The process that made it. In a child of its the kernel's set is the parent's, too, and so is the event.
     owner: AtomicU32,
-    /// Strangers wake it, by sockets that are in the kernel's set beside it.
-    by_sockets: AtomicBool,
-    /// Times it was woken by something that is not the program's.
-    woken: AtomicU32,
 }
-
-/// Times that a sleeper is woken before its sockets are drained: each holds a byte for each time, and some hundred at most.
-pub const DRAINED: u32 = 32;
 
 /// A number that no other event of the family has.
 pub fn next_number() -> Option<u32> {
@@ -40,11 +32,6 @@ pub fn next_number() -> Option<u32> {
 fn value() -> u64 {
     static HERE: u8 = 0;
     (&raw const HERE as u64) ^ 0x9e37_79b9_7f4a_7c15
-}
-
-/// How events are registered.
-fn registration() -> epoll_event {
-    epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() }
 }
 
 /// Takes what the kernel reports of events out of the `n` first entries; how many are left.
@@ -67,26 +54,8 @@ pub unsafe fn without(events: *mut epoll_event, n: usize) -> usize {
 }
 
 impl Event {
-    /// The sender of connection `c` hears of it, made for the set `epfd` if there is none.
-    pub fn tell(&self, c: &Conn, epfd: i32) {
-        let Some((number, fd)) = self.of(epfd) else { return };
-        let watch = |socket| raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, socket, Some(registration())).is_ok();
-        if link::tell(c, number, fd, &watch) {
-            self.by_sockets.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// The kernel has told of it, or of a socket. What those hold is taken now and then.
-    #[cold]
-    pub fn was_woken(&self) {
-        let woken = self.woken.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.by_sockets.load(Ordering::Relaxed) && woken % DRAINED == 0 {
-            link::drain(self.number.load(Ordering::Relaxed));
-        }
-    }
-
     /// Its number and descriptor, made for the set `epfd` if there is none. `None`: there can be none.
-    fn of(&self, epfd: i32) -> Option<(u32, i32)> {
+    pub fn of(&self, epfd: i32) -> Option<(u32, i32)> {
         if let Some(fd) = self.fd() {
             return Some((self.number.load(Ordering::Relaxed), fd));
         }
@@ -98,7 +67,8 @@ impl Event {
         self.forget();
         let number = next_number()?;
         let fd = own::high(raw::eventfd().ok()?)?;
-        if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(registration())).is_err() {
+        let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
+        if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_err() {
             raw::close(fd);
             return None;
         }
@@ -121,21 +91,14 @@ impl Event {
 
     /// The set `epfd` is woken by bells alone from now on.
     pub fn end(&self, epfd: i32) {
-        // Its senders may have it open for long, so closing it would not take it out.
-        let take_out = |fd| {
-            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
-        };
         if let Some(fd) = self.fd() {
-            take_out(fd);
-            if self.by_sockets.load(Ordering::Relaxed) {
-                link::end_sockets(self.number.load(Ordering::Relaxed), take_out);
-            }
+            // Its senders may have it open for long, so closing it would not take it out.
+            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
         }
         self.forget();
     }
 
     fn forget(&self) {
-        self.by_sockets.store(false, Ordering::Relaxed);
         own::close(self.fd.swap(0, Ordering::Relaxed) - 1);
     }
 }

@@ -16,7 +16,7 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::channel::Channel;
-use crate::{own, rx, socket, state};
+use crate::{link, own, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -137,7 +137,9 @@ impl<'a> Ground<'a> {
     /// The sender of a hot connection hears by which event it wakes whoever sleeps in the set.
     fn tell(&self, c: &Conn) {
         if c.link.load(Ordering::Relaxed) != 0 {
-            self.place.event.tell(c, self.place.fd.load(Ordering::Relaxed));
+            if let Some((number, event)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
+                link::tell(c, number, event);
+            }
         }
     }
 

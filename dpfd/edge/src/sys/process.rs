@@ -214,17 +214,12 @@ pub fn may_signal_us(pid: u32, uid: u32) -> bool {
     if pid == 0 || !(ours || uid == 0) || !raw::proc_is_ours() {
         return false;
     }
-    Status::of(pid).is_some_and(|status| status.namespaces == 1 && (ours || status.has_capability(5)))
-}
-
-/// Whether process `pid` of user `uid` would say of this one that it may stop it by a signal ([`may_signal_us`]).
-pub fn may_be_signalled(pid: u32, uid: u32) -> bool {
-    let ours = raw::getuid();
-    pid != 0
-        && (uid == ours || ours == 0)
-        && raw::proc_is_ours()
-        && raw::probe_process(pid).is_ok()
-        && Status::of(pid).is_some_and(|status| status.namespaces == 1)
+    let path = raw::numbered(b"/proc/", pid, b"/status");
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let mut status = Status::default();
+    raw::read_lines(path, |line| status.hear(line)).is_ok()
+        && status.namespaces == 1
+        && (ours || status.has_capability(5))
 }
 
 /// What /proc says of a process.
@@ -237,13 +232,6 @@ struct Status {
 }
 
 impl Status {
-    fn of(pid: u32) -> Option<Status> {
-        let path = raw::numbered(b"/proc/", pid, b"/status");
-        let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
-        let mut status = Status::default();
-        raw::read_lines(path, |line| status.hear(line)).ok().map(|_| status)
-    }
-
     fn hear(&mut self, line: &[u8]) {
         let words = |text: &[u8]| text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         if let Some(numbers) = line.strip_prefix(b"NSpid:") {

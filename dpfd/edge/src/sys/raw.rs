@@ -303,17 +303,6 @@ pub fn eventfd() -> Result<i32, i32> {
     sys!(SYS_eventfd2, 0usize, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK).map(|fd| fd as i32)
 }
 
-/// socketpair(2) of AF_UNIX, close-on-exec.
-pub fn socketpair(kind: i32) -> Result<[i32; 2], i32> {
-    let mut fds = [-1i32; 2];
-    sys!(SYS_socketpair, libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0usize, fds.as_mut_ptr()).map(|_| fds)
-}
-
-/// epoll_create1(2), close-on-exec.
-pub fn epoll_create() -> Result<i32, i32> {
-    sys!(SYS_epoll_create1, libc::EPOLL_CLOEXEC).map(|fd| fd as i32)
-}
-
 /// shutdown(2).
 pub fn shutdown(fd: i32, how: i32) -> Res {
     sys!(SYS_shutdown, fd, how)
