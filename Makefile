@@ -39,7 +39,7 @@ sections = 1 3 4 5 7 8
 licences = LICENSE-APACHE LICENSE-MIT
 
 .PHONY: help build libdp demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
-	figures-kernel-smc profile-kernel bench install uninstall clean
+	figures-kernel-smc profile-kernel bench bench-node install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
@@ -54,6 +54,7 @@ help:
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
 	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
+	@echo 'make bench-node  messages between two nodes beside UDP and TCP on the same cable (root; 6 minutes; ARGS=--quick one)'
 	@echo 'make install     to prefix=$(prefix) (also bindir, libdir, mandir, ...), below DESTDIR=$(DESTDIR);'
 	@echo '                 STRIP= keeps symbols'
 	@echo 'make uninstall   takes away what install put there'
@@ -103,6 +104,9 @@ profile-kernel:
 
 bench:
 	@CARGO='$(CARGO)' ./.ci/bench $(ARGS)
+
+bench-node:
+	@$(CARGO) bench -q -p dp-node --bench targets -- $(ARGS)
 
 # install_whole MODE,FILE,TO: a program that has the former file mapped keeps it.
 define install_whole

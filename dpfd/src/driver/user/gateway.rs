@@ -26,7 +26,7 @@ use super::endpoint::UserEndpoint;
 use super::process::Process;
 use super::registry::Entry;
 use super::shared::Command;
-use crate::addr::{Addr, Nid};
+use crate::addr::{Addr, Dpid, Nid};
 use crate::error::{Error, Result};
 
 /// This process as the gateway of its node, until dropped.
@@ -74,6 +74,11 @@ impl Gateway {
             return Err(Error::BadNid(addr.nid.into()));
         }
         self.process.open_proxy(addr)
+    }
+
+    /// Whether an endpoint of this node has that number, or had it lately.
+    pub fn has(&self, dpid: Dpid) -> bool {
+        self.process.shared.registry.look_up(dpid).is_some()
     }
 
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or
