@@ -10,6 +10,8 @@ use crate::kit::{open, stay_on, until, Child, Node};
 
 pub const ECHO: u16 = 7000;
 pub const SINK: u16 = 7001;
+/// How long whoever looks does before it sleeps.
+const LOOK: Duration = Duration::from_millis(2);
 /// The longest piece that one call sends of a stream.
 const PIECE: usize = 64 << 10;
 
@@ -28,10 +30,10 @@ pub fn one_way(rounds: usize, mut turn: impl FnMut()) -> f64 {
     median((0..rounds).map(time).collect())
 }
 
-/// Receives without sleeping, or as the library does.
+/// Receives without sleeping for long, or as the library does.
 pub fn recv(e: &Endpoint, looks: bool, into: &mut [u8]) -> (usize, Addr) {
     if looks {
-        e.set_spin(1_000_000_000);
+        e.set_spin(LOOK.as_nanos() as u32);
     }
     e.recv_from(into).expect("a message")
 }
@@ -53,7 +55,6 @@ pub fn servers(node: &Node, looks: bool, cpu: Option<usize>) -> Vec<Child> {
         stay_on(cpu);
         let nid = node.nid;
         let udp = UdpSocket::bind(format!("10.1.0.{nid}:9000")).expect("a socket");
-        udp.set_nonblocking(looks).expect("a flag");
         let tcp = TcpListener::bind(format!("10.1.0.{nid}:9001")).expect("a socket");
         std::thread::spawn(move || {
             for stream in tcp.incoming() {
@@ -63,12 +64,26 @@ pub fn servers(node: &Node, looks: bool, cpu: Option<usize>) -> Vec<Child> {
         });
         let mut byte = [0; 1];
         loop {
-            if let Ok((_, to)) = udp.recv_from(&mut byte) {
-                udp.send_to(&byte, to).expect("the other side");
-            }
+            let (_, to) =
+                if looks { look(&udp, &mut byte) } else { udp.recv_from(&mut byte).expect("a byte") };
+            udp.send_to(&byte, to).expect("the other side");
         }
     });
     vec![endpoints, sockets]
+}
+
+/// The same by a socket: it looks as long as an endpoint does here, and then sleeps. When it is not its turn it is in nobody's
+/// way.
+fn look(udp: &UdpSocket, into: &mut [u8]) -> (usize, std::net::SocketAddr) {
+    udp.set_nonblocking(true).expect("a flag");
+    let start = Instant::now();
+    while start.elapsed() < LOOK {
+        if let Ok(got) = udp.recv_from(into) {
+            return got;
+        }
+    }
+    udp.set_nonblocking(false).expect("a flag");
+    udp.recv_from(into).expect("a byte")
 }
 
 /// A message of nothing ends a flood: it is answered with how many bytes came since the last one from there.
