@@ -44,7 +44,8 @@ pub struct Config {
     /// most that [`Flow::set_part_max`](crate::Flow::set_part_max) can say later; with several routes it is that of the shortest
     /// frames.
     pub part_max: u16,
-    /// The link's speed, bytes in a second, at which frames are paced; nothing: as fast as the other end takes them.
+    /// The link's speed, bytes in a second, at which frames are paced; nothing: it is learned from what is
+    /// acknowledged, if `share` is on, else frames leave as fast as the other end takes them.
     pub link: Option<u64>,
     /// What the link carries around each frame, bytes, for pacing. 38 for Ethernet (preamble, header, checksum and gap),
     /// 66 with UDP and IPv4 inside.

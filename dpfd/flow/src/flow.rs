@@ -268,6 +268,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         if full {
             self.congestion.arrived(news.parts);
         }
+        if news.took.is_some() && self.config.share {
+            // As the link sees them.
+            let frame = frame::frame_max(self.peer_part_max) + usize::from(self.config.around);
+            let window = u64::from(self.congestion.window()) * frame as u64;
+            let twice = self.congestion.is_probing() || !self.rtt.is_queueing();
+            self.pace.learn(if twice { 2 * window } else { window }, self.rtt.smoothed());
+        }
         if let Some((_, order)) = self.window.find_lost() {
             if self.config.share && self.rtt.is_queueing() {
                 self.congestion.lost(order, self.window.order());
