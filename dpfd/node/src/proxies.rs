@@ -182,6 +182,11 @@ impl Proxies {
         }
     }
 
+    /// Whether a frame of that endpoint has one.
+    fn is_open_for(&mut self, from: Addr) -> bool {
+        self.all.contains_key(&from) || (self.may_open(from) && self.open(from))
+    }
+
     fn open_new(&self, addr: Addr) -> Result<Proxy, Error> {
         let endpoint = Arc::new(Endpoint::proxy(&self.gateway, addr)?);
         // The loop does that, for all proxies at once.
@@ -328,7 +333,7 @@ impl Local for Proxies {
     ) -> Deposit {
         // Twice: one that had ended for want of use is opened anew.
         for _ in 0..2 {
-            if !self.all.contains_key(&from) && !(self.may_open(from) && self.open(from)) {
+            if !self.is_open_for(from) {
                 return Deposit::Full;
             }
             let Some(proxy) = self.all.get_mut(&from) else { return Deposit::Full };
