@@ -9,6 +9,8 @@ const BURST: u64 = 1_000_000;
 /// Where the speed is learned, that much of time on the link leaves at once, nanoseconds: a wake-up for each frame of a quick link
 /// would cost more than it brings.
 const AT_ONCE: u64 = 100_000;
+/// And it is no less than this, bytes in a second: an answer that took seconds, as while a node was down, says nothing of the link.
+const LEAST: u64 = 1_250_000;
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Pace {
@@ -29,7 +31,7 @@ impl Pace {
     pub fn learn(&mut self, bytes: u64, round_trip: u64) {
         if !self.told {
             let speed = u128::from(bytes) * 1_000_000_000 / u128::from(round_trip.max(1));
-            self.link = Some(u64::try_from(speed.max(1)).unwrap_or(u64::MAX));
+            self.link = Some(u64::try_from(speed).unwrap_or(u64::MAX).max(LEAST));
         }
     }
 
@@ -105,6 +107,10 @@ mod tests {
             now = pace.next();
         }
         assert!((12_500_000..12_500_000 + 25_000).contains(&bytes), "{bytes} in a second");
+        // An odd round trip stops nobody.
+        pace.learn(1, u64::MAX);
+        pace.sent(now, 1538);
+        assert!(pace.next() < now + 2_000_000);
         // A speed that was told is not learned.
         let mut pace = Pace::new(Some(1));
         pace.learn(u64::MAX, 0);
