@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dp_abi::frame2::HEADER;
 
-use crate::kit::{Network, Node, SEALED};
+use crate::kit::{spawn, Network, Node, SEALED};
 
 /// Bytes of a frame on the cable, as shaping counts them: an MTU of 1500 and Ethernet's header.
 const FRAME: usize = 1514;
@@ -136,7 +136,8 @@ fn program(network: &Network, line: &str) -> bool {
     let network = network.clone();
     let run = std::thread::spawn(move || {
         network.enter();
-        Command::new(&words[0]).args(&words[1..]).status().is_ok_and(|status| status.success())
+        let started = spawn(Command::new(&words[0]).args(&words[1..]));
+        started.and_then(|mut child| child.wait()).is_ok_and(|status| status.success())
     });
     run.join().unwrap()
 }

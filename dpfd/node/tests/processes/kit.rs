@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dp_graph::Graph;
@@ -50,6 +50,16 @@ pub fn namespaces_are_possible(test: &str) -> bool {
     possible
 }
 
+/// While a program is started the standard library holds the lock of the environment. A child that is forked then by another
+/// test's thread would wait for it for ever.
+static FORKS: Mutex<()> = Mutex::new(());
+
+/// Starts a program, while nobody forks.
+pub fn spawn(program: &mut Command) -> std::io::Result<std::process::Child> {
+    let _alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
+    program.spawn()
+}
+
 /// A network namespace.
 #[derive(Debug, Clone)]
 pub struct Network(Arc<File>);
@@ -76,7 +86,9 @@ impl Network {
         let network = self.clone();
         let out = std::thread::spawn(move || {
             network.enter();
-            Command::new("ip").args(words).output().expect("ip, of Debian's iproute2")
+            let mut ip = Command::new("ip");
+            ip.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            spawn(&mut ip).expect("ip, of Debian's iproute2").wait_with_output().expect("its end")
         });
         let out = out.join().unwrap();
         assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
@@ -123,10 +135,14 @@ impl Node {
 
     /// Runs `f` in a process of this node, which must say true.
     pub fn run(&self, f: impl FnOnce() -> bool) -> Child {
+        let alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the child runs `f` and leaves; what other threads held at the fork it does not touch but through the
         // library, which says what a child may call.
         match unsafe { nix::unistd::fork() }.expect("a fork") {
-            nix::unistd::ForkResult::Parent { child } => Child(child),
+            nix::unistd::ForkResult::Parent { child } => {
+                drop(alone);
+                Child(child)
+            }
             nix::unistd::ForkResult::Child => {
                 // One that runs for ever does not outlive a test that failed.
                 // SAFETY: takes numbers only.
