@@ -45,7 +45,7 @@ notices = $(target)/release/THIRD-PARTY
 headers = dpfd/capi/include/dp.h dpfd/route/include/dp_route.h
 
 .PHONY: help build libdp notices demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
-	figures-kernel-smc profile-kernel bench deb rpm install uninstall clean
+	figures-kernel-smc profile-kernel bench bench-node deb rpm install uninstall clean
 
 help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
@@ -60,6 +60,7 @@ help:
 	@echo 'make profile-kernel  the instructions of a round trip in the kernel, by function'
 	@echo 'make bench       DP beside every system that carries messages on one machine, and programs over TCP and DP;'
 	@echo '                 $(target)/bench/report.md, 25 minutes; ARGS=--quick a few, ARGS=--help'
+	@echo 'make bench-node  messages between two nodes beside UDP and TCP on the same cable (root; 6 minutes; ARGS=--quick one)'
 	@echo 'make deb         packages for Debian, in $(target)/packages/deb; packaging/README.md'
 	@echo 'make rpm         the same as RPMs, in $(target)/packages/rpm'
 	@echo 'make install     to prefix=$(prefix) (also bindir, libdir, mandir, ...), below DESTDIR=$(DESTDIR);'
@@ -116,6 +117,9 @@ profile-kernel:
 
 bench:
 	@CARGO='$(CARGO)' ./.ci/bench $(ARGS)
+
+bench-node:
+	@$(CARGO) bench -q -p dp-node --bench targets -- $(ARGS)
 
 deb:
 	@CARGO='$(CARGO)' packaging/deb

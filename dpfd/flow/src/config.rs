@@ -40,10 +40,12 @@ pub struct Config {
     /// The first part's number in each incarnation. Any; 0 unless a test wants to see numbers wrap around.
     pub first_number: u32,
     /// The longest part that is sent or taken, bytes: what the route carries less
-    /// [`HEADER`](dp_abi::frame2::HEADER) and [`PART_HEAD`]. 1 to 65523; 1400 fits Ethernet and UDP over IPv6. It cannot
-    /// change while the flow lives, so with several routes it is that of the shortest frames.
+    /// [`HEADER`](dp_abi::frame2::HEADER) and [`PART_HEAD`]. 1 to 65523; 1400 fits Ethernet and UDP over IPv6. The
+    /// most that [`Flow::set_part_max`](crate::Flow::set_part_max) can say later; with several routes it is that of the shortest
+    /// frames.
     pub part_max: u16,
-    /// The link's speed, bytes in a second, at which frames are paced; nothing: as fast as the other end takes them.
+    /// The link's speed, bytes in a second, at which frames are paced; nothing: it is learned from what is
+    /// acknowledged, if `share` is on, else frames leave as fast as the other end takes them.
     pub link: Option<u64>,
     /// What the link carries around each frame, bytes, for pacing. 38 for Ethernet (preamble, header, checksum and gap),
     /// 66 with UDP and IPv4 inside.

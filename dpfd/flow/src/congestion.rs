@@ -36,9 +36,14 @@ impl Congestion {
         self.window >> 8
     }
 
+    /// Whether it still doubles.
+    pub fn is_probing(&self) -> bool {
+        self.window < self.threshold
+    }
+
     /// So many arrived, while all that was allowed was on its way.
     pub fn arrived(&mut self, parts: u32) {
-        let more = if self.window < self.threshold {
+        let more = if self.is_probing() {
             parts << 8
         } else {
             ((u64::from(parts) << 16) / u64::from(self.window)) as u32

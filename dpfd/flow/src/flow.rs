@@ -59,12 +59,17 @@ pub struct Flow<B, const W: usize> {
     resume: Option<Place>,
     /// The peer's name; 0: it is not known.
     peer: u32,
-    /// The longest part that the peer takes.
+    /// The longest part that the peer takes, and the longest that the way to it carries.
     peer_part_max: u16,
+    way_part_max: u16,
+    /// This end began anew by itself, and what it had sent waits for whoever has this name to say how far it was.
+    awaits: Option<u32>,
     peer_user: u32,
     /// When the peer was heard last, and how often it was asked since.
     heard: u64,
     asked: u32,
+    /// How often it was asked for room in vain.
+    stalled: u8,
     /// When to take what flies for lost, or to ask where nothing does.
     repeat_at: Option<u64>,
     keepalive_at: Option<u64>,
@@ -97,9 +102,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             resume: config.resume,
             peer: 0,
             peer_part_max: config.part_max,
+            way_part_max: config.part_max,
+            awaits: None,
             peer_user: 0,
             heard: 0,
             asked: 0,
+            stalled: 0,
             repeat_at: None,
             keepalive_at: None,
             probe: false,
@@ -146,6 +154,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         self.counts.messages_in = self.reassembly.messages();
     }
 
+    /// From now on no longer parts than these are sent, 1 to [`Config::part_max`]: the way to the peer became shorter, or
+    /// longer again. Where longer parts are on their way already, the incarnation ends ([`Down::Shortened`]), since a number
+    /// stands for the part that it was given to: the peer says how far it was, and what it had not taken is reported as lost,
+    /// and did not come.
+    pub fn set_part_max(&mut self, now: u64, part_max: u16) {
+        self.way_part_max = part_max.clamp(1, self.config.part_max);
+        if self.peer != 0 && self.awaits.is_none() && self.window.longest() > self.way_part_max {
+            self.resume = self.place();
+            self.awaits = Some(self.peer);
+            self.greeting.restart();
+            self.greeting.want(now);
+            // What was kept was not taken, and comes again.
+            self.reassembly.restart(0, self.greeting.mine());
+            (self.repeat_at, self.keepalive_at) = (None, None);
+            (self.probe, self.paced) = (false, false);
+            self.ack.said();
+        }
+    }
+
     /// What happened, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.poll(self.outbox.done())
@@ -171,7 +198,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// How the flow is.
     pub fn state(&self) -> State {
         State {
-            open: self.peer != 0,
+            open: self.peer != 0 && self.awaits.is_none(),
             round_trip: self.rtt.smoothed(),
             timeout: self.rtt.timeout(),
             flying: self.window.flying(),
@@ -196,14 +223,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             Body::Raw(_) => return Err(Refused::Kind),
             Body::Hello(hello) => {
                 let place = self.place();
-                if self.greeting.hello(now, &hello) {
-                    self.begin(now, &hello, place);
+                let begins = self.greeting.hello(now, &hello);
+                match self.awaits {
+                    // Only one that has left the former incarnation says where it is in it for good.
+                    Some(former) if self.greeting.is_confirmed() => self.go_on(now, &hello, former),
+                    Some(_) => {}
+                    None if begins => self.begin(now, &hello, place),
+                    None => {}
                 }
                 return Ok(());
             }
             Body::Part(piece) => (Some(piece), &[]),
             Body::Ack(more) => (None, more),
         };
+        if self.awaits.is_some() {
+            return Err(Refused::Early);
+        }
         let place = self.place();
         if let Some(hello) = self.greeting.frame(now, header.tag)? {
             self.begin(now, &hello, place);
@@ -233,6 +268,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         if full {
             self.congestion.arrived(news.parts);
         }
+        if news.took.is_some() && self.config.share {
+            // As the link sees them.
+            let frame = frame::frame_max(self.peer_part_max) + usize::from(self.config.around);
+            let window = u64::from(self.congestion.window()) * frame as u64;
+            let twice = self.congestion.is_probing() || !self.rtt.is_queueing();
+            self.pace.learn(if twice { 2 * window } else { window }, self.rtt.smoothed());
+        }
         if let Some((_, order)) = self.window.find_lost() {
             if self.config.share && self.rtt.is_queueing() {
                 self.congestion.lost(order, self.window.order());
@@ -240,6 +282,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         }
         if news.parts > 0 || news.moved {
             self.rtt.answered();
+            self.stalled = 0;
             self.repeat_at = self.window.is_waiting().then(|| now.saturating_add(self.rtt.timeout()));
         }
         self.acknowledged(news.messages);
@@ -280,11 +323,27 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     fn begin(&mut self, now: u64, hello: &Hello, place: Option<Place>) {
         self.resume = place;
         if self.peer != 0 {
-            if hello.resume.0 == self.peer {
-                self.peer_had_taken(now, hello.resume.1);
-            }
-            self.lose(Down::Restarted);
+            self.part_with(now, hello, self.peer, Down::Restarted);
         }
+        self.join(now, hello);
+    }
+
+    /// The other end is in the incarnation that this one had begun by itself.
+    fn go_on(&mut self, now: u64, hello: &Hello, former: u32) {
+        self.awaits = None;
+        self.part_with(now, hello, former, Down::Shortened);
+        self.join(now, hello);
+    }
+
+    /// The incarnation with the peer of that name is over; the HELLO may say how far that one was.
+    fn part_with(&mut self, now: u64, hello: &Hello, former: u32, why: Down) {
+        if hello.resume.0 == former {
+            self.peer_had_taken(now, hello.resume.1);
+        }
+        self.lose(why);
+    }
+
+    fn join(&mut self, now: u64, hello: &Hello) {
         self.peer = hello.mine;
         self.restart(hello.first, hello.room);
         self.peer_part_max = hello.part_max.min(self.config.part_max);
@@ -305,7 +364,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     fn end(&mut self, why: Down) {
         self.lose(why);
         self.resume = self.place();
-        self.peer = 0;
+        (self.peer, self.awaits) = (0, None);
         self.greeting.restart();
         self.restart(0, 0);
         self.keepalive_at = None;
@@ -316,6 +375,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         self.reassembly.restart(expected, self.greeting.mine());
         self.ack.said();
         (self.repeat_at, self.probe, self.paced) = (None, false, false);
+        self.stalled = 0;
     }
 
     fn lose(&mut self, why: Down) {

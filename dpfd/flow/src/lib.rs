@@ -36,6 +36,10 @@
 //!            +---- each Down: what was not acknowledged is Lost               +--------+
 //! ```
 //!
+//! A way that becomes shorter than parts that are on theirs ends the incarnation as well: a number stands for one part, so these
+//! cannot be cut into more. This end begins anew by itself, and waits for the peer to say how far it was; so all that it had
+//! not taken is cut anew, and nothing comes twice.
+//!
 //! A message is **acknowledged** ([`Event::Delivered`]) when the receiver's [`Sink`] has taken its last part: it is in the
 //! receiver's pool then, and stays delivered whatever happens to the gateways. What was not acknowledged when one of the
 //! two sides was restarted is reported as [`Event::Lost`]: nobody knows whether it came. Whoever restarts a receiver and

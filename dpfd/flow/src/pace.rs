@@ -6,26 +6,46 @@
 
 /// What may leave at once after a pause, as time on the link, nanoseconds.
 const BURST: u64 = 1_000_000;
+/// Where the speed is learned, that much of time on the link leaves at once, nanoseconds: a wake-up for each frame of a quick link
+/// would cost more than it brings.
+const AT_ONCE: u64 = 100_000;
+/// And it is no less than this, bytes in a second: an answer that took seconds, as while a node was down, says nothing of the link.
+const LEAST: u64 = 1_250_000;
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Pace {
-    /// Bytes in a second; nothing: as fast as can be.
+    /// Bytes in a second; nothing: as fast as can be, until that is learned.
     link: Option<u64>,
+    /// The link's speed was told; else what is known of it comes of acknowledgements ([`Pace::learn`]).
+    told: bool,
     next: u64,
 }
 
 impl Pace {
     pub fn new(link: Option<u64>) -> Pace {
-        Pace { link: link.map(|bytes| bytes.max(1)), next: 0 }
+        Pace { link: link.map(|bytes| bytes.max(1)), told: link.is_some(), next: 0 }
+    }
+
+    /// Where nobody said how quick the link is: so many bytes may leave in a round trip, nanoseconds, and not all at once, which
+    /// would fill short queues up and take deep ones from others.
+    pub fn learn(&mut self, bytes: u64, round_trip: u64) {
+        if !self.told {
+            let speed = u128::from(bytes) * 1_000_000_000 / u128::from(round_trip.max(1));
+            self.link = Some(u64::try_from(speed).unwrap_or(u64::MAX).max(LEAST));
+        }
     }
 
     /// From when on a frame may leave. In the past: now.
     pub fn next(&self) -> u64 {
-        self.next
+        if self.told {
+            self.next
+        } else {
+            self.next.saturating_sub(AT_ONCE)
+        }
     }
 
     pub fn is_open(&self, now: u64) -> bool {
-        self.next <= now
+        self.next() <= now
     }
 
     /// A frame leaves that takes this many bytes of the link.
@@ -70,6 +90,32 @@ mod tests {
             })
             .count();
         assert_eq!(burst, 11, "a millisecond's worth, and the one that fills it up");
+    }
+
+    #[test]
+    fn what_arrives_in_a_round_trip_leaves_in_one() {
+        let mut pace = Pace::new(None);
+        pace.learn(125_000, 10_000_000);
+        let (mut now, mut bytes) = (5_000_000_000, 0);
+        let begin = now;
+        while now < begin + 1_000_000_000 {
+            while pace.is_open(now) {
+                pace.sent(now, 1538);
+                bytes += 1538;
+            }
+            assert!(pace.next() > now);
+            now = pace.next();
+        }
+        assert!((12_500_000..12_500_000 + 25_000).contains(&bytes), "{bytes} in a second");
+        // An odd round trip stops nobody.
+        pace.learn(1, u64::MAX);
+        pace.sent(now, 1538);
+        assert!(pace.next() < now + 2_000_000);
+        // A speed that was told is not learned.
+        let mut pace = Pace::new(Some(1));
+        pace.learn(u64::MAX, 0);
+        pace.sent(1_000_000_000, 1);
+        assert!(!pace.is_open(1_000_000_000));
     }
 
     #[test]

@@ -144,6 +144,12 @@ impl<const W: usize> Window<W> {
         here.min(ahead(self.limit, self.next).unwrap_or(0))
     }
 
+    /// Bytes of the longest part that did not arrive, as far as is known.
+    pub fn longest(&self) -> u16 {
+        let waiting = self.numbers().map(|n| &self.sent[place::<W>(n)]).filter(|s| s.state != State::Arrived);
+        waiting.map(|sent| sent.bytes).max().unwrap_or(0)
+    }
+
     /// The order of the next transmission.
     pub fn order(&self) -> u32 {
         self.order

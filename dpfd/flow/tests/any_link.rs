@@ -18,6 +18,7 @@ fn any_link() -> impl Strategy<Value = Link> {
             jitter,
             speed,
             queue,
+            ..Link::GOOD
         },
     )
 }

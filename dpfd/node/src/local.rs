@@ -1,5 +1,6 @@
 //! What a gateway needs of its own node: a message that a program sent, and a way to its endpoints.
 
+use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid};
 
 /// A message of a program here, which stays as it is until it is dropped: then its sender has the room back.
@@ -19,8 +20,8 @@ pub trait Local {
     /// What their programs send.
     type Message: Message;
 
-    /// Hands a message of `from`, of another node, to endpoint `to` of this one. True: it is there, whatever happens to this
-    /// process, and `published` was called in the very moment. False: not at present; nobody tells when that changes.
+    /// Hands a message of `from`, of another node, to endpoint `to` of this one. Done: it is there, whatever happens to this
+    /// process, and `published` was called in the very moment. Else nobody tells when that changes.
     fn deposit(
         &mut self,
         from: Addr,
@@ -28,7 +29,7 @@ pub trait Local {
         message: &[u8],
         immediate: Option<u64>,
         published: &mut dyn FnMut(),
-    ) -> bool;
+    ) -> Deposit;
 
     /// Whether endpoint `to` is open, as far as is known: then it is worth putting together a message for it.
     fn reaches(&mut self, from: Addr, to: Dpid) -> bool;

@@ -29,6 +29,11 @@ impl Look {
         goes_on
     }
 
+    /// Whether it is looking.
+    pub fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Something came.
     pub fn came(&mut self, now: u64) {
         if self.until.is_some() {

@@ -5,11 +5,13 @@
 
 use std::net::IpAddr;
 
-use dp_graph::trust::Security;
-use dp_graph::{Graph, Node};
+use dp_graph::trust::{Security, Users};
+use dp_graph::{Edge, Graph, Node};
 use dp_route::PeerAddr;
 use dpfd::Nid;
 use thiserror::Error;
+
+use crate::places::Ends;
 
 /// Another node, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Other {
     pub name: Option<String>,
     /// Which of this node's own addresses leads to it, by place, its address there, and what frames between the two are to be.
     pub ways: Vec<(usize, PeerAddr, Security)>,
+    /// Edges to it whose messages are to go by a route that is named.
+    pub wishes: Vec<(Ends, String)>,
 }
 
 /// This node's view of the graph.
@@ -31,6 +35,8 @@ pub struct Nart {
     pub own: Vec<PeerAddr>,
     /// The others that can be reached.
     pub others: Vec<Other>,
+    /// Who users are that send by these routes; by others: nobody.
+    pub users: Vec<(String, Users)>,
 }
 
 /// Why there is none.
@@ -73,14 +79,25 @@ impl Nart {
                 Some((own, *address, graph.security(address.route())))
             };
             let ways: Vec<_> = node.routes.iter().enumerate().filter_map(way).collect();
-            (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways })
+            let edges = graph.edges.iter().filter(|edge| (edge.from.nid, edge.to.nid) == (nid, node.nid));
+            let wish =
+                |edge: &Edge| Some((Ends { here: edge.from.dpid, there: edge.to.dpid }, edge.route.clone()?));
+            let wishes = edges.filter_map(wish).collect();
+            (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways, wishes })
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
-        Ok(Nart { nid, own: this.routes.clone(), others })
+        let users = graph.trusts.iter().map(|trust| (trust.route.clone(), trust.users.clone())).collect();
+        Ok(Nart { nid, own: this.routes.clone(), others, users })
     }
 }
 
 impl Nart {
+    /// Who users are that send by this route.
+    pub fn users(&self, route: &str) -> Users {
+        let named = self.users.iter().find(|(name, _)| name == route);
+        named.map(|(_, users)| users.clone()).unwrap_or_default()
+    }
+
     /// Whether a key is needed: frames to some node are to be sealed.
     pub fn is_sealed(&self) -> bool {
         let mut ways = self.others.iter().flat_map(|other| &other.ways);

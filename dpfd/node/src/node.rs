@@ -41,6 +41,7 @@ pub struct Dropped {
 /// A node.
 pub struct Node<L: Local> {
     nid: Nid,
+    user: u32,
     local: L,
     routes: Vec<Box<dyn Route>>,
     received: Vec<Option<Received>>,
@@ -75,6 +76,7 @@ impl<L: Local> Node<L> {
         };
         Node {
             nid,
+            user: 0,
             local,
             received: routes.iter().map(|route| Some(Received::new(SLOTS, route.slot()))).collect(),
             routes,
@@ -87,6 +89,11 @@ impl<L: Local> Node<L> {
             refreshed: 0,
             dropped: Dropped::default(),
         }
+    }
+
+    /// Its endpoints are this user's; else root's.
+    pub fn set_user(&mut self, user: u32) {
+        self.user = user;
     }
 
     /// Its number.
@@ -139,6 +146,7 @@ impl<L: Local> Node<L> {
     fn apart(&mut self) -> Apart<'_, L> {
         let around = Around {
             nid: self.nid,
+            user: self.user,
             local: &mut self.local,
             places: &mut self.places,
             checksum: self.checksum,
@@ -202,7 +210,7 @@ impl<L: Local> Node<L> {
         }
         let ends = Ends { here: header.to_dpid, there: header.from_dpid };
         let (peers, routes, mut around) = self.apart();
-        peers[at].on_frame(now, ends, frame, routes, &mut around);
+        peers[at].on_frame(now, (place, ends), frame, routes, &mut around);
     }
 
     /// What the clock brings; then sends what can be sent. True: there is more to do at once.
@@ -216,6 +224,8 @@ impl<L: Local> Node<L> {
             self.refreshed = now;
             // What it says, sending says as well.
             self.routes.iter_mut().for_each(|route| drop(route.refresh()));
+            let (peers, routes, _) = self.apart();
+            peers.iter_mut().for_each(|peer| peer.fit(now, routes));
         }
         more
     }
@@ -223,6 +233,12 @@ impl<L: Local> Node<L> {
     /// When to call [`Node::turn`] again at the latest; none: when something has happened.
     pub fn next_timeout(&self) -> Option<u64> {
         self.peers.iter().filter_map(Peer::next_timeout).min()
+    }
+
+    /// Whether such messages can be acknowledged soon: their nodes are not down.
+    pub fn waits_for_others(&self) -> bool {
+        let waits = |peer: &&Peer<L::Message>| peer.traffic().any(|traffic| traffic.waiting() > 0);
+        self.peers.iter().filter(waits).any(|peer| peer.current().is_some())
     }
 
     /// Messages of programs here that no other node has acknowledged.

@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::time::Duration;
 
 use dp_abi::frame2::{HEADER, PART_HEAD};
 use dp_flow::Checksum;
+use dp_graph::trust::Users;
 use dp_route::choice::{Choice, Want};
-use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
+use dp_route::{Batch, Route, FRAME_MAX};
 use dpfd::Nid;
 
 use crate::guard::Guard;
@@ -17,19 +17,15 @@ use crate::places::{Ends, Places};
 use crate::traffic::{Like, Shared, Traffic, LEAST};
 use crate::{Limits, WINDOW};
 
+mod sending;
 mod ways;
 pub use ways::Way;
 
-/// Frames of one flow in a row, while others wait.
-const TURN: u32 = 16;
-/// Batches in a row, while other nodes wait.
-const BATCHES: u32 = 4;
-/// A queue below that has no room is tried again after this time, nanoseconds.
-const NO_ROOM: u64 = 50_000;
 /// The longest part, bytes: what frames of 9000 carry.
 const PART_MOST: usize = 9000 - HEADER - PART_HEAD;
-/// A flow on which nothing happened for so long makes room for others, nanoseconds.
+/// A flow on which nothing happened for so long makes room for others, or is forgotten for nothing, nanoseconds.
 const UNUSED: u64 = 10_000_000_000;
+const IDLE: u64 = 60_000_000_000;
 /// Unused flows are looked for no more often than this, nanoseconds.
 const SWEEP: u64 = 100_000_000;
 
@@ -51,6 +47,8 @@ pub struct Counts {
 pub struct Around<'a, L> {
     /// This node.
     pub nid: Nid,
+    /// Whose endpoints these are.
+    pub user: u32,
     /// Its endpoints.
     pub local: &'a mut L,
     /// Where places of flows are kept.
@@ -61,8 +59,14 @@ pub struct Around<'a, L> {
     pub random: &'a mut Random,
 }
 
-fn shared<'a, L>(around: &'a mut Around<'_, L>, budget: &'a mut Budget, limits: Limits) -> Shared<'a, L> {
-    Shared { local: &mut *around.local, budget, most: limits.bytes / 2, places: &mut *around.places }
+fn shared<'a, L>(
+    around: &'a mut Around<'_, L>,
+    budget: &'a mut Budget,
+    limits: Limits,
+    users: &'a Users,
+) -> Shared<'a, L> {
+    let (owner, local, places) = (around.user, &mut *around.local, &mut *around.places);
+    Shared { owner, users, local, budget, most: limits.bytes / 2, places }
 }
 
 /// Numbers that do not come again soon; nothing secret depends on them.
@@ -88,6 +92,14 @@ fn note(timer: &mut [Option<u64>], timers: &mut BinaryHeap<Reverse<(u64, usize)>
     }
 }
 
+/// Flows that are to go by one route.
+#[derive(Debug, Default)]
+struct Line {
+    /// Its name; none: the first that works.
+    route: Option<String>,
+    ready: VecDeque<usize>,
+}
+
 /// Another node.
 #[derive(Debug)]
 pub struct Peer<M> {
@@ -98,9 +110,15 @@ pub struct Peer<M> {
     traffic: Vec<Option<Traffic<M>>>,
     free: Vec<usize>,
     by_ends: HashMap<Ends, usize>,
-    /// Those that may have a frame to send, and which they are.
-    ready: VecDeque<usize>,
+    /// Those that may have a frame to send, and which they are; whose turn is the next, and of which line the batch is.
+    lines: Vec<Line>,
+    turn: usize,
+    filled: usize,
     is_ready: Vec<bool>,
+    /// The line of each.
+    line: Vec<usize>,
+    /// The routes that some are to go by.
+    wishes: HashMap<Ends, usize>,
     /// When they are to be looked at, and the earliest time that is noted for each.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     timer: Vec<Option<u64>>,
@@ -114,6 +132,13 @@ pub struct Peer<M> {
     sealed: usize,
     no_room: Option<u64>,
     swept: u64,
+    /// The time of the last turn.
+    now: u64,
+    /// The longest part that all routes carry, as of when that was last asked; 0: never. Frames were too long since.
+    part_max: u16,
+    too_long: bool,
+    /// Its routes are asked whether they work until then; nothing: nobody needs to know.
+    watched: Option<u64>,
     /// Since when frames were sent and nothing was heard.
     unheard: Option<u64>,
     counts: Counts,
@@ -134,8 +159,12 @@ impl<M: Message> Peer<M> {
             traffic: Vec::new(),
             free: Vec::new(),
             by_ends: HashMap::new(),
-            ready: VecDeque::new(),
+            lines: vec![Line::default()],
+            turn: 0,
+            filled: 0,
             is_ready: Vec::new(),
+            line: Vec::new(),
+            wishes: HashMap::new(),
             timers: BinaryHeap::new(),
             timer: Vec::new(),
             limits,
@@ -146,9 +175,23 @@ impl<M: Message> Peer<M> {
             sealed: 0,
             no_room: None,
             swept: 0,
+            now: 0,
+            part_max: 0,
+            too_long: false,
+            watched: None,
             unheard: None,
             counts: Counts::default(),
         }
+    }
+
+    /// What endpoint `ends.here` sends to `ends.there` goes by this route while that works, and else as everything does.
+    pub fn wish(&mut self, ends: Ends, route: &str) {
+        let known = self.lines.iter().position(|line| line.route.as_deref() == Some(route));
+        let line = known.unwrap_or_else(|| {
+            self.lines.push(Line { route: Some(route.to_string()), ready: VecDeque::new() });
+            self.lines.len() - 1
+        });
+        self.wishes.insert(ends, line);
     }
 
     /// Its number.
@@ -174,6 +217,11 @@ impl<M: Message> Peer<M> {
     /// Which of them is used now; none if all are dead.
     pub fn current(&self) -> Option<usize> {
         self.choice.current()
+    }
+
+    /// The one that such a flow uses.
+    pub fn current_for(&self, ends: Ends) -> Option<usize> {
+        self.way_of(self.wishes.get(&ends).copied().unwrap_or(0))
     }
 
     /// Whether that one is not thought to be dead.
@@ -204,17 +252,18 @@ impl<M: Message> Peer<M> {
             Some(at) => Some(at),
             None => self.begin(ends, routes, around),
         };
+        self.watch(now);
         if let Some(traffic) = at.and_then(|at| self.traffic[at].as_mut()) {
             traffic.send(now, message);
         }
         at.into_iter().for_each(|at| self.make_ready(at));
     }
 
-    /// A frame of a flow came, for these endpoints.
+    /// A frame of a flow came by the way at `place`, for these endpoints.
     pub fn on_frame<L: Local<Message = M>>(
         &mut self,
         now: u64,
-        ends: Ends,
+        (place, ends): (usize, Ends),
         frame: &[u8],
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
@@ -228,9 +277,10 @@ impl<M: Message> Peer<M> {
             }
             None => self.begin(ends, routes, around),
         };
+        self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };
-        let mut shared = shared(around, &mut self.budget, self.limits);
-        if traffic.on_frame(now, frame, &mut shared).is_err() {
+        let mut shared = shared(around, &mut self.budget, self.limits, &self.ways[place].users);
+        if traffic.on_frame(now, place, frame, &mut shared).is_err() {
             self.counts.unsound += 1;
         }
         traffic.again().into_iter().for_each(|time| self.note(at, time));
@@ -248,12 +298,14 @@ impl<M: Message> Peer<M> {
         self.by_ends.len() >= self.limits.flows
     }
 
-    /// Forgets unused flows: all, or those that never came about.
-    fn sweep(&mut self, now: u64, all: bool) {
+    /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
+    fn sweep(&mut self, now: u64, crowded: bool) {
         self.swept = now;
         for at in 0..self.traffic.len() {
             let unused = |traffic: &Traffic<M>| {
-                traffic.is_quiet() && now >= traffic.used() + UNUSED && (all || !traffic.state().open)
+                let soon = crowded || !traffic.state().open;
+                let (unused, may) = if soon { (UNUSED, true) } else { (IDLE, traffic.keeps_place()) };
+                may && now >= traffic.used() + unused && traffic.is_quiet()
             };
             if self.traffic[at].as_ref().is_some_and(unused) {
                 self.forget(at);
@@ -276,28 +328,57 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) -> Option<usize> {
-        let part_max = self.part_max(routes);
+        let part_max = self.longest(routes);
+        if self.part_max == 0 {
+            self.part_max = part_max;
+        }
         let enough = self.parts_left >= WINDOW * usize::from(part_max);
         let parts = if enough { WINDOW } else { LEAST };
         let (slot, resume) = around.places.find(self.nid, ends);
         let incarnation = around.random.draw();
-        let like = Like { part_max, checksum: around.checksum, incarnation, resume, slot };
+        let like = Like { user: around.user, part_max, checksum: around.checksum, incarnation, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
         let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
         self.parts_left = self.parts_left.saturating_sub(traffic.memory());
         let at = self.free.pop().unwrap_or_else(|| {
             self.traffic.push(None);
             self.is_ready.push(false);
+            self.line.push(0);
             self.timer.push(None);
             self.traffic.len() - 1
         });
+        // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
+        let line = self.wishes.get(&ends).copied().unwrap_or(0);
+        if self.line[at] != line {
+            self.lines[self.line[at]].ready.retain(|ready| *ready != at);
+            (self.line[at], self.is_ready[at]) = (line, false);
+        }
         self.traffic[at] = Some(traffic);
         self.by_ends.insert(ends, at);
         Some(at)
     }
 
+    /// The paths may be others: flows send no longer parts than all carry.
+    pub fn fit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
+        self.too_long = false;
+        if self.by_ends.is_empty() {
+            self.part_max = 0;
+            return;
+        }
+        let part_max = self.longest(routes);
+        if core::mem::replace(&mut self.part_max, part_max) == part_max {
+            return;
+        }
+        for at in 0..self.traffic.len() {
+            if let Some(traffic) = &mut self.traffic[at] {
+                traffic.set_part_max(now, part_max);
+                self.make_ready(at);
+            }
+        }
+    }
+
     /// The longest part that all routes carry.
-    fn part_max(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+    fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
         let longest =
             |way: &Way| Some(routes[way.route].mtu(&way.address).ok()?.saturating_sub(way.guard.around()));
@@ -307,7 +388,7 @@ impl<M: Message> Peer<M> {
 
     fn make_ready(&mut self, at: usize) {
         if !core::mem::replace(&mut self.is_ready[at], true) {
-            self.ready.push_back(at);
+            self.lines[self.line[at]].ready.push_back(at);
         }
     }
 
@@ -323,6 +404,7 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) -> bool {
+        self.now = now;
         while let Some(&Reverse((time, at))) = self.timers.peek().filter(|due| due.0 .0 <= now) {
             self.timers.pop();
             if self.timer[at] != Some(time) {
@@ -330,7 +412,8 @@ impl<M: Message> Peer<M> {
             }
             self.timer[at] = None;
             let Some(traffic) = self.traffic[at].as_mut() else { continue };
-            let mut shared = shared(around, &mut self.budget, self.limits);
+            let users = &self.ways[traffic.by()].users;
+            let mut shared = shared(around, &mut self.budget, self.limits, users);
             traffic.deliver(now, &mut shared);
             traffic.again().into_iter().for_each(|time| self.note(at, time));
             self.make_ready(at);
@@ -339,7 +422,11 @@ impl<M: Message> Peer<M> {
             self.sweep(now, false);
         }
         self.ask(now, routes, around);
-        let more = self.transmit(now, routes);
+        let mut more = self.transmit(now, routes);
+        if self.too_long {
+            self.fit(now, routes);
+            more |= self.lines.iter().any(|line| !line.ready.is_empty());
+        }
         self.own_packets(now, routes);
         more
     }
@@ -348,134 +435,7 @@ impl<M: Message> Peer<M> {
     pub fn next_timeout(&self) -> Option<u64> {
         let flows = self.timers.peek().map(|Reverse((time, _))| *time);
         let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
-        [flows, self.no_room, guards, self.next_question()].into_iter().flatten().min()
-    }
-
-    /// What guards send by themselves. A route that is dead may be so for want of keys.
-    fn own_packets(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
-        let mut packet = [0; 1500];
-        for (place, way) in self.ways.iter_mut().enumerate() {
-            while let Some(length) = way.guard.next(now, &mut packet) {
-                let lengths = [length as u16];
-                let Some(frames) = Frames::new(&packet[..length], &lengths) else { break };
-                if let Err(error) = routes[way.route].send(&way.address, frames) {
-                    self.choice.failed(Duration::from_nanos(now), place, Reason::of(&error));
-                    break;
-                }
-            }
-        }
-    }
-
-    fn transmit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
-        if self.no_room.is_some_and(|until| until > now) {
-            return false;
-        }
-        self.no_room = None;
-        for _ in 0..BATCHES {
-            if self.batch.frames().is_empty() {
-                let Some(place) = self.choice.current().filter(|_| !self.ready.is_empty()) else {
-                    return false;
-                };
-                if !self.ways[place].guard.is_open(now) {
-                    return false;
-                }
-                self.fill(now, place);
-            }
-            if self.batch.frames().is_empty() {
-                return false;
-            }
-            if !self.flush(now, routes) {
-                return false;
-            }
-        }
-        !self.ready.is_empty()
-    }
-
-    /// Has flows write frames, in turns, until the batch is full, and the guard of the way at `place` seal them.
-    fn fill(&mut self, now: u64, place: usize) {
-        self.sealed = place;
-        let guard = &mut self.ways[place].guard;
-        let mut turn = 0;
-        while let Some(&at) = self.ready.front() {
-            let mut done = true;
-            if let Some(traffic) = self.traffic[at].as_mut() {
-                let room = traffic.frame_max() + guard.around();
-                done = false;
-                let pushed =
-                    self.batch.push(room, |out| match traffic.poll_transmit(now, &mut out[guard.head()..]) {
-                        Some(length) => guard.seal(now, out, length),
-                        None => {
-                            done = true;
-                            0
-                        }
-                    });
-                if !pushed && !done {
-                    return; // full
-                }
-                let timeout = traffic.next_timeout().filter(|_| done);
-                if let Some(time) = timeout {
-                    note(&mut self.timer, &mut self.timers, at, time);
-                }
-            }
-            if done {
-                self.ready.pop_front();
-                self.is_ready[at] = false;
-                turn = 0;
-            } else {
-                turn += 1;
-                if turn == TURN {
-                    self.ready.rotate_left(1);
-                    turn = 0;
-                }
-            }
-        }
-    }
-
-    /// Sends the batch. False: not all of it went, or no route carries it.
-    fn flush(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
-        while let Some(place) = self.choice.current() {
-            let way = &self.ways[place];
-            let frames = self.batch.frames().after(self.sent);
-            // What one guard has sealed the other end opens by no other: their flows send them again.
-            if place != self.sealed && (way.guard.around() > 0 || self.ways[self.sealed].guard.around() > 0) {
-                let left = frames.len() as u64;
-                self.empty(left);
-                return true;
-            }
-            match routes[way.route].send(&way.address, frames) {
-                Ok(n) if n < frames.len() => {
-                    self.sent += n;
-                    self.no_room = Some(now + NO_ROOM);
-                    return false;
-                }
-                Ok(_) => {
-                    self.unheard.get_or_insert(now);
-                    self.empty(0);
-                    return true;
-                }
-                Err(error) => {
-                    let reason = Reason::of(&error);
-                    if reason == Reason::Full {
-                        self.no_room = Some(now + NO_ROOM);
-                        return false;
-                    }
-                    let left = frames.len() as u64;
-                    if !self.choice.failed(Duration::from_nanos(now), place, reason) {
-                        // Too long: the path became shorter. Their flows send them again, and somebody has to see that.
-                        self.empty(left);
-                        return true;
-                    }
-                }
-            }
-        }
-        let left = self.batch.frames().len() - self.sent;
-        self.empty(left as u64);
-        false
-    }
-
-    fn empty(&mut self, unsent: u64) {
-        self.counts.unsent += unsent;
-        self.batch.clear();
-        self.sent = 0;
+        let sweep = (!self.by_ends.is_empty()).then(|| self.swept.saturating_add(UNUSED));
+        [flows, self.no_room, guards, sweep, self.next_question()].into_iter().flatten().min()
     }
 }

@@ -16,6 +16,9 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use crate::local::{Local, Message};
 
+mod idle;
+use idle::Idle;
+
 /// Messages that are taken from one proxy, while others wait.
 const TURN: usize = 32;
 /// Bytes of messages that a proxy holds before no more are taken from it: its senders wait then, as for any receiver. More
@@ -23,6 +26,8 @@ const TURN: usize = 32;
 const HELD_MOST: usize = 32 << 20;
 /// What a message costs beside its bytes.
 const HELD_EACH: usize = 256;
+/// Proxies that are looked at in each round, at most; epoll tells of the others.
+const LOOKED_MOST: usize = 8;
 /// What epoll knows proxies by: this, and node and endpoint.
 const TOKEN: u64 = 1 << 32;
 
@@ -62,6 +67,7 @@ impl Message for Taken {
 struct Proxy {
     endpoint: Arc<Endpoint>,
     held: Rc<Cell<usize>>,
+    idle: Idle,
 }
 
 /// The proxies.
@@ -70,17 +76,43 @@ pub struct Proxies {
     gateway: Gateway,
     epoll: Rc<Epoll>,
     all: HashMap<Addr, Proxy>,
+    /// How many each node has, and may have for frames that come from there.
+    of_node: HashMap<Nid, usize>,
+    most: usize,
+    /// These are looked at, and ring no bell.
+    looked: Vec<Addr>,
     /// From these nothing is taken at present, and epoll does not tell of them.
     paused: Vec<Addr>,
     /// These were asked for, and could not be opened for want of descriptors.
     wanted: Vec<Addr>,
+    /// The time, nanoseconds, as of the last [`Proxies::pass`]; when idle ones are looked for next, and when some node's were.
+    now: u64,
+    sweep: u64,
+    crowded: u64,
+    /// Nothing is taken any more.
+    stopped: bool,
     failed: u64,
 }
 
 impl Proxies {
-    /// None as yet. What is readable is told by `epoll`, with a token that [`Proxies::address`] knows.
-    pub fn new(gateway: Gateway, epoll: Rc<Epoll>) -> Proxies {
-        Proxies { gateway, epoll, all: HashMap::new(), paused: Vec::new(), wanted: Vec::new(), failed: 0 }
+    /// None as yet; frames of a node open up to `most`. What is readable is told by `epoll`, with a token that
+    /// [`Proxies::address`] knows.
+    pub fn new(gateway: Gateway, epoll: Rc<Epoll>, most: usize) -> Proxies {
+        Proxies {
+            gateway,
+            epoll,
+            all: HashMap::new(),
+            of_node: HashMap::new(),
+            most: most.max(1),
+            looked: Vec::with_capacity(LOOKED_MOST),
+            paused: Vec::new(),
+            wanted: Vec::new(),
+            now: 0,
+            sweep: 0,
+            crowded: 0,
+            stopped: false,
+            failed: 0,
+        }
     }
 
     /// The proxy that a token of epoll's stands for.
@@ -116,6 +148,9 @@ impl Proxies {
     /// Opens proxies that were asked for, of nodes that are known, and refuses the others.
     pub fn answer(&mut self, knows: impl Fn(Nid) -> bool) {
         for addr in self.gateway.asked() {
+            if self.stopped {
+                continue; // the next gateway is asked
+            }
             if !knows(addr.nid) {
                 self.gateway.refuse(addr.nid);
             } else if !self.open(addr) {
@@ -126,11 +161,16 @@ impl Proxies {
 
     /// Whether it is open now.
     fn open(&mut self, addr: Addr) -> bool {
-        if self.all.contains_key(&addr) {
+        if self.all.get(&addr).is_some_and(|proxy| proxy.endpoint.has_ended()) {
+            self.remove(addr);
+        }
+        if let Some(proxy) = self.all.get_mut(&addr) {
+            proxy.idle.used(self.now);
             return true;
         }
         match self.open_new(addr) {
             Ok(proxy) => {
+                *self.of_node.entry(addr.nid).or_default() += 1;
                 self.all.insert(addr, proxy);
                 true
             }
@@ -142,36 +182,87 @@ impl Proxies {
         }
     }
 
+    /// Whether a frame of that endpoint has one.
+    fn is_open_for(&mut self, from: Addr) -> bool {
+        self.all.contains_key(&from) || (self.may_open(from) && self.open(from))
+    }
+
     fn open_new(&self, addr: Addr) -> Result<Proxy, Error> {
         let endpoint = Arc::new(Endpoint::proxy(&self.gateway, addr)?);
         // The loop does that, for all proxies at once.
         endpoint.set_spin(0);
         // It has a pool before anybody sends: a message that is too long for a descriptor would not even come near it.
         endpoint.usual_pool()?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, token(addr));
+        let flags = if self.stopped { EpollFlags::empty() } else { EpollFlags::EPOLLIN };
+        let event = EpollEvent::new(flags, token(addr));
         let added = self.epoll.add(&*endpoint, event);
         added.map_err(|errno| Error::System { call: "epoll_ctl", errno: errno as i32 })?;
-        Ok(Proxy { endpoint, held: Rc::default() })
+        Ok(Proxy { endpoint, held: Rc::default(), idle: Idle::new(self.now) })
     }
 
-    /// Takes messages from a proxy that is readable: its sender's number and the message, each. How many that were.
-    pub fn take(&mut self, addr: Addr, mut each: impl FnMut(Dpid, Taken)) -> usize {
-        let Some(proxy) = self.all.get(&addr) else { return 0 };
+    /// What it keeps goes with it: there is none, or its endpoint is gone already.
+    fn remove(&mut self, addr: Addr) {
+        if self.all.remove(&addr).is_some() {
+            if let Some(count) = self.of_node.get_mut(&addr.nid) {
+                *count -= 1;
+            }
+        }
+    }
+
+    /// Takes messages from a proxy that is readable: its sender's number and the message, each. How many that were. `looks`: it
+    /// is among those that [`Proxies::look`] looks at from now on, if there is a place.
+    pub fn take(&mut self, addr: Addr, looks: bool, each: impl FnMut(Dpid, Taken)) -> usize {
+        let n = self.take_by(Held::next, addr, each);
+        if looks && n > 0 && self.looked.len() < LOOKED_MOST && !self.looked.contains(&addr) {
+            self.looked.push(addr);
+        }
+        n
+    }
+
+    /// Takes messages from those that are looked at: to which address, its sender's number, the message. How many that were.
+    pub fn look(&mut self, mut each: impl FnMut(Addr, Dpid, Taken)) -> usize {
+        let mut n = 0;
+        for at in 0..self.looked.len() {
+            let addr = self.looked[at];
+            n += self.take_by(Held::look, addr, |from, message| each(addr, from, message));
+        }
+        n
+    }
+
+    /// Looks no more: their senders ring again. Whether something is there already.
+    pub fn rest(&mut self) -> bool {
+        let mut any = false;
+        while let Some(addr) = self.looked.pop() {
+            // An error comes again when it is taken from.
+            any |= self.all.get(&addr).is_some_and(|proxy| Held::rest(&proxy.endpoint).unwrap_or(true));
+        }
+        any
+    }
+
+    fn take_by(
+        &mut self,
+        next: impl Fn(&Arc<Endpoint>) -> Result<Option<Held>, Error>,
+        addr: Addr,
+        mut each: impl FnMut(Dpid, Taken),
+    ) -> usize {
+        let now = self.now;
+        let Some(proxy) = self.all.get_mut(&addr) else { return 0 };
         let mut n = 0;
         while n < TURN {
             if proxy.held.get() >= HELD_MOST {
                 self.pause(addr);
                 break;
             }
-            match Held::next(&proxy.endpoint) {
+            match next(&proxy.endpoint) {
                 Ok(Some(held)) => {
                     let from = held.from();
                     each(if from.nid == 0 { from.dpid } else { 0 }, Taken::new(held, &proxy.held));
+                    proxy.idle.used(now);
                     n += 1;
                 }
                 Ok(None) => break,
                 Err(Error::Closed | Error::NotAnEndpoint(_)) => {
-                    self.all.remove(&addr);
+                    self.remove(addr);
                     break;
                 }
                 Err(_) => {
@@ -186,7 +277,7 @@ impl Proxies {
     }
 
     fn pause(&mut self, addr: Addr) {
-        if let Some(proxy) = self.all.get(&addr) {
+        if let Some(proxy) = self.all.get(&addr).filter(|_| !self.paused.contains(&addr)) {
             let mut none = EpollEvent::new(EpollFlags::empty(), token(addr));
             let _ = self.epoll.modify(&*proxy.endpoint, &mut none);
             self.paused.push(addr);
@@ -211,6 +302,18 @@ impl Proxies {
             }
         }
     }
+
+    /// Nothing more is taken from any: this process ends.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.looked.clear();
+        self.wanted.clear();
+        for (addr, proxy) in &self.all {
+            let mut none = EpollEvent::new(EpollFlags::empty(), token(*addr));
+            let _ = self.epoll.modify(&*proxy.endpoint, &mut none);
+        }
+        self.paused.clear();
+    }
 }
 
 fn token(addr: Addr) -> u64 {
@@ -227,19 +330,33 @@ impl Local for Proxies {
         message: &[u8],
         immediate: Option<u64>,
         published: &mut dyn FnMut(),
-    ) -> bool {
-        if !self.open(from) {
-            return false;
+    ) -> Deposit {
+        // Twice: one that had ended for want of use is opened anew.
+        for _ in 0..2 {
+            if !self.is_open_for(from) {
+                return Deposit::Full;
+            }
+            let Some(proxy) = self.all.get_mut(&from) else { return Deposit::Full };
+            proxy.idle.used(self.now);
+            let pieces = [IoSlice::new(message)];
+            let parts = Parts::new(&pieces);
+            let parts = immediate.map_or(parts, |immediate| parts.with_immediate(immediate));
+            match proxy.endpoint.deposit(parts, Addr::local(to), published) {
+                Ok(deposit) => return deposit,
+                Err(Error::Closed) => self.remove(from),
+                Err(_) => return Deposit::Full,
+            }
         }
-        let Some(proxy) = self.all.get(&from) else { return false };
-        let pieces = [IoSlice::new(message)];
-        let parts = Parts::new(&pieces);
-        let parts = immediate.map_or(parts, |immediate| parts.with_immediate(immediate));
-        matches!(proxy.endpoint.deposit(parts, Addr::local(to), published), Ok(Deposit::Done))
+        Deposit::Full
     }
 
     fn reaches(&mut self, from: Addr, to: Dpid) -> bool {
-        self.open(from)
+        // For one that is not here nothing is opened, whoever asks.
+        if !self.all.contains_key(&from) && !self.gateway.has(to) {
+            return false;
+        }
+        self.may_open(from)
+            && self.open(from)
             && self
                 .all
                 .get(&from)

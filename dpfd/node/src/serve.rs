@@ -1,19 +1,17 @@
 //! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use dp_edge::sys::process;
-use dp_route::eth::Eth;
 use dp_route::library::{LoadError, Loaded};
-use dp_route::udp::{Options as UdpOptions, Udp};
-use dp_route::{PeerAddr, Route};
 use dp_seal::GraphKey;
 use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::user::registry::Registry;
-use dpfd::Dpid;
+use dpfd::{Addr, Dpid};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
@@ -32,6 +30,8 @@ use crate::proxies::{Proxies, Taken};
 use crate::status::{self, Door};
 use crate::Limits;
 
+mod routes;
+
 /// What epoll knows things by; routes begin at `ROUTES`.
 const ASKED: u64 = 0;
 const TIMER: u64 = 1;
@@ -44,10 +44,16 @@ const EVENTS: usize = 64;
 const SHORT: u64 = 20_000_000;
 /// How often proxies that could not be served are looked at, nanoseconds.
 const RESUME: u64 = 10_000_000;
-/// How long a gateway that is told to end waits for acknowledgements, nanoseconds.
+/// While it looks, epoll is asked each so many rounds: routes and proxies are looked at themselves.
+const ROUNDS: u32 = 8;
+/// How long a gateway that is told to end waits for acknowledgements, nanoseconds. Told once more, it does not.
 const ENDING: u64 = 2_000_000_000;
 /// How long the former gateway may take to be cleared away, nanoseconds.
 const CLEARED: u64 = 1_000_000_000;
+/// Descriptors that a proxy takes with a receiver or two behind it; proxies that frames open get half of all there are.
+const DESCRIPTORS: usize = 8;
+/// Proxies that frames of a node may open in any case.
+const PROXIES_LEAST: usize = 16;
 /// The file of places, in the folder of the registry.
 const PLACES: &str = "gateway.places";
 
@@ -101,8 +107,12 @@ pub struct Server {
     door: Door,
     folder: PathBuf,
     look: Look,
+    /// Of its looks.
+    round: u32,
+    /// Until when it waits, having been told to end.
+    end: Option<u64>,
     /// Messages on their way from a proxy to the node, so that no memory is needed for each of them.
-    taken: Vec<(Dpid, Taken)>,
+    taken: Vec<(Addr, Dpid, Taken)>,
 }
 
 impl Server {
@@ -122,25 +132,28 @@ impl Server {
         stop.thread_block().map_err(system("sigprocmask"))?;
         let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(system("signalfd"))?;
-        many_descriptors();
+        let descriptors = many_descriptors();
         let gateway = start_gateway()?;
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
-        let (routes, places) = open_routes(&nart.own, &libraries, &mut warn);
+        let (routes, places) = routes::open(&nart.own, &libraries, &mut warn);
         if routes.is_empty() {
             return Err(CannotServe::NoRoute(nart.nid));
         }
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let keys = Keys { key, epoch: (wall.as_nanos() as u64).saturating_sub(process::now()) };
         let mut peers = Vec::new();
-        for other in nart.others {
+        for other in &nart.others {
             let mut ways = Vec::new();
-            for (own, at, security) in other.ways {
+            for &(own, at, security) in &other.ways {
                 let guard = keys.guard(security, nart.nid, other.nid);
                 let guard = guard.map_err(|why| CannotServe::Guard(other.nid, why))?;
-                ways.extend(places[own].map(|route| Way::new(route, at, guard)));
+                let users = nart.users(at.route());
+                ways.extend(places[own].map(|route| Way::new(route, at, guard).with_users(users)));
             }
             if !ways.is_empty() {
-                peers.push(Peer::new(other.nid, other.name, ways, limits));
+                let mut peer = Peer::new(other.nid, other.name.clone(), ways, limits);
+                other.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, route));
+                peers.push(peer);
             }
         }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
@@ -150,19 +163,34 @@ impl Server {
         let folder = Registry::open_existing()?.map(|registry| registry.folder().to_path_buf());
         let folder = folder.unwrap_or_default();
         let door = Door::open(&folder).map_err(system(folder.display().to_string()))?;
+        let owner = std::fs::metadata(&folder).map_err(system(folder.display().to_string()))?.uid();
         let file = folder.join(PLACES);
         let places = Places::open(&file, nart.nid).map_err(system(file.display().to_string()))?;
         let seed = process::random().map_err(io::Error::from_raw_os_error).map_err(system("getrandom"))?;
         let epoll = Rc::new(epoll);
-        let proxies = Proxies::new(gateway, epoll.clone());
+        let most = descriptors / 2 / DESCRIPTORS / peers.len().max(1);
+        let proxies =
+            Proxies::new(gateway, epoll.clone(), most.clamp(PROXIES_LEAST, limits.flows.max(PROXIES_LEAST)));
         // By the processor's instruction, where it has one.
         let checksum = Some(crc32c::crc32c_append as dp_flow::Checksum);
-        let node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);
+        let mut node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);
+        node.set_user(owner);
         let longest =
             if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
         let look = Look::new(longest);
-        let mut server =
-            Server { node, epoll, timer, timer_at: None, signals, door, folder, look, taken: Vec::new() };
+        let mut server = Server {
+            node,
+            epoll,
+            timer,
+            timer_at: None,
+            signals,
+            door,
+            folder,
+            look,
+            round: 0,
+            end: None,
+            taken: Vec::new(),
+        };
         server.listen().map_err(system("epoll_ctl"))?;
         Ok(server)
     }
@@ -194,39 +222,31 @@ impl Server {
     pub fn run(&mut self) -> Result<usize, CannotServe> {
         let mut events = [EpollEvent::empty(); EVENTS];
         let mut more = false;
-        let mut end = None;
         loop {
             let now = process::now();
-            if end.is_some_and(|end| now >= end || self.node.waiting() == 0) {
+            self.node.local().pass(now);
+            if self.end.is_some_and(|end| now >= end || !self.node.waits_for_others()) {
                 return Ok(self.node.waiting());
             }
-            let wait = if more || self.look.goes_on(now) { EpollTimeout::ZERO } else { self.sleep(now) };
-            let n = match self.epoll.wait(&mut events, wait) {
-                Ok(n) => n,
-                Err(nix::Error::EINTR) => 0,
-                Err(error) => return Err(CannotServe::System("epoll_wait".into(), error.into())),
-            };
-            let now = process::now();
+            let looks = self.look.goes_on(now);
             let mut done = 0;
-            for event in &events[..n] {
-                match event.data() {
-                    ASKED => self.answer(),
-                    TIMER => self.timed_out(),
-                    SIGNALS => {
-                        let _ = self.signals.read_signal();
-                        end = end.or(Some(now + ENDING));
-                    }
-                    STATUS => self.tell(),
-                    token => match Proxies::address(token) {
-                        // One that ends takes nothing more.
-                        Some(_) if end.is_some() => {}
-                        Some(addr) => done += self.take(now, addr),
-                        None => done += self.node.receive(now, (token - ROUTES) as usize),
-                    },
-                }
+            self.round = self.round.wrapping_add(1);
+            if looks {
+                done += self.look_around(now);
             }
+            if !looks || self.round % ROUNDS == 0 {
+                let there = !looks && self.node.local().rest();
+                let wait = if more || looks || there { EpollTimeout::ZERO } else { self.sleep(now) };
+                let n = match self.epoll.wait(&mut events, wait) {
+                    Ok(n) => n,
+                    Err(nix::Error::EINTR) => 0,
+                    Err(error) => return Err(CannotServe::System("epoll_wait".into(), error.into())),
+                };
+                done += self.serve(process::now(), &events[..n]);
+            }
+            let now = process::now();
             more = self.node.turn(now);
-            if self.node.local().has_paused() {
+            if self.end.is_none() && self.node.local().has_paused() {
                 self.node.local().resume();
             }
             if done > 0 {
@@ -235,13 +255,56 @@ impl Server {
         }
     }
 
-    fn take(&mut self, now: u64, addr: dpfd::Addr) -> usize {
-        let Server { node, taken, .. } = self;
-        let n = node.local().take(addr, |from, message| taken.push((from, message)));
-        for (from, message) in taken.drain(..) {
-            node.send(now, from, addr, message);
+    /// What epoll tells. How many messages and frames that were.
+    fn serve(&mut self, now: u64, events: &[EpollEvent]) -> usize {
+        let mut done = 0;
+        for event in events {
+            match event.data() {
+                ASKED => self.answer(),
+                TIMER => self.timed_out(),
+                SIGNALS => self.told_to_end(now),
+                STATUS => self.tell(),
+                token => match Proxies::address(token) {
+                    // One that ends takes nothing more.
+                    Some(_) if self.end.is_some() => {}
+                    Some(addr) => done += self.take(now, addr),
+                    None => done += self.node.receive(now, (token - ROUTES) as usize),
+                },
+            }
         }
+        done
+    }
+
+    /// Takes what came without being told: no bell is rung for it, and epoll is not asked.
+    fn look_around(&mut self, now: u64) -> usize {
+        let mut done = 0;
+        for route in 0..self.node.routes().len() {
+            done += self.node.receive(now, route);
+        }
+        let Server { node, taken, .. } = self;
+        done += node.local().look(|to, from, message| taken.push((to, from, message)));
+        self.send_taken(now);
+        done
+    }
+
+    fn take(&mut self, now: u64, addr: Addr) -> usize {
+        let Server { node, taken, look, .. } = self;
+        let n = node.local().take(addr, look.is_on(), |from, message| taken.push((addr, from, message)));
+        self.send_taken(now);
         n
+    }
+
+    fn send_taken(&mut self, now: u64) {
+        for (to, from, message) in self.taken.drain(..) {
+            self.node.send(now, from, to, message);
+        }
+    }
+
+    fn told_to_end(&mut self, now: u64) {
+        let again = self.end.is_some();
+        while let Ok(Some(_)) = self.signals.read_signal() {}
+        self.end = Some(if again { now } else { now.saturating_add(ENDING) });
+        self.node.local().stop();
     }
 
     fn answer(&mut self) {
@@ -262,7 +325,9 @@ impl Server {
     /// How long to sleep, for which the timer may have been set.
     fn sleep(&mut self, now: u64) -> EpollTimeout {
         let resume = self.node.local().has_paused().then_some(now + RESUME);
-        let Some(at) = [self.node.next_timeout(), resume].into_iter().flatten().min() else {
+        let sweep = self.node.local().next_sweep();
+        let all = [self.node.next_timeout(), resume, sweep, self.end];
+        let Some(at) = all.into_iter().flatten().min() else {
             return EpollTimeout::NONE;
         };
         let left = at.saturating_sub(now);
@@ -298,64 +363,11 @@ fn start_gateway() -> dpfd::Result<Gateway> {
     }
 }
 
-/// Opens the routes of this node: those that could be, and for each address which of them it is.
-fn open_routes(
-    own: &[PeerAddr],
-    libraries: &[Loaded],
-    warn: &mut impl FnMut(String),
-) -> (Vec<Box<dyn Route>>, Vec<Option<usize>>) {
-    let mut routes: Vec<Box<dyn Route>> = Vec::new();
-    let mut places = Vec::new();
-    for address in own {
-        match open_route(address, libraries) {
-            Ok(route) => {
-                if let Some(remark) = route.remark() {
-                    warn(format!("{address}: {remark}"));
-                }
-                if route.local() != *address {
-                    warn(format!(
-                        "{address}: the interface has the address {}; others send to where the graph says",
-                        route.local()
-                    ));
-                }
-                places.push(Some(routes.len()));
-                routes.push(route);
-            }
-            Err(why) => {
-                warn(format!("{address}: {why}; going on without this route"));
-                places.push(None);
-            }
-        }
-    }
-    (routes, places)
-}
-
-fn open_route(address: &PeerAddr, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
-    match address {
-        PeerAddr::Udp(at) => match Udp::open(*at, UdpOptions::default()) {
-            Ok(route) => Ok(Box::new(route)),
-            Err(error) => Err(error.to_string()),
-        },
-        PeerAddr::Eth { interface, .. } => match Eth::open(interface.as_str()) {
-            Ok(route) => Ok(Box::new(route)),
-            Err(error) => Err(error.to_string()),
-        },
-        PeerAddr::Other { route, at } => {
-            let library = libraries.iter().find(|library| library.name() == route.as_str());
-            let library = library.ok_or("no shared object with this route was named; use --route FILE")?;
-            match library.open(at.as_str()) {
-                Ok(route) => Ok(Box::new(route)),
-                Err(error) => Err(error.to_string()),
-            }
-        }
-    }
-}
-
-/// A proxy takes two descriptors. Where there may be no more, those that cannot be opened wait.
-fn many_descriptors() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+/// As many as there may be; how many that is. Where there are no more, proxies that cannot be opened wait.
+fn many_descriptors() -> usize {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
+    let now = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    usize::try_from(now).unwrap_or(usize::MAX)
 }
 
 /// The folder in which the endpoints of this node find each other, if there is one.

@@ -101,6 +101,12 @@ pub struct Flow {
     pub here: String,
     /// The endpoint there.
     pub there: String,
+    /// The route by which its frames leave; none: the node is down.
+    #[serde(default)]
+    pub route: Option<String>,
+    /// Who sends there, as users of this node are; none: users are squashed, or it is not known yet.
+    #[serde(default)]
+    pub user: Option<u32>,
     /// The other end is known.
     pub open: bool,
     /// Smoothed, nanoseconds; 0: not known.
@@ -162,6 +168,8 @@ impl Gateway {
                 Flow {
                     here: ends.here.to_string(),
                     there: format!("{}/{}", peer.nid(), ends.there),
+                    route: peer.current_for(ends).map(|place| peer.ways()[place].address.route().to_string()),
+                    user: traffic.user(),
                     open: state.open,
                     round_trip_ns: state.round_trip,
                     window: state.window,

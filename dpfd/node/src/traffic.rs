@@ -1,6 +1,8 @@
 //! A flow between one endpoint here and one there, with what waits on both of its sides.
 
 use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
+use dp_graph::trust::Users;
+use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid, Nid};
 
 use crate::incoming::{Budget, Incoming, Receiver};
@@ -11,8 +13,10 @@ use crate::WINDOW;
 
 /// Parts for which a flow has memory where there is little left.
 pub const LEAST: usize = 8;
-/// What the sink refused is offered again after this time, nanoseconds, at first and at most.
-const AGAIN: [u64; 2] = [50_000, 4_000_000];
+/// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
+/// where it is not open.
+const AGAIN: u64 = 50_000;
+const AGAIN_MOST: [u64; 2] = [4_000_000, 250_000_000];
 
 /// A flow, with what waits.
 #[derive(Debug)]
@@ -28,9 +32,14 @@ pub struct Traffic<M> {
     /// The sink refused something: when to offer it again, and how long to wait after that.
     again: Option<u64>,
     pause: u64,
+    /// When it last refused, the receiver was not open.
+    absent: bool,
+    /// By which way its frames come, and who sends them, here; nothing: it is not known yet, or is not asked.
+    by: usize,
+    user: Option<u32>,
     /// How often an incarnation ended.
     restarts: u64,
-    /// When something was last sent or taken.
+    /// When something was last sent, acknowledged or taken.
     used: u64,
     /// Bytes of the parts that it can keep.
     memory: usize,
@@ -39,6 +48,10 @@ pub struct Traffic<M> {
 /// What both sides of all flows with a node share.
 #[derive(Debug)]
 pub struct Shared<'a, L> {
+    /// Whose endpoints these are.
+    pub owner: u32,
+    /// Who users of that node are here.
+    pub users: &'a Users,
     /// The endpoints here.
     pub local: &'a mut L,
     /// What that node may make this process keep.
@@ -55,18 +68,25 @@ struct To<'a, L> {
     to: Dpid,
     places: &'a mut Places,
     slot: &'a mut Slot,
-    /// It said no.
+    /// Who sends may.
+    admitted: bool,
+    /// It said no; for it is not open.
     refused: bool,
+    absent: bool,
 }
 
 impl<L: Local> Receiver for To<'_, L> {
     fn is_there(&mut self) -> bool {
-        let there = self.local.reaches(self.from, self.to);
-        self.refused |= !there;
+        let there = self.admitted && self.local.reaches(self.from, self.to);
+        (self.refused, self.absent) = (self.refused || !there, !there);
         there
     }
 
     fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool {
+        if !self.admitted {
+            (self.refused, self.absent) = (true, true);
+            return false;
+        }
         // One that nobody here receives from needs no place: strangers cannot use them up.
         if self.slot.is_none() {
             if !self.is_there() {
@@ -76,8 +96,9 @@ impl<L: Local> Receiver for To<'_, L> {
         }
         let (places, slot) = (&*self.places, *self.slot);
         let mut published = || places.set(slot, place);
-        let taken = self.local.deposit(self.from, self.to, message, immediate, &mut published);
-        self.refused |= !taken;
+        let deposit = self.local.deposit(self.from, self.to, message, immediate, &mut published);
+        let taken = deposit == Deposit::Done;
+        (self.refused, self.absent) = (self.refused || !taken, deposit == Deposit::Absent);
         taken
     }
 }
@@ -94,6 +115,7 @@ impl<M: Message> Traffic<M> {
         let to = Address { nid: peer, dpid: ends.there };
         let config = Config {
             part_max: like.part_max,
+            user: like.user,
             // That a node is there, its probes find out, for all flows at once.
             keepalive: 0,
             // A flow never gives a peer up that does not answer: what it sent may have come, and would come twice if it
@@ -111,7 +133,10 @@ impl<M: Message> Traffic<M> {
             incoming: Incoming::default(),
             slot: like.slot,
             again: None,
-            pause: AGAIN[0],
+            pause: AGAIN,
+            absent: false,
+            by: 0,
+            user: None,
             restarts: 0,
             used: 0,
             memory,
@@ -138,23 +163,55 @@ impl<M: Message> Traffic<M> {
     pub fn on_frame<L: Local>(
         &mut self,
         now: u64,
+        by: usize,
         frame: &[u8],
         shared: &mut Shared<'_, L>,
     ) -> Result<(), Refused> {
+        self.by = by;
+        let admitted = self.admits(shared);
+        let before = (self.flow.place(), self.flow.counts().messages_out);
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
-        let mut to = To { local, from: *remote, to: ends.here, places, slot, refused: false };
+        let mut to =
+            To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
             incoming.put(part, shared.budget, shared.most, &mut to)
         });
-        let refused = to.refused;
-        self.used = now;
+        let (refused, absent) = (to.refused, to.absent);
         self.listen(now);
-        if refused && self.again.is_none() {
-            self.pause = AGAIN[0];
-            self.again = Some(now + self.pause);
+        if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
+            self.used = now;
+        }
+        if refused {
+            self.absent = absent;
+            if self.again.is_none() {
+                self.pause = AGAIN;
+                self.again = Some(now + self.pause);
+            }
         }
         taken
+    }
+
+    /// Whether who sends may send here: where users are mapped, that is the user whose endpoints these are, and root. Where they
+    /// are squashed nobody asks: whoever has the graph's key may.
+    fn admits<L>(&mut self, shared: &Shared<'_, L>) -> bool {
+        if *shared.users == Users::Squash {
+            self.user = None;
+            return true;
+        }
+        let state = self.flow.state();
+        self.user = state.open.then(|| shared.users.here(state.peer_user));
+        self.user.is_some_and(|user| user == 0 || user == shared.owner)
+    }
+
+    /// The way by which its frames come.
+    pub fn by(&self) -> usize {
+        self.by
+    }
+
+    /// Who sends them, as users of this node are; none: it is not known yet, or is not asked.
+    pub fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// Offers again what the sink had refused, if it is time.
@@ -162,16 +219,22 @@ impl<M: Message> Traffic<M> {
         if self.again.is_none_or(|at| at > now) {
             return;
         }
-        let before = self.flow.counts().messages_in;
+        let admitted = self.admits(shared);
+        let before = self.flow.place();
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
-        let mut to = To { local, from: *remote, to: ends.here, places, slot, refused: false };
+        let mut to =
+            To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         flow.deliver(now, &mut |part: dp_flow::Part<'_>| {
             incoming.put(part, shared.budget, shared.most, &mut to)
         });
-        let refused = to.refused;
-        let moved = self.flow.counts().messages_in != before;
-        self.pause = if moved { AGAIN[0] } else { (2 * self.pause).min(AGAIN[1]) };
+        let (refused, absent) = (to.refused, to.absent);
+        if self.flow.place() != before {
+            (self.used, self.pause) = (now, AGAIN);
+        } else {
+            self.pause = (2 * self.pause).min(AGAIN_MOST[usize::from(absent)]);
+        }
+        self.absent = absent;
         self.again = refused.then(|| now + self.pause);
         self.listen(now);
     }
@@ -214,10 +277,22 @@ impl<M: Message> Traffic<M> {
         self.again
     }
 
-    /// Nothing waits on either side, so the flow can be forgotten; it begins anew when it is wanted.
+    /// Nothing waits on either side but for a receiver that is not open, so the flow can be forgotten; it begins anew when it
+    /// is wanted.
     pub fn is_quiet(&self) -> bool {
         let state = self.flow.state();
-        self.out.waiting() == 0 && self.again.is_none() && state.flying == 0 && state.lost == 0
+        let waits = self.again.is_some() && !self.absent;
+        self.out.waiting() == 0 && !waits && state.flying == 0 && state.lost == 0
+    }
+
+    /// Whether the next incarnation knows how far this one was in what it received.
+    pub fn keeps_place(&self) -> bool {
+        !self.slot.is_none() || self.flow.counts().messages_in == 0
+    }
+
+    /// The longest part that goes to that node from now on.
+    pub fn set_part_max(&mut self, now: u64, part_max: u16) {
+        self.flow.set_part_max(now, part_max);
     }
 
     /// It is forgotten.
@@ -230,7 +305,7 @@ impl<M: Message> Traffic<M> {
         self.memory
     }
 
-    /// When something was last sent or taken.
+    /// When something was last sent, acknowledged or taken: a peer that only asks uses nothing.
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -264,6 +339,8 @@ impl<M: Message> Traffic<M> {
 /// What flows with one node have in common, and what this one begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Like {
+    /// Whose endpoint this one is.
+    pub user: u32,
     /// The longest part that all routes to that node carry, bytes.
     pub part_max: u16,
     /// The checksum of frames, where no guard vouches for them.

@@ -100,6 +100,12 @@ impl Choice {
         self.current
     }
 
+    /// The same for frames that are to go by one of these, while one of them is not dead.
+    pub fn current_of(&self, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+        let alive = self.candidates.iter().filter(|candidate| matches!(candidate.state, State::Alive { .. }));
+        alive.map(|candidate| candidate.place).find(|place| wanted(*place)).or(self.current)
+    }
+
     /// Counts how often the current route became another one, so that estimates of the former are not used for it.
     pub fn turn(&self) -> u32 {
         self.turn

@@ -140,6 +140,31 @@ impl Served {
         }
     }
 
+    /// The next message, for one that looks again and again ([`Served::rest`] before it stops); of the library's driver without
+    /// having senders ring meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn recv_looking(&self, fd: i32) -> Result<Option<Got>> {
+        match self {
+            User(inner) => inner.recv_looking(fd),
+            Kernel(inner) => inner.recv_now(fd),
+        }
+    }
+
+    /// The descriptor tells of messages again. Whether one is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn rest(&self, fd: i32) -> Result<bool> {
+        match self {
+            User(inner) => inner.rest(fd),
+            Kernel(_) => Ok(false),
+        }
+    }
+
     /// The next message, loaned until it is released, if one is there; the descriptor does not wait.
     ///
     /// # Errors

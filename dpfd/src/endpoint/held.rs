@@ -29,6 +29,27 @@ impl Held {
         Ok(got.map(|got| Held { lender: endpoint.clone(), got }))
     }
 
+    /// The same for one that looks again and again: the descriptor tells nothing of what comes, until [`Held::rest`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    pub fn look(endpoint: &Arc<Endpoint>) -> Result<Option<Held>> {
+        endpoint.own_fd()?;
+        let got = endpoint.served.recv_looking(endpoint.as_raw_fd())?;
+        Ok(got.map(|got| Held { lender: endpoint.clone(), got }))
+    }
+
+    /// The descriptor tells again. Whether a message is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    pub fn rest(endpoint: &Endpoint) -> Result<bool> {
+        endpoint.own_fd()?;
+        endpoint.served.rest(endpoint.as_raw_fd())
+    }
+
     /// Bytes, 0 to 16777216.
     pub fn size(&self) -> usize {
         self.got.size()

@@ -39,6 +39,7 @@ pub use self::message::Message;
 use crate::addr::{Addr, Dpid};
 use crate::driver::user::deposit::Deposit;
 use crate::driver::user::gateway::Gateway;
+use crate::driver::user::shared::Command;
 use crate::driver::{self, Driver, Served};
 use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
@@ -150,6 +151,21 @@ impl Endpoint {
             Served::User(inner) => self.fd_of(inner.generation).and_then(|_| inner.reaches(to)),
             Served::Kernel(_) => Err(Error::NotAnEndpoint(self.fd.as_raw_fd())),
         }
+    }
+
+    /// Has a proxy end that no endpoint of this node can send to, and all of whose messages are with their receivers: soon, if
+    /// it is so then. [`Endpoint::has_ended`] tells; until then it can be used.
+    #[doc(hidden)]
+    pub fn end_unused(&self) {
+        if let Served::User(inner) = &self.served {
+            inner.process.command(Command::EndUnused(inner.entry.serial));
+        }
+    }
+
+    /// Whether it has ended: what is sent to its address from now on goes to another proxy.
+    #[doc(hidden)]
+    pub fn has_ended(&self) -> bool {
+        matches!(&self.served, Served::User(inner) if inner.is_retired())
     }
 
     /// Which driver serves it.

@@ -33,6 +33,9 @@ pub enum Down {
     Restarted,
     /// The peer sent parts that are no message.
     Broken,
+    /// The way became too short for parts that were on theirs ([`Flow::set_part_max`](crate::Flow::set_part_max)); the peer is
+    /// there.
+    Shortened,
 }
 
 /// Why a message was not accepted.

@@ -15,8 +15,9 @@ use crate::greeting::Reply;
 const QUESTIONS: u32 = 3;
 
 /// Where all arrived and the receiver has no room, it is asked after this time at the latest, nanoseconds: the frame that
-/// said that there is room again may have been lost.
+/// said that there is room again may have been lost. Each time in vain it is twice as long, so often at most.
 const PROBE: u64 = 50_000_000;
+const PROBE_DOUBLED: u8 = 5;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// Writes the next frame that is to be sent into `out`, of at least [`frame_max`](Flow::frame_max) bytes, and says how
@@ -45,7 +46,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         if let Some(reply) = self.greeting.take(now) {
             return Some(self.hello(reply, out));
         }
-        if self.peer == 0 {
+        if self.peer == 0 || self.awaits.is_some() {
             return None;
         }
         let due = self.ack.is_due(now);
@@ -63,7 +64,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         }
         let again = self.window.first_lost();
         let new = match again {
-            None if self.window.room() > 0 => self.outbox.next_cut(self.peer_part_max),
+            None if self.window.room() > 0 => self.outbox.next_cut(self.peer_part_max.min(self.way_part_max)),
             _ => None,
         };
         let (message, begin, bytes, last) = match (again, new) {
@@ -191,7 +192,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             }
         } else if self.window.lost() == 0 {
             self.probe = true;
-            wait = wait.min(PROBE);
+            wait = wait.min(PROBE << self.stalled);
+            self.stalled = (self.stalled + 1).min(PROBE_DOUBLED);
         }
         self.repeat_at = Some(now.saturating_add(wait));
         true

@@ -54,11 +54,21 @@ pub struct Link {
     /// Bytes in a second, with 38 around each frame, and how many bytes may wait.
     pub speed: Option<u64>,
     pub queue: u64,
+    /// Longer frames vanish.
+    pub longest: usize,
 }
 
 impl Link {
-    pub const GOOD: Link =
-        Link { lost: 0, repeated: 0, damaged: 0, delay: 20 * US, jitter: 0, speed: None, queue: u64::MAX };
+    pub const GOOD: Link = Link {
+        lost: 0,
+        repeated: 0,
+        damaged: 0,
+        delay: 20 * US,
+        jitter: 0,
+        speed: None,
+        queue: u64::MAX,
+        longest: usize::MAX,
+    };
 }
 
 /// When, in which order, to which side, and what.
@@ -94,6 +104,10 @@ impl Wire {
     pub fn put(&mut self, now: u64, to: usize, frame: &[u8]) {
         let around = frame.len() as u64 + 38;
         let mut leaves = now;
+        if frame.len() > self.link.longest {
+            self.dropped += 1;
+            return;
+        }
         if let Some(speed) = self.link.speed {
             let mut all = self.busy_until.get();
             let busy = all[to].max(now);
@@ -257,6 +271,12 @@ impl<const W: usize> World<W> {
         let unknown = std::mem::take(&mut side.bytes);
         side.lost.extend(unknown.into_values().map(|(id, _)| id));
         side.told = 0;
+    }
+
+    /// The way becomes so long, or short, and both sides are told: parts in bytes.
+    pub fn set_way(&mut self, part_max: u16) {
+        self.wire.link.longest = usize::from(part_max) + dp_abi::frame2::HEADER + dp_abi::frame2::PART_HEAD;
+        self.sides.iter_mut().for_each(|side| side.flow.set_part_max(self.now, part_max));
     }
 
     /// Lets both sides send what they have.

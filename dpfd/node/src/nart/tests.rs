@@ -30,6 +30,7 @@ fn nodes_are_reached_by_the_routes_that_both_have_in_the_order_of_the_other() {
         nid: 2,
         name: Some("beta".into()),
         ways: vec![(1, routes[0], Security::None), (0, routes[2], Security::None)],
+        wishes: Vec::new(),
     };
     assert_eq!(nart.others, [beta], "nodes 3 and 4 have nothing in common with it");
     assert_eq!(Nart::of(&graph(), 3).unwrap().others.len(), 1, "node 2, over IPv6");
@@ -70,6 +71,36 @@ fn what_frames_are_to_be_is_the_routes() {
     let of_beta: Vec<Security> = nart.others[0].ways.iter().map(|way| way.2).collect();
     assert_eq!(of_beta, [Security::None, Security::Encrypt], "eth is trusted if nothing else is said");
     assert!(nart.is_sealed() && !Nart::of(&graph(), 1).unwrap().is_sealed());
+}
+
+#[test]
+fn edges_name_routes_and_routes_map_users() {
+    let text = THREE.replace("security = \"none\"", "users = \"map\"\nmap = [\"1000:5\"]")
+        + r#"
+[security]
+key = "a.key"
+[[process]]
+name = "a"
+node = 1
+endpoints = [5001, 5002]
+[[process]]
+name = "b"
+node = 2
+endpoints = [5001]
+[[edge]]
+from = "1/5001"
+to = "2/5001"
+route = "udp"
+[[edge]]
+from = "1/5002"
+to = "2/5001"
+"#;
+    let graph = Graph::parse(&text).unwrap();
+    let nart = Nart::of(&graph, 1).unwrap();
+    assert_eq!(nart.others[0].wishes, [(Ends { here: 5001, there: 5001 }, "udp".to_string())]);
+    assert!(Nart::of(&graph, 2).unwrap().others[0].wishes.is_empty(), "the way back is another edge");
+    assert_eq!(nart.users("udp").here(1000), 5);
+    assert_eq!(nart.users("eth"), Users::Squash);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Which routes to a node work: asked by probes.
 //!
-//! The route in use is asked once a second while there is traffic with the node, and quickly where frames were sent and
-//! nothing is heard. One that does not answer several times in a row is dead, and the next one is used. Dead ones are asked
+//! The route in use is asked once a second while something is sent, or waits to be acknowledged, and quickly where frames were
+//! sent and nothing is heard. Of a node that nobody here wants anything of nothing is asked. One that does not answer several times in a row is dead, and the next one is used. Dead ones are asked
 //! when [`Choice`](dp_route::choice::Choice) says so, and are used again once they answer. A node without a route that lives is down: flows keep what
 //! they have, and go on when it is back.
 
 use std::time::Duration;
 
+use dp_graph::trust::Users;
 use dp_route::{Frames, PeerAddr, Reason, Route};
 
 use super::{Around, Peer};
@@ -16,6 +17,8 @@ use crate::probe::{self, Probe};
 
 /// How often the route in use is asked, nanoseconds, and how often where nothing is heard.
 const ASK: [u64; 2] = [1_000_000_000, 200_000_000];
+/// For so long after the last frame a node is watched, nanoseconds.
+const WATCHED: u64 = 2_000_000_000;
 /// Questions in a row without an answer after which it is dead.
 const SILENT: usize = 4;
 
@@ -28,6 +31,8 @@ pub struct Way {
     pub address: PeerAddr,
     /// What frames on it pass.
     pub guard: Guard,
+    /// Who users of that node are who send by it.
+    pub users: Users,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
     /// The questions since the last one that was answered: their numbers, and when they were sent. An answer to any of them
@@ -35,12 +40,29 @@ pub struct Way {
     asked: Vec<(u32, u64)>,
     /// When the last one was sent.
     last: Option<u64>,
+    /// When frames last went by it; 0: never.
+    pub(super) used: u64,
 }
 
 impl Way {
-    /// Nothing is known of it.
+    /// Nothing is known of it, and users are squashed.
     pub fn new(route: usize, address: PeerAddr, guard: Guard) -> Way {
-        Way { route, address, guard, round_trip: 0, asked: Vec::with_capacity(SILENT), last: None }
+        Way {
+            route,
+            address,
+            guard,
+            users: Users::Squash,
+            round_trip: 0,
+            asked: Vec::with_capacity(SILENT),
+            last: None,
+            used: 0,
+        }
+    }
+
+    /// Its users are these.
+    #[must_use]
+    pub fn with_users(self, users: Users) -> Way {
+        Way { users, ..self }
     }
 }
 
@@ -76,11 +98,17 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) {
-        if self.by_ends.is_empty() {
+        if self.watched.is_some_and(|until| until <= now) {
+            // That a node is down need not be found out twice.
+            let unheard = self.unheard.is_some() && self.choice.current().is_some();
+            let waits = unheard || self.traffic().any(|traffic| !traffic.is_quiet());
+            self.watched = waits.then(|| now + WATCHED);
+        }
+        if self.watched.is_none() {
             return;
         }
         let at = Duration::from_nanos(now);
-        while let Some((place, _)) = self.current_due().filter(|(_, due)| *due <= now) {
+        while let Some((place, _)) = self.next_due(now).filter(|(_, due)| *due <= now) {
             let way = &mut self.ways[place];
             if way.asked.len() < SILENT {
                 self.question(now, place, routes, around);
@@ -96,22 +124,31 @@ impl<M: Message> Peer<M> {
         }
     }
 
-    /// When the next question is due.
-    pub(super) fn next_question(&self) -> Option<u64> {
-        if self.by_ends.is_empty() {
-            return None;
-        }
-        let dead = self.choice.next_probe().map(|at| at.as_nanos() as u64);
-        [self.current_due().map(|(_, due)| due), dead].into_iter().flatten().min()
+    /// Somebody wants something of the node: its routes are asked.
+    pub(super) fn watch(&mut self, now: u64) {
+        self.watched = Some(now + WATCHED);
     }
 
-    /// The route in use, and when it is to be asked.
-    fn current_due(&self) -> Option<(usize, u64)> {
-        let place = self.choice.current()?;
-        let way = &self.ways[place];
-        let quickly = !way.asked.is_empty() || self.unheard.is_some();
-        let due = way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)]));
-        Some((place, due))
+    /// When the next question is due.
+    pub(super) fn next_question(&self) -> Option<u64> {
+        let watched = self.watched?;
+        let dead = self.choice.next_probe().map(|at| at.as_nanos() as u64);
+        [self.next_due(self.now).map(|(_, due)| due), dead, Some(watched)].into_iter().flatten().min()
+    }
+
+    /// Of the routes in use, the one that is to be asked first, and when.
+    fn next_due(&self, now: u64) -> Option<(usize, u64)> {
+        let current = self.choice.current();
+        let in_use = |place: usize| {
+            let used = self.ways[place].used;
+            Some(place) == current || (used > 0 && now < used + WATCHED && self.choice.is_alive(place))
+        };
+        let due = |place: usize| {
+            let way = &self.ways[place];
+            let quickly = !way.asked.is_empty() || self.unheard.is_some();
+            (place, way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)])))
+        };
+        (0..self.ways.len()).filter(|&place| in_use(place)).map(due).min_by_key(|(_, due)| *due)
     }
 
     fn question<L>(

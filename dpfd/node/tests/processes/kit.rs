@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dp_graph::Graph;
@@ -18,7 +18,7 @@ use dp_node::Limits;
 use dp_seal::GraphKey;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Endpoint, Nid};
-use nix::sched::{setns, unshare, CloneFlags};
+use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::signal::{kill, Signal};
 use nix::sys::wait::{waitpid, WaitPidFlag, WaitStatus};
 
@@ -50,6 +50,16 @@ pub fn namespaces_are_possible(test: &str) -> bool {
     possible
 }
 
+/// While a program is started the standard library holds the lock of the environment. A child that is forked then by another
+/// test's thread would wait for it for ever.
+static FORKS: Mutex<()> = Mutex::new(());
+
+/// Starts a program, while nobody forks.
+pub fn spawn(program: &mut Command) -> std::io::Result<std::process::Child> {
+    let _alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
+    program.spawn()
+}
+
 /// A network namespace.
 #[derive(Debug, Clone)]
 pub struct Network(Arc<File>);
@@ -76,7 +86,9 @@ impl Network {
         let network = self.clone();
         let out = std::thread::spawn(move || {
             network.enter();
-            Command::new("ip").args(words).output().expect("ip, of Debian's iproute2")
+            let mut ip = Command::new("ip");
+            ip.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            spawn(&mut ip).expect("ip, of Debian's iproute2").wait_with_output().expect("its end")
         });
         let out = out.join().unwrap();
         assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
@@ -94,22 +106,13 @@ impl Network {
         until(interface, || self.ip(&format!("link show {interface}")).contains("state UP"));
     }
 
-    fn enter(&self) {
+    pub fn enter(&self) {
         setns(&*self.0, CloneFlags::CLONE_NEWNET).expect("its own file");
     }
 }
 
 /// What a graph says whose nodes have a key, which the gateways of this file are given without a file.
 pub const SEALED: &str = "[security]\nkey = \"of tests\"\n";
-
-/// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
-pub fn trusted(routes: &str) -> String {
-    if routes.contains("udp:") {
-        "[route.udp]\nsecurity = \"none\"\n".into()
-    } else {
-        String::new()
-    }
-}
 
 /// A node, whose registry is a folder.
 #[derive(Debug, Clone)]
@@ -132,10 +135,14 @@ impl Node {
 
     /// Runs `f` in a process of this node, which must say true.
     pub fn run(&self, f: impl FnOnce() -> bool) -> Child {
+        let alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the child runs `f` and leaves; what other threads held at the fork it does not touch but through the
         // library, which says what a child may call.
         match unsafe { nix::unistd::fork() }.expect("a fork") {
-            nix::unistd::ForkResult::Parent { child } => Child(child),
+            nix::unistd::ForkResult::Parent { child } => {
+                drop(alone);
+                Child(child)
+            }
             nix::unistd::ForkResult::Child => {
                 // One that runs for ever does not outlive a test that failed.
                 // SAFETY: takes numbers only.
@@ -160,13 +167,28 @@ impl Node {
     }
 
     pub fn gateway_that_spins(&self, spin: Duration) -> Child {
+        self.gateway_with(spin, Limits::default(), None)
+    }
+
+    /// One whose process does something first.
+    pub fn gateway_after(&self, first: impl Fn()) -> Child {
+        self.start_gateway(Duration::from_micros(50), Limits::default(), first)
+    }
+
+    /// One that is kept on a processor, if one is named.
+    pub fn gateway_with(&self, spin: Duration, limits: Limits, cpu: Option<usize>) -> Child {
+        self.start_gateway(spin, limits, || stay_on(cpu))
+    }
+
+    fn start_gateway(&self, spin: Duration, limits: Limits, first: impl Fn()) -> Child {
         let child = self.run(|| {
+            first();
             let graph = Graph::parse(&self.graph).expect("a graph");
             let options = Options {
                 nart: Nart::of(&graph, self.nid).expect("a node of it"),
                 key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
                 spin,
-                limits: Limits::default(),
+                limits,
                 libraries: Vec::new(),
             };
             // Past what captures the output of tests: the child's would be lost.
@@ -233,8 +255,37 @@ impl Child {
         self.0
     }
 
+    /// Seconds of a processor that it has used.
+    pub fn used(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).expect("it lives");
+        // Behind the name, which may have anything in it: fields 14 and 15, in hundredths.
+        let behind = stat.rsplit(')').next().expect("a name");
+        let ticks =
+            behind.split_whitespace().skip(11).take(2).map(|word| word.parse::<f64>().expect("ticks"));
+        ticks.sum::<f64>() / 100.0
+    }
+
+    /// Descriptors that it has.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.0)).expect("it lives").count()
+    }
+
+    /// Whether it has ended, whatever it found.
+    pub fn has_ended(&self) -> bool {
+        !matches!(waitpid(self.0, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+    }
+
     pub fn terminate(&self) {
         kill(self.0, Signal::SIGTERM).expect("a process");
+    }
+}
+
+/// Keeps this process, or thread, on one processor.
+pub fn stay_on(cpu: Option<usize>) {
+    if let Some(cpu) = cpu {
+        let mut set = CpuSet::new();
+        set.set(cpu).expect("a processor");
+        sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).expect("a processor of this machine");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Gateways, senders and receivers as processes: on one machine, and in network namespaces of their own.
 
 mod kit;
-mod measure;
 mod namespaces;
+mod thrift;
 
 use std::time::{Duration, Instant};
 

@@ -123,6 +123,31 @@ fn a_cable_is_pulled_and_put_back_and_nothing_is_lost() {
     gateways.into_iter().for_each(Child::kill);
 }
 
+/// Interfaces of both nodes get another MTU while messages go both ways: what was on its way is cut anew.
+#[test]
+fn a_path_that_becomes_shorter_stops_nobody() {
+    if !namespaces_are_possible("shorter path") {
+        return;
+    }
+    for routes in ["\"udp:10.0.0.N:7411\"", "\"eth:dp0/02:00:00:00:00:0N\""] {
+        let cluster = Cluster::new(2, routes);
+        let gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+        let answers = cluster.nodes[1].run(|| echo(ECHO));
+        let client = cluster.nodes[0].run(|| exchange(there(2), 1500));
+        for mtu in [1000, 600, 1500, 700] {
+            std::thread::sleep(Duration::from_millis(300));
+            cluster.networks.iter().for_each(|network| drop(network.ip(&format!("link set dp0 mtu {mtu}"))));
+        }
+        client.ok();
+        let flows = &cluster.nodes[0].status().expect("it runs").nodes[0].flows;
+        assert!(
+            flows.iter().map(|flow| flow.restarts).sum::<u64>() > 0,
+            "{routes}: it was not in use: {flows:?}"
+        );
+        gateways.into_iter().chain([answers]).for_each(Child::kill);
+    }
+}
+
 /// The most memory that a process ever had, KiB.
 fn most_memory(of: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");

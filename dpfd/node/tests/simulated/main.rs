@@ -1,6 +1,7 @@
 //! Whole gateways over a network in memory whose every chance comes from a seed: what is lost, repeated, overtaken and
 //! damaged, gateways that are killed, routes that die, strangers.
 
+mod idle;
 mod restarts;
 mod routes;
 mod strangers;
@@ -86,20 +87,4 @@ fn who_does_not_read_stops_his_senders_and_nobody_else() {
         let expected: Vec<_> = (0..500).map(|i| numbered(i, len)).collect();
         assert!(world.programs(2).got(dpid) == expected, "endpoint {dpid}");
     }
-}
-
-#[test]
-fn an_idle_node_sleeps() {
-    let mut world = World::new(2, &["sim"], 8);
-    world.programs(2).open(4000, usize::MAX);
-    assert_eq!(world.node(1).next_timeout(), None, "nobody wants anything");
-    world.send((1, 5000), (2, 4000), b"hello".to_vec());
-    world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
-    world.run(Duration::from_secs(5));
-    // A question in a second, its answer, and nothing else.
-    let sent = |world: &mut World| world.node(1).routes()[0].counters().sent;
-    let before = sent(&mut world);
-    world.run(Duration::from_secs(10));
-    let frames = sent(&mut world) - before;
-    assert!((15..=25).contains(&frames), "{frames} frames in ten seconds");
 }

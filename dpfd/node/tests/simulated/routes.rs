@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dp_node::places::Ends;
 use dp_route::sim::{Link, State};
 
 use crate::world::{numbered, World};
@@ -113,4 +114,71 @@ fn a_long_way_is_not_a_dead_one() {
     world.until(SOON, "all", |world| world.node(1).waiting() == 0);
     assert_eq!(sent(&mut world, 1), 0, "nothing by the other one");
     assert!(world.node(1).peers()[0].ways()[0].round_trip >= 600_000_000);
+}
+
+/// While frames are on their way, and of all lengths.
+#[test]
+fn paths_that_become_shorter_and_longer_stop_nobody() {
+    for (seed, network) in (20..).zip(["sim", "encrypted", "authenticated"]) {
+        let mut world = World::new(2, &[network], seed);
+        let with = |mtu| Link { mtu, rate: Some(1_000_000_000), ..link(State::Up) };
+        world.networks[0].1.set_usual(with(1500));
+        (1..=2).for_each(|nid| world.programs(nid).open(4000, usize::MAX));
+        let mut next = 0;
+        for mtu in [1500, 900, 1400, 300, 1500, 576] {
+            world.networks[0].1.set_usual(with(mtu));
+            for _ in 0..100 {
+                for (from, to) in [(1, 2), (2, 1)] {
+                    world.send((from, 4000), (to, 4000), numbered(next, 8 + next as usize * 37 % 20_000));
+                }
+                next += 1;
+            }
+            world.run(Duration::from_millis(2));
+        }
+        let done = |world: &mut World| (1..=2).all(|nid| world.node(nid).waiting() == 0);
+        world.until(SOON, "all of it", done);
+        for nid in 1..=2 {
+            let got = world.programs(nid).got(4000);
+            let expected: Vec<_> = (0..next).map(|i| numbered(i, 8 + i as usize * 37 % 20_000)).collect();
+            assert!(got == expected, "{} of {next} at node {nid}, {network}", got.len());
+        }
+    }
+}
+
+/// An edge's route in the graph: one flow goes by the second route, another by the first, and by each other's where one dies.
+#[test]
+fn a_flow_goes_by_the_route_that_its_edge_names_while_that_works() {
+    for (seed, networks) in (30..).zip([["first", "second"], ["first", "encrypted"]]) {
+        let mut world = World::new(2, &networks, seed);
+        world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+        world.wishes = vec![(Ends { here: 4001, there: 4001 }, networks[1])];
+        world.start(1);
+        (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+        let mut next = 0;
+        let mut by = |world: &mut World, dpid: u16| {
+            let before = [sent(world, 0), sent(world, 1)];
+            for _ in 0..300 {
+                world.send((1, dpid), (2, dpid), numbered(next, 3000));
+                next += 1;
+                world.run(Duration::from_millis(1));
+            }
+            [sent(world, 0) - before[0], sent(world, 1) - before[1]]
+        };
+        let (usual, named) = (by(&mut world, 4000), by(&mut world, 4001));
+        assert!(usual[0] > 600 && usual[1] < 10, "{usual:?}");
+        assert!(named[0] < 10 && named[1] > 600, "{named:?}");
+        // It is found dead though nothing else goes by it.
+        world.networks[1].1.set_usual(link(State::Silent));
+        let lost = (0..4).map(|_| by(&mut world, 4001)).last().unwrap_or_default();
+        assert!(lost[0] > 300, "the other one carries them: {lost:?}");
+        world.networks[1].1.set_usual(link(State::Up));
+        let back = (0..31).map(|_| by(&mut world, 4001)).last().unwrap_or_default();
+        assert!(back[0] < 10 && back[1] > 600, "taken back: {back:?}");
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        let got = |dpid| {
+            world.programs(2).got(dpid).iter().map(|m| m[0] as u64 + ((m[1] as u64) << 8)).collect::<Vec<_>>()
+        };
+        assert!(got(4001).windows(2).all(|pair| pair[0] < pair[1]), "once, and in order");
+        assert_eq!(got(4000).len() + got(4001).len(), 300 * 37);
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dp_abi::frame2::{Header, HEADER, KIND_HELLO, KIND_PART};
+use dp_graph::trust::Users;
 use dp_node::Limits;
 use dp_route::{Frames, PeerAddr, Route};
 
@@ -104,4 +105,28 @@ fn a_node_cannot_have_more_flows_than_allowed() {
     world.programs(1).open(4000, usize::MAX);
     world.send((2, 2000), (1, 4000), b"let me in".to_vec());
     world.until(SOON, "an honest one", |world| world.programs(1).count(4000) == 1);
+}
+
+/// Users are who the graph says, and where they are mapped only the owner of the endpoints, and root, sends to them.
+#[test]
+fn users_that_are_mapped_to_somebody_else_do_not_get_in() {
+    let map = || Users::Map(vec!["1000:2000".parse().unwrap(), "1001:0".parse().unwrap()]);
+    for (seed, users, owner, gets_in, here) in [
+        (40, Users::Squash, 1000, true, None),
+        (41, map(), 1000, true, Some(2000)),
+        (42, map(), 1001, true, Some(0)),
+        (43, map(), 0, false, Some(65534)),
+        (44, map(), 2000, false, Some(65534)),
+    ] {
+        let mut world = World::new(2, &["authenticated"], seed);
+        (world.users, world.owners) = (users, vec![owner, 2000]);
+        (1..=2).for_each(|nid| world.start(nid));
+        world.programs(2).open(4000, usize::MAX);
+        world.send((1, 4000), (2, 4000), b"hello".to_vec());
+        world.run(Duration::from_secs(5));
+        assert_eq!(world.programs(2).count(4000), usize::from(gets_in), "user {owner} there");
+        let user = world.node(2).peers()[0].traffic().next().and_then(|traffic| traffic.user());
+        assert_eq!(user, here, "user {owner} there");
+        assert_eq!(world.node(1).waiting(), usize::from(!gets_in), "what is not taken stays with its sender");
+    }
 }

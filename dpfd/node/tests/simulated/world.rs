@@ -7,16 +7,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dp_flow::crc32c;
-use dp_graph::trust::Security;
+use dp_graph::trust::{Security, Users};
 use dp_node::guard::Keys;
 use dp_node::local::{Local, Message};
 use dp_node::node::Node;
 use dp_node::peer::{Peer, Way};
-use dp_node::places::Places;
+use dp_node::places::{Ends, Places};
 use dp_node::Limits;
 use dp_route::sim::Network;
 use dp_route::{PeerAddr, Route};
 use dp_seal::GraphKey;
+use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid, Nid};
 
 /// A message that a program here sent.
@@ -76,13 +77,16 @@ impl Local for Programs {
         message: &[u8],
         immediate: Option<u64>,
         published: &mut dyn FnMut(),
-    ) -> bool {
+    ) -> Deposit {
         let mut all = self.0.borrow_mut();
-        let Some(pool) = all.get_mut(&to).filter(|pool| pool.room > 0) else { return false };
+        let Some(pool) = all.get_mut(&to) else { return Deposit::Absent };
+        if pool.room == 0 {
+            return Deposit::Full;
+        }
         pool.room -= 1;
         pool.messages.push((from, message.to_vec(), immediate));
         published();
-        true
+        Deposit::Done
     }
 
     fn reaches(&mut self, _: Addr, to: Dpid) -> bool {
@@ -105,6 +109,11 @@ pub struct World {
     pub nodes: Vec<Option<Node<Programs>>>,
     pub programs: Vec<Programs>,
     pub limits: Limits,
+    /// Of node 1's flows to node 2.
+    pub wishes: Vec<(Ends, &'static str)>,
+    /// Who owns the endpoints of each node, and who users of others are there.
+    pub owners: Vec<u32>,
+    pub users: Users,
     folder: PathBuf,
     seed: u64,
 }
@@ -121,6 +130,9 @@ impl World {
             nodes: (0..nodes).map(|_| None).collect(),
             programs: (0..nodes).map(|_| Programs::default()).collect(),
             limits: Limits::default(),
+            wishes: Vec::new(),
+            owners: vec![0; nodes],
+            users: Users::Squash,
             folder,
             seed,
         };
@@ -143,15 +155,21 @@ impl World {
             let at = |network: &str| PeerAddr::other(network, &name(other)).expect("an address");
             let way = |(i, (network, _)): (usize, &(String, Network))| {
                 let guard = keys.guard(security(network), nid, other).expect("a key");
-                Way::new(i, at(network), guard)
+                Way::new(i, at(network), guard).with_users(self.users.clone())
             };
-            Peer::new(other, None, self.networks.iter().enumerate().map(way).collect(), self.limits)
+            let ways = self.networks.iter().enumerate().map(way).collect();
+            let mut peer = Peer::new(other, None, ways, self.limits);
+            if (nid, other) == (1, 2) {
+                self.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, route));
+            }
+            peer
         });
         let peers = peers.collect();
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let places = Places::open(&self.places(nid), nid).expect("a file");
         let programs = self.programs[usize::from(nid) - 1].clone();
-        let node = Node::new(nid, programs, routes, peers, places, Some(crc32c), self.seed);
+        let mut node = Node::new(nid, programs, routes, peers, places, Some(crc32c), self.seed);
+        node.set_user(self.owners[usize::from(nid) - 1]);
         self.nodes[usize::from(nid) - 1] = Some(node);
     }
 

@@ -34,10 +34,13 @@ impl UserEndpoint {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Closed`]; EMFILE, ENOMEM. A receiver that knows no immediates, or none that long while it
+    /// [`Error::Denied`], [`Error::Closed`] (it ended for want of use); EMFILE, ENOMEM. A receiver that knows no immediates, or none that long while it
     /// reads plainly, is one without room.
     pub fn deposit(&self, to: Addr, msg: Parts<'_>, published: &mut dyn FnMut()) -> Result<Deposit> {
         let mut tx = self.tx();
+        if self.is_retired() {
+            return Err(Error::Closed);
+        }
         let ix = self.link_to(&mut tx, Some(to))?;
         let Some(link) = tx.links.get_mut(ix) else { return Err(Error::Closed) };
         if link.refused == Some(Refused::User) {
@@ -74,13 +77,20 @@ impl UserEndpoint {
         }
     }
 
-    /// Whether that endpoint is open, as far as is known. Who asks for the first time has it looked for.
+    /// Whether that endpoint of this node is open, as far as is known. Who asks for the first time for one that is in the
+    /// registry has it looked for; of others nothing is kept.
     ///
     /// # Errors
     ///
     /// As [`UserEndpoint::deposit`].
     pub fn reaches(&self, to: Addr) -> Result<bool> {
         let mut tx = self.tx();
+        if self.is_retired() {
+            return Err(Error::Closed);
+        }
+        if tx.find(to).is_none() && self.process.registry.look_up(to.dpid).is_none() {
+            return Ok(false);
+        }
         let ix = self.link_to(&mut tx, Some(to))?;
         let link = tx.links.get(ix).ok_or(Error::Closed)?;
         Ok(!matches!(link.destination, Destination::Unknown))

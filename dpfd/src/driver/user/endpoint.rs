@@ -281,6 +281,19 @@ impl UserEndpoint {
         self.is_retired() || unix::hung_up(self.back.as_fd())
     }
 
+    /// The service, of one that has no senders: ends it, if all that came was taken, and all that it sent was. Whether it did.
+    /// Who deposits sees it under the same lock.
+    pub fn retire_if_done(&self) -> bool {
+        let Some(rx) = self.try_rx() else { return false };
+        let left = self.something(&rx) || rx.tokens.loaned() > 0;
+        drop(rx);
+        // What the driver's end sent and the program's has not read.
+        let unread = dp_edge::sys::raw::ioctl_int(self.back.as_raw_fd(), libc::TIOCOUTQ).unwrap_or(1);
+        let mut tx = self.guest_tx();
+        let done = !left && unread == 0 && tx.links.iter_mut().all(super::link::Link::is_done);
+        done && self.retire()
+    }
+
     /// Messages of this endpoint that are not with their receivers yet.
     pub fn unsent(&self) -> bool {
         let tx = self.guest_tx();

@@ -12,6 +12,8 @@
 //! else it is an endpoint like others: who sends to it, waits, is told of room and of its end as on one node, and what it
 //! sends comes from its address. So replies find their way by themselves.
 //!
+//! A proxy that no endpoint of this node can send to may end, and another come ([`crate::Endpoint`]'s `end_unused`).
+//!
 //! What a gateway does with messages, and by which routes, is its own affair. Several routes are its to choose from for each
 //! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what
 //! it had taken and not handed on is its to keep. Users that are not its own are refused before it is asked.
@@ -26,7 +28,7 @@ use super::endpoint::UserEndpoint;
 use super::process::Process;
 use super::registry::Entry;
 use super::shared::Command;
-use crate::addr::{Addr, Nid};
+use crate::addr::{Addr, Dpid, Nid};
 use crate::error::{Error, Result};
 
 /// This process as the gateway of its node, until dropped.
@@ -74,6 +76,11 @@ impl Gateway {
             return Err(Error::BadNid(addr.nid.into()));
         }
         self.process.open_proxy(addr)
+    }
+
+    /// Whether an endpoint of this node has that number, or had it lately.
+    pub fn has(&self, dpid: Dpid) -> bool {
+        self.process.shared.registry.look_up(dpid).is_some()
     }
 
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or

@@ -318,6 +318,13 @@ impl Link {
         edge.out_of_line()
     }
 
+    /// Whether all that was sent is with its receiver for good, so that whoever sends to it next by another link overtakes
+    /// nothing. What is on a descriptor is read before what is in an edge that is new.
+    pub fn is_done(&mut self) -> bool {
+        let sent = self.sent.0 > 0;
+        self.queued == 0 && self.backlog.is_empty() && (!sent || self.edge().is_none_or(OutEdge::is_released))
+    }
+
     /// Whether there is news for a future that waits for this.
     pub fn has_news(&self, until: Until) -> bool {
         let direct = self.path == Path::Direct;

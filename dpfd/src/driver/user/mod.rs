@@ -55,6 +55,7 @@ mod habit;
 pub mod link;
 pub mod list;
 mod load;
+mod looking;
 pub mod note;
 mod out_edge;
 mod packet;

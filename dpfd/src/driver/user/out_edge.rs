@@ -141,6 +141,12 @@ impl OutEdge {
         self.tail.refresh(&self.segment.rx().cursor).is_err() || self.tail.seen != before
     }
 
+    /// Whether its receiver has released all that was sent over it; something was.
+    pub fn is_released(&mut self) -> bool {
+        let read = self.tail.refresh(&self.segment.rx().cursor).is_err() || self.tail.pos == self.tail.seen;
+        read && self.tail.pos != Pos::default()
+    }
+
     /// It was full, for a sender that does not wait, or whose receiver keeps up.
     pub fn count_short(&mut self) {
         self.short = self.short.saturating_add(1);

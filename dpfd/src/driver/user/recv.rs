@@ -189,7 +189,7 @@ impl UserEndpoint {
 
     /// A look: the edges, and the descriptor where something waits there.
     #[inline(never)]
-    fn next(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
+    pub(super) fn next(&self, rx: &mut Rx, fd: i32) -> Result<Option<Got>> {
         if self.news.load(Ordering::Acquire) {
             self.adopt(rx);
         }

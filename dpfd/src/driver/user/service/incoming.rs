@@ -88,6 +88,10 @@ impl Incoming {
     pub fn is_idle(&self) -> bool {
         self.links.is_empty()
     }
+    /// Whether some endpoint there has a link to this one of ours.
+    pub fn leads_to(&self, serial: u32) -> bool {
+        self.links.values().any(|peer| peer.serial == serial)
+    }
     /// Said before the note is sent: what is given back behind it needs another one.
     pub fn room_is_told(&self, link: u32) {
         if let Some(peer) = self.links.get(&link) {

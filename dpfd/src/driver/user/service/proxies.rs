@@ -2,7 +2,7 @@
 //! their proxies, or said that it knows no route.
 
 use super::super::note::Note;
-use super::Service;
+use super::{Conn, Role, Service};
 use crate::addr::{Addr, Nid};
 
 /// Such links, at most, of all processes together.
@@ -39,6 +39,16 @@ impl Service {
             for Awaiting { conn, link, from, to } in self.take_awaiting(|to| to == addr) {
                 self.attach_from(conn, link, from, to);
             }
+        }
+    }
+
+    /// A proxy ends, unless somebody here can send to it, or something of it is not with its receiver yet. Who attaches gets
+    /// there before this or asks the gateway for a new one: both happen on this thread.
+    pub fn end_unused(&mut self, serial: u32) {
+        let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
+        let has_sender = |conn: &Conn| matches!(&conn.role, Role::In(incoming) if incoming.leads_to(serial));
+        if inner.nid != 0 && !self.conns.values().any(has_sender) && inner.retire_if_done() {
+            self.retire(serial);
         }
     }
 

@@ -1,0 +1,143 @@
+//! Nodes on cables: two on one, or several on a switch.
+
+use std::process::Command;
+
+use dp_abi::frame2::HEADER;
+
+use crate::kit::{spawn, Network, Node, SEALED};
+
+/// Bytes of a frame on the cable, as shaping counts them: an MTU of 1500 and Ethernet's header.
+const FRAME: usize = 1514;
+
+/// By what a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// UDP, without a key: beside plain sockets, which have none.
+    Udp,
+    /// UDP, authenticated, as it is by default.
+    Sealed,
+    /// Ethernet.
+    Eth,
+}
+
+impl By {
+    pub fn word(self) -> &'static str {
+        match self {
+            By::Udp => "udp",
+            By::Sealed => "udp, authenticated",
+            By::Eth => "eth",
+        }
+    }
+
+    fn routes(self, n: usize) -> String {
+        match self {
+            By::Udp | By::Sealed => format!("\"udp:10.1.0.{n}:7411\""),
+            By::Eth => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
+        }
+    }
+
+    /// Bytes around a part in each frame: Ethernet, IP and UDP, the seal, the header.
+    fn around(self) -> usize {
+        let below = match self {
+            By::Udp => 14 + 28,
+            By::Sealed => 14 + 28 + dp_seal::OVERHEAD,
+            By::Eth => 14,
+        };
+        below + HEADER
+    }
+
+    /// The share of the cable that is left for a message of this length: what framing leaves.
+    pub fn leaves(self, message: usize) -> f64 {
+        // Each part leaves room for a first part's head, which only that has.
+        let part = FRAME - self.around() - dp_abi::frame2::PART_HEAD;
+        let frames = message.div_ceil(part);
+        message as f64 / (message + frames * self.around() + 4) as f64
+    }
+}
+
+/// What TCP leaves, with time stamps.
+pub fn tcp_leaves() -> f64 {
+    1448.0 / FRAME as f64
+}
+
+/// Nodes 1 to N at 10.1.0.N; two on a cable, more on a switch.
+pub struct Cables {
+    pub nodes: Vec<Node>,
+    pub networks: Vec<Network>,
+    pub switch: Option<Network>,
+}
+
+impl Cables {
+    pub fn new(count: usize, by: By) -> Cables {
+        let networks: Vec<Network> = (0..count).map(|_| Network::new()).collect();
+        let switch = (count > 2).then(Network::new);
+        match &switch {
+            None => networks[0].cable("dp0", &networks[1], "dp0"),
+            Some(switch) => {
+                switch.ip("link add bridge type bridge forward_delay 0");
+                switch.ip("link set bridge up");
+                for (n, network) in (1..).zip(&networks) {
+                    network.cable("dp0", switch, &format!("port{n}"));
+                    switch.ip(&format!("link set port{n} master bridge"));
+                    switch.ip(&format!("link set port{n} up"));
+                }
+            }
+        }
+        for (n, network) in (1..).zip(&networks) {
+            network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
+            network.ip(&format!("addr add 10.1.0.{n}/24 dev dp0"));
+            network.ip("link set dp0 up");
+        }
+        networks.iter().for_each(|network| network.up("dp0"));
+        let node = |n: usize| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", by.routes(n));
+        let head = if by == By::Sealed { SEALED.to_string() } else { trusted(by) };
+        let graph: String = head + &(1..=count).map(node).collect::<String>();
+        let nodes = (1..).zip(&networks).map(|(n, network)| Node::new(n, &graph, Some(network))).collect();
+        Cables { nodes, networks, switch }
+    }
+
+    /// Shapes what leaves each node to so many Mbit/s, with a queue of 5 ms.
+    pub fn shape(&self, mbit: u32) {
+        self.networks.iter().for_each(|network| shape(network, "dp0", mbit));
+    }
+
+    /// Has a frame in a hundred lost that comes by UDP or TCP. False: there is no nft(8).
+    pub fn lose(&self) -> bool {
+        let lines = [
+            "nft add table inet loss",
+            "nft add chain inet loss in { type filter hook input priority 0 ; }",
+            "nft add rule inet loss in ip protocol udp numgen random mod 100 == 0 drop",
+            "nft add rule inet loss in ip protocol tcp numgen random mod 100 == 0 drop",
+        ];
+        self.networks.iter().all(|network| lines.into_iter().all(|line| program(network, line)))
+    }
+}
+
+/// A token bucket at an interface: a burst of a millisecond, and a queue of five.
+pub fn shape(network: &Network, interface: &str, mbit: u32) {
+    let burst = (mbit as usize * 125).max(2 * FRAME);
+    let limit = (mbit as usize * 625).max(16 * FRAME);
+    let line = format!("tc qdisc add dev {interface} root tbf rate {mbit}mbit burst {burst} limit {limit}");
+    assert!(program(network, &line), "{line}: needs tc(8), of Debian's iproute2, and the kernel's tbf");
+}
+
+/// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
+fn trusted(by: By) -> String {
+    if by == By::Udp {
+        "[route.udp]\nsecurity = \"none\"\n".into()
+    } else {
+        String::new()
+    }
+}
+
+/// Runs a program there, and says whether it could and went well.
+fn program(network: &Network, line: &str) -> bool {
+    let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+    let network = network.clone();
+    let run = std::thread::spawn(move || {
+        network.enter();
+        let started = spawn(Command::new(&words[0]).args(&words[1..]));
+        started.and_then(|mut child| child.wait()).is_ok_and(|status| status.success())
+    });
+    run.join().unwrap()
+}

@@ -1,0 +1,59 @@
+//! Opening the routes of a node, as the graph names them.
+
+use dp_route::eth::Eth;
+use dp_route::library::Loaded;
+use dp_route::udp::{Options, Udp};
+use dp_route::{PeerAddr, Route};
+
+/// Opens the routes of this node: those that could be, and for each address which of them it is.
+pub(super) fn open(
+    own: &[PeerAddr],
+    libraries: &[Loaded],
+    warn: &mut impl FnMut(String),
+) -> (Vec<Box<dyn Route>>, Vec<Option<usize>>) {
+    let mut routes: Vec<Box<dyn Route>> = Vec::new();
+    let mut places = Vec::new();
+    for address in own {
+        match open_one(address, libraries) {
+            Ok(route) => {
+                if let Some(remark) = route.remark() {
+                    warn(format!("{address}: {remark}"));
+                }
+                if route.local() != *address {
+                    warn(format!(
+                        "{address}: the interface has the address {}; others send to where the graph says",
+                        route.local()
+                    ));
+                }
+                places.push(Some(routes.len()));
+                routes.push(route);
+            }
+            Err(why) => {
+                warn(format!("{address}: {why}; going on without this route"));
+                places.push(None);
+            }
+        }
+    }
+    (routes, places)
+}
+
+fn open_one(address: &PeerAddr, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
+    match address {
+        PeerAddr::Udp(at) => match Udp::open(*at, Options::default()) {
+            Ok(route) => Ok(Box::new(route)),
+            Err(error) => Err(error.to_string()),
+        },
+        PeerAddr::Eth { interface, .. } => match Eth::open(interface.as_str()) {
+            Ok(route) => Ok(Box::new(route)),
+            Err(error) => Err(error.to_string()),
+        },
+        PeerAddr::Other { route, at } => {
+            let library = libraries.iter().find(|library| library.name() == route.as_str());
+            let library = library.ok_or("no shared object with this route was named; use --route FILE")?;
+            match library.open(at.as_str()) {
+                Ok(route) => Ok(Box::new(route)),
+                Err(error) => Err(error.to_string()),
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What nobody uses costs nothing, and ends.
+
+use std::time::Duration;
+
+use dp_route::sim::{Link, State};
+
+use crate::world::{numbered, World};
+use crate::SOON;
+
+fn sent(world: &mut World, nid: u16) -> u64 {
+    world.node(nid).routes()[0].counters().sent
+}
+
+fn flows(world: &mut World, nid: u16) -> usize {
+    world.node(nid).peers()[0].traffic().count()
+}
+
+#[test]
+fn an_idle_node_sends_nothing_and_then_sleeps() {
+    for (network, seed) in [("sim", 8), ("encrypted", 9)] {
+        let mut world = World::new(2, &[network], seed);
+        world.programs(2).open(4000, usize::MAX);
+        assert_eq!(world.node(1).next_timeout(), None, "nobody wants anything");
+        world.send((1, 5000), (2, 4000), b"hello".to_vec());
+        world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+        world.run(Duration::from_secs(5));
+        let before = sent(&mut world, 1) + sent(&mut world, 2);
+        assert!(before < 20, "{before} frames for one message");
+        world.run(Duration::from_secs(50));
+        assert_eq!(
+            sent(&mut world, 1) + sent(&mut world, 2),
+            before,
+            "an idle flow says nothing, on {network}"
+        );
+        assert_eq!(flows(&mut world, 1), 1);
+        world.run(Duration::from_secs(30));
+        assert_eq!((flows(&mut world, 1), flows(&mut world, 2)), (0, 0), "and is forgotten");
+        if network == "sim" {
+            assert_eq!(world.node(1).next_timeout(), None, "nothing is left to do");
+        }
+        // And begins anew, where it was.
+        world.send((1, 5000), (2, 4000), b"again".to_vec());
+        world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+        assert_eq!(world.programs(2).got(4000), [b"hello", b"again"]);
+    }
+}
+
+#[test]
+fn a_node_that_died_is_not_asked_for_ever() {
+    let mut world = World::new(2, &["sim"], 10);
+    world.programs(2).open(4000, usize::MAX);
+    world.send((1, 5000), (2, 4000), b"hello".to_vec());
+    world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+    world.kill(1);
+    world.run(Duration::from_secs(10));
+    let before = sent(&mut world, 2);
+    world.run(Duration::from_secs(60));
+    assert_eq!(sent(&mut world, 2), before, "node 2 owes nobody anything");
+}
+
+/// Messages to endpoints that are not open: their flows make room for others, and come back.
+#[test]
+fn flows_whose_receiver_is_absent_make_room() {
+    let mut world = World::new(2, &["sim"], 11);
+    world.limits.flows = 8;
+    world.start(1);
+    world.start(2);
+    for dpid in 4000..4008 {
+        world.send((1, 5000), (2, dpid), numbered(0, 3000));
+    }
+    world.run(Duration::from_secs(15));
+    assert_eq!(flows(&mut world, 2), 8);
+    world.programs(2).open(4100, usize::MAX);
+    // Node 1 has no place for one more either, but what its programs begin is theirs.
+    world.send((1, 5001), (2, 4100), b"hello".to_vec());
+    world.until(Duration::from_secs(5), "one who is there", |world| world.programs(2).count(4100) == 1);
+    // One of them opens after all.
+    world.programs(2).open(4003, usize::MAX);
+    world.until(SOON, "the one who came late", |world| world.programs(2).count(4003) == 1);
+    assert_eq!(world.programs(2).got(4003), [numbered(0, 3000)]);
+}
+
+/// A receiver that is not open is looked for by both sides, but seldom.
+#[test]
+fn waiting_for_a_receiver_costs_little() {
+    let mut world = World::new(2, &["sim"], 12);
+    let delay = Duration::from_micros(50);
+    world.networks[0].1.set_usual(Link { delay, state: State::Up, ..Link::default() });
+    world.send((1, 5000), (2, 4000), numbered(0, 100));
+    world.run(Duration::from_secs(10));
+    let before = sent(&mut world, 1);
+    world.run(Duration::from_secs(20));
+    let frames = sent(&mut world, 1) - before;
+    assert!(frames <= 60, "{frames} frames in twenty seconds");
+    world.programs(2).open(4000, usize::MAX);
+    world.until(Duration::from_secs(2), "it came", |world| world.programs(2).count(4000) == 1);
+}
