@@ -2,7 +2,7 @@
 
 pub mod endpoints;
 pub mod families;
-mod filter;
+pub mod filter;
 mod flows;
 mod lines;
 pub mod processes;

@@ -1,6 +1,7 @@
 //! `dp`: one file a verb.
 
 mod bench;
+mod capture;
 mod completions;
 mod cost;
 mod device;
@@ -59,6 +60,8 @@ enum Verb {
     Ls(ls::Args),
     /// Tell why a program is, or is not, on channels, and what would change that.
     Doctor(doctor::Args),
+    /// Write the bytes of channels as pcapng, which Wireshark and tshark read as TCP.
+    Capture(capture::Args),
     /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
     Metrics(metrics::Args),
     /// Send standard input to an endpoint.
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Rules(args) => rules::main(args),
         Verb::Ls(args) => ls::main(args),
         Verb::Doctor(args) => doctor::main(args),
+        Verb::Capture(args) => capture::main(args),
         Verb::Metrics(args) => metrics::main(args),
         Verb::Send(args) => send::main(args),
         Verb::Recv(args) => recv::main(args),

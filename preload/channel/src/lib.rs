@@ -19,6 +19,7 @@
 //! | [`leaving`] | what a sender that leaves takes back, and puts on TCP | |
 //! | [`layouts`] | versions of what two programs share | |
 //! | [`limbo`] | memory that nobody new will look at, until nobody does | |
+//! | [`observed`], [`follow`] | a channel as somebody sees it who is neither side | E5, R1 |
 //! | [`share`], [`allowance`] | what one user's clients may make a server hold | |
 //!
 //! Everything read from a ring or a control line may have been written by a hostile peer: it is read once, checked against
@@ -35,6 +36,8 @@ pub mod bell;
 #[allow(unsafe_code, clippy::allow_attributes)]
 pub mod family;
 #[cfg(not(loom))]
+pub mod follow;
+#[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 mod geometry;
 #[cfg(not(loom))]
@@ -43,6 +46,9 @@ pub mod layouts;
 pub mod leaving;
 pub mod limbo;
 pub mod mode;
+#[cfg(not(loom))]
+#[allow(unsafe_code, clippy::allow_attributes)]
+pub mod observed;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 mod places;

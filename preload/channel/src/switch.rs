@@ -214,6 +214,25 @@ impl TxLine {
         self.epoch.load(Ordering::Relaxed)
     }
 
+    /// Somebody who only looks: the sender's epoch. Whoever sees it sees all that was put into the ring before it.
+    pub fn epoch_seen(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Somebody who only looks: `p`, `q` and `end`, of which each is of the last epoch that had one.
+    pub fn beginnings(&self) -> (u64, u64, Pos) {
+        let end = Pos::new(self.end.load(Ordering::Relaxed));
+        let seen = (self.p.load(Ordering::Relaxed), self.q.load(Ordering::Relaxed), end);
+        // Before the epoch is looked at again.
+        fence(Ordering::Acquire);
+        seen
+    }
+
+    /// Somebody who only looks: bells that were put on TCP, modulo 2^32.
+    pub fn bells(&self) -> u32 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
     /// Sender, under its lock: the ring takes over at kernel position `p`. False while the receiver has
     /// not acknowledged the present epoch.
     pub fn to_ring(&self, rx: &RxLine, p: u64) -> bool {

@@ -4,6 +4,8 @@
 mod ends;
 
 #[cfg(not(loom))]
+mod follow;
+#[cfg(not(loom))]
 mod hostile;
 #[cfg(loom)]
 mod loom_bell;

@@ -23,7 +23,7 @@ pub struct Filter {
     reason: Vec<&'static str>,
 }
 
-fn pattern(text: &str) -> Result<Pattern, String> {
+pub fn pattern(text: &str) -> Result<Pattern, String> {
     let known = "a name of up to 63 bytes without white space, /, ; and #";
     Pattern::new(text).ok_or_else(|| known.into())
 }
@@ -36,7 +36,7 @@ fn reason(text: &str) -> Result<&'static str, String> {
 }
 
 /// Whether one of those asked for is `so`, if any are.
-fn is_one<T>(asked: &[T], so: impl Fn(&T) -> bool) -> bool {
+pub fn is_one<T>(asked: &[T], so: impl Fn(&T) -> bool) -> bool {
     asked.is_empty() || asked.iter().any(so)
 }
 

@@ -68,7 +68,8 @@ impl Process {
         self.parent == parent.pid && self.file == parent.file && self.disabled == parent.disabled
     }
 
-    fn look(pid: u32, versions: &mut HashMap<u64, Option<String>>) -> Option<Process> {
+    /// Process `pid`, if it has the shim and may be looked into; `versions` keeps those of files that were read.
+    pub fn look(pid: u32, versions: &mut HashMap<u64, Option<String>>) -> Option<Process> {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
         let maps = read("maps")?;
         let maps = Maps::of(&String::from_utf8_lossy(&maps));

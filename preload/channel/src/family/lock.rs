@@ -203,6 +203,11 @@ impl Lock {
         raw::nap(WAY);
     }
 
+    /// Somebody who only looks: whether nobody has it. Acquire: whoever sees that sees all that was done under it.
+    pub(super) fn is_free(&self) -> bool {
+        self.word.load(Ordering::Acquire) == 0
+    }
+
     /// For a new entry. Somebody who took the entry for what it was before may have the lock for a moment.
     pub fn renew(&self) {
         if self.word.load(Ordering::Relaxed) == 0 {

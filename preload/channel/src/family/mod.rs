@@ -20,6 +20,7 @@ mod holders;
 mod lock;
 mod member;
 mod reason;
+mod sender;
 mod view;
 mod worth;
 
@@ -30,6 +31,7 @@ pub use holders::Holders;
 pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
+pub use sender::{Mark, Sender};
 pub use view::{Snapshot, View};
 pub use worth::Worth;
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
-use super::{Conn, Family, Member, Reason, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
+use super::{Conn, Family, Member, Reason, Sender, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
 use crate::slot::Side;
 use crate::switch::in_ring;
 use crate::tcp::Addr;
@@ -72,7 +72,8 @@ impl View {
             .find_map(|file| View::open(&file))
     }
 
-    fn open(file: &File) -> Option<View> {
+    /// The memory that `file` is. `None`: it is none.
+    pub fn open(file: &File) -> Option<View> {
         use std::os::fd::AsFd;
         let len = dp_edge::segment::sealed_len(file.as_fd()).ok()?;
         if len < HEAD {
@@ -150,18 +151,34 @@ impl View {
 
     /// The entries of connections that are in use. Those of processes that ended are there until one of the family looks.
     pub fn connections(&self) -> Vec<Snapshot> {
-        if !self.is_readable() {
-            return Vec::new();
+        self.used().map(|i| self.connection(i)).filter(|s| s.stage != Stage::Unused).collect()
+    }
+
+    /// Their numbers.
+    pub fn used(&self) -> impl Iterator<Item = u32> + '_ {
+        let readable = self.is_readable().then_some(());
+        readable.into_iter().flat_map(|()| self.family.used())
+    }
+
+    /// Entry `i`, one of these.
+    pub fn connection(&self, i: u32) -> Snapshot {
+        let c = self.family.conn(i);
+        Snapshot {
+            holders: self.family.holders(c).each().collect(),
+            uncounted: c.has(Conn::UNCOUNTED),
+            ..snapshot(c)
         }
-        let seen = |i| {
-            let c = self.family.conn(i);
-            Snapshot {
-                holders: self.family.holders(c).each().collect(),
-                uncounted: c.has(Conn::UNCOUNTED),
-                ..snapshot(c)
-            }
-        };
-        self.family.used().map(seen).filter(|s| s.stage != Stage::Unused).collect()
+    }
+
+    /// How far connection `i` has come, and its slot with the slot's generation.
+    pub fn place(&self, i: u32) -> (Stage, u32, u32) {
+        let c = self.family.conn(i);
+        (c.stage(), c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed))
+    }
+
+    /// What connection `i` notes of its sending.
+    pub fn sender(&self, i: u32) -> Sender<'_> {
+        Sender::of(self.family.conn(i))
     }
 }
 
