@@ -24,6 +24,7 @@ mod send;
 mod shim;
 mod signals;
 mod status;
+mod top;
 mod unit;
 
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Verb {
     Rules(rules::Args),
     /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
+    /// Show how fast programs, channels, endpoints and flows go, again and again.
+    Top(top::Args),
     /// Tell why a program is, or is not, on channels, and what would change that.
     Doctor(doctor::Args),
     /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Status(args) => status::main(args),
         Verb::Rules(args) => rules::main(args),
         Verb::Ls(args) => ls::main(args),
+        Verb::Top(args) => top::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Metrics(args) => metrics::main(args),
         Verb::Send(args) => send::main(args),

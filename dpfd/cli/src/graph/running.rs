@@ -103,7 +103,16 @@ fn add_channels(running: &mut Running, families: &[Family], network: impl Fn(u32
     }
     for pair in pairs.values_mut() {
         let (n, s) = (pair.channels, if pair.channels == 1 { "" } else { "s" });
-        let [out, back] = [pair.client_bytes, pair.server_bytes].map(|bytes| Bytes::FOR_PEOPLE.of(bytes));
+        let size = |bytes| {
+            let text = Bytes::FOR_PEOPLE.of(bytes);
+            // Of few the unit is not there.
+            if text.ends_with('B') {
+                text
+            } else {
+                text + "B"
+            }
+        };
+        let (out, back) = (size(pair.client_bytes), size(pair.server_bytes));
         pair.label = format!("{n} channel{s}, {out} out, {back} in");
     }
     running.channels = pairs.into_values().collect();

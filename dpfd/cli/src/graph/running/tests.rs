@@ -43,7 +43,7 @@ fn channels_of_two_processes_are_one_line() {
         channels: 2,
         client_bytes: 15,
         server_bytes: 20_480,
-        label: "2 channels, 15 out, 20KiB in".into(),
+        label: "2 channels, 15B out, 20KiB in".into(),
     };
     assert_eq!(running.channels, [expected]);
 }
