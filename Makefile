@@ -26,6 +26,7 @@ zshcompdir = $(datadir)/zsh/site-functions
 fishcompdir = $(datadir)/fish/vendor_completions.d
 grafanadir = $(datadir)/dp/grafana
 unitdir = $(prefix)/lib/systemd/system
+bpftracedir = $(datadir)/dp/bpftrace
 # The shim. dp looks for it in these folders beside its own, and in the one that it was built for.
 shimdir = $(libdir)/dp
 other_shimdir = $(filter-out $(addprefix $(dir $(bindir)),lib/dp lib64/dp lib/$(shell uname -m)-linux-gnu/dp),$(shimdir))
@@ -149,7 +150,8 @@ install:
 	@test -z '$(other_shimdir)' || grep -qaF '$(other_shimdir)' $(target)/release/dp || \
 		{ echo "install: this dp would not find the shim in $(shimdir); run make build libdir=$(libdir) first" >&2; exit 1; }
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(libdir) $(shimdir) $(includedir) $(pkgconfigdir) $(docdir) \
-		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(unitdir) $(addprefix $(mandir)/man,$(sections)))
+		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(unitdir) $(bpftracedir) \
+		$(addprefix $(mandir)/man,$(sections)))
 	$(call install_whole,755,$(target)/release/dp,$(bindir)/dp)
 	$(call install_whole,755,$(target)/release/libdp_preload.so,$(shimdir)/libdp_preload.so,--strip-unneeded)
 	$(call install_whole,755,$(target)/release/libdp.so,$(libdir)/libdp.so.1,--strip-unneeded)
@@ -163,6 +165,7 @@ install:
 	$(INSTALL) -m 644 $(licences) $(notices) share/dp-preload.conf $(DESTDIR)$(docdir)
 	sed 's|/usr/local/bin/|$(bindir)/|' systemd/dp-node.service >$(DESTDIR)$(unitdir)/dp-node.service
 	$(INSTALL) -m 644 share/grafana/directed-point.json $(DESTDIR)$(grafanadir)
+	for script in share/bpftrace/*.bt; do sed 's|/usr/local/lib/dp/|$(shimdir)/|' $$script >$(DESTDIR)$(bpftracedir)/$${script##*/}; done
 	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
 	$(target)/release/dp completions zsh >$(DESTDIR)$(zshcompdir)/_dp
 	$(target)/release/dp completions fish >$(DESTDIR)$(fishcompdir)/dp.fish
@@ -173,8 +176,9 @@ uninstall:
 		$(addprefix $(includedir)/,$(notdir $(headers))) $(pkgconfigdir)/dp.pc $(unitdir)/dp-node.service \
 		$(addprefix $(docdir)/,$(licences) $(notdir $(notices)) dp-preload.conf) \
 		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish $(grafanadir)/directed-point.json \
+		$(addprefix $(bpftracedir)/,$(notdir $(wildcard share/bpftrace/*.bt))) \
 		$(foreach n,$(sections),$(addprefix $(mandir)/man$(n)/,$(notdir $(wildcard man/*.$(n))))))
-	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(datadir)/dp 2>/dev/null
+	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(bpftracedir) $(DESTDIR)$(datadir)/dp 2>/dev/null
 	$(tell_loader)
 
 clean:

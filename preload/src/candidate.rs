@@ -17,7 +17,7 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::guests::Search;
-use crate::{door, state};
+use crate::{door, events, state};
 
 impl Channel {
     /// One call on a candidate is about to go to the kernel: does it move a step? Afterwards the stage says
@@ -78,6 +78,7 @@ impl Channel {
         self.sends_at_once();
         self.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
+        events::leave(self, why);
         self.set_stage(Stage::Plain);
         if self.has(Conn::REQUIRED) {
             state::count(Reason::Refused);
@@ -133,6 +134,7 @@ impl Channel {
         self.first.store(self.positions(), Ordering::Relaxed);
         self.set_stage(Stage::Live);
         self.family.header().channels.fetch_add(1, Ordering::Relaxed);
+        events::live(self);
     }
 
     /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.

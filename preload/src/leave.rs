@@ -20,7 +20,7 @@ use dp_edge::sys::raw;
 use crate::channel::Channel;
 use crate::fdtable::{self};
 use crate::inside::brief::briefly;
-use crate::{client, epoll, rx, socket, state};
+use crate::{client, epoll, events, rx, socket, state};
 
 /// What a receiver that left had not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +150,7 @@ impl Channel {
         if !again {
             self.reason.store(why as u32, Ordering::Relaxed);
             state::count(why);
+            events::leave(self, why);
         }
         let inward = self.receiving();
         inward.word.leave_raw(reader == Reader::Stays);

@@ -18,6 +18,7 @@ mod ends;
 mod enforce;
 mod epoll;
 mod errno;
+mod events;
 mod exec;
 mod fdtable;
 mod give;

@@ -32,7 +32,7 @@ use crate::channel::Channel;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, inside, signals, state};
+use crate::{events, fdtable, inside, signals, state};
 
 /// Flags a channel serves; a call with others hands the direction back first.
 pub const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -413,6 +413,7 @@ impl Channel {
     pub fn hand_back(&self, tx: &End) {
         tx.tx.to_tcp(self.tail().pos, self.tx_kernel.load(Ordering::Relaxed));
         self.back.fetch_add(1, Ordering::Relaxed);
+        events::hand_back(self);
         self.sends_at_once();
         // A receiver that left before it could see that counts on us to take back what it has not read.
         fence(Ordering::SeqCst);
@@ -475,6 +476,7 @@ impl Channel {
     pub fn reset_by(&self, why: Reason) {
         self.reason.store(why as u32, Ordering::Relaxed);
         state::count(why);
+        events::reset(self, why);
         self.kill_slot();
         // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
         tcp::disconnect(self.fd);

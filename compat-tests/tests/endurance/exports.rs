@@ -50,9 +50,13 @@ fn libc() -> PathBuf {
     PathBuf::from(path.expect("a libc"))
 }
 
-fn exported() -> BTreeSet<String> {
+fn shim() -> PathBuf {
     let shim = std::env::var_os("DP_SHIM").map(PathBuf::from);
-    defined_by(&shim.unwrap_or_else(|| programs::target_dir().join("release/libdp_preload.so")))
+    shim.unwrap_or_else(|| programs::target_dir().join("release/libdp_preload.so"))
+}
+
+fn exported() -> BTreeSet<String> {
+    defined_by(&shim())
 }
 
 /// Names that are left alone, each with its reason.
@@ -141,4 +145,37 @@ fn the_manual_lists_the_system_calls_that_are_tried() {
     let words = section.lines().filter_map(|line| line.strip_prefix(".Cm ")).flat_map(str::split_whitespace);
     let listed: Vec<&str> = words.filter(|word| *word != ",").collect();
     assert_eq!(listed, tried);
+}
+
+/// The static probes and how many arguments each has, as tracers find them and the manual lists them.
+const PROBES: [(&str, usize); 6] =
+    [("offer", 3), ("accept", 3), ("live", 3), ("hand_back", 3), ("leave", 5), ("reset", 5)];
+
+#[test]
+fn the_library_has_the_probes_that_the_manual_lists() {
+    let folder = compat_tests::tools::TempDir::new();
+    let stripped = folder.file("stripped.so");
+    // As it is installed.
+    let mut strip = Command::new(needed("strip", "binutils"));
+    strip.arg("--strip-unneeded").arg("-o").arg(&stripped).arg(shim());
+    assert!(strip.status().expect("strip").success());
+    let notes = Command::new(needed("readelf", "binutils")).args(["-n", "-W"]).arg(&stripped).output();
+    let notes = String::from_utf8_lossy(&notes.expect("readelf").stdout).into_owned();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../man/dp-preload.7")).expect("the manual");
+    let mut found = BTreeMap::new();
+    let lines: Vec<&str> = notes.lines().map(str::trim).collect();
+    for (i, _) in lines.iter().enumerate().filter(|(_, line)| line.ends_with("Provider: dp")) {
+        let name = lines[i + 1].strip_prefix("Name: ").expect("a name");
+        let after = |start: &str| lines[i..].iter().find_map(|line| line.strip_prefix(start));
+        let arguments = after("Arguments:").expect("arguments").split_whitespace().count();
+        // No semaphore: nobody would count it up in a program that is there already.
+        assert!(
+            after("Location: ").is_some_and(|line| line.ends_with("Semaphore: 0x0000000000000000")),
+            "{notes}"
+        );
+        assert!(page.contains(&format!(".It Va {name}\n")), "dp-preload(7) lists {name}");
+        found.insert(name, arguments);
+    }
+    assert_eq!(found, BTreeMap::from(PROBES), "{notes}");
 }

@@ -21,3 +21,4 @@ mod settings;
 mod unwinding;
 mod users;
 mod versions;
+mod watched;

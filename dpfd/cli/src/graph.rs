@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`running`] | what runs on this node, as `dp ls` knows it |
 //! | [`check`] | whether a file is a graph, in words and as JSON |
+//! | [`json`] | the same for programs |
 //! | [`picture`] | which kind of picture, and where it goes |
 //! | `raster` | pictures of pixels |
 
 mod check;
+mod json;
 mod picture;
 #[cfg(feature = "plot")]
 mod raster;
@@ -68,6 +70,12 @@ enum Verb {
         /// Where to, by its name .dot, .svg or .png; else DOT goes to standard output.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Only a part of it.
+        #[arg(long, value_enum)]
+        only: Option<running::Only>,
+        /// Print JSON, as dp-graph(1) describes it.
+        #[arg(long, conflicts_with = "out")]
+        json: bool,
     },
     /// Make of the graph what programs are given with DP_GRAPH.
     Compile {
@@ -95,15 +103,19 @@ pub fn main(args: Args) -> ExitCode {
             let kind = asked(Kind::of(out.as_deref()));
             sound(&file).and_then(|graph| picture::put(&Picture::of(&graph), kind, out.as_deref()))
         }
-        Verb::Live { file, out } => {
+        Verb::Live { file, out, only, json } => {
             let kind = asked(Kind::of(out.as_deref()));
             if let Err(code) = crate::check_environment("graph") {
                 return code;
             }
             let graph = file.map(|file| sound(&file)).transpose();
             graph.and_then(|graph| {
-                let running = running::look().map_err(Stop::Said)?;
-                picture::put(&Picture::live(&running, graph.as_ref()), kind, out.as_deref())
+                let running = running::look(only).map_err(Stop::Said)?;
+                let picture = Picture::live(&running, graph.as_ref());
+                if json {
+                    return write_out(json::text(&running, &picture).as_bytes(), None);
+                }
+                picture::put(&picture, kind, out.as_deref())
             })
         }
         Verb::Compile { file, out } => {

@@ -3,11 +3,11 @@
 pub mod endpoints;
 pub mod families;
 pub mod filter;
-mod flows;
+pub mod flows;
 mod lines;
 pub mod processes;
 mod sockets;
-mod table;
+pub mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// What `--json` prints. Fields may be added; none changes its meaning while `version` stays.
-#[derive(Serialize)]
+#[derive(Serialize, Clone, Default)]
 pub struct Listing {
     version: u32,
     pub families: Vec<Family>,

@@ -25,6 +25,7 @@ mod send;
 mod shim;
 mod signals;
 mod status;
+mod top;
 mod unit;
 
 use std::process::ExitCode;
@@ -58,6 +59,8 @@ enum Verb {
     Rules(rules::Args),
     /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
     Ls(ls::Args),
+    /// Show how fast programs, channels, endpoints and flows go, again and again.
+    Top(top::Args),
     /// Tell why a program is, or is not, on channels, and what would change that.
     Doctor(doctor::Args),
     /// Write the bytes of channels as pcapng, which Wireshark and tshark read as TCP.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Verb::Status(args) => status::main(args),
         Verb::Rules(args) => rules::main(args),
         Verb::Ls(args) => ls::main(args),
+        Verb::Top(args) => top::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Capture(args) => capture::main(args),
         Verb::Metrics(args) => metrics::main(args),

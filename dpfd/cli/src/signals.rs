@@ -63,6 +63,33 @@ pub fn tick(every: Duration) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, core::ptr::null_mut()) };
 }
 
+/// SIGTSTP or SIGCONT, the last that came; 0: none did.
+static STOPS: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note_stop(signal: libc::c_int) {
+    STOPS.store(signal, Ordering::Relaxed);
+}
+
+/// A stop by the terminal, and the end of any stop, are told by [`stops`], since the terminal is to be given back and taken.
+pub fn watch_stops() {
+    for signal in [Signal::SIGTSTP, Signal::SIGCONT] {
+        set(signal, SigHandler::Handler(note_stop));
+    }
+}
+
+/// What came of these since it was last asked.
+pub fn stops() -> Option<Signal> {
+    Signal::try_from(STOPS.swap(0, Ordering::Relaxed)).ok()
+}
+
+/// Stops as the terminal's key would have stopped it; returns when it goes on.
+pub fn stop() {
+    set(Signal::SIGTSTP, SigHandler::SigDfl);
+    let _ = raise(Signal::SIGTSTP);
+    set(Signal::SIGTSTP, SigHandler::Handler(note_stop));
+    STOPS.store(0, Ordering::Relaxed);
+}
+
 /// The signal that came, if one did.
 pub fn caught() -> Option<Signal> {
     Signal::try_from(CAUGHT.load(Ordering::Relaxed)).ok()

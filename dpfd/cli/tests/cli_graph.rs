@@ -210,14 +210,14 @@ fn what_runs_is_drawn_beside_the_file() {
     let folder = Folder::new("live");
     let file = strict(&folder);
     let file = file.to_str().unwrap();
-    assert!(!said(&folder, &["live"]).contains("cluster"), "nothing runs");
+    assert!(!said(&folder, &["live", "--only", "endpoints"]).contains("cluster"), "nothing runs");
     std::env::set_var("DP_RUNTIME_DIR", folder.0.join("endpoints"));
     let open = |dpid| Endpoint::open_on(Driver::User, dpid).unwrap();
     let (one, two, other) = (open(7301), open(7302), open(7309));
     one.send_to(b"x", Addr::local(7302)).unwrap();
     other.send_to(b"x", Addr::local(7302)).unwrap();
 
-    let alone = said(&folder, &["live"]);
+    let alone = said(&folder, &["live", "--only", "endpoints"]);
     assert!(alone.contains("\"1/7301\" -> \"1/7302\" [style=solid]"), "{alone}");
     let beside = said(&folder, &["live", file]);
     let has = |line: &str| assert!(beside.contains(line), "{line} in {beside}");

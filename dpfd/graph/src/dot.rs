@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::live::{Mark, Picture};
+use crate::live::{End, Mark, Picture};
 use crate::Addr;
 
 /// The text of a `.dot` file.
@@ -20,13 +20,18 @@ pub fn text(picture: &Picture) -> String {
         for (i, process) in node.processes.iter().enumerate() {
             let _ = writeln!(out, "    subgraph \"cluster_{nid}_{i}\" {{");
             let _ = writeln!(out, "      label={}; {}", quoted(&process.title), look(process.mark, "; "));
-            if process.endpoints.is_empty() {
+            if process.endpoints.is_empty() && process.channels.is_empty() {
                 // Graphviz leaves out what is empty.
                 let _ = writeln!(out, "      \"{nid}/none{i}\" [style=invis, label=\"\"];");
             }
             for (dpid, mark) in &process.endpoints {
                 let name = Addr { nid, dpid: *dpid };
                 let _ = writeln!(out, "      \"{name}\" [label=\"{dpid}\"{}];", more(*mark));
+            }
+            for (number, label) in &process.channels {
+                let name = End::Channels(*number);
+                let _ =
+                    writeln!(out, "      \"{name}\" [shape=box, style=rounded, label={}];", quoted(label));
             }
             out += "    }\n";
         }

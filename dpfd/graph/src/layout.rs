@@ -14,10 +14,12 @@
 //!        +--------------+
 //! ```
 
+mod measured;
+
 use std::collections::HashMap;
 
-use crate::live::{DrawnEdge, Mark, Picture};
-use crate::Addr;
+use crate::live::{DrawnEdge, End, Mark, Picture};
+use measured::{broken, Measured};
 
 /// Width of a letter, and height of a line of text.
 pub const LETTER: f64 = 7.0;
@@ -31,7 +33,7 @@ const GAP: f64 = 12.0;
 const TITLE: f64 = 24.0;
 /// Of a title, from its box's left and top.
 const INSET: (f64, f64) = (10.0, 4.0);
-/// Wider rows are broken between nodes.
+/// Wider rows are broken between nodes, and wider nodes between processes.
 const ROW: f64 = 1000.0;
 
 /// A rectangle.
@@ -164,7 +166,7 @@ struct Plan<'a> {
     edges: Vec<DrawnEdge>,
     scene: Scene,
     /// By address: the disc, its row and its process.
-    ends: HashMap<Addr, (usize, usize, usize)>,
+    ends: HashMap<End, (usize, usize, usize)>,
     /// The row of each node's box and of each process's.
     frame_rows: Vec<usize>,
     rows: usize,
@@ -190,7 +192,7 @@ impl<'a> Plan<'a> {
     }
 
     /// How many edges each disc has.
-    fn degrees(&self) -> HashMap<Addr, usize> {
+    fn degrees(&self) -> HashMap<End, usize> {
         let mut degrees = HashMap::new();
         for edge in &self.picture.edges {
             for end in [edge.from, edge.to] {
@@ -206,55 +208,39 @@ impl<'a> Plan<'a> {
         let (mut x, mut row, mut process_number) = (GAP, 0, 0);
         let height = 2.0 * RADIUS;
         for node in &self.picture.nodes {
-            let widths: Vec<Vec<f64>> = node
-                .processes
-                .iter()
-                .map(|process| {
-                    let disc = |(dpid, _): &(u16, Mark)| {
-                        let edges = degrees.get(&Addr { nid: node.nid, dpid: *dpid }).copied().unwrap_or(0);
-                        let label = width(&dpid.to_string()) + 12.0;
-                        // Edges end on the flat part of a wide one, or on a disc's lower half.
-                        let flat = if edges > 2 { STEP * (edges - 1) as f64 + RADIUS } else { 0.0 };
-                        label.max(flat).max(2.0 * RADIUS)
-                    };
-                    process.endpoints.iter().map(disc).collect()
-                })
-                .collect();
-            let inner = |discs: &[f64], title: &str| {
-                let discs = discs.iter().map(|w| w + GAP).sum::<f64>() + GAP;
-                discs.max(width(title) + 2.0 * GAP)
-            };
-            let processes: Vec<f64> =
-                widths.iter().zip(&node.processes).map(|(discs, p)| inner(discs, &p.title)).collect();
-            let total = processes.iter().map(|w| w + GAP).sum::<f64>() + GAP;
-            let total = total.max(width(&node.title) + 2.0 * GAP);
-            if x > GAP && x + total > ROW {
-                (x, row) = (GAP, row + 1);
-            }
-            let frame = |at, title: &str, inner, mark| Frame { at, title: title.into(), inner, mark };
-            let h = TITLE + TITLE + height + 2.0 * GAP;
-            let at = Rect { x, y: 0.0, w: total, h };
-            self.scene.frames.push(frame(at, &node.title, false, Mark::Agreed));
-            self.frame_rows.push(row);
-            let mut left = x + GAP;
-            for ((process, w), discs) in node.processes.iter().zip(processes).zip(widths) {
-                let at = Rect { x: left, y: TITLE, w, h: TITLE + height + GAP };
-                self.scene.frames.push(frame(at, &process.title, true, process.mark));
-                self.frame_rows.push(row);
-                let used = discs.iter().map(|w| w + GAP).sum::<f64>() - GAP;
-                let mut at_x = left + (w - used.max(0.0)) / 2.0;
-                for ((dpid, mark), w) in process.endpoints.iter().zip(discs) {
-                    let at = Rect { x: at_x, y: TITLE + TITLE, w, h: height };
-                    at_x += w + GAP;
-                    let addr = Addr { nid: node.nid, dpid: *dpid };
-                    self.ends.insert(addr, (self.scene.discs.len(), row, process_number));
-                    self.scene.discs.push(Disc { at, label: dpid.to_string(), mark: *mark });
+            let all: Vec<Measured> = node.processes.iter().map(|p| Measured::of(node, p, &degrees)).collect();
+            for (part, some) in broken(&all).into_iter().enumerate() {
+                let title =
+                    if part == 0 { node.title.clone() } else { format!("{}, more of it", node.title) };
+                let total = some.iter().map(|one| one.width + GAP).sum::<f64>() + GAP;
+                let total = total.max(width(&title) + 2.0 * GAP);
+                if x > GAP && x + total > ROW {
+                    (x, row) = (GAP, row + 1);
                 }
-                left += w + GAP;
-                process_number += 1;
+                let h = TITLE + TITLE + height + 2.0 * GAP;
+                let at = Rect { x, y: 0.0, w: total, h };
+                self.scene.frames.push(Frame { at, title, inner: false, mark: Mark::Agreed });
+                self.frame_rows.push(row);
+                let mut left = x + GAP;
+                for Measured { process, ends, width: w } in some {
+                    let at = Rect { x: left, y: TITLE, w: *w, h: TITLE + height + GAP };
+                    let title = process.title.clone();
+                    self.scene.frames.push(Frame { at, title, inner: true, mark: process.mark });
+                    self.frame_rows.push(row);
+                    let used = ends.iter().map(|end| end.width + GAP).sum::<f64>() - GAP;
+                    let mut at_x = left + (w - used.max(0.0)) / 2.0;
+                    for end in ends {
+                        let at = Rect { x: at_x, y: TITLE + TITLE, w: end.width, h: height };
+                        at_x += end.width + GAP;
+                        self.ends.insert(end.end, (self.scene.discs.len(), row, process_number));
+                        self.scene.discs.push(Disc { at, label: end.label.clone(), mark: end.mark });
+                    }
+                    left += w + GAP;
+                    process_number += 1;
+                }
+                x += total + GAP;
+                self.right = self.right.max(x);
             }
-            x += total + GAP;
-            self.right = self.right.max(x);
         }
         self.rows = if self.picture.nodes.is_empty() { 0 } else { row + 1 };
         self.edges = self.picture.edges.clone();

@@ -1,6 +1,7 @@
 //! What is drawn: a graph, or what runs, or both at once with the differences marked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::{Addr, Dpid, Graph, Nid};
 
@@ -19,6 +20,16 @@ pub enum Mark {
 }
 
 impl Mark {
+    /// In one word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mark::Agreed => "agreed",
+            Mark::FileOnly => "file-only",
+            Mark::RunningOnly => "running-only",
+            Mark::Unseen => "unseen",
+        }
+    }
+
     /// In words, for a legend.
     pub fn words(self) -> &'static str {
         match self {
@@ -53,23 +64,51 @@ pub struct DrawnNode {
 }
 
 /// A process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DrawnProcess {
     /// What stands in its box.
     pub title: String,
+    /// The processes that run as it.
+    pub pids: Vec<i32>,
     /// What is known of it.
     pub mark: Mark,
     /// Its endpoints.
     pub endpoints: Vec<(Dpid, Mark)>,
+    /// Where its channels begin and end: a number that no other has, and what stands there.
+    pub channels: Vec<(u32, String)>,
 }
 
-/// An edge.
+/// Where an edge begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// An endpoint.
+    Endpoint(Addr),
+    /// Channels of a process, by their number in the picture.
+    Channels(u32),
+}
+
+impl From<Addr> for End {
+    fn from(addr: Addr) -> End {
+        End::Endpoint(addr)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Endpoint(addr) => addr.fmt(f),
+            End::Channels(number) => write!(f, "c{number}"),
+        }
+    }
+}
+
+/// An edge; or the channels between two processes, from who connected to who accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrawnEdge {
     /// Who sends.
-    pub from: Addr,
+    pub from: End,
     /// Who receives.
-    pub to: Addr,
+    pub to: End,
     /// What is known of it.
     pub mark: Mark,
 }
@@ -83,15 +122,38 @@ pub struct Running {
     pub processes: Vec<RunningProcess>,
     /// Who sends to whom; nodes are named.
     pub edges: BTreeSet<(Addr, Addr)>,
+    /// Channels under unmodified programs, a line for each two processes that have some.
+    pub channels: Vec<RunningChannels>,
 }
 
-/// A program with endpoints.
+/// A program with endpoints or channels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunningProcess {
+    /// Its number; 0: somebody's who may not be seen.
+    pub pid: i32,
     /// Its name and number.
     pub title: String,
     /// Its endpoints.
     pub endpoints: BTreeSet<Dpid>,
+}
+
+/// The channels between two processes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunningChannels {
+    /// The process that connected.
+    pub client: i32,
+    /// The process that accepted.
+    pub server: i32,
+    /// At which ports.
+    pub ports: BTreeSet<u16>,
+    /// How many.
+    pub channels: u64,
+    /// Bytes that the client sent, and that the server did.
+    pub client_bytes: u64,
+    /// As above.
+    pub server_bytes: u64,
+    /// The same for people.
+    pub label: String,
 }
 
 impl Picture {
@@ -103,28 +165,35 @@ impl Picture {
         }
         for process in &graph.processes {
             let endpoints = process.endpoints.iter().map(|&dpid| (dpid, Mark::Agreed)).collect();
-            let drawn = DrawnProcess { title: process.name.clone(), mark: Mark::Agreed, endpoints };
+            let drawn = DrawnProcess { title: process.name.clone(), endpoints, ..DrawnProcess::default() };
             picture.node(process.nid, None).processes.push(drawn);
         }
-        let edge = |e: &crate::Edge| DrawnEdge { from: e.from, to: e.to, mark: Mark::Agreed };
+        let edge = |e: &crate::Edge| DrawnEdge { from: e.from.into(), to: e.to.into(), mark: Mark::Agreed };
         picture.edges = graph.edges.iter().map(edge).collect();
         picture
     }
 
-    /// What runs, beside a graph if there is one.
+    /// What runs, beside a graph if there is one. Graphs know nothing of channels, so beside one these are left out.
     pub fn live(running: &Running, graph: Option<&Graph>) -> Picture {
         let mut picture = graph.map(|graph| compared(graph, running)).unwrap_or_default();
         let extra = if graph.is_some() { Mark::RunningOnly } else { Mark::Agreed };
         picture.node(running.nid, None);
         for process in &running.processes {
-            picture.add_running(running.nid, process, extra);
+            if graph.is_none() || !process.endpoints.is_empty() {
+                picture.add_running(running.nid, process, extra);
+            }
         }
         let known: BTreeSet<_> = picture.edges.iter().map(|e| (e.from, e.to)).collect();
-        for &(from, to) in running.edges.iter().filter(|ends| !known.contains(ends)) {
+        for &(from, to) in
+            running.edges.iter().filter(|(from, to)| !known.contains(&((*from).into(), (*to).into())))
+        {
             for end in [from, to] {
                 picture.add_end(end, running.nid, extra);
             }
-            picture.edges.push(DrawnEdge { from, to, mark: extra });
+            picture.edges.push(DrawnEdge { from: from.into(), to: to.into(), mark: extra });
+        }
+        if graph.is_none() {
+            picture.add_channels(running);
         }
         picture.nodes.retain(|node| graph.is_some() || !node.processes.is_empty());
         picture
@@ -153,15 +222,54 @@ impl Picture {
             Some(home) => {
                 let between = if home.title.contains(" = ") { ", " } else { " = " };
                 home.title = format!("{}{between}{}", home.title, process.title);
+                home.pids.push(process.pid);
                 home.endpoints.extend(more);
             }
             None => {
                 drop(homes);
                 let endpoints = more.collect();
-                let drawn = DrawnProcess { title: process.title.clone(), mark: extra, endpoints };
+                let drawn = DrawnProcess {
+                    title: process.title.clone(),
+                    pids: vec![process.pid],
+                    mark: extra,
+                    endpoints,
+                    channels: Vec::new(),
+                };
                 node.processes.push(drawn);
             }
         }
+    }
+
+    /// Channels: with who connected how many there are and what went through them, with who accepted the ports.
+    fn add_channels(&mut self, running: &Running) {
+        let mut ports: BTreeMap<i32, BTreeSet<u16>> = BTreeMap::new();
+        for channels in &running.channels {
+            ports.entry(channels.server).or_default().extend(&channels.ports);
+        }
+        let mut number = 0;
+        let mut doors: BTreeMap<i32, End> = BTreeMap::new();
+        for (&pid, ports) in &ports {
+            let label = ports.iter().map(|port| format!(":{port}")).collect::<Vec<_>>().join(" ");
+            doors.insert(pid, self.add_channel_end(running.nid, pid, &mut number, &label));
+        }
+        for channels in &running.channels {
+            let from = self.add_channel_end(running.nid, channels.client, &mut number, &channels.label);
+            let Some(&to) = doors.get(&channels.server) else { continue };
+            self.edges.push(DrawnEdge { from, to, mark: Mark::Agreed });
+        }
+    }
+
+    fn add_channel_end(&mut self, nid: Nid, pid: i32, number: &mut u32, label: &str) -> End {
+        let node = self.node(nid, None);
+        let found = node.processes.iter().position(|process| process.pids.contains(&pid));
+        let at = found.unwrap_or_else(|| {
+            let title = if pid == 0 { "not to be seen".into() } else { format!("process {pid}") };
+            node.processes.push(DrawnProcess { title, pids: vec![pid], ..DrawnProcess::default() });
+            node.processes.len() - 1
+        });
+        *number += 1;
+        node.processes[at].channels.push((*number, label.to_string()));
+        End::Channels(*number)
     }
 
     /// The end of an edge, if it is not drawn: on this node nobody has it open, on others that is not known.
@@ -173,7 +281,7 @@ impl Picture {
         let title = if end.nid == here { "not open" } else { "not seen from here" };
         let found = node.processes.iter().position(|p| p.title == title);
         let at = found.unwrap_or_else(|| {
-            node.processes.push(DrawnProcess { title: title.into(), mark, endpoints: Vec::new() });
+            node.processes.push(DrawnProcess { title: title.into(), mark, ..DrawnProcess::default() });
             node.processes.len() - 1
         });
         node.processes[at].endpoints.push((end.dpid, mark));
@@ -199,10 +307,11 @@ fn compared(graph: &Graph, running: &Running) -> Picture {
         }
     }
     for edge in &mut picture.edges {
-        edge.mark = match running.edges.contains(&(edge.from, edge.to)) {
+        let (End::Endpoint(from), End::Endpoint(to)) = (edge.from, edge.to) else { continue };
+        edge.mark = match running.edges.contains(&(from, to)) {
             true => Mark::Agreed,
             // Only senders know all their edges.
-            false if edge.from.nid != running.nid => Mark::Unseen,
+            false if from.nid != running.nid => Mark::Unseen,
             false => Mark::FileOnly,
         };
     }

@@ -139,6 +139,17 @@ pub struct Flow {
     pub restarts: u64,
 }
 
+impl Flow {
+    /// "open", "greeting", or "down" as the node is that it is with.
+    pub fn state(&self, with: &Other) -> &'static str {
+        match (&with.by, self.open) {
+            (None, _) => "down",
+            (_, true) => "open",
+            (_, false) => "greeting",
+        }
+    }
+}
+
 impl Gateway {
     /// What there is to tell of a node.
     pub fn of<L: Local>(node: &mut Node<L>) -> Gateway {

@@ -8,7 +8,7 @@ use dp_channel::slot::{Fate, Side, Slot};
 use super::policy;
 use crate::channel::Channel;
 use crate::client::Answer;
-use crate::{client, socket, state};
+use crate::{client, events, socket, state};
 
 impl Channel {
     /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
@@ -50,6 +50,7 @@ impl Channel {
             Ok(()) => {
                 self.note_inq();
                 self.set_stage(Stage::Offered);
+                events::offer(self);
             }
             Err(client::No::Never(Reason::NoDoor)) => self.give_up(no_door()),
             Err(client::No::Never(why)) => self.give_up(why),

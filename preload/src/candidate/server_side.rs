@@ -10,7 +10,7 @@ use dp_channel::tcp;
 use super::policy;
 use crate::channel::Channel;
 use crate::guests::Search;
-use crate::{door, socket};
+use crate::{door, events, socket};
 
 impl Channel {
     /// Is there an offer? Under the receiver's lock.
@@ -77,7 +77,9 @@ impl Channel {
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
             self.set_stage(Stage::Accepted);
-            if !(self.take_base_position() && s.accept(generation)) {
+            if self.take_base_position() && s.accept(generation) {
+                events::accept(self);
+            } else {
                 self.set_stage(Stage::Candidate);
                 self.offer.store(0, Ordering::Release);
             }

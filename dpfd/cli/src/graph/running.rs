@@ -1,24 +1,57 @@
-//! What runs on this node: endpoints and edges of the registry and of the kernel driver, as `dp ls` lists them.
+//! What runs on this node: endpoints and edges of the registry and of the kernel driver, and channels under unmodified
+//! programs, as `dp ls` lists them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 
-use dp_graph::live::{Running, RunningProcess};
+use clap::ValueEnum;
+use dp_graph::live::{Running, RunningChannels, RunningProcess};
 use dpfd::addr::OWN_NID;
 use dpfd::driver::kernel::network::Network;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Nid};
 
 use crate::ls::endpoints::{Edge, Endpoint, Graph};
+use crate::ls::families::{Connection, Family};
+use crate::ls::table::Bytes;
+use crate::ls::Listing;
+
+/// What is wanted of it.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum Only {
+    /// Endpoints and edges.
+    Endpoints,
+    /// Channels under unmodified programs.
+    Channels,
+}
 
 /// What there is at the moment.
-pub fn look() -> Result<Running, String> {
-    let graph = Graph::look().map_err(|error| error.to_string())?;
+pub fn look(only: Option<Only>) -> Result<Running, String> {
+    let (mut listing, missing) = Listing::look()?;
+    if let Some(why) = missing {
+        return Err(why);
+    }
+    match only {
+        Some(Only::Endpoints) => listing.families.clear(),
+        Some(Only::Channels) => listing.graph = Graph::default(),
+        None => {}
+    }
+    let graph = &listing.graph;
     graph.explain_gaps("graph");
     // The kernel's word, where it serves; the library goes by the environment.
     let by_kernel = graph.endpoints.iter().any(|e| e.driver == Driver::Kernel.word());
     let kernel = by_kernel.then(Network::read).and_then(Result::ok).map(|network| network.nid);
     let told = OWN_NID.told().unwrap_or(OWN_NID.default) as Nid;
-    Ok(of(&graph.endpoints, &graph.edges, kernel.unwrap_or(told)))
+    let mut running = of(&graph.endpoints, &graph.edges, kernel.unwrap_or(told));
+    add_channels(&mut running, &listing.families, network);
+    Ok(running)
+}
+
+/// The network namespace of a process: addresses are one place's only within it.
+fn network(pid: u32) -> u64 {
+    fs::metadata(format!("/proc/{pid}/ns/net")).map_or(0, |data| data.ino())
 }
 
 fn of(endpoints: &[Endpoint], edges: &[Edge], nid: Nid) -> Running {
@@ -26,6 +59,7 @@ fn of(endpoints: &[Endpoint], edges: &[Edge], nid: Nid) -> Running {
     for endpoint in endpoints {
         let process = processes.entry(endpoint.pid).or_default();
         let program = endpoint.program.as_deref().unwrap_or("process");
+        process.pid = endpoint.pid;
         process.title = format!("{program} {}", endpoint.pid);
         process.endpoints.insert(endpoint.dpid);
     }
@@ -37,5 +71,60 @@ fn of(endpoints: &[Endpoint], edges: &[Edge], nid: Nid) -> Running {
     let targets = endpoints.iter().filter(|e| e.driver == Driver::Kernel.word());
     let targets = targets.filter_map(|e| Some((own(e.dpid), addr(e.target.as_deref()?)?)));
     let edges: BTreeSet<_> = known.chain(targets).collect();
-    Running { nid, processes: processes.into_values().collect(), edges }
+    Running { nid, processes: processes.into_values().collect(), edges, channels: Vec::new() }
 }
+
+/// Adds the channels, and the processes between which they are. Of a channel whose other end may not be seen, that process
+/// has number 0.
+fn add_channels(running: &mut Running, families: &[Family], network: impl Fn(u32) -> u64) {
+    let all = families.iter().flat_map(|family| &family.connections).filter(|c| c.state == "channel");
+    let place = |c: &Connection| (network(c.pid), c.local, c.peer);
+    let ends: HashMap<(u64, SocketAddr, SocketAddr), &Connection> = all.map(|c| (place(c), c)).collect();
+    let mut pairs: BTreeMap<(i32, i32), RunningChannels> = BTreeMap::new();
+    let mut named: BTreeMap<i32, String> = BTreeMap::new();
+    for (&(space, local, peer), &end) in &ends {
+        named.insert(end.pid as i32, format!("{} {}", end.program, end.pid));
+        let other = ends.get(&(space, peer, local));
+        let is_client = end.role == Some("client");
+        // The client tells of both, unless it may not be seen.
+        if !is_client && other.is_some() {
+            continue;
+        }
+        let (own, others) = (end.pid as i32, other.map_or(0, |other| other.pid as i32));
+        let (client, server) = if is_client { (own, others) } else { (others, own) };
+        let (sent, received) = (end.tx_bytes, end.rx_bytes);
+        let (by_client, by_server) = if is_client { (sent, received) } else { (received, sent) };
+        let pair = pairs.entry((client, server)).or_default();
+        (pair.client, pair.server) = (client, server);
+        pair.ports.insert(if is_client { peer.port() } else { local.port() });
+        pair.channels += 1;
+        pair.client_bytes += by_client;
+        pair.server_bytes += by_server;
+    }
+    for pair in pairs.values_mut() {
+        let (n, s) = (pair.channels, if pair.channels == 1 { "" } else { "s" });
+        let size = |bytes| {
+            let text = Bytes::FOR_PEOPLE.of(bytes);
+            // Of few the unit is not there.
+            if text.ends_with('B') {
+                text
+            } else {
+                text + "B"
+            }
+        };
+        let (out, back) = (size(pair.client_bytes), size(pair.server_bytes));
+        pair.label = format!("{n} channel{s}, {out} out, {back} in");
+    }
+    running.channels = pairs.into_values().collect();
+    let known: BTreeSet<i32> = running.processes.iter().map(|process| process.pid).collect();
+    let more = named.into_iter().filter(|(pid, _)| !known.contains(pid));
+    running.processes.extend(more.map(|(pid, title)| RunningProcess {
+        pid,
+        title,
+        endpoints: BTreeSet::new(),
+    }));
+    running.processes.sort_by_key(|process| process.pid);
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use serde::Serialize;
 const ANSWER: Duration = Duration::from_millis(200);
 
 /// What stands beside `families` in `--json`.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Default, Clone)]
 pub struct Graph {
     /// The folder where the endpoints were found; none if there is none.
     registry: Option<String>,
@@ -24,7 +24,7 @@ pub struct Graph {
 }
 
 /// An endpoint; what is not known is null.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub struct Endpoint {
     pub dpid: Dpid,
     /// Name up to 15 bytes.
@@ -47,7 +47,7 @@ pub struct Endpoint {
 }
 
 /// An edge from one endpoint to another.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub struct Edge {
     pub from: String,
     pub to: String,
@@ -90,20 +90,27 @@ impl Graph {
 
     /// Says what is missing in the lines, and why.
     pub fn explain_gaps(&self, verb: &str) {
+        self.gaps().iter().for_each(|gap| eprintln!("dp {verb}: {gap}"));
+    }
+
+    /// The same, in words.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
         let count = |mode| self.endpoints.iter().filter(|e| e.mode == mode).count();
         if count("silent") > 0 {
             let pids: BTreeSet<_> =
                 self.endpoints.iter().filter(|e| e.mode == "silent").map(|e| e.pid.to_string()).collect();
             let pids = pids.into_iter().collect::<Vec<_>>().join(", ");
             let ms = ANSWER.as_millis();
-            eprintln!(
-                "dp {verb}: did not answer within {ms} ms: process {pids}; see whether it is stopped or hangs"
-            );
+            gaps.push(format!(
+                "did not answer within {ms} ms: process {pids}; see whether it is stopped or hangs"
+            ));
         }
         if count("denied") > 0 {
             let n = count("denied");
-            eprintln!("dp {verb}: endpoints of other users: {n}; only they and root see more of them");
+            gaps.push(format!("endpoints of other users: {n}; only they and root see more of them"));
         }
+        gaps
     }
 }
 

@@ -12,8 +12,11 @@ use super::processes::{self, Process};
 use super::sockets::Sockets;
 
 /// A program and what it forked.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub struct Family {
+    /// Inode of its memory: what tells it from others, whichever of its processes end.
+    #[serde(skip)]
+    pub memory: Option<u64>,
     pub processes: Vec<Program>,
     pub state: State,
     /// Version of its shim, and that of the memory's layout.
@@ -53,7 +56,7 @@ pub struct Program {
     pub uid: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub struct Connection {
     pub program: String,
     pub pid: u32,
@@ -119,6 +122,7 @@ impl Family {
     /// Processes without a family's memory.
     fn idle(processes: &[Process]) -> Family {
         Family {
+            memory: None,
             processes: processes.iter().map(Program::of).collect(),
             state: if processes[0].disabled { State::Disabled } else { State::Idle },
             shim: processes[0].shim.clone(),
@@ -175,6 +179,7 @@ impl Family {
         programs.sort_by_key(|program| program.pid);
         programs.dedup_by_key(|program| program.pid);
         Some(Family {
+            memory: Some(inode),
             processes: programs,
             state: if view.is_readable() { State::On } else { State::Unreadable },
             shim: view.shim().or_else(|| processes.iter().find_map(|p| p.shim.clone())),

@@ -1,5 +1,6 @@
 //! Which lines are wanted.
 
+use clap::Parser;
 use dp_channel::family::Reason;
 use dp_rules::Pattern;
 
@@ -7,7 +8,7 @@ use super::families::{Connection, Family};
 use super::Listing;
 
 /// Options that name some of the lines. Those of one kind are alternatives; each kind narrows.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args, Default, Clone)]
 pub struct Filter {
     /// Only what belongs to these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',')]
@@ -40,7 +41,37 @@ pub fn is_one<T>(asked: &[T], so: impl Fn(&T) -> bool) -> bool {
     asked.is_empty() || asked.iter().any(so)
 }
 
+/// As a line that is typed while a list is on the screen.
+#[derive(clap::Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Typed {
+    #[command(flatten)]
+    filter: Filter,
+}
+
 impl Filter {
+    /// Of a line with the same options; a word by itself is a program's name.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in one line.
+    pub fn typed(line: &str) -> Result<Filter, String> {
+        let mut words = Vec::new();
+        let mut value_follows = false;
+        for word in line.split_whitespace() {
+            if !value_follows && !word.starts_with('-') {
+                words.push("--program".to_string());
+            }
+            value_follows = !value_follows && word.starts_with("--") && !word.contains('=');
+            words.push(word.to_string());
+        }
+        let first_line = |error: clap::Error| {
+            let said = error.to_string();
+            said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+        };
+        Typed::try_parse_from(words).map(|typed| typed.filter).map_err(first_line)
+    }
+
     /// Takes what is not wanted out of `listing`.
     pub fn apply(&self, listing: &mut Listing) {
         listing.families.retain_mut(|family| self.narrow(family));

@@ -8,12 +8,23 @@ use dp_node::status::Gateway;
 /// How long the gateway may take to answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// What it tells; none if there is no gateway, or it does not answer, which `verb` tells.
-pub fn look(verb: &str) -> Option<Gateway> {
+/// What it tells; none if there is no gateway.
+///
+/// # Errors
+///
+/// It does not answer; in words.
+pub fn ask() -> Result<Option<Gateway>, String> {
     // A fault of the folder was told with the endpoints.
-    let folder = folder().ok().flatten()?;
-    Gateway::ask(&folder, ANSWER).unwrap_or_else(|error| {
-        eprintln!("dp {verb}: the gateway does not answer: {error}; other nodes and flows are not listed");
+    let Some(folder) = folder().ok().flatten() else { return Ok(None) };
+    Gateway::ask(&folder, ANSWER).map_err(|error| {
+        format!("the gateway does not answer: {error}; other nodes and flows are not listed")
+    })
+}
+
+/// The same; that it does not answer, `verb` tells.
+pub fn look(verb: &str) -> Option<Gateway> {
+    ask().unwrap_or_else(|why| {
+        eprintln!("dp {verb}: {why}");
         None
     })
 }

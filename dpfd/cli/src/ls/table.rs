@@ -99,12 +99,14 @@ impl Column {
 
 /// Bytes as they are written: exactly, or for people.
 #[derive(Clone, Copy)]
-struct Bytes {
+pub struct Bytes {
     exactly: bool,
 }
 
 impl Bytes {
-    fn of(self, n: u64) -> String {
+    pub const FOR_PEOPLE: Bytes = Bytes { exactly: false };
+
+    pub fn of(self, n: u64) -> String {
         // Below that people read a number as quickly.
         const SHORT: u64 = 10 * 1024;
         if self.exactly || n < SHORT {
@@ -201,17 +203,12 @@ fn node(of: &Other) -> [String; 8] {
 }
 
 fn flow(of: &Flow, with: &Other) -> [String; 12] {
-    let state = match (&with.by, of.open) {
-        (None, _) => "down",
-        (_, true) => "open",
-        (_, false) => "greeting",
-    };
     // Of what was sent; what was repeated though it had not been lost counts as well.
     let loss = of.repeats as f64 * 100.0 / of.frames_out.max(1) as f64;
     [
         of.here.clone(),
         of.there.clone(),
-        state.to_string(),
+        of.state(with).to_string(),
         time(of.round_trip_ns),
         of.window.to_string(),
         of.flying.to_string(),

@@ -18,6 +18,7 @@ fn addr(ip: &str, port: u16, scope: u32) -> Addr {
 
 fn snapshot(stage: Stage, reason: Reason) -> Snapshot {
     Snapshot {
+        entry: 0,
         pid: 71,
         fd: 8,
         stage,
@@ -42,6 +43,7 @@ pub fn listing() -> Listing {
     let connections = [(Stage::Live, Reason::None), (Stage::Plain, Reason::NoOffer)]
         .map(|(stage, reason)| Connection::of(&snapshot(stage, reason), &server(71)));
     let family = Family {
+        memory: Some(9),
         processes: vec![server(71), server(72)],
         state: State::On,
         shim: Some("0.1.0".into()),

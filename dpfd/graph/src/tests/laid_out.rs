@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::written::graphs;
 use super::FIGURE1;
 use crate::layout::{layout, width, Rect, Scene, LETTER, LINE};
-use crate::live::Picture;
+use crate::live::{Picture, Running, RunningChannels, RunningProcess};
 use crate::{dot, Graph};
 
 /// One straight piece.
@@ -55,8 +55,8 @@ fn inside(inner: &Rect, outer: &Rect) -> bool {
         && inner.y + inner.h <= outer.y + outer.h
 }
 
-/// What holds of every picture.
-fn check(graph: &Graph, scene: &Scene) -> Result<(), String> {
+/// What holds of every picture; of this one that it has so many edges and ends of edges.
+fn check(edges: usize, ends: usize, scene: &Scene) -> Result<(), String> {
     let pieces = pieces(scene);
     let whole = Rect { x: 0.0, y: 0.0, w: scene.width, h: scene.height };
     for text in texts(scene) {
@@ -95,19 +95,45 @@ fn check(graph: &Graph, scene: &Scene) -> Result<(), String> {
     if scene.frames.iter().any(|frame| !inside(&frame.at, &whole)) {
         return Err("a box leaves the picture".into());
     }
-    if scene.wires.len() != graph.edges.len()
-        || scene.discs.len() != graph.processes.iter().map(|p| p.endpoints.len()).sum()
-    {
+    if (scene.wires.len(), scene.discs.len()) != (edges, ends) {
         return Err("something is missing".into());
     }
     Ok(())
+}
+
+fn check_graph(graph: &Graph, scene: &Scene) -> Result<(), String> {
+    check(graph.edges.len(), graph.processes.iter().map(|p| p.endpoints.len()).sum(), scene)
+}
+
+#[test]
+fn many_clients_of_one_server_are_drawn_in_rows() {
+    let process = |pid| RunningProcess { pid, title: format!("program {pid}"), ..RunningProcess::default() };
+    let channels = |client| RunningChannels {
+        client,
+        server: 1,
+        ports: [7000].into(),
+        label: "1 channel, 12.5MiB out, 1.2GiB in".into(),
+        ..RunningChannels::default()
+    };
+    let running = Running {
+        nid: 1,
+        processes: (1..=30).map(process).collect(),
+        channels: (2..=30).map(channels).collect(),
+        ..Running::default()
+    };
+    let scene = layout(&Picture::live(&running, None));
+    check(29, 30, &scene).unwrap();
+    assert!(scene.width < 2_000.0, "{}", scene.width);
+    let nodes: Vec<_> = scene.frames.iter().filter(|frame| !frame.inner).collect();
+    assert!(nodes.len() > 5 && nodes[1].title == "node 1, more of it", "{nodes:?}");
+    assert!(nodes.windows(2).all(|w| w[0].at.y < w[1].at.y));
 }
 
 #[test]
 fn figure_1_is_drawn_in_one_row() {
     let graph = Graph::parse(FIGURE1).unwrap();
     let scene = layout(&Picture::of(&graph));
-    check(&graph, &scene).unwrap();
+    check_graph(&graph, &scene).unwrap();
     let nodes: Vec<_> = scene.frames.iter().filter(|frame| !frame.inner).collect();
     assert_eq!(nodes.iter().map(|n| &*n.title).collect::<Vec<_>>(), ["node 1", "node 2", "node 3"]);
     assert!(nodes.windows(2).all(|w| w[0].at.y == w[1].at.y && w[0].at.x < w[1].at.x));
@@ -130,6 +156,6 @@ proptest! {
     #[test]
     fn edges_cross_no_text_and_lie_on_nothing(graph in graphs()) {
         let scene = layout(&Picture::of(&graph));
-        check(&graph, &scene).map_err(TestCaseError::fail)?;
+        check_graph(&graph, &scene).map_err(TestCaseError::fail)?;
     }
 }

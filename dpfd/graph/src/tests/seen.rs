@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{addr, FIGURE1};
-use crate::live::{Picture, Running, RunningProcess};
+use crate::live::{Picture, Running, RunningChannels, RunningProcess};
 use crate::Graph;
 
 fn process(title: &str, endpoints: &[u16]) -> RunningProcess {
-    RunningProcess { title: title.into(), endpoints: endpoints.iter().copied().collect() }
+    let pid = title.rsplit(' ').next().unwrap().parse().unwrap();
+    RunningProcess { pid, title: title.into(), endpoints: endpoints.iter().copied().collect() }
 }
 
 fn running() -> Running {
@@ -16,6 +17,7 @@ fn running() -> Running {
         nid: 1,
         processes: vec![process("one 10", &[1, 2, 4]), process("two 11", &[5]), process("odd 12", &[20])],
         edges: edges.iter().map(|(from, to)| (addr(from), addr(to))).collect::<BTreeSet<_>>(),
+        channels: Vec::new(),
     }
 }
 
@@ -23,8 +25,9 @@ fn marks(picture: &Picture) -> Vec<String> {
     let mut marks = Vec::new();
     for node in &picture.nodes {
         for process in &node.processes {
-            let ends: Vec<_> =
+            let mut ends: Vec<_> =
                 process.endpoints.iter().map(|(dpid, mark)| format!("{dpid} {mark:?}")).collect();
+            ends.extend(process.channels.iter().map(|(number, label)| format!("c{number} {label}")));
             marks.push(format!("{} [{}] {:?}: {}", node.title, process.title, process.mark, ends.join(", ")));
         }
     }
@@ -79,4 +82,43 @@ fn beside_a_file_differences_are_marked() {
 #[test]
 fn nothing_that_runs_is_an_empty_picture() {
     assert_eq!(Picture::live(&Running { nid: 1, ..Running::default() }, None).nodes, []);
+}
+
+/// Two clients of one server, which is a client of itself, and one whose server may not be seen.
+fn with_channels() -> Running {
+    let channels = |client, server, port, label: &str| RunningChannels {
+        client,
+        server,
+        ports: [port].into(),
+        label: label.into(),
+        ..RunningChannels::default()
+    };
+    Running {
+        channels: vec![
+            channels(11, 30, 7000, "2 channels"),
+            channels(30, 30, 7001, "1 channel"),
+            channels(31, 0, 80, "1 channel"),
+        ],
+        processes: [running().processes, vec![process("redis 30", &[])]].concat(),
+        ..running()
+    }
+}
+
+#[test]
+fn channels_are_edges_between_processes() {
+    let drawn = marks(&Picture::live(&with_channels(), None));
+    for line in [
+        "node 1 [two 11] Agreed: 5 Agreed, c3 2 channels",
+        "node 1 [redis 30] Agreed: c2 :7000 :7001, c4 1 channel",
+        "node 1 [not to be seen] Agreed: c1 :80",
+        "node 1 [process 31] Agreed: c5 1 channel",
+        "c3 -> c2 Agreed",
+        "c4 -> c2 Agreed",
+        "c5 -> c1 Agreed",
+    ] {
+        assert!(drawn.iter().any(|drawn| drawn == line), "{line}: {drawn:#?}");
+    }
+    // A file knows nothing of them, so a comparison has none.
+    let compared = marks(&Picture::live(&with_channels(), Some(&Graph::parse(FIGURE1).unwrap())));
+    assert!(!compared.iter().any(|line| line.contains("channel") || line.contains("redis")), "{compared:#?}");
 }

@@ -27,6 +27,8 @@ pub struct View {
 /// One connection at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    /// Number of its entry in this memory; see [`View::bytes`].
+    pub entry: u32,
     /// Process that had it first, by its number in its own pid namespace, and its descriptor there.
     pub pid: u32,
     /// See `pid`.
@@ -164,6 +166,7 @@ impl View {
     pub fn connection(&self, i: u32) -> Snapshot {
         let c = self.family.conn(i);
         Snapshot {
+            entry: i,
             holders: self.family.holders(c).each().collect(),
             uncounted: c.has(Conn::UNCOUNTED),
             ..snapshot(c)
@@ -182,8 +185,18 @@ impl View {
     }
 }
 
+impl View {
+    /// Bytes sent and received through the rings by entry `entry`, whoever has it now: two loads, for those who look
+    /// often. `None`: the layout is not known.
+    pub fn bytes(&self, entry: u32) -> Option<[u64; 2]> {
+        let c = self.is_readable().then(|| self.family.conn(entry))?;
+        Some([c.tx_bytes.load(Ordering::Relaxed), c.rx_bytes.load(Ordering::Relaxed)])
+    }
+}
+
 fn snapshot(c: &Conn) -> Snapshot {
     Snapshot {
+        entry: 0,
         pid: c.pid.load(Ordering::Relaxed),
         fd: c.fd.load(Ordering::Relaxed),
         stage: c.stage(),

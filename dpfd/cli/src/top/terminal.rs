@@ -1,0 +1,81 @@
+//! The terminal: taken, and given back however the program ends.
+
+use std::io::{self, Stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    disable_raw_mode, enable_raw_mode, EnterAlternateScreen, LeaveAlternateScreen,
+};
+
+use crate::signals;
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// This program has the terminal, until this is dropped.
+pub struct Screen {
+    terminal: ratatui::Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal. A panic gives it back before it is told.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it cannot be read from.
+    pub fn take() -> io::Result<Screen> {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |why| {
+            give_back();
+            tell(why);
+        }));
+        take()?;
+        let terminal = ratatui::Terminal::new(CrosstermBackend::new(io::stdout()));
+        terminal.map(|terminal| Screen { terminal }).inspect_err(|_| give_back())
+    }
+
+    pub fn draw(&mut self, picture: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        self.terminal.draw(|frame| picture(frame.buffer_mut())).map(|_| ())
+    }
+
+    /// Draws everything anew the next time.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Gives the terminal to the shell, stops, and takes it again when the shell says so.
+    pub fn stop(&mut self) -> io::Result<()> {
+        give_back();
+        signals::stop();
+        self.again()
+    }
+
+    /// After somebody else may have had the terminal.
+    pub fn again(&mut self) -> io::Result<()> {
+        take()?;
+        self.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, Hide).inspect_err(|_| give_back())
+}
+
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // A terminal that is gone needs nothing.
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+    }
+}
