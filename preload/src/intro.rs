@@ -18,7 +18,7 @@ use crate::rights::{self, Passed};
 
 /// Doors of different families on one address (SO_REUSEPORT).
 pub const COPIES: u8 = 16;
-/// They are taken in order. A client looks at the first few, and where half of a few are there, at the next.
+/// They are taken in order. A client looks at a few, and where one of them is there, at the next few.
 pub const FEW: u8 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
 

@@ -380,18 +380,20 @@ fn leave_slot(family: Family, c: &Conn, slot: Option<&Slot>) {
             family.count(Reason::Closed);
         }
         (stage, Some(_)) if c.is_client() => {
-            if stage == Stage::Live {
-                count_worth(family, c);
-            } else {
+            match stage {
+                Stage::Live => count_worth(family, c),
                 // The server took the offer, and nobody called afterwards.
-                family.count(Reason::Closed);
+                Stage::Offered => family.count(Reason::Closed),
+                // Counted when it was a channel, or when it ended.
+                _ => {}
             }
             client::leave(c);
         }
         (stage, Some(s)) => {
             let generation = c.generation.load(Ordering::Relaxed);
             match stage {
-                // The client has confirmed, and sent nothing more. It counts a channel, so this end does.
+                // The client has confirmed, and sent nothing more: it counts a channel, so this end does. Of one that has left
+                // as well only its own count tells.
                 Stage::Accepted if s.is(generation, State::Live) => {
                     family.header().channels.fetch_add(1, Ordering::Relaxed);
                 }

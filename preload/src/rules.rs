@@ -175,7 +175,8 @@ fn look(again: &Again) -> bool {
     // A thread that asks just now may be in the list that is to be written, and a signal stack be too short for what reads:
     // a later connection tries again.
     let may = *known != marks && ASKING.load(Ordering::SeqCst) == 0 && !raw::on_signal_stack_above(0);
-    let renewed = room(again).filter(|_| may).is_some_and(|room| {
+    let room = if may { room(again) } else { None };
+    let renewed = room.is_some_and(|room| {
         // What cannot be read now is not read again before it changes.
         *known = marks;
         read_anew(again, room)

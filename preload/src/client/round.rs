@@ -11,7 +11,7 @@ use dp_edge::sys::raw;
 
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
-use crate::intro::{self, COPIES};
+use crate::intro::{self, COPIES, FEW};
 use crate::{link, own, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
@@ -103,7 +103,8 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
         found(family, i, server, round);
         return Ok(());
     }
-    let unproven = || all(family, server).filter(|&(i, _)| family.arena(i).proven() == 0);
+    // Of servers that are there: those of former ones are given back when the room is needed.
+    let unproven = || all(family, server).filter(|&(i, told)| told == round && family.arena(i).proven() == 0);
     let made_now = |&(i, _): &(usize, u64)| MAPPED[i].made.load(Ordering::Relaxed) == round;
     if unproven().count() >= UNPROVEN[0] || unproven().filter(made_now).count() >= UNPROVEN[1] {
         return Err(No::Never(Reason::Owner));
@@ -141,7 +142,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
 }
 
 /// Slots of an arena where its file, however sparse, must not be long (RLIMIT_FSIZE).
-const FEW: u32 = 1024;
+const SLOTS_OF_A_SHORT_FILE: u32 = 1024;
 
 /// A new arena, of which the owner of `door` was told: its address, its memory.
 #[cold]
@@ -150,7 +151,7 @@ fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, i32, unmapped
     let memory = No::Never(Reason::Memory);
     // The memory is for all connections to that server, so the first one's rule says how long rings are.
     let sizes = state::geometry(&rules::settings(server));
-    let smaller = |_| Arena::create(Geometry { slots: FEW, ..sizes });
+    let smaller = |_| Arena::create(Geometry { slots: SLOTS_OF_A_SHORT_FILE, ..sizes });
     let (arena, memfd) = Arena::create(sizes).or_else(smaller).map_err(|_| memory)?;
     let unmap = |arena: Arena| {
         // SAFETY: nobody else knows of it.
@@ -175,8 +176,10 @@ struct Doors {
     /// Which of the names, and which copy of its door is next.
     name: usize,
     copy: u8,
-    /// Copies that are there, of the few that were looked at last.
-    there: u8,
+    /// Copies that are there: of the few that were looked at last, and in all.
+    there: [u8; 2],
+    /// The first few copies of each name were not there: all others are looked at.
+    again: bool,
 }
 
 impl Doors {
@@ -184,21 +187,31 @@ impl Doors {
         let mut v4_any = [0; 16];
         v4_any[10..12].copy_from_slice(&[0xff, 0xff]);
         let any = |ip| tcp::Addr { ip, port: server.port, scope: 0 };
-        Doors { names: [server, any(v4_any), any([0; 16])], name: 0, copy: 0, there: 0 }
+        let names = [server, any(v4_any), any([0; 16])];
+        Doors { names, name: 0, copy: 0, there: [0; 2], again: false }
     }
 
     /// The next copy to look at: how it is called. A copy that is gone or lets nobody in says nothing of the next, as their
-    /// owners come and go.
+    /// owners come and go; a few in a row that are gone say that there are no more, unless there is none at all.
     fn next_name(&mut self) -> Option<(tcp::Addr, u8)> {
-        if self.copy % intro::FEW == 0 && self.copy > 0 {
-            if self.there < intro::FEW / 2 || self.copy == COPIES {
-                (self.name, self.copy) = (self.name + 1, 0);
-            }
-            self.there = 0;
+        let over = self.copy % FEW == 0 && self.copy > 0 && self.there[0] == 0 && !self.again;
+        if over || self.copy == COPIES {
+            (self.name, self.copy) = (self.name + 1, if self.again { FEW } else { 0 });
+        }
+        if self.copy % FEW == 0 {
+            self.there[0] = 0;
+        }
+        if self.name == self.names.len() && !self.again && self.there[1] == 0 {
+            (self.name, self.copy, self.again) = (0, FEW, true);
         }
         let name = *self.names.get(self.name)?;
         self.copy += 1;
         Some((name, self.copy - 1))
+    }
+
+    /// The copy that was looked at last is there.
+    fn found(&mut self) {
+        self.there = self.there.map(|n| n + 1);
     }
 }
 
@@ -215,7 +228,9 @@ impl Iterator for Doors {
             // SAFETY: the address outlives the call.
             let connected = unsafe { raw::connect(fd, (&raw const un).cast(), len) };
             // Where nobody looks, the door has more callers than it can hold.
-            self.there += u8::from(matches!(connected, Ok(_) | Err(libc::EAGAIN)));
+            if matches!(connected, Ok(_) | Err(libc::EAGAIN)) {
+                self.found();
+            }
             if connected.is_ok() {
                 return Some(fd);
             }
@@ -243,7 +258,9 @@ mod tests {
         let mut seen = Vec::new();
         while let Some((name, copy)) = doors.next_name() {
             let first = name == server;
-            doors.there += u8::from(first && there.contains(&copy));
+            if first && there.contains(&copy) {
+                doors.found();
+            }
             if first {
                 seen.push(copy);
             }
@@ -253,13 +270,17 @@ mod tests {
 
     #[test]
     fn a_few_doors_are_looked_for_and_more_where_there_are_more() {
-        assert_eq!(looked_at(&[]), [0, 1, 2, 3]);
-        assert_eq!(looked_at(&[0]), [0, 1, 2, 3]);
-        assert_eq!(looked_at(&[0, 3]), (0..8).collect::<Vec<_>>());
-        assert_eq!(looked_at(&[1, 2, 3, 4, 7]), (0..12).collect::<Vec<_>>());
-        assert_eq!(looked_at(&(0..COPIES).collect::<Vec<_>>()), (0..COPIES).collect::<Vec<_>>());
-        let all = |mut doors: Doors| core::iter::from_fn(move || doors.next_name()).count();
-        assert_eq!(all(Doors::new(tcp::Addr { ip: [1; 16], port: 1, scope: 0 })), 12, "of three names");
+        let all: Vec<_> = (0..COPIES).collect();
+        assert_eq!(looked_at(&[0]), all[..8]);
+        assert_eq!(looked_at(&[0, 3]), all[..8]);
+        assert_eq!(looked_at(&[1, 2, 4, 15]), all[..12], "there are none from 8 on, as far as one can tell");
+        assert_eq!(looked_at(&all), all);
+        // Servers that were started anew while their forerunners still had the first names.
+        assert_eq!(looked_at(&[5, 13]), all);
+        assert_eq!(looked_at(&[]), all);
+        let tried = |mut doors: Doors| core::iter::from_fn(move || doors.next_name()).count();
+        let server = tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+        assert_eq!(tried(Doors::new(server)), 3 * usize::from(COPIES), "each once");
     }
 
     #[test]

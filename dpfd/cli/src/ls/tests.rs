@@ -140,7 +140,8 @@ const GATEWAY: &str = r#"{
             "routes": [{"address": "udp:192.0.2.2:7411", "security": "encrypt", "alive": true, "round_trip_ns": 31500}],
             "flows": [{"here": "5000", "there": "2/7000", "open": true, "round_trip_ns": 45000, "window": 20,
                 "flying": 2, "room": 126, "waiting": 3, "messages_out": 100, "messages_in": 99, "frames_out": 200,
-                "frames_in": 150, "repeats": 3, "again": 0, "timeouts": 0, "refused": 0, "restarts": 1}]},
+                "frames_in": 150, "repeats": 3, "again": 0, "timeouts": 0, "refused": 0, "restarts": 1,
+                "route": "udp", "user": 1000}]},
         {"nid": 3, "name": null, "by": null, "refused": 0, "crowded": 0, "unsent": 7, "flows": [],
             "routes": [{"address": "udp:192.0.2.3:7411", "security": "none", "alive": false, "round_trip_ns": 0}]}
     ]
