@@ -1,6 +1,7 @@
 /*
  * A stranger at the door of a shimmed server, itself without the shim. Modes:
  *   garbage, magic, version, no_fd, pipe, unsealed, tiny, wrong_size, many, silent   one wrong introduction
+ *   lingers  TCP sockets in place of memory, whose last close waits for an hour
  *   flood    four hundred connections, half of them silent, kept open until the mark `over`
  *   ahead    takes the first of the door's names (argument: the port), and lets nobody in, until the mark `over`
  *   squat    takes the door's names first (arguments: the port; how many names, else all) and every offer in the arenas
@@ -59,6 +60,25 @@ static int memory_of(size_t length, bool sealed, uint32_t lines) {
 
 static int memory(size_t length, bool sealed) {
     return memory_of(length, sealed, 2048);
+}
+
+/* A TCP socket with unread bytes, whose last close waits for their reader, who never comes. */
+static int lingering(void) {
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof here;
+    int listener = MUST(socket(AF_INET, SOCK_STREAM, 0)), fd = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(bind(listener, (void *)&here, length));
+    MUST(listen(listener, 1));
+    MUST(getsockname(listener, (void *)&here, &length));
+    MUST(connect(fd, (void *)&here, length));
+    MUST(accept(listener, NULL, NULL)); /* stays open */
+    close(listener);
+    static char bytes[1 << 16];
+    while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    struct linger linger = {.l_onoff = 1, .l_linger = 3600};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+    return fd;
 }
 
 static void stand_ahead(unsigned port) {
@@ -293,6 +313,8 @@ void client(void) {
         if (mode_is("pipe")) {
             MUST(pipe(fds));
             one = fds[0];
+        } else if (mode_is("lingers")) {
+            one = lingering();
         } else if (mode_is("tiny")) {
             one = memory((size_t)round, true);
         } else if (mode_is("huge") || mode_is("proper")) {

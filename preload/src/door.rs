@@ -9,7 +9,7 @@ use dp_edge::sys::raw;
 use crate::channel::Channel;
 use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
-use crate::{fdtable, link, own, rules, state};
+use crate::{fdtable, link, own, rights, rules, state};
 
 pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
 
@@ -309,7 +309,7 @@ fn greet(conn: i32, door: usize) -> bool {
     let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
         (None, hello) => {
             if let Ok(said) = hello {
-                raw::close(said.arena);
+                rights::refuse(said.arena);
             }
             state::count(Reason::Owner);
             false

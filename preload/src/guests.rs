@@ -18,7 +18,7 @@ use dp_edge::sys::raw;
 use self::view::{slot, View};
 use crate::channel::Channel;
 use crate::retired::Retired;
-use crate::{link, own, proof, state};
+use crate::{link, own, proof, rights, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped.
@@ -345,7 +345,7 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     let looked = Unmapped::look(memory, limit).map(|memory| memory.geometry());
     // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
     let refused = |why| {
-        raw::close(fd);
+        rights::refuse(fd);
         link::end(links[0]);
         state::count(why);
         false

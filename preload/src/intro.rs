@@ -123,7 +123,7 @@ pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
     let mut arena = None;
     let keep = |passed| match passed {
         Passed::Descriptor(fd) if arena.is_none() => arena = Some(fd),
-        Passed::Descriptor(fd) => raw::close(fd),
+        Passed::Descriptor(fd) => rights::refuse(fd),
         Passed::Sender(_) => {}
     };
     // SAFETY: numbers.
@@ -138,6 +138,6 @@ pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
         }
         _ => Bad::Shape,
     };
-    arena.into_iter().for_each(raw::close);
+    arena.into_iter().for_each(rights::refuse);
     Err(bad)
 }

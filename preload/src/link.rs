@@ -194,7 +194,7 @@ impl Link {
 
 fn refuse(fd: i32) -> Option<i32> {
     if fd >= 0 {
-        raw::close(fd);
+        rights::refuse(fd);
     }
     None
 }

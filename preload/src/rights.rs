@@ -68,3 +68,12 @@ pub unsafe fn receive<T>(from: i32, value: &mut T, mut each: impl FnMut(Passed))
         Ok(got)
     }
 }
+
+/// Closes a descriptor that somebody handed over, and that is not what it should be. A TCP socket that lingers would keep us
+/// until its bytes have arrived, which whoever sent it can put off: it lingers no more. (In a race with a sender who sets that
+/// again, or for a file of a file system that its sender runs, the close can wait all the same: SECURITY.md.)
+pub fn refuse(fd: i32) {
+    let linger = libc::linger { l_onoff: 0, l_linger: 0 };
+    let _ = raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
+    raw::close(fd);
+}

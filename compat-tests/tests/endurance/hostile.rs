@@ -135,7 +135,7 @@ struct Honest {
     number: u32,
 }
 
-const SINGLE: [&str; 12] = [
+const SINGLE: [&str; 13] = [
     "garbage",
     "magic",
     "version",
@@ -148,6 +148,7 @@ const SINGLE: [&str; 12] = [
     "silent",
     "huge",
     "proper",
+    "lingers",
 ];
 
 /// Descriptors that strangers of one user can make a server keep: arenas that have proven nothing.

@@ -14,7 +14,7 @@ use crate::{own, state};
 /// Polls of one process that sleep by events at the same time.
 const EVENTS: usize = 16;
 /// Descriptors of a poll that is worth one: its array is copied.
-pub const FEW: usize = 64;
+pub const FEW: usize = 48;
 
 /// An event of polls. All zero: not made yet.
 pub struct Event {
