@@ -23,7 +23,11 @@ impl UserEndpoint {
             }
         }
         {
-            let rx = self.rx();
+            let mut rx = self.rx();
+            // An edge that the service has brought since the last receive counts, and so does what lies in it.
+            if self.news.load(Ordering::Acquire) {
+                self.adopt(&mut rx);
+            }
             s.loaned = rx.tokens.loaned();
             s.next_len = rx.tokens.next_len();
             s.corrupt = rx.tokens.corrupt;
