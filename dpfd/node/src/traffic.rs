@@ -1,7 +1,7 @@
 //! A flow between one endpoint here and one there, with what waits on both of its sides.
 
 use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
-use dp_graph::trust::Users;
+use dp_graph::trust::{Users, NOBODY};
 use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid, Nid};
 
@@ -192,16 +192,17 @@ impl<M: Message> Traffic<M> {
         taken
     }
 
-    /// Whether who sends may send here: where users are mapped, that is the user whose endpoints these are, and root. Where they
-    /// are squashed nobody asks: whoever has the graph's key may.
+    /// Whether who sends may send here: where users are mapped, that is who is mapped to the user whose endpoints these are, or
+    /// to root. Where they are squashed nobody asks: whoever has the graph's key may.
     fn admits<L>(&mut self, shared: &Shared<'_, L>) -> bool {
         if *shared.users == Users::Squash {
             self.user = None;
             return true;
         }
         let state = self.flow.state();
-        self.user = state.open.then(|| shared.users.here(state.peer_user));
-        self.user.is_some_and(|user| user == 0 || user == shared.owner)
+        let mapped = shared.users.mapped(state.peer_user);
+        self.user = state.open.then_some(mapped.unwrap_or(NOBODY));
+        state.open && mapped.is_some_and(|user| user == 0 || user == shared.owner)
     }
 
     /// The way by which its frames come.

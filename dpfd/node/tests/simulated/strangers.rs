@@ -111,15 +111,17 @@ fn a_node_cannot_have_more_flows_than_allowed() {
 #[test]
 fn users_that_are_mapped_to_somebody_else_do_not_get_in() {
     let map = || Users::Map(vec!["1000:2000".parse().unwrap(), "1001:0".parse().unwrap()]);
-    for (seed, users, owner, gets_in, here) in [
-        (40, Users::Squash, 1000, true, None),
-        (41, map(), 1000, true, Some(2000)),
-        (42, map(), 1001, true, Some(0)),
-        (43, map(), 0, false, Some(65534)),
-        (44, map(), 2000, false, Some(65534)),
+    for (seed, users, [owner, owner_here], gets_in, here) in [
+        (40, Users::Squash, [1000, 2000], true, None),
+        (41, map(), [1000, 2000], true, Some(2000)),
+        (42, map(), [1001, 2000], true, Some(0)),
+        (43, map(), [0, 2000], false, Some(65534)),
+        (44, map(), [2000, 2000], false, Some(65534)),
+        // The endpoints are nobody's, and who is not mapped is not even that.
+        (45, map(), [0, 65534], false, Some(65534)),
     ] {
         let mut world = World::new(2, &["authenticated"], seed);
-        (world.users, world.owners) = (users, vec![owner, 2000]);
+        (world.users, world.owners) = (users, vec![owner, owner_here]);
         (1..=2).for_each(|nid| world.start(nid));
         world.programs(2).open(4000, usize::MAX);
         world.send((1, 4000), (2, 4000), b"hello".to_vec());
