@@ -202,6 +202,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             window: self.congestion.window(),
             room: self.window.room(),
             peer_user: self.peer_user,
+            name: self.reassembly.name(),
         }
     }
 

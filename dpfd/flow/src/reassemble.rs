@@ -140,6 +140,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
         self.has_taken.then_some(Place { name: self.name, taken: self.expected })
     }
 
+    /// The name under which parts are taken.
+    pub fn name(&self) -> u32 {
+        self.name
+    }
+
     pub fn room(&self) -> u16 {
         self.room
     }

@@ -167,17 +167,23 @@ impl<M: Message> Traffic<M> {
         frame: &[u8],
         shared: &mut Shared<'_, L>,
     ) -> Result<(), Refused> {
-        self.by = by;
         let admitted = self.admits(shared);
+        // The frame may end this incarnation and begin another's, whose user may be another one: what comes with it is offered
+        // again once it is known who that is.
+        let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
         let before = (self.flow.place(), self.flow.counts().messages_out);
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
         let mut to =
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
+            to.admitted = admitted && (!asked || part.place.name == name);
             incoming.put(part, shared.budget, shared.most, &mut to)
         });
         let (refused, absent) = (to.refused, to.absent);
+        if taken.is_ok() {
+            self.by = by;
+        }
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
