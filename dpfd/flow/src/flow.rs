@@ -341,7 +341,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     }
 
     fn join(&mut self, now: u64, hello: &Hello) {
-        self.peer = hello.mine;
+        // What a HELLO says beside that may be a name for somebody else.
+        self.peer = self.greeting.theirs();
         self.restart(hello.first, hello.room);
         self.peer_part_max = hello.part_max.min(self.config.part_max);
         self.peer_user = hello.user;

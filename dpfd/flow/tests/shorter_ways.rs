@@ -81,6 +81,11 @@ proptest! {
     ) {
         changed(Link { lost, repeated, damaged, delay, jitter, ..Link::GOOD }, seed, &changes);
     }
+}
+
+proptest! {
+    // Rare orders: what a HELLO said that was long on its way.
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_side_may_shorten_at_its_own_moments(
