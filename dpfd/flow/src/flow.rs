@@ -55,7 +55,7 @@ pub struct Flow<B, const W: usize> {
     rtt: Rtt,
     congestion: Congestion,
     pace: Pace,
-    /// Where the incarnation before this one was.
+    /// Where the last incarnation before this one was in which anything was taken.
     resume: Option<Place>,
     /// The peer's name; 0: it is not known.
     peer: u32,
@@ -181,13 +181,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// How far this end is in what it receives: as the peer knew it last. What a sink keeps over a restart of this
     /// process, it keeps together with this, for [`Config::resume`].
     pub fn place(&self) -> Option<Place> {
-        // Before the peer is known to have taken this incarnation for its own, it would not understand its name.
-        let current = Place { name: self.greeting.mine(), taken: self.reassembly.expected() };
-        if self.greeting.is_confirmed() {
-            Some(current)
-        } else {
-            self.resume
-        }
+        // A name under which nothing was taken tells nobody anything, and the peer may wait for word of the former one: it
+        // does not send before it has that.
+        self.reassembly.place().or(self.resume)
     }
 
     /// Length of the longest frame that [`poll_transmit`](Flow::poll_transmit) writes.
@@ -206,6 +202,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             window: self.congestion.window(),
             room: self.window.room(),
             peer_user: self.peer_user,
+            name: self.reassembly.name(),
         }
     }
 
@@ -344,7 +341,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     }
 
     fn join(&mut self, now: u64, hello: &Hello) {
-        self.peer = hello.mine;
+        // What a HELLO says beside that may be a name for somebody else.
+        self.peer = self.greeting.theirs();
         self.restart(hello.first, hello.room);
         self.peer_part_max = hello.part_max.min(self.config.part_max);
         self.peer_user = hello.user;

@@ -92,6 +92,11 @@ impl Greeting {
         self.mine
     }
 
+    /// The peer's name; 0: it is not known.
+    pub fn theirs(&self) -> u32 {
+        self.theirs.unwrap_or(0)
+    }
+
     /// Whether the peer is known to speak with this incarnation.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed
@@ -131,8 +136,9 @@ impl Greeting {
             self.answer(theirs, hello.ask);
             return false;
         }
-        // It has not heard of this incarnation yet; or it had not when it sent this.
-        if hello.mine == theirs && (hello.yours == 0 || hello.yours == self.mine) {
+        // It has not heard of this incarnation yet; or it had not when it sent this. Whatever it calls this end: by that name of
+        // its own it speaks with this one only.
+        if hello.mine == theirs {
             self.answer(theirs, hello.ask);
             return false;
         }

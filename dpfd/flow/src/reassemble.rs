@@ -95,6 +95,8 @@ pub(crate) struct Reassembly<B, const W: usize> {
     /// The next number to be taken, and this end's name in the incarnation that it is of.
     expected: u32,
     name: u32,
+    /// Whether anything was taken under that name.
+    has_taken: bool,
     /// How far the last kept number is behind `expected`, and one.
     span: u32,
     message: u64,
@@ -114,6 +116,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
             room,
             expected: 0,
             name: 0,
+            has_taken: false,
             span: 0,
             message: 0,
             current: Current::default(),
@@ -123,13 +126,23 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
 
     /// Numbers begin anew, as does the name; what is kept, and what there is of a message, is void.
     pub fn restart(&mut self, expected: u32, name: u32) {
-        self.name = name;
+        (self.name, self.has_taken) = (name, false);
         (self.expected, self.span, self.current) = (expected, 0, Current::default());
         self.kept.iter_mut().for_each(|kept| kept.here = false);
     }
 
     pub fn expected(&self) -> u32 {
         self.expected
+    }
+
+    /// Where this end is in the incarnation that began last; nothing: none of it was taken yet.
+    pub fn place(&self) -> Option<Place> {
+        self.has_taken.then_some(Place { name: self.name, taken: self.expected })
+    }
+
+    /// The name under which parts are taken.
+    pub fn name(&self) -> u32 {
+        self.name
     }
 
     pub fn room(&self) -> u16 {
@@ -229,7 +242,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
     }
 
     fn taken(&mut self, next: Current, bytes: usize, last: bool) {
-        self.expected = self.expected.wrapping_add(1);
+        (self.expected, self.has_taken) = (self.expected.wrapping_add(1), true);
         self.span = self.span.saturating_sub(1);
         self.current = Current { taken: next.taken + bytes as u32, ..next };
         if last {

@@ -86,10 +86,24 @@ impl Users {
     /// # Ok::<(), dp_graph::trust::BadMapped>(())
     /// ```
     pub fn here(&self, there: u32) -> u32 {
-        let Users::Map(all) = self else { return NOBODY };
+        self.mapped(there).unwrap_or(NOBODY)
+    }
+
+    /// The same of one who is mapped; of all others nothing. Who lets somebody in asks this: a user of this node may have the
+    /// number of [`NOBODY`].
+    ///
+    /// ```
+    /// use dp_graph::trust::{Users, NOBODY};
+    ///
+    /// let users = Users::Map(vec!["1000:65534".parse()?]);
+    /// assert_eq!([1000, 1001].map(|user| users.mapped(user)), [Some(NOBODY), None]);
+    /// # Ok::<(), dp_graph::trust::BadMapped>(())
+    /// ```
+    pub fn mapped(&self, there: u32) -> Option<u32> {
+        let Users::Map(all) = self else { return None };
         let of = all.iter().find(|mapped| mapped.there.contains(&there) && there <= USER_MAX);
         let here = of.and_then(|mapped| mapped.here.checked_add(there - mapped.there.start()));
-        here.filter(|here| *here <= USER_MAX).unwrap_or(NOBODY)
+        here.filter(|here| *here <= USER_MAX)
     }
 
     /// The word for it in a file.

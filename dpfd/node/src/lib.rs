@@ -37,8 +37,8 @@
 //! # Limits
 //!
 //! What another node can make this process keep is bounded for each of them ([`Limits`]): flows, and bytes of messages that
-//! are not whole; and proxies, by its share of this process's descriptors. What programs here can is bounded by the pools of the
-//! proxies.
+//! are not whole; and proxies that no program here sends to, by its share of this process's descriptors. What programs here can
+//! is bounded by the pools of the proxies.
 #![forbid(unsafe_code)]
 
 pub mod guard;

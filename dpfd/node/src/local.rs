@@ -33,4 +33,9 @@ pub trait Local {
 
     /// Whether endpoint `to` is open, as far as is known: then it is worth putting together a message for it.
     fn reaches(&mut self, from: Addr, to: Dpid) -> bool;
+
+    /// Times that an endpoint of another node had to wait, for as many as may be have what they need here.
+    fn crowded(&self) -> u64 {
+        0
+    }
 }

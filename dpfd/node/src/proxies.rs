@@ -17,7 +17,9 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use crate::local::{Local, Message};
 
 mod idle;
+mod shares;
 use idle::Idle;
+use shares::Shares;
 
 /// Messages that are taken from one proxy, while others wait.
 const TURN: usize = 32;
@@ -76,40 +78,39 @@ pub struct Proxies {
     gateway: Gateway,
     epoll: Rc<Epoll>,
     all: HashMap<Addr, Proxy>,
-    /// How many each node has, and may have for frames that come from there.
-    of_node: HashMap<Nid, usize>,
-    most: usize,
+    /// How many each node has, and may have for frames that come from there; how often a frame's endpoint got none for that.
+    shares: Shares,
+    crowded: u64,
     /// These are looked at, and ring no bell.
     looked: Vec<Addr>,
     /// From these nothing is taken at present, and epoll does not tell of them.
     paused: Vec<Addr>,
     /// These were asked for, and could not be opened for want of descriptors.
     wanted: Vec<Addr>,
-    /// The time, nanoseconds, as of the last [`Proxies::pass`]; when idle ones are looked for next, and when some node's were.
+    /// The time, nanoseconds, as of the last [`Proxies::pass`]; and when idle ones are looked for next.
     now: u64,
     sweep: u64,
-    crowded: u64,
     /// Nothing is taken any more.
     stopped: bool,
     failed: u64,
 }
 
 impl Proxies {
-    /// None as yet; frames of a node open up to `most`. What is readable is told by `epoll`, with a token that
+    /// None as yet; frames of a node open up to `most` that no program here can send to, while there are fewer than
+    /// `most_attached` to which one can. What is readable is told by `epoll`, with a token that
     /// [`Proxies::address`] knows.
-    pub fn new(gateway: Gateway, epoll: Rc<Epoll>, most: usize) -> Proxies {
+    pub fn new(gateway: Gateway, epoll: Rc<Epoll>, most: usize, most_attached: usize) -> Proxies {
         Proxies {
             gateway,
             epoll,
             all: HashMap::new(),
-            of_node: HashMap::new(),
-            most: most.max(1),
+            shares: Shares::new(most, most_attached),
+            crowded: 0,
             looked: Vec::with_capacity(LOOKED_MOST),
             paused: Vec::new(),
             wanted: Vec::new(),
             now: 0,
             sweep: 0,
-            crowded: 0,
             stopped: false,
             failed: 0,
         }
@@ -170,7 +171,7 @@ impl Proxies {
         }
         match self.open_new(addr) {
             Ok(proxy) => {
-                *self.of_node.entry(addr.nid).or_default() += 1;
+                self.shares.opened(addr.nid);
                 self.all.insert(addr, proxy);
                 true
             }
@@ -203,9 +204,7 @@ impl Proxies {
     /// What it keeps goes with it: there is none, or its endpoint is gone already.
     fn remove(&mut self, addr: Addr) {
         if self.all.remove(&addr).is_some() {
-            if let Some(count) = self.of_node.get_mut(&addr.nid) {
-                *count -= 1;
-            }
+            self.shares.ended(addr.nid);
         }
     }
 
@@ -361,5 +360,9 @@ impl Local for Proxies {
                 .all
                 .get(&from)
                 .is_some_and(|proxy| proxy.endpoint.reaches(Addr::local(to)).unwrap_or(false))
+    }
+
+    fn crowded(&self) -> u64 {
+        self.crowded
     }
 }

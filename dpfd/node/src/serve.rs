@@ -50,8 +50,10 @@ const ROUNDS: u32 = 8;
 const ENDING: u64 = 2_000_000_000;
 /// How long the former gateway may take to be cleared away, nanoseconds.
 const CLEARED: u64 = 1_000_000_000;
-/// Descriptors that a proxy takes with a receiver or two behind it; proxies that frames open get half of all there are.
+/// Descriptors that a proxy takes with a receiver or two behind it; proxies that only frames use get half of all there are.
 const DESCRIPTORS: usize = 8;
+/// Those that it takes by itself. Frames open no more once proxies that programs here can send to have half of all.
+const ATTACHED: usize = 4;
 /// Proxies that frames of a node may open in any case.
 const PROXIES_LEAST: usize = 16;
 /// The file of places, in the folder of the registry.
@@ -169,8 +171,8 @@ impl Server {
         let seed = process::random().map_err(io::Error::from_raw_os_error).map_err(system("getrandom"))?;
         let epoll = Rc::new(epoll);
         let most = descriptors / 2 / DESCRIPTORS / peers.len().max(1);
-        let proxies =
-            Proxies::new(gateway, epoll.clone(), most.clamp(PROXIES_LEAST, limits.flows.max(PROXIES_LEAST)));
+        let most = most.clamp(PROXIES_LEAST, limits.flows.max(PROXIES_LEAST));
+        let proxies = Proxies::new(gateway, epoll.clone(), most, descriptors / 2 / ATTACHED);
         // By the processor's instruction, where it has one.
         let checksum = Some(crc32c::crc32c_append as dp_flow::Checksum);
         let mut node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);

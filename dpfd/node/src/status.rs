@@ -40,6 +40,9 @@ pub struct Gateway {
     pub unsound: u64,
     /// Frames that said that they were another node's, or for another node.
     pub foreign: u64,
+    /// Times that an endpoint of another node had to wait for descriptors that others of its node have.
+    #[serde(default)]
+    pub crowded: u64,
 }
 
 /// A route of this node.
@@ -206,7 +209,18 @@ impl Gateway {
         });
         let nodes = nodes.collect();
         let crate::node::Dropped { unknown, unsound, foreign, .. } = dropped;
-        Gateway { version: 1, nid, pid: std::process::id(), routes, nodes, unknown, unsound, foreign }
+        let crowded = node.local().crowded();
+        Gateway {
+            version: 1,
+            nid,
+            pid: std::process::id(),
+            routes,
+            nodes,
+            unknown,
+            unsound,
+            foreign,
+            crowded,
+        }
     }
 
     /// Asks the gateway that has this folder; none if there is none.

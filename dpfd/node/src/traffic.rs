@@ -1,7 +1,7 @@
 //! A flow between one endpoint here and one there, with what waits on both of its sides.
 
 use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
-use dp_graph::trust::Users;
+use dp_graph::trust::{Users, NOBODY};
 use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid, Nid};
 
@@ -167,17 +167,23 @@ impl<M: Message> Traffic<M> {
         frame: &[u8],
         shared: &mut Shared<'_, L>,
     ) -> Result<(), Refused> {
-        self.by = by;
         let admitted = self.admits(shared);
+        // The frame may end this incarnation and begin another's, whose user may be another one: what comes with it is offered
+        // again once it is known who that is.
+        let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
         let before = (self.flow.place(), self.flow.counts().messages_out);
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
         let mut to =
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
+            to.admitted = admitted && (!asked || part.place.name == name);
             incoming.put(part, shared.budget, shared.most, &mut to)
         });
         let (refused, absent) = (to.refused, to.absent);
+        if taken.is_ok() {
+            self.by = by;
+        }
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
@@ -192,16 +198,17 @@ impl<M: Message> Traffic<M> {
         taken
     }
 
-    /// Whether who sends may send here: where users are mapped, that is the user whose endpoints these are, and root. Where they
-    /// are squashed nobody asks: whoever has the graph's key may.
+    /// Whether who sends may send here: where users are mapped, that is who is mapped to the user whose endpoints these are, or
+    /// to root. Where they are squashed nobody asks: whoever has the graph's key may.
     fn admits<L>(&mut self, shared: &Shared<'_, L>) -> bool {
         if *shared.users == Users::Squash {
             self.user = None;
             return true;
         }
         let state = self.flow.state();
-        self.user = state.open.then(|| shared.users.here(state.peer_user));
-        self.user.is_some_and(|user| user == 0 || user == shared.owner)
+        let mapped = shared.users.mapped(state.peer_user);
+        self.user = state.open.then_some(mapped.unwrap_or(NOBODY));
+        state.open && mapped.is_some_and(|user| user == 0 || user == shared.owner)
     }
 
     /// The way by which its frames come.

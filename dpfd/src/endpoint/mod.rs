@@ -30,6 +30,7 @@ mod message;
 pub mod wait;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering;
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::AsyncEndpoint;
@@ -160,6 +161,12 @@ impl Endpoint {
         if let Served::User(inner) = &self.served {
             inner.process.command(Command::EndUnused(inner.entry.serial));
         }
+    }
+
+    /// Whether endpoints of this node can send to it, as far as is known: for a proxy.
+    #[doc(hidden)]
+    pub fn has_senders(&self) -> bool {
+        matches!(&self.served, Served::User(inner) if inner.senders.load(Ordering::Relaxed) > 0)
     }
 
     /// Whether it has ended: what is sent to its address from now on goes to another proxy.

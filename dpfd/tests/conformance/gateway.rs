@@ -237,3 +237,39 @@ pub fn what_a_proxy_deposits_is_with_its_receiver_or_nowhere(d: Driver) {
     })
     .ok();
 }
+
+/// A server that was restarted, and to which nothing came since.
+pub fn an_unused_proxy_ends_where_its_receiver_is_another(d: Driver) {
+    let node = Node::new(1);
+    node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        let proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        let to = numbers(1);
+        let open = || {
+            let receiver = open_here(d, to);
+            receiver.usual_pool().expect("memory");
+            until("the receiver", || proxy.reaches(Addr::local(to)).expect("an address"));
+            receiver
+        };
+        let first = open();
+        until("its turn", || {
+            let pieces = [IoSlice::new(b"hello")];
+            proxy.deposit(Parts::new(&pieces), Addr::local(to), &mut || ()).expect("nobody is refused")
+                == Deposit::Done
+        });
+        assert_eq!(recv(&first), b"hello");
+        drop(first);
+        until("its end", || !proxy.reaches(Addr::local(to)).expect("an address"));
+        let second = open();
+        // It has an edge by then.
+        sleep(Duration::from_millis(100));
+        until("the proxy's end", || {
+            proxy.end_unused();
+            sleep(Duration::from_millis(2));
+            proxy.has_ended()
+        });
+        drop(second);
+        true
+    })
+    .ok();
+}

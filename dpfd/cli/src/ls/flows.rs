@@ -39,6 +39,13 @@ pub fn explain(gateway: &Gateway) {
              the wrong nodes: {foreign}; see whether all nodes have the same graph"
         );
     }
+    if gateway.crowded > 0 {
+        eprintln!(
+            "dp ls: frames waited {} times, for the gateway ({pid}) may have no more descriptors for endpoints of their node; see \
+             LimitNOFILE= of its unit, and dp-node(8)",
+            gateway.crowded
+        );
+    }
     for route in &gateway.routes {
         if let Some(remark) = &route.remark {
             eprintln!("dp ls: the gateway's route {}: {remark}", route.address);

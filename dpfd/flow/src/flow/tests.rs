@@ -251,3 +251,38 @@ fn each_part_tells_the_place_behind_it() {
     assert_eq!(told, expected);
     assert_eq!(told.last().copied(), there.place());
 }
+
+#[test]
+fn a_shortening_before_the_first_is_agreed_still_says_what_had_come() {
+    let (mut here, mut there) = met();
+    let now = 2_000_000;
+    let takes = |flow: &mut Small, frames: Vec<Vec<u8>>| {
+        let mut parts = 0;
+        for frame in frames {
+            let _ = flow.on_frame(now, &frame, &mut |_: Part<'_>| {
+                parts += 1;
+                true
+            });
+        }
+        parts
+    };
+    send(&mut here, 35).unwrap();
+    assert_eq!(takes(&mut there, frames(&mut here, now, 35)), 4);
+    // That it came is not heard: the way becomes shorter here. There that is known soon, ...
+    here.set_part_max(now, 5);
+    takes(&mut there, frames(&mut here, now, 0));
+    takes(&mut here, frames(&mut there, now, 0));
+    takes(&mut there, frames(&mut here, now, 0));
+    assert_eq!(there.poll_event(), Some(Event::Down(Down::Restarted)));
+    assert_eq!(there.poll_event(), Some(Event::Up));
+    // ... but its answer is lost, and so is what it sends, for which the way is too short there as well.
+    send(&mut there, 10).unwrap();
+    assert_eq!(frames(&mut there, now, 10).len(), 2);
+    there.set_part_max(now, 5);
+    assert_eq!(exchange(&mut there, &mut here, now, 99), 0);
+    assert_eq!(here.poll_event(), Some(Event::Delivered { before: 2 }), "it had come, and is not sent again");
+    assert_eq!(here.poll_event(), Some(Event::Down(Down::Shortened)));
+    assert_eq!((here.poll_event(), here.poll_event()), (Some(Event::Up), None));
+    assert_eq!(there.poll_event(), Some(Event::Down(Down::Shortened)));
+    assert_eq!(there.poll_event(), Some(Event::Lost { from: 0, before: 1 }));
+}

@@ -129,3 +129,15 @@ fn a_restart_has_a_name_that_nobody_knows() {
     assert_eq!(a.frame(9, tag_before), Err(Refused::Early));
     assert_eq!(a.due(), Some(9), "and whoever knows the former one is told");
 }
+
+#[test]
+fn a_peer_is_by_its_name_with_one_end_only() {
+    let (mut a, b) = met();
+    // One that may be there instead of the peer is told another name of this end ...
+    a.hello(1, &hello(Reply { mine: 77, yours: 0, ask: true }, 0));
+    let offered = a.take(1).unwrap().mine;
+    // ... by which the peer calls it, in a HELLO that was long on its way.
+    let (mine, theirs) = (a.mine, b.mine);
+    assert!(!a.hello(2, &hello(Reply { mine: theirs, yours: offered, ask: false }, 5)));
+    assert_eq!((a.mine, a.theirs), (mine, Some(theirs)));
+}

@@ -279,6 +279,11 @@ impl<const W: usize> World<W> {
         self.sides.iter_mut().for_each(|side| side.flow.set_part_max(self.now, part_max));
     }
 
+    /// One side is told of a way that carries no longer parts; the link itself carries all.
+    pub fn set_way_of(&mut self, side: usize, part_max: u16) {
+        self.sides[side].flow.set_part_max(self.now, part_max);
+    }
+
     /// Lets both sides send what they have.
     pub fn settle(&mut self) {
         for from in 0..2 {

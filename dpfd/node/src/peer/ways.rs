@@ -126,6 +126,10 @@ impl<M: Message> Peer<M> {
 
     /// Somebody wants something of the node: its routes are asked.
     pub(super) fn watch(&mut self, now: u64) {
+        if self.watched.is_none() {
+            // Nobody waited for answers to those from before.
+            self.ways.iter_mut().for_each(|way| way.asked.clear());
+        }
         self.watched = Some(now + WATCHED);
     }
 

@@ -1,7 +1,7 @@
 //! Proxies that nobody uses end, so that another node cannot use up this one's descriptors by naming many endpoints.
 //!
-//! One that a program here can send to stays: it is the program's to let go of. What frames opened is bounded for each node;
-//! where there is no room, those that were used least lately make some. Neither loses anything: a proxy ends only when all that
+//! One that a program here can send to stays: it is the program's to let go of. What frames opened and nobody here sends to is
+//! bounded for each node; where there is no room, those that were used least lately make some. Neither loses anything: a proxy ends only when all that
 //! it handed over was read ([`Endpoint::end_unused`](dpfd::Endpoint)), and the next message opens another.
 
 use dpfd::{Addr, Nid};
@@ -12,8 +12,8 @@ use super::Proxies;
 const UNUSED: u64 = 60_000_000_000;
 /// How often they are looked for.
 const SWEEP: u64 = 20_000_000_000;
-/// Where a node has as many as it may, this is long enough, and looked for that often.
-const CROWDED: [u64; 2] = [1_000_000_000, 50_000_000];
+/// Where a node has as many as it may, this is long enough.
+const CROWDED: u64 = 1_000_000_000;
 /// So many make room at a time.
 const AT_A_TIME: usize = 64;
 
@@ -51,16 +51,21 @@ impl Proxies {
     /// Whether a frame of that endpoint may have a proxy. Where its node has too many, some are asked to end, and it may have
     /// one soon.
     pub(super) fn may_open(&mut self, addr: Addr) -> bool {
-        let has = self.of_node.get(&addr.nid).copied().unwrap_or(0);
-        if has < self.most || self.all.contains_key(&addr) {
+        if self.shares.are_few(addr.nid) || self.all.contains_key(&addr) {
             return true;
         }
-        if self.now >= self.crowded {
-            self.crowded = self.now.saturating_add(CROWDED[1]);
+        if self.shares.is_time(addr.nid, self.now) {
             self.forget_ended();
-            self.end_unused(Some(addr.nid), CROWDED[0], AT_A_TIME);
+            let of_node = self.all.iter().filter(|(at, _)| at.nid == addr.nid);
+            let attached = of_node.filter(|(_, proxy)| proxy.endpoint.has_senders()).count();
+            self.shares.count(addr.nid, attached);
+            if !self.shares.have_room(addr.nid) {
+                self.end_unused(Some(addr.nid), CROWDED, AT_A_TIME);
+            }
         }
-        self.of_node.get(&addr.nid).copied().unwrap_or(0) < self.most
+        let room = self.shares.have_room(addr.nid);
+        self.crowded += u64::from(!room);
+        room
     }
 
     /// Those that have ended.

@@ -44,6 +44,35 @@ fn endpoints_of_another_node_do_not_use_up_descriptors() {
     [here, there_].into_iter().for_each(crate::kit::Child::kill);
 }
 
+/// A server that answers has a way to each of its clients, which lasts as long as it does: the clients that come after them are
+/// served nevertheless.
+#[test]
+fn clients_that_were_answered_do_not_keep_others_out() {
+    const COUNT: u64 = 100;
+    const DESCRIPTORS: u64 = 1024;
+    let [one, two] = two_nodes();
+    let here = one.gateway();
+    let few = || setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS).expect("fewer");
+    let there_ = two.gateway_after(few);
+    let server = two.run(|| crate::kit::echo(ECHO));
+    one.run(|| {
+        let all: Vec<_> = (0..COUNT).map(|_| open(0)).collect();
+        for (i, e) in (0..).zip(&all) {
+            e.set_nonblocking(true).expect("a flag");
+            e.send_to(&numbered(i, 100), there(2)).expect("room");
+            until(&format!("the answer to client {i}"), || {
+                e.recv().is_ok_and(|message| crate::number_of(&message.to_vec()) == Some(i))
+            });
+        }
+        true
+    })
+    .ok();
+    let used = there_.descriptors();
+    assert!(used < DESCRIPTORS as usize * 3 / 4, "{used} descriptors");
+    server.kill();
+    [here, there_].into_iter().for_each(crate::kit::Child::kill);
+}
+
 #[test]
 fn one_that_is_told_to_end_does_not_wait_for_a_node_that_is_down() {
     let [one, _two] = two_nodes();

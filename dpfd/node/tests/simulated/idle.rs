@@ -58,6 +58,34 @@ fn a_node_that_died_is_not_asked_for_ever() {
     assert_eq!(sent(&mut world, 2), before, "node 2 owes nobody anything");
 }
 
+/// Questions that had no answer when nobody wanted anything any more do not count when somebody does again.
+#[test]
+fn a_node_that_was_silent_while_nobody_asked_is_not_dead() {
+    let link = |loss| Link { delay: Duration::from_millis(110), loss, ..Link::default() };
+    let mut tried = 0;
+    for seed in 0..25 {
+        let mut world = World::new(2, &["sim"], 700 + seed);
+        world.networks[0].1.set_usual(link(0.0));
+        world.programs(2).open(4000, usize::MAX);
+        world.send((1, 5000), (2, 4000), b"hello".to_vec());
+        world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+        world.run(Duration::from_millis(100 * seed));
+        world.networks[0].1.set_usual(link(1.0));
+        world.run(Duration::from_secs(4));
+        world.networks[0].1.set_usual(link(0.0));
+        if world.node(1).peers()[0].current().is_none() {
+            continue;
+        }
+        tried += 1;
+        world.send((1, 5000), (2, 4000), b"again".to_vec());
+        world.until(SOON, "the message", |world| {
+            assert!(world.node(1).peers()[0].current().is_some(), "dead after {seed}00 ms");
+            world.node(1).waiting() == 0
+        });
+    }
+    assert!(tried > 0, "it is always found out before");
+}
+
 /// Messages to endpoints that are not open: their flows make room for others, and come back.
 #[test]
 fn flows_whose_receiver_is_absent_make_room() {

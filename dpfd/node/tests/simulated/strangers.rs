@@ -5,6 +5,7 @@ use std::time::Duration;
 use dp_abi::frame2::{Header, HEADER, KIND_HELLO, KIND_PART};
 use dp_graph::trust::Users;
 use dp_node::Limits;
+use dp_route::sim::Link;
 use dp_route::{Frames, PeerAddr, Route};
 
 use crate::world::World;
@@ -107,19 +108,69 @@ fn a_node_cannot_have_more_flows_than_allowed() {
     world.until(SOON, "an honest one", |world| world.programs(1).count(4000) == 1);
 }
 
+/// A frame that no flow takes says nothing of the way by which its peer is reached.
+#[test]
+fn a_frame_that_is_refused_does_not_change_where_a_flow_comes_from() {
+    let mut world = World::new(2, &["sim", "other"], 46);
+    world.programs(1).open(4000, usize::MAX);
+    world.send((2, 4000), (1, 4000), b"hello".to_vec());
+    world.until(SOON, "the message", |world| world.programs(1).count(4000) == 1);
+    let by = |world: &mut World| world.node(1).peers()[0].traffic().next().expect("a flow").by();
+    assert_eq!(by(&mut world), 0);
+    let mut forger = world.networks[1].1.attach_as("other", "n2").unwrap();
+    let header = Header {
+        kind: KIND_PART,
+        from_nid: 2,
+        from_dpid: 4000,
+        to_nid: 1,
+        to_dpid: 4000,
+        ..Header::default()
+    };
+    let to = PeerAddr::other("other", "n1").unwrap();
+    let mut bytes = header.encode().to_vec();
+    let sum = dp_flow::crc32c(0, &bytes);
+    bytes[28..32].copy_from_slice(&sum.to_be_bytes());
+    forger.send(&to, Frames::new(&bytes, &[bytes.len() as u16]).unwrap()).unwrap();
+    world.run(Duration::from_millis(10));
+    assert_eq!(world.node(1).peers()[0].counts().unsound, 1);
+    assert_eq!(by(&mut world), 0);
+}
+
+/// The gateway of a node is another user's from now on, and the frame that says so is lost: the next one brings a message.
+#[test]
+fn who_was_let_in_lets_nobody_in_who_comes_after_him() {
+    for seed in 0..60 {
+        let mut world = World::new(2, &["sim"], 500 + seed);
+        (world.users, world.owners) = (Users::Map(vec!["1000:2000".parse().unwrap()]), vec![1000, 2000]);
+        (1..=2).for_each(|nid| world.start(nid));
+        world.programs(2).open(4000, usize::MAX);
+        world.send((1, 4000), (2, 4000), b"hello".to_vec());
+        world.until(SOON, "the first", |world| world.node(1).waiting() == 0);
+        world.kill(1);
+        world.owners[0] = 1001;
+        world.networks[0].1.set_usual(Link { loss: 0.4, ..Link::default() });
+        world.start(1);
+        world.send((1, 4000), (2, 4000), b"let me in".to_vec());
+        world.run(Duration::from_secs(2));
+        assert_eq!(world.programs(2).got(4000), [b"hello"], "seed {seed}");
+    }
+}
+
 /// Users are who the graph says, and where they are mapped only the owner of the endpoints, and root, sends to them.
 #[test]
 fn users_that_are_mapped_to_somebody_else_do_not_get_in() {
     let map = || Users::Map(vec!["1000:2000".parse().unwrap(), "1001:0".parse().unwrap()]);
-    for (seed, users, owner, gets_in, here) in [
-        (40, Users::Squash, 1000, true, None),
-        (41, map(), 1000, true, Some(2000)),
-        (42, map(), 1001, true, Some(0)),
-        (43, map(), 0, false, Some(65534)),
-        (44, map(), 2000, false, Some(65534)),
+    for (seed, users, [owner, owner_here], gets_in, here) in [
+        (40, Users::Squash, [1000, 2000], true, None),
+        (41, map(), [1000, 2000], true, Some(2000)),
+        (42, map(), [1001, 2000], true, Some(0)),
+        (43, map(), [0, 2000], false, Some(65534)),
+        (44, map(), [2000, 2000], false, Some(65534)),
+        // The endpoints are nobody's, and who is not mapped is not even that.
+        (45, map(), [0, 65534], false, Some(65534)),
     ] {
         let mut world = World::new(2, &["authenticated"], seed);
-        (world.users, world.owners) = (users, vec![owner, 2000]);
+        (world.users, world.owners) = (users, vec![owner, owner_here]);
         (1..=2).for_each(|nid| world.start(nid));
         world.programs(2).open(4000, usize::MAX);
         world.send((1, 4000), (2, 4000), b"hello".to_vec());

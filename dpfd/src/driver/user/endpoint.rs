@@ -93,6 +93,8 @@ pub struct UserEndpoint {
     tag: OnceLock<OwnedFd>,
     /// Some sender has no edge, and writes to the descriptor.
     pub edgeless: AtomicBool,
+    /// Links that lead here, as the service knows them; it alone counts.
+    pub senders: AtomicU32,
     /// Calls of `dp_read`: whether the program is still at it.
     pub visits: AtomicU32,
     /// Somebody writes plainly on it: a direct message must not overtake.
@@ -137,6 +139,7 @@ impl UserEndpoint {
             inbox: OnceLock::new(),
             tag: OnceLock::new(),
             edgeless: AtomicBool::new(false),
+            senders: AtomicU32::new(0),
             visits: AtomicU32::new(0),
             mixed: AtomicBool::new(false),
             retired: AtomicBool::new(false),

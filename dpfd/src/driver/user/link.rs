@@ -165,12 +165,12 @@ impl Link {
 
     /// The destination has a pool: its inbox, and perhaps an edge.
     pub fn pooled(&mut self, back: Arc<OwnedFd>, bell: Doorbell, edge: Option<Segment>) {
-        let edge = edge.map(|segment| OutEdge::new(segment, self.sent.1));
         // The same page, whichever edge: for what it rang once it must not ring again.
-        let bell = match core::mem::replace(&mut self.destination, Destination::Unknown) {
-            Destination::Pool { bell, .. } => bell,
-            _ => bell,
+        let (bell, former) = match core::mem::replace(&mut self.destination, Destination::Unknown) {
+            Destination::Pool { bell, edge, .. } => (bell, edge),
+            _ => (bell, None),
         };
+        let edge = edge.map(|segment| OutEdge::new(segment, self.sent.1, former));
         self.destination = Destination::Pool { back, bell, edge };
     }
 
@@ -319,10 +319,10 @@ impl Link {
     }
 
     /// Whether all that was sent is with its receiver for good, so that whoever sends to it next by another link overtakes
-    /// nothing. What is on a descriptor is read before what is in an edge that is new.
+    /// nothing. What is on a descriptor is read before what is in an edge that is new; what a receiver had that is gone, nobody
+    /// reads.
     pub fn is_done(&mut self) -> bool {
-        let sent = self.sent.0 > 0;
-        self.queued == 0 && self.backlog.is_empty() && (!sent || self.edge().is_none_or(OutEdge::is_released))
+        self.queued == 0 && self.backlog.is_empty() && self.edge().is_none_or(OutEdge::is_released)
     }
 
     /// Whether there is news for a future that waits for this.

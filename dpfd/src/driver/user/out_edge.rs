@@ -18,6 +18,8 @@ use dp_edge::sys::process;
 pub struct OutEdge {
     segment: Segment,
     tail: Tail,
+    /// It took the place of another, not all of which was released by then: whether it is now is seen by what is read here.
+    behind: bool,
     /// Messages since it was looked around, and where the tail was then.
     turn: u8,
     lap: Pos,
@@ -42,12 +44,14 @@ const LONG: u64 = (256 * 8192 / dp_edge::ring::LINE) as u64;
 const LAPS: u64 = 16;
 
 impl OutEdge {
-    /// The sender's side of an edge that is empty. `sent`: bytes that went to its receiver before.
-    pub fn new(segment: Segment, sent: u64) -> OutEdge {
+    /// The sender's side of an edge that is empty. `sent`: bytes that went to its receiver before; `former`: the edge whose place
+    /// it takes.
+    pub fn new(segment: Segment, sent: u64, former: Option<OutEdge>) -> OutEdge {
         OutEdge {
             key: segment.key(),
             segment,
             tail: Tail::default(),
+            behind: former.is_some_and(|mut edge| !edge.is_released()),
             // The first message says where we run.
             turn: u8::MAX,
             lap: Pos::default(),
@@ -141,10 +145,12 @@ impl OutEdge {
         self.tail.refresh(&self.segment.rx().cursor).is_err() || self.tail.seen != before
     }
 
-    /// Whether its receiver has released all that was sent over it; something was.
+    /// Whether its receiver has released all that was sent over it, and over the one whose place it took.
     pub fn is_released(&mut self) -> bool {
         let read = self.tail.refresh(&self.segment.rx().cursor).is_err() || self.tail.pos == self.tail.seen;
-        read && self.tail.pos != Pos::default()
+        // The receiver reads what was in the former one first.
+        self.behind &= !read || self.tail.pos == Pos::default();
+        read && !self.behind
     }
 
     /// It was full, for a sender that does not wait, or whose receiver keeps up.

@@ -4,6 +4,8 @@ use super::super::out_edge::OFTEN;
 use super::*;
 use crate::addr::Addr;
 use crate::edge::inbox::Inbox;
+use dp_edge::ring::{Cursor, Pos};
+use dp_edge::sync::Ordering;
 
 /// A link to a receiver with this inbox, with no edge.
 fn link(inbox: &Inbox) -> Link {
@@ -60,4 +62,55 @@ fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
         }
     }
     assert_eq!(asked, [4, 12, 28, 60]);
+}
+
+/// Sends one short message.
+fn send(link: &mut Link, inbox: &Inbox) {
+    let tag = inbox.fd().try_clone_to_owned().expect("a descriptor");
+    let pieces = [IoSlice::new(b"x")];
+    assert_eq!(link.deliver(&Parts::new(&pieces), &tag, &mut || ()), Delivery::Done);
+}
+
+/// An edge, and its receiver's side.
+fn both_sides() -> (Segment, Segment) {
+    let (edge, fd) = Segment::create(4096).expect("an edge");
+    (edge, Segment::open(fd).expect("the same"))
+}
+
+fn release(edge: &Segment, lines: u64) {
+    let cursor = Cursor { pos: Pos::new(lines), ..Cursor::default() };
+    edge.rx().cursor.store(cursor.pack(), Ordering::Release);
+}
+
+#[test]
+fn a_link_is_done_where_its_receiver_is_another_that_was_sent_nothing() {
+    let inbox = Inbox::create().expect("an inbox");
+    let mut link = link(&inbox);
+    let (first, _theirs) = both_sides();
+    pooled(&mut link, &inbox, Some(first));
+    assert!(link.is_done(), "nothing was sent");
+    send(&mut link, &inbox);
+    assert!(!link.is_done(), "it is not read");
+    link.unlink();
+    assert!(link.is_done(), "nobody reads it any more");
+    pooled(&mut link, &inbox, Some(edge()));
+    assert!(link.is_done(), "the next one was sent nothing");
+}
+
+#[test]
+fn what_is_in_the_former_edge_counts_until_a_longer_one_is_read() {
+    let inbox = Inbox::create().expect("an inbox");
+    for (read_before, done) in [(1, true), (0, false)] {
+        let mut link = link(&inbox);
+        let ((first, first_theirs), (longer, theirs)) = (both_sides(), both_sides());
+        pooled(&mut link, &inbox, Some(first));
+        send(&mut link, &inbox);
+        release(&first_theirs, read_before);
+        pooled(&mut link, &inbox, Some(longer));
+        assert_eq!(link.is_done(), done, "{read_before} read before");
+        send(&mut link, &inbox);
+        assert!(!link.is_done());
+        release(&theirs, 1);
+        assert!(link.is_done(), "read before: {read_before}");
+    }
 }

@@ -88,10 +88,6 @@ impl Incoming {
     pub fn is_idle(&self) -> bool {
         self.links.is_empty()
     }
-    /// Whether some endpoint there has a link to this one of ours.
-    pub fn leads_to(&self, serial: u32) -> bool {
-        self.links.values().any(|peer| peer.serial == serial)
-    }
     /// Said before the note is sent: what is given back behind it needs another one.
     pub fn room_is_told(&self, link: u32) {
         if let Some(peer) = self.links.get(&link) {
@@ -167,6 +163,7 @@ impl Service {
         }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);
         let peer = Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing };
+        inner.senders.fetch_add(1, Ordering::Relaxed);
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
         }
@@ -191,6 +188,9 @@ impl Service {
 
     fn sender_ended(&mut self, peer: &Peer) {
         peer.end.gone.store(true, Ordering::Release);
+        if let Some(local) = self.endpoints.get(&peer.serial) {
+            local.inner.senders.fetch_sub(1, Ordering::Relaxed);
+        }
         self.collect(peer.serial);
     }
 

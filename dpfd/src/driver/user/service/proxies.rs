@@ -1,8 +1,10 @@
 //! Where this process is the gateway ([`super::super::gateway`]): links to endpoints of other nodes wait until it has opened
 //! their proxies, or said that it knows no route.
 
+use std::sync::atomic::Ordering;
+
 use super::super::note::Note;
-use super::{Conn, Role, Service};
+use super::Service;
 use crate::addr::{Addr, Nid};
 
 /// Such links, at most, of all processes together.
@@ -46,8 +48,8 @@ impl Service {
     /// there before this or asks the gateway for a new one: both happen on this thread.
     pub fn end_unused(&mut self, serial: u32) {
         let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
-        let has_sender = |conn: &Conn| matches!(&conn.role, Role::In(incoming) if incoming.leads_to(serial));
-        if inner.nid != 0 && !self.conns.values().any(has_sender) && inner.retire_if_done() {
+        let has_sender = inner.senders.load(Ordering::Relaxed) > 0;
+        if inner.nid != 0 && !has_sender && inner.retire_if_done() {
             self.retire(serial);
         }
     }
