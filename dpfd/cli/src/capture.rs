@@ -8,6 +8,7 @@ mod conversation;
 mod file;
 mod finder;
 mod list;
+mod notes;
 mod rights;
 mod wanted;
 mod watch;

@@ -234,7 +234,7 @@ impl Follower {
             self.q = q;
             self.count_tcp(direction, mark);
             let more = self.on_tcp.wrapping_sub(before);
-            pieces.extend((more > 0 && more < u64::MAX / 2).then_some(Piece::OnTcp(more)));
+            note(pieces, Piece::OnTcp(if more < u64::MAX / 2 { more } else { 0 }));
             return true;
         }
         let lapped = in_ring(self.epoch) && ahead == 1 && self.at != end;
@@ -246,7 +246,7 @@ impl Follower {
             let more = p.wrapping_sub(self.q);
             if more > 0 && more < u64::MAX / 2 {
                 self.on_tcp += more;
-                pieces.push(Piece::OnTcp(more));
+                note(pieces, Piece::OnTcp(more));
             }
         } else {
             self.q = q;
@@ -290,7 +290,7 @@ impl Follower {
         let counted = through_rings.map(|all| all.wrapping_sub(self.through_rings));
         let missed = counted.filter(|&n| n < u64::MAX / 2).unwrap_or(most);
         self.through_rings = self.through_rings.wrapping_add(missed);
-        pieces.extend((missed > 0).then_some(Piece::Missed(missed)));
+        note(pieces, Piece::Missed(missed));
     }
 
     /// Takes the tokens that are there.
@@ -354,7 +354,7 @@ impl Follower {
         let check = Check::of(ring, direction, sender, at);
         for one in copied {
             let whole = check.is_whole(ring, &one, bytes);
-            pieces.push(if whole { Piece::Bytes(one.range) } else { Piece::Missed(one.token.len as u64) });
+            note(pieces, if whole { Piece::Bytes(one.range) } else { Piece::Missed(one.token.len as u64) });
             self.through_rings = self.through_rings.wrapping_add(one.token.len as u64);
         }
         self.at = at;
@@ -410,6 +410,17 @@ impl Follower {
         }
         self.at = to;
         self.missed(through, lines, pieces);
+    }
+}
+
+/// Adds a piece. What is missing side by side is one piece, of however many tokens it was.
+fn note(pieces: &mut Vec<Piece>, piece: Piece) {
+    match (pieces.last_mut(), piece) {
+        (_, Piece::Missed(0) | Piece::OnTcp(0)) => {}
+        (Some(Piece::Missed(sum)), Piece::Missed(n)) | (Some(Piece::OnTcp(sum)), Piece::OnTcp(n)) => {
+            *sum = sum.saturating_add(n);
+        }
+        (_, piece) => pieces.push(piece),
     }
 }
 

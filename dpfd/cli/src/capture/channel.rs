@@ -11,6 +11,7 @@ use dp_channel::slot::{Side, State};
 
 use super::conversation::{Conversation, End};
 use super::file::File;
+use super::notes::Notes;
 
 /// A program at one end, and where its family notes the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub struct Channel {
     /// Bytes of each direction that went over TCP before it was followed.
     before_on_tcp: [u64; 2],
     /// What is to be said with the next packet of each end.
-    comments: [Vec<String>; 2],
+    notes: [Notes; 2],
 }
 
 /// What both directions of a look are put into; kept, so that a look allocates nothing.
@@ -89,14 +90,14 @@ impl Channel {
             interface: None,
             from_start: false,
             before_on_tcp: [0; 2],
-            comments: [Vec::new(), Vec::new()],
+            notes: Default::default(),
         }
     }
 
     /// Who has its end `end` (0: the client's).
     pub fn attach(&mut self, end: usize, program: Program) {
         if self.interface.is_some() && self.ends[end].is_none() {
-            self.comments[end].push(format!("sent by {}", program.described()));
+            self.notes[end].say(format!("sent by {}", program.described()));
         }
         self.ends[end] = Some(program);
     }
@@ -121,9 +122,7 @@ impl Channel {
                 let on_tcp = followers[from as usize].on_tcp();
                 self.before_on_tcp[from as usize] = on_tcp;
                 self.conversation.gap(from, on_tcp);
-                if on_tcp > 0 {
-                    self.comments[from as usize].push(went_over_tcp(on_tcp));
-                }
+                self.notes[from as usize].went_over_tcp(on_tcp);
             }
         }
         self.followers = Some(followers);
@@ -207,26 +206,20 @@ impl Channel {
                         counts.bytes += range.len() as u64;
                         let bytes = &scratch.bytes[from as usize][range.clone()];
                         let mut done = Ok(());
-                        let comments = &mut self.comments;
+                        let notes = &mut self.notes[from as usize];
                         self.conversation.data(from, bytes, now.since, &mut |packet| {
-                            done = file.packet(
-                                interface,
-                                &packet,
-                                now.time,
-                                taken(&mut comments[from as usize]),
-                            );
+                            done = file.packet(interface, &packet, now.time, notes.take());
                         });
                         done?;
                     }
                     Piece::Missed(n) => {
-                        counts.gaps += 1;
-                        counts.missed += n;
-                        self.comments[from as usize].push(format!("{n} bytes before this were missed"));
+                        counts.gaps += u64::from(self.notes[from as usize].missed(*n));
+                        counts.missed = counts.missed.saturating_add(*n);
                         self.conversation.gap(from, *n);
                     }
                     Piece::OnTcp(n) => {
-                        counts.on_tcp += n;
-                        self.comments[from as usize].push(went_over_tcp(*n));
+                        counts.on_tcp = counts.on_tcp.saturating_add(*n);
+                        self.notes[from as usize].went_over_tcp(*n);
                         self.conversation.gap(from, *n);
                     }
                 }
@@ -248,7 +241,7 @@ impl Channel {
         };
         let whose = format!("{} > {}", described(&self.ends[0]), described(&self.ends[1]));
         if !self.from_start {
-            self.comments.iter_mut().for_each(|comments| comments.insert(0, whose.clone()));
+            self.notes.iter_mut().for_each(|notes| notes.say(whose.clone()));
             return Ok(interface);
         }
         let (mut whose, mut done) = (Some(whose), Ok(()));
@@ -264,9 +257,10 @@ impl Channel {
     /// What is acknowledged without anything being sent.
     fn late(&mut self, now: Now, file: &mut File) -> io::Result<()> {
         let Some(interface) = self.interface else { return Ok(()) };
-        let mut done = Ok(());
+        let (notes, mut done) = (&mut self.notes, Ok(()));
         self.conversation.acknowledge_late(now.since, &mut |packet| {
-            let written = file.packet(interface, &packet, now.time, None);
+            let comment = notes[packet.from as usize].take();
+            let written = file.packet(interface, &packet, now.time, comment);
             done = std::mem::replace(&mut done, Ok(())).and(written);
         });
         done
@@ -281,9 +275,10 @@ impl Channel {
         let directions = SIDES.map(|side| self.observed.direction(side));
         let on_tcp = directions.iter().any(|direction| direction.word.is_raw());
         let (Some(interface), false) = (self.interface, on_tcp) else { return Ok(Look::Over { on_tcp }) };
-        let mut done = Ok(());
+        let (notes, mut done) = (&mut self.notes, Ok(()));
         let mut give = |packet: super::conversation::Packet| {
-            let written = file.packet(interface, &packet, now.time, None);
+            let comment = notes[packet.from as usize].take();
+            let written = file.packet(interface, &packet, now.time, comment);
             done = std::mem::replace(&mut done, Ok(())).and(written);
         };
         let followers = self.followers.as_ref();
@@ -300,12 +295,4 @@ impl Channel {
         self.conversation.close(&mut give);
         done.map(|()| Look::Over { on_tcp })
     }
-}
-
-fn went_over_tcp(bytes: u64) -> String {
-    format!("{bytes} bytes before this went over TCP, where tcpdump(8) sees them")
-}
-
-fn taken(comments: &mut Vec<String>) -> Option<String> {
-    (!comments.is_empty()).then(|| std::mem::take(comments).join("; "))
 }

@@ -19,6 +19,9 @@ use pcap_file::{DataLink, Endianness, PcapError};
 use super::conversation::{End, Packet};
 use crate::signals;
 
+/// The format has 16 bits for the length of a comment, in bytes.
+const LONGEST: usize = u16::MAX as usize;
+
 /// What there is to say of one pair of programs.
 #[derive(Debug, Default, Clone)]
 pub struct Interface {
@@ -64,6 +67,15 @@ fn upper_half_first(time: u64) -> u64 {
     } else {
         time
     }
+}
+
+/// As much of a comment as can be written.
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
 }
 
 fn plain(error: PcapError) -> io::Error {
@@ -133,7 +145,7 @@ impl File {
     ) -> io::Result<()> {
         // Towards the server, or from it.
         let mut options = vec![EnhancedPacketOption::Flags(if packet.from == End::Client { 1 } else { 2 })];
-        options.extend(comment.map(|text| EnhancedPacketOption::Comment(Cow::Owned(text))));
+        options.extend(comment.map(|text| EnhancedPacketOption::Comment(Cow::Owned(cut(text)))));
         let block = EnhancedPacketBlock {
             interface_id: interface as u32,
             timestamp: time,
@@ -180,3 +192,6 @@ impl File {
         Ok(self.interfaces)
     }
 }
+
+#[cfg(test)]
+mod tests;
