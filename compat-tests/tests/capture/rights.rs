@@ -69,6 +69,19 @@ fn wrong_words_are_told() {
     }
 }
 
+#[test]
+fn a_file_is_as_it_was_where_there_is_nothing_to_capture() {
+    let folder = TempDir::new();
+    let file = folder.file("former.pcapng");
+    std::fs::write(&file, "a former capture").expect("a file");
+    // This process has no shim.
+    let mut dp = Command::new(dp());
+    dp.args(["capture", "--pid", &std::process::id().to_string(), "-w"]).arg(&file);
+    let out = dp.output().expect("dp starts");
+    assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "a former capture");
+}
+
 fn skip(reason: &str) {
     if let Some(list) = std::env::var_os("DP_SKIPS") {
         let mut file = std::fs::OpenOptions::new().append(true).open(list).expect("the list of skips");

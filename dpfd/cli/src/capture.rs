@@ -77,15 +77,16 @@ fn capture(args: Args) -> Result<ExitCode, String> {
     for &pid in &pids {
         may_see(pid)?;
     }
-    let out = output(&args.write)?;
+    let out = Output::open(&args.write)?;
     let named = |error: io::Error| format!("{}: {error}; the capture is not complete", shown(&args.write));
-    let mut file = File::new(out, args.snaplen as usize).map_err(named)?;
     let _ = nix::sys::prctl::set_timerslack(1);
     let mut watch = Watch::new(args.wanted).map_err(|error| error.to_string())?;
     let has_shim = |pid| watch.sees(pid) || Process::look(pid, &mut HashMap::new()).is_some();
     if let Some(pid) = pids.iter().find(|&&pid| !has_shim(pid)) {
         return Err(format!("process {pid} does not run with the shim; dp doctor {pid} tells why"));
     }
+    let out = out.begin().map_err(named)?;
+    let mut file = File::new(out, args.snaplen as usize).map_err(named)?;
     for (pid, why) in watch.denied.iter().take(DENIED) {
         eprintln!("dp capture: process {pid}: {why}");
     }
@@ -161,20 +162,39 @@ fn may_see(pid: u32) -> Result<(), String> {
     }
 }
 
-fn output(path: &Path) -> Result<Box<dyn Write>, String> {
-    use std::os::unix::fs::OpenOptionsExt;
-    if path == Path::new("-") {
-        if io::stdout().is_terminal() {
-            return Err("a capture is no text for a terminal: name a file (-w FILE), or a pipe: dp capture | tshark -i -".into());
+/// Where the capture is written, which is as it was until there is one.
+enum Output {
+    Standard,
+    File(fs::File),
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Output, String> {
+        use std::os::unix::fs::OpenOptionsExt;
+        if path == Path::new("-") {
+            if io::stdout().is_terminal() {
+                return Err("a capture is no text for a terminal: name a file (-w FILE), or a pipe: dp capture | tshark -i -".into());
+            }
+            return Ok(Output::Standard);
         }
-        return Ok(Box::new(io::stdout()));
+        let mut options = fs::File::options();
+        // What programs send is nobody else's to read.
+        let opened = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+        opened.map(Output::File).map_err(|error| format!("{}: {error}", path.display()))
     }
-    let mut options = fs::File::options();
-    // What programs send is nobody else's to read.
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    opened
-        .map(|file| Box::new(file) as Box<dyn Write>)
-        .map_err(|error| format!("{}: {error}", path.display()))
+
+    fn begin(self) -> io::Result<Box<dyn Write>> {
+        match self {
+            Output::Standard => Ok(Box::new(io::stdout())),
+            Output::File(file) => {
+                // A pipe or a device has no length.
+                if file.metadata()?.is_file() {
+                    file.set_len(0)?;
+                }
+                Ok(Box::new(file))
+            }
+        }
+    }
 }
 
 fn shown(path: &Path) -> String {
