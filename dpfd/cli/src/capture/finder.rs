@@ -65,7 +65,12 @@ impl Finder {
     }
 }
 
-/// A process that was looked at, and has no family (yet).
+/// The file that it executes; none where that may not be seen.
+fn exe(pid: u32) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()
+}
+
+/// A process that was looked at, and has no family (yet), or may not be looked into.
 struct Other {
     exe: PathBuf,
     /// When it is looked at again, unless it was looked at so late already that it is what it is.
@@ -126,13 +131,26 @@ impl Walker {
     /// Looks at what is new among processes; of the others it asks no more than needed.
     fn walk(&mut self, tell: &Sender<News>) -> Result<(), mpsc::SendError<News>> {
         let me = std::process::id();
-        let pids: HashSet<u32> =
-            processes::numbers().unwrap_or_default().into_iter().filter(|&pid| pid != me).collect();
-        self.opened.retain(|pid, opened| pids.contains(pid) && opened.lives());
+        let pids: HashSet<u32> = match processes::numbers() {
+            Ok(pids) => pids.into_iter().filter(|&pid| pid != me).collect(),
+            // Another time: nobody has ended because of this.
+            Err(_) => return Ok(()),
+        };
+        let (others, processes) = (&mut self.others, &self.processes);
+        others.retain(|pid, _| pids.contains(pid));
+        self.opened.retain(|pid, opened| {
+            let executes = || processes.get(pid).is_none_or(|process| process.file == exe(*pid));
+            let stays = pids.contains(pid) && opened.is_the_same() && executes();
+            if !stays {
+                // What it executes now is looked at as that of a new one.
+                others.remove(pid);
+            }
+            stays
+        });
         let opened = &self.opened;
         self.processes.retain(|pid, _| opened.contains_key(pid));
-        self.denied.retain(|pid, _| pids.contains(pid));
-        self.others.retain(|pid, _| pids.contains(pid));
+        let stays = |pid: &u32| others.get(pid).is_some_and(|other| other.exe == exe(*pid));
+        self.denied.retain(|pid, _| stays(pid));
         for pid in pids {
             if !self.processes.contains_key(&pid)
                 && !self.denied.contains_key(&pid)
@@ -145,7 +163,7 @@ impl Walker {
     }
 
     fn is_to_be_looked_at(&mut self, pid: u32) -> bool {
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let exe = exe(pid);
         let now = Instant::now();
         let other = self.others.entry(pid).or_insert_with(|| Other::new(PathBuf::new()));
         if other.exe != exe {
@@ -201,3 +219,6 @@ impl Walker {
         Ok(self.arenas.len() > before)
     }
 }
+
+#[cfg(test)]
+mod tests;

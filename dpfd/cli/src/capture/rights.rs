@@ -5,7 +5,7 @@
 //! directory, which stays that of the same process when its number is given to another one.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use nix::sys::stat::Mode;
 pub struct Opened {
     pub pid: u32,
     folder: OwnedFd,
+    /// Where its program and its stack begin. The kernel chooses other addresses with each execve(2), mostly (ASLR).
+    program: Option<[u64; 2]>,
 }
 
 /// Why a process may not be looked into.
@@ -40,7 +42,8 @@ impl Opened {
     pub fn new(pid: u32) -> Result<Opened, Denied> {
         let path = PathBuf::from(format!("/proc/{pid}"));
         let folder = open(&path, OFlag::O_DIRECTORY | READ, Mode::empty()).map_err(|_| Denied::Gone)?;
-        let opened = Opened { pid, folder };
+        let mut opened = Opened { pid, folder, program: None };
+        opened.program = opened.program().ok().flatten();
         match opened.open("mem") {
             Ok(_) => Ok(opened),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
@@ -59,14 +62,20 @@ impl Opened {
         Ok(File::from(openat(self.folder.as_fd(), name.as_ref(), READ, Mode::empty())?))
     }
 
-    /// Whether it lives.
-    pub fn lives(&self) -> bool {
-        self.open("stat").is_ok_and(|mut file| {
-            let mut text = String::new();
-            // Reaped, it has no file; a zombie has one, and says so.
-            io::Read::read_to_string(&mut file, &mut text).is_ok()
-                && !text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
-        })
+    /// Whether it lives, and has executed nothing since it was opened; as far as it can be told.
+    pub fn is_the_same(&self) -> bool {
+        match self.program() {
+            Err(error) => is_exhausted(&error),
+            Ok(program) => program.is_some() && program == self.program,
+        }
+    }
+
+    /// `None`: it has ended.
+    fn program(&self) -> io::Result<Option<[u64; 2]>> {
+        let mut text = String::new();
+        // Reaped, it has no file; a zombie has one, and says so.
+        self.open("stat")?.read_to_string(&mut text)?;
+        Ok(program_in(&text))
     }
 
     /// The memories with that name that it has, as descriptors or else mapped, each once: their inodes and files. Those of
@@ -104,6 +113,24 @@ impl Opened {
     }
 }
 
+/// Whether this program has as many descriptors as it may have, or the host has.
+pub fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// The addresses in /proc/PID/stat (proc_pid_stat(5), startcode and startstack). `None`: it has ended.
+fn program_in(stat: &str) -> Option<[u64; 2]> {
+    // The name, which is before the last bracket, may have anything in it.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let lives = fields.first().is_some_and(|state| !state.starts_with(['Z', 'X']));
+    let number = |at: usize| fields.get(at)?.parse().ok();
+    if lives {
+        Some([number(23)?, number(25)?])
+    } else {
+        None
+    }
+}
+
 /// Which right is missing, as far as it can be told.
 fn why(path: &Path) -> String {
     let number = |name: &str| {
@@ -137,4 +164,51 @@ fn why(path: &Path) -> String {
             .into(),
     };
     format!("Operation not permitted: what it sends is seen only by whoever may attach to it with ptrace(2); {missing}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn one_that_ended_or_executed_something_is_not_the_same() {
+        let stat = |state: &str| {
+            let rest: Vec<String> = (4..=28).map(|field| (field * 10).to_string()).collect();
+            format!("7 (a) b) {state} {}", rest.join(" "))
+        };
+        assert_eq!(program_in(&stat("S")), Some([260, 280]));
+        assert_eq!(program_in(&stat("Z")), None);
+        assert_eq!(program_in("7 (a) S 1"), None);
+
+        // The same file again, so its name tells nothing.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read x; exec sh -c 'read y; exit'"]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let executes = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let until = |what: &str, so: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while !so() {
+                assert!(Instant::now() < end, "{what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        let pid = shell.id();
+        until("the shell", &|| executes(pid).starts_with(b"sh\0-c\0read x"));
+        let opened = Opened::new(pid).unwrap();
+        assert!(opened.is_the_same());
+        let mut input = shell.stdin.take().unwrap();
+        input.write_all(b"\n").unwrap();
+        until("the next one", &|| executes(pid).starts_with(b"sh\0-c\0read y"));
+        assert!(!opened.is_the_same());
+        let again = Opened::new(pid).unwrap();
+        assert!(again.is_the_same());
+        drop(input);
+        until("its end", &|| !again.is_the_same());
+        shell.wait().unwrap();
+        assert!(!again.is_the_same());
+    }
 }
