@@ -3,6 +3,7 @@
 //! It only reads: the rings lie in memory that it maps as well, where bytes stay until their sender comes round again. So
 //! neither side does anything for it, and nothing is different while nobody captures.
 
+mod arenas;
 mod channel;
 mod conversation;
 mod file;
@@ -80,6 +81,7 @@ fn capture(args: Args) -> Result<ExitCode, String> {
     let out = Output::open(&args.write)?;
     let named = |error: io::Error| format!("{}: {error}; the capture is not complete", shown(&args.write));
     let _ = nix::sys::prctl::set_timerslack(1);
+    raise_limit();
     let mut watch = Watch::new(args.wanted).map_err(|error| error.to_string())?;
     let has_shim = |pid| watch.sees(pid) || Process::look(pid, &mut HashMap::new()).is_some();
     if let Some(pid) = pids.iter().find(|&&pid| !has_shim(pid)) {
@@ -205,6 +207,15 @@ fn shown(path: &Path) -> String {
     }
 }
 
+/// Each channel's memory takes a descriptor, and each process that is looked into.
+fn raise_limit() {
+    use nix::sys::resource::{getrlimit, setrlimit, Resource};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // It goes on with fewer, too.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
 /// The summary.
 fn tell(interfaces: &[file::Interface], watch: &Watch) {
     let sum = |of: fn(&file::Interface) -> u64| interfaces.iter().map(of).sum::<u64>();
@@ -237,6 +248,13 @@ fn tell(interfaces: &[file::Interface], watch: &Watch) {
         eprintln!(
             "dp capture: the memory of {} channels could not be opened: name their clients' processes as well, or be root",
             counts.closed
+        );
+    }
+    if counts.exhausted > 0 {
+        eprintln!(
+            "dp capture: the memory of {} channels could not be opened, as there were too many open files: raise their \
+             limit (ulimit -Hn), or name fewer channels",
+            counts.exhausted
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Finds programs with the shim and their memory, in a thread of its own: a walk through /proc takes longer than a ring may
 //! be left alone.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use dp_channel::family::{self, View};
 
+use super::arenas::KEPT;
 use super::rights::{Denied, Opened};
 use crate::ls::processes::{self, Process};
 
@@ -27,15 +29,26 @@ const ARENA: &str = "dp-arena";
 pub enum News {
     /// The memory of a family, by its inode.
     Family(u64, View),
-    /// Memory with channels.
-    Arena(File),
+    /// Memory with channels, which a process of that family has.
+    Arena(u64, File),
+    /// A process of that family has memory that was found before, by its inode.
+    Shared(u64, u64),
+    /// There was no descriptor for memory.
+    Exhausted,
     /// A walk is over: the processes with the shim, and why some may not be looked into.
     Walked(Vec<Process>, HashMap<u32, String>),
 }
 
+enum Ask {
+    /// Memory with channels of that family.
+    Find(u64),
+    /// Memory that is not known to who asks any more, by its inode.
+    Forget(Vec<u64>),
+}
+
 /// The thread, as others see it.
 pub struct Finder {
-    asks: Sender<u64>,
+    asks: Sender<Ask>,
     news: Receiver<News>,
 }
 
@@ -51,7 +64,14 @@ impl Finder {
     /// Channels of that family are in memory that is not known here.
     pub fn ask(&self, family: u64) {
         // It ends with the process only.
-        let _ = self.asks.send(family);
+        let _ = self.asks.send(Ask::Find(family));
+    }
+
+    /// That memory, by its inodes, is found anew.
+    pub fn forget(&self, inodes: Vec<u64>) {
+        if !inodes.is_empty() {
+            let _ = self.asks.send(Ask::Forget(inodes));
+        }
     }
 
     /// What was found since.
@@ -95,18 +115,29 @@ struct Walker {
     others: HashMap<u32, Other>,
     versions: HashMap<u64, Option<String>>,
     families: HashSet<u64>,
-    arenas: HashSet<u64>,
+    /// The families that have them.
+    arenas: HashMap<u64, HashSet<u64>>,
 }
 
 impl Walker {
-    fn work(mut self, asked: &Receiver<u64>, tell: &Sender<News>) {
+    fn work(mut self, asked: &Receiver<Ask>, tell: &Sender<News>) {
         let (mut next, mut soonest) = (Instant::now(), Instant::now());
         loop {
             let soon = match asked.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(family) => {
+                Ok(ask) => {
                     // Each once, however often it was asked for meanwhile.
-                    let families: HashSet<u64> = asked.try_iter().chain([family]).collect();
-                    let mut found = Ok(false);
+                    let mut families = HashSet::new();
+                    for ask in std::iter::once(ask).chain(asked.try_iter()) {
+                        match ask {
+                            Ask::Find(family) => {
+                                families.insert(family);
+                            }
+                            Ask::Forget(inodes) => {
+                                inodes.iter().for_each(|inode| drop(self.arenas.remove(inode)));
+                            }
+                        }
+                    }
+                    let mut found = Ok(families.is_empty());
                     for family in families {
                         found = found.and_then(|any| Ok(self.find_arenas(family, tell)? || any));
                     }
@@ -159,6 +190,9 @@ impl Walker {
                 self.look(pid, tell)?;
             }
         }
+        // One whose last process is not seen any more is told anew if another one has it.
+        let families: HashSet<u64> = self.processes.values().filter_map(|process| process.family).collect();
+        self.families.retain(|family| families.contains(family));
         tell.send(News::Walked(self.processes.values().cloned().collect(), self.denied.clone()))
     }
 
@@ -196,7 +230,11 @@ impl Walker {
         self.processes.insert(pid, process);
         if !self.families.contains(&family) {
             let name = family::NAME.to_string_lossy();
-            for (inode, file) in self.opened[&pid].memories(&name, true, &|inode| inode != family) {
+            let memories = self.opened[&pid].memories(&name, 1, &|inode| inode != family);
+            if memories.exhausted {
+                tell.send(News::Exhausted)?;
+            }
+            for (inode, file) in memories.found {
                 if let Some(view) = View::open(&file) {
                     self.families.insert(inode);
                     tell.send(News::Family(inode, view))?;
@@ -208,15 +246,36 @@ impl Walker {
 
     /// Whether there is memory of that family's channels that was not known.
     fn find_arenas(&mut self, family: u64, tell: &Sender<News>) -> Result<bool, mpsc::SendError<News>> {
-        let before = self.arenas.len();
+        let mut any = false;
         for process in self.processes.values().filter(|process| process.family == Some(family)) {
             let Some(opened) = self.opened.get(&process.pid) else { continue };
-            for (inode, file) in opened.memories(ARENA, false, &|inode| self.arenas.contains(&inode)) {
-                self.arenas.insert(inode);
-                tell.send(News::Arena(file))?;
+            let has = self.arenas.values().filter(|families| families.contains(&family)).count();
+            let seen = RefCell::new(HashSet::new());
+            let is_known = |inode| {
+                let known = self.arenas.contains_key(&inode);
+                if known {
+                    seen.borrow_mut().insert(inode);
+                }
+                known
+            };
+            // Whoever has so many has too many, and gets others when those are forgotten.
+            let memories = opened.memories(ARENA, (2 * KEPT).saturating_sub(has), &is_known);
+            if memories.exhausted {
+                tell.send(News::Exhausted)?;
+            }
+            for inode in seen.into_inner() {
+                if self.arenas.get_mut(&inode).is_some_and(|families| families.insert(family)) {
+                    any = true;
+                    tell.send(News::Shared(family, inode))?;
+                }
+            }
+            for (inode, file) in memories.found {
+                any = true;
+                self.arenas.insert(inode, HashSet::from([family]));
+                tell.send(News::Arena(family, file))?;
             }
         }
-        Ok(self.arenas.len() > before)
+        Ok(any)
     }
 }
 

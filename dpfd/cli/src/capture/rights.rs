@@ -22,6 +22,15 @@ pub struct Opened {
     program: Option<[u64; 2]>,
 }
 
+/// What a process has of such memory.
+#[derive(Debug, Default)]
+pub struct Memories {
+    /// Inodes and files.
+    pub found: Vec<(u64, File)>,
+    /// There may be more, for which there was no descriptor.
+    pub exhausted: bool,
+}
+
 /// Why a process may not be looked into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denied {
@@ -78,19 +87,22 @@ impl Opened {
         Ok(program_in(&text))
     }
 
-    /// The memories with that name that it has, as descriptors or else mapped, each once: their inodes and files. Those of
-    /// `known` are not opened again. With `one` it ends with the first: a program may have very many descriptors.
-    pub fn memories(&self, name: &str, one: bool, known: &dyn Fn(u64) -> bool) -> Vec<(u64, File)> {
+    /// The memories with that name that it has, as descriptors or else mapped, each once. Those of `known` are not opened
+    /// again. It ends when it has `most`: a program may have very many descriptors.
+    pub fn memories(&self, name: &str, most: usize, known: &dyn Fn(u64) -> bool) -> Memories {
         let wanted = format!("/memfd:{name} (deleted)");
-        let mut found: Vec<(u64, File)> = Vec::new();
+        let Memories { mut found, mut exhausted } = Memories::default();
         for list in ["fd", "map_files"] {
             // What is mapped can be opened by the superuser only; everybody else needs a descriptor.
             if !found.is_empty() {
                 break;
             }
-            for entry in
-                std::fs::read_dir(format!("/proc/{}/{list}", self.pid)).into_iter().flatten().flatten()
-            {
+            let entries = std::fs::read_dir(format!("/proc/{}/{list}", self.pid));
+            exhausted |= entries.as_ref().is_err_and(is_exhausted);
+            for entry in entries.into_iter().flatten().flatten() {
+                if found.len() >= most {
+                    break;
+                }
                 if !std::fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()) {
                     continue;
                 }
@@ -99,17 +111,15 @@ impl Opened {
                     continue;
                 }
                 let name = Path::new(list).join(entry.file_name());
-                if let Ok(file) = self.open(name) {
-                    found.extend(
+                match self.open(name) {
+                    Ok(file) => found.extend(
                         file.metadata().is_ok_and(|data| data.ino() == inode).then_some((inode, file)),
-                    );
-                }
-                if one && !found.is_empty() {
-                    return found;
+                    ),
+                    Err(error) => exhausted |= is_exhausted(&error),
                 }
             }
         }
-        found
+        Memories { found, exhausted }
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use dp_channel::family::{Snapshot, Stage, View};
 use dp_channel::observed::Memory;
 use dp_channel::slot::Side;
-use dp_channel::tcp::Addr;
 
+use super::arenas::{Arenas, KEPT};
 use super::channel::{Channel, Look, Now, Program, Scratch};
 use super::file::File;
 use super::finder::{Finder, News};
@@ -55,6 +55,8 @@ pub struct Counts {
     pub left: u64,
     /// Their memory could not be had.
     pub closed: u64,
+    /// The same, since this program had as many descriptors as it may have.
+    pub exhausted: u64,
 }
 
 /// See the module.
@@ -62,7 +64,9 @@ pub struct Watch {
     wanted: Wanted,
     finder: Finder,
     families: HashMap<u64, Family>,
-    arenas: Vec<Rc<Memory>>,
+    arenas: Arenas,
+    /// Memory could not be opened for want of descriptors, since any was found.
+    exhausted: bool,
     channels: HashMap<Place, Channel>,
     /// Ends whose programs are not asked for, of channels whose other ends may be.
     others: HashMap<Place, (usize, Program)>,
@@ -88,7 +92,8 @@ impl Watch {
             wanted,
             finder: Finder::start()?,
             families: HashMap::new(),
-            arenas: Vec::new(),
+            arenas: Arenas::new(KEPT),
+            exhausted: false,
             channels: HashMap::new(),
             others: HashMap::new(),
             sought: HashSet::new(),
@@ -138,11 +143,16 @@ impl Watch {
                 };
                 self.families.insert(inode, family);
             }
-            News::Arena(file) => {
-                // One of another version is nobody's who is seen here.
-                self.arenas.extend(Memory::open(file).ok().map(Rc::new));
+            News::Arena(family, file) => {
+                self.arenas.add(family, file);
+                self.exhausted = false;
                 self.families.values_mut().for_each(|family| family.asks = 0);
             }
+            News::Shared(family, inode) => {
+                self.arenas.share(family, inode);
+                self.families.entry(family).and_modify(|family| family.asks = 0);
+            }
+            News::Exhausted => self.exhausted = true,
             News::Walked(processes, denied) => {
                 self.denied = denied;
                 for (inode, family) in &mut self.families {
@@ -205,6 +215,8 @@ impl Watch {
         if self.settled {
             self.families.retain(|inode, family| !family.is_gone() || used.contains(inode));
         }
+        let lives = |family: u64| self.families.get(&family).is_some_and(|family| !family.is_gone());
+        self.finder.forget(self.arenas.put_away(lives));
         failed.map_or(Ok(()), Err)
     }
 
@@ -230,7 +242,7 @@ impl Watch {
                 if family.processes.is_none() {
                     continue;
                 }
-                let memory = self.arenas.iter().find(|memory| is_there(memory, &seen, slot, generation));
+                let memory = self.arenas.find(inode, view, &seen, [slot, generation]);
                 let program =
                     program_of(inode, i, &seen, family.processes.as_deref().unwrap_or_default(), view);
                 let Some(memory) = memory else {
@@ -248,7 +260,9 @@ impl Watch {
                     if family.asks >= ASKS {
                         known.insert(i, (slot, generation));
                         passed.remove(&i);
-                        self.counts.closed += u64::from(wanted);
+                        let count =
+                            if self.exhausted { &mut self.counts.exhausted } else { &mut self.counts.closed };
+                        *count += u64::from(wanted);
                     }
                     continue;
                 };
@@ -309,15 +323,6 @@ fn ends(seen: &Snapshot) -> [SocketAddr; 2] {
     } else {
         [own, other]
     }
-}
-
-/// Whether that connection is the one in that slot of the memory.
-fn is_there(memory: &Memory, seen: &Snapshot, slot: u32, generation: u32) -> bool {
-    let end = |addr: Addr| (addr.ip, addr.port);
-    let (own, other) = (end(seen.local), end(seen.peer));
-    memory.slot(slot).is_some_and(|slot| {
-        slot.is_of(generation) && slot.ends().is_some_and(|ends| ends == (own, other) || ends == (other, own))
-    })
 }
 
 /// The process that has it, as far as it can be told.

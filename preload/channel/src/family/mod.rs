@@ -32,7 +32,7 @@ pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use sender::{Mark, Sender};
-pub use view::{Snapshot, View};
+pub use view::{Offer, Snapshot, View};
 pub use worth::Worth;
 
 use std::io;

@@ -8,7 +8,7 @@ use crate::slot::Side;
 use crate::switch::in_ring;
 use crate::tcp::Addr;
 use dp_edge::ring::LINE;
-use dp_edge::sync::Ordering;
+use dp_edge::sync::{AtomicU64, Ordering};
 
 /// What is read of any layout, bytes; and the first one that says the shim's version.
 const HEAD: usize = 4096;
@@ -59,6 +59,15 @@ pub struct Snapshot {
     pub holders: Vec<u32>,
     /// Processes that are no members may have it, too.
     pub uncounted: bool,
+}
+
+/// The offer of a connection, as one end has noted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The client's random number, which both ends alone know.
+    pub nonce: u64,
+    /// Server: the inode of the memory that it is in.
+    pub memory: Option<u64>,
 }
 
 impl View {
@@ -177,6 +186,17 @@ impl View {
     pub fn place(&self, i: u32) -> (Stage, u32, u32) {
         let c = self.family.conn(i);
         (c.stage(), c.slot.load(Ordering::Relaxed), c.generation.load(Ordering::Relaxed))
+    }
+
+    /// What connection `i` notes of its offer: what tells it from one that somebody forged.
+    pub fn offer(&self, i: u32) -> Offer {
+        let c = self.family.conn(i);
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        if c.side.load(Ordering::Relaxed) == Side::Server as u32 {
+            Offer { nonce: word(&c.expected), memory: Some(word(&c.memory)) }
+        } else {
+            Offer { nonce: word(&c.nonce), memory: None }
+        }
     }
 
     /// What connection `i` notes of its sending.
