@@ -1,6 +1,6 @@
 //! The terminal: taken, and given back however the program ends.
 
-use std::io::{self, Stdout};
+use std::io::{self, ErrorKind, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::backend::CrosstermBackend;
@@ -55,6 +55,9 @@ impl Screen {
 
     /// After somebody else may have had the terminal.
     pub fn again(&mut self) -> io::Result<()> {
+        // The library sets a mode only if it has not set it before, and the shell has set another one since. Where the
+        // terminal cannot be had, taking it says so.
+        let _ = whole(disable_raw_mode);
         take()?;
         self.clear()
     }
@@ -67,15 +70,25 @@ impl Drop for Screen {
 }
 
 fn take() -> io::Result<()> {
-    enable_raw_mode()?;
+    whole(enable_raw_mode)?;
     TAKEN.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, Hide).inspect_err(|_| give_back())
+}
+
+/// The call, again if a signal interrupts it, as SIGCONT does where the shell gives the terminal to a program that waits for it.
+fn whole(call: fn() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
 }
 
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         // A terminal that is gone needs nothing.
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
-        let _ = disable_raw_mode();
+        let _ = whole(disable_raw_mode);
     }
 }

@@ -126,6 +126,35 @@ fn signals_find_the_terminal_given_back() {
 }
 
 #[test]
+fn a_stop_behind_its_back_and_the_background_are_survived() {
+    let _traffic = Traffic::start();
+    let Some(tmux) = Tmux::start("stops", (80, 24), folder(), true) else { return };
+    let shown = |screen: &str| screen.starts_with("dp top  ") && screen.contains("h keys");
+    tmux.line(&format!("$DP top -d 0.3 --pid {}", std::process::id()));
+    tmux.until("the picture", shown);
+    // It cannot give the terminal back, nor know that the shell sets another mode.
+    kill(tmux.child(), Signal::SIGSTOP).unwrap();
+    tmux.until("a stop", |screen| screen.contains("Stopped"));
+    tmux.line("clear; fg");
+    tmux.until("the picture again", shown);
+    // A key without Enter.
+    tmux.keys(&["h"]);
+    tmux.until("help", |screen| screen.contains("sort by another value"));
+    tmux.keys(&["x", "C-z"]);
+    tmux.until("a stop", |screen| screen.contains("Stopped"));
+    // It goes on without the terminal, and stops where it takes it, until the shell gives it.
+    tmux.line("clear; bg; sleep 0.5; jobs");
+    tmux.until("another stop", |screen| screen.contains("Stopped"));
+    tmux.line("clear; fg");
+    tmux.until("the picture again", shown);
+    tmux.keys(&["h"]);
+    tmux.until("help", |screen| screen.contains("sort by another value"));
+    tmux.keys(&["x", "q"]);
+    tmux.until("its end", |screen| !shown(screen));
+    is_sane(&tmux);
+}
+
+#[test]
 fn it_ends_with_its_terminal() {
     let _traffic = Traffic::start();
     let Some(tmux) = Tmux::start("gone", (80, 24), folder(), true) else { return };
