@@ -7,6 +7,7 @@ mod environment;
 mod filter;
 mod find;
 mod needed;
+mod order;
 mod plan;
 mod text;
 
