@@ -27,7 +27,7 @@ pub struct Args {
     unit: Option<String>,
     #[command(flatten)]
     place: Where,
-    /// Print JSON, as dp-enable(1) describes it.
+    /// Print JSON, as dp-status(1) describes it.
     #[arg(long)]
     json: bool,
 }
@@ -203,6 +203,7 @@ impl Service {
             (Shim::Loaded, "with the shim"),
             (Shim::Replaced, "with one that was replaced since"),
             (Shim::Absent, "started without it"),
+            (Shim::Unseen, "not to be seen: ask as root"),
             (Shim::Unfit, "that cannot have it (dp doctor PID tells why)"),
         ]
         .map(|(shim, words)| (self.processes.iter().filter(|p| p.shim == shim).count(), words));

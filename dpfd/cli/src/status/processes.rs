@@ -15,6 +15,8 @@ pub enum Shim {
     Replaced,
     /// It was started without it.
     Absent,
+    /// This user may not look into it.
+    Unseen,
     /// It was started with it, or would be, and the loader did not take it: a static program, one of another C library.
     Unfit,
 }
@@ -36,7 +38,7 @@ impl Program {
             Shim::Loaded => !wanted,
             Shim::Replaced => true,
             Shim::Absent => wanted,
-            Shim::Unfit => false,
+            Shim::Unseen | Shim::Unfit => false,
         }
     }
 }
@@ -69,18 +71,28 @@ fn is_of(cgroup: &[u8], unit: &str, user: bool) -> bool {
 
 fn look(pid: u32, shimmed: &[processes::Process]) -> Option<Program> {
     let found = shimmed.iter().find(|process| process.pid == pid && !process.disabled);
-    let shim = match found {
-        Some(process) if process.replaced => Shim::Replaced,
-        Some(_) => Shim::Loaded,
-        None if matches!(process::without(pid), Without::Started) => Shim::Absent,
-        None => Shim::Unfit,
-    };
+    let shim = state(
+        found.map(|process| process.replaced),
+        || processes::may_see_maps(pid),
+        || matches!(process::without(pid), Without::Started),
+    );
     Some(Program {
         program: process::comm(pid)?,
         pid,
         shim,
         version: found.and_then(|process| process.shim.clone()),
     })
+}
+
+/// `found`: the shim was seen in it; whether that was replaced. Otherwise `is_visible` and `is_started_without` tell why not.
+fn state(found: Option<bool>, is_visible: impl Fn() -> bool, is_started_without: impl Fn() -> bool) -> Shim {
+    match found {
+        Some(true) => Shim::Replaced,
+        Some(false) => Shim::Loaded,
+        None if !is_visible() => Shim::Unseen,
+        None if is_started_without() => Shim::Absent,
+        None => Shim::Unfit,
+    }
 }
 
 #[cfg(test)]
@@ -113,10 +125,21 @@ mod tests {
     fn a_restart_is_asked_for_where_it_changes_something() {
         let program = |shim| Program { program: "x".into(), pid: 1, shim, version: None };
         let needed = |wanted: bool| {
-            [Shim::Loaded, Shim::Replaced, Shim::Absent, Shim::Unfit]
+            [Shim::Loaded, Shim::Replaced, Shim::Absent, Shim::Unseen, Shim::Unfit]
                 .map(|shim| program(shim).needs_restart(wanted))
         };
-        assert_eq!(needed(true), [false, true, true, false]);
-        assert_eq!(needed(false), [true, true, false, false]);
+        assert_eq!(needed(true), [false, true, true, false, false]);
+        assert_eq!(needed(false), [true, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_process_that_this_user_may_not_look_into_is_not_taken_for_one_without_the_shim() {
+        assert_eq!(state(None, || false, || true), Shim::Unseen);
+        assert_eq!(state(None, || true, || true), Shim::Absent);
+        assert_eq!(state(None, || true, || false), Shim::Unfit);
+        assert_eq!(state(Some(true), || true, || true), Shim::Replaced);
+        assert_eq!(state(Some(false), || true, || true), Shim::Loaded);
+        // A process may look into itself, and one that is gone hides nothing.
+        assert!(processes::may_see_maps(std::process::id()) && processes::may_see_maps(u32::MAX));
     }
 }
