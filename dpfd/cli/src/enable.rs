@@ -33,7 +33,7 @@ pub struct Args {
     units: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Restart the service, so that it has the shim now.
+    /// Restart the service if it runs, so that it has the shim now.
     #[arg(long, conflicts_with_all = ["root", "dry_run"])]
     now: bool,
     /// Only print the drop-in.
@@ -49,7 +49,7 @@ pub struct DisableArgs {
     units: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Restart the service, so that it is without the shim now.
+    /// Restart the service if it runs, so that it is without the shim now.
     #[arg(long, conflicts_with = "root")]
     now: bool,
 }
@@ -190,9 +190,7 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if units.is_empty() {
         return ExitCode::SUCCESS;
     }
-    // Of a template, all instances that run.
-    let units: Vec<String> = units.iter().map(|unit| unit.replacen("@.service", "@*.service", 1)).collect();
-    let names = units.join(" ");
+    let restart = restart(units);
     let manager = if home.user { " --user" } else { "" };
     let Some(mut reload) = home.systemctl() else {
         if now {
@@ -211,13 +209,29 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if let Err(why) = run(reload.arg("daemon-reload"), "daemon-reload") {
         return failed(verb, &why);
     }
-    let restart = home.systemctl().filter(|_| now);
-    match restart.map(|mut restart| run(restart.arg("restart").args(&units), "restart")) {
+    match home.systemctl().filter(|_| now).map(|mut command| run(command.args(&restart), &restart[0])) {
         Some(Err(why)) => failed(verb, &why),
         Some(Ok(())) => ExitCode::SUCCESS,
         None => {
-            println!("what runs stays as it is until: systemctl{manager} restart {names}");
+            println!("what runs stays as it is until: systemctl{manager} {}", restart.join(" "));
             ExitCode::SUCCESS
         }
+    }
+}
+
+/// The words for systemctl(1) that restart what runs of the units, and start nothing.
+fn restart(units: &[String]) -> Vec<String> {
+    let names = units.iter().map(|unit| unit::instances(unit));
+    std::iter::once("try-restart".to_owned()).chain(names).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_stopped_is_not_started() {
+        let units = ["nginx.service", "pg@.service", "pg@15-main.service"].map(str::to_owned);
+        assert_eq!(restart(&units), ["try-restart", "nginx.service", "pg@*.service", "pg@15-main.service"]);
     }
 }

@@ -43,6 +43,11 @@ pub fn service(text: &str) -> Result<String, String> {
     Ok(name)
 }
 
+/// What systemctl(1) takes for a unit: of a template, all instances that run.
+pub fn instances(unit: &str) -> String {
+    unit.replacen("@.service", "@*.service", 1)
+}
+
 impl Unit {
     /// The assignments of a setting of [Service] that count: an empty one takes back those before it.
     fn list(&self, key: &str) -> Vec<&Assignment> {
