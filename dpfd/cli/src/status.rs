@@ -68,6 +68,8 @@ struct Service {
     processes: Vec<Program>,
     /// Whether a process is not as the drop-in would have it.
     restart: bool,
+    /// What systemctl(1) restarts then.
+    restart_name: String,
     /// Open ones, and those since the families began.
     channels: usize,
     channels_ever: u64,
@@ -161,13 +163,15 @@ impl DropIn {
 impl Service {
     fn look(home: &Home, unit: String, families: &[Family]) -> Result<Service, String> {
         let drop_in = DropIn::look(home, &unit)?;
-        let found = if home.is_live() { processes::of(&unit, home.user)? } else { Vec::new() };
+        let written = fs::metadata(&drop_in.path).and_then(|data| data.modified()).ok();
+        let found = if home.is_live() { processes::of(home, &unit, written)? } else { Vec::new() };
         let wanted = matches!(drop_in.state, State::Current | State::Outdated | State::Broken);
         let has = |family: &&Family| {
             family.processes.iter().any(|p| found.iter().any(|program| program.pid == p.pid))
         };
         let mut service = Service {
             restart: found.iter().any(|program| program.needs_restart(wanted)),
+            restart_name: unit::instances(&unit),
             unit,
             user_manager: home.user,
             drop_in,
@@ -217,7 +221,7 @@ impl Service {
             text += &format!(
                 "  restart     needed: systemctl{} restart {}\n",
                 if self.user_manager { " --user" } else { "" },
-                self.unit
+                self.restart_name
             );
         }
         if self.channels_ever > 0 || self.tcp > 0 || !self.on_tcp.is_empty() {
@@ -228,5 +232,21 @@ impl Service {
             text += &format!("  on TCP      {} open; so far: {so_far}\n", self.tcp);
         }
         text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_template_all_instances_are_to_be_restarted() {
+        let tree = std::env::temp_dir();
+        let home = Home::new(Some(&tree), false).unwrap();
+        let mut service = Service::look(&home, "pg@.service".into(), &[]).unwrap();
+        service.restart = true;
+        assert!(service.told().contains("systemctl restart pg@*.service\n"), "{}", service.told());
+        let json = serde_json::to_value(&service).unwrap();
+        assert_eq!((&json["unit"], &json["restart_name"]), (&"pg@.service".into(), &"pg@*.service".into()));
     }
 }

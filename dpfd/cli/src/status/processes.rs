@@ -1,9 +1,15 @@
 //! The processes of a service, by their control groups, and whether they have the shim.
 
+use std::time::{Duration, SystemTime};
+
+use dp_channel::family;
+use nix::time::{clock_gettime, ClockId};
+use nix::unistd::{sysconf, SysconfVar};
 use serde::Serialize;
 
 use crate::doctor::process::{self, Without};
 use crate::ls::processes;
+use crate::unit::Home;
 
 /// How a process has the shim.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +35,10 @@ pub struct Program {
     pub shim: Shim,
     /// That of the shim in it.
     pub version: Option<String>,
+    /// Whether it would have the shim had the service been restarted: the main process, or one that began before the drop-in was
+    /// written. What the service itself starts with another environment never has it.
+    #[serde(skip)]
+    pub is_due: bool,
 }
 
 impl Program {
@@ -37,26 +47,28 @@ impl Program {
         match self.shim {
             Shim::Loaded => !wanted,
             Shim::Replaced => true,
-            Shim::Absent => wanted,
+            Shim::Absent => wanted && self.is_due,
             Shim::Unseen | Shim::Unfit => false,
         }
     }
 }
 
-/// All of the unit's; of a template, those of all instances. `user`: units of users' managers.
+/// All of the unit's; of a template, those of all instances. `written`: when its drop-in was.
 ///
 /// # Errors
 ///
 /// When /proc cannot be listed; in words.
-pub fn of(unit: &str, user: bool) -> Result<Vec<Program>, String> {
+pub fn of(home: &Home, unit: &str, written: Option<SystemTime>) -> Result<Vec<Program>, String> {
     let error = |error| format!("/proc: {error}; mount it, dp finds the programs there");
     let pids = processes::numbers().map_err(error)?.into_iter();
-    let pids: Vec<u32> = pids.filter(|&pid| is_of(&process::cgroup(pid), unit, user)).collect();
+    let pids: Vec<u32> = pids.filter(|&pid| is_of(&process::cgroup(pid), unit, home.user)).collect();
     if pids.is_empty() {
         return Ok(Vec::new());
     }
     let shimmed = processes::all().map_err(error)?;
-    Ok(pids.into_iter().filter_map(|pid| look(pid, &shimmed)).collect())
+    let main = home.main_processes(unit);
+    let is_due = |pid| main.contains(&pid) || written.is_some_and(|written| began_before(pid, written));
+    Ok(pids.into_iter().filter_map(|pid| look(pid, &shimmed, is_due(pid))).collect())
 }
 
 fn is_of(cgroup: &[u8], unit: &str, user: bool) -> bool {
@@ -69,7 +81,22 @@ fn is_of(cgroup: &[u8], unit: &str, user: bool) -> bool {
     is_below == user && dp_rules::unit(cgroup).is_some_and(same)
 }
 
-fn look(pid: u32, shimmed: &[processes::Process]) -> Option<Program> {
+/// Whether a process began before a file was written. Doubt counts as no.
+fn began_before(pid: u32, written: SystemTime) -> bool {
+    let ticks = family::start_of(pid);
+    let a_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|n| u64::try_from(n).ok());
+    let booted = clock_gettime(ClockId::CLOCK_BOOTTIME)
+        .ok()
+        .and_then(|since| SystemTime::now().checked_sub(Duration::from(since)));
+    let (Some(ticks), Some(a_second), Some(booted)) = (ticks, a_second.filter(|n| *n > 0), booted) else {
+        return false;
+    };
+    // The tick in which it began is rounded down.
+    let began = Duration::from_millis((ticks + 1).saturating_mul(1000) / a_second);
+    booted.checked_add(began).is_some_and(|began| began <= written)
+}
+
+fn look(pid: u32, shimmed: &[processes::Process], is_due: bool) -> Option<Program> {
     let found = shimmed.iter().find(|process| process.pid == pid && !process.disabled);
     let shim = state(
         found.map(|process| process.replaced),
@@ -81,6 +108,7 @@ fn look(pid: u32, shimmed: &[processes::Process]) -> Option<Program> {
         pid,
         shim,
         version: found.and_then(|process| process.shim.clone()),
+        is_due,
     })
 }
 
@@ -123,13 +151,30 @@ mod tests {
 
     #[test]
     fn a_restart_is_asked_for_where_it_changes_something() {
-        let program = |shim| Program { program: "x".into(), pid: 1, shim, version: None };
-        let needed = |wanted: bool| {
+        let needed = |wanted: bool, is_due: bool| {
+            let program = |shim| Program { program: "x".into(), pid: 1, shim, version: None, is_due };
             [Shim::Loaded, Shim::Replaced, Shim::Absent, Shim::Unseen, Shim::Unfit]
                 .map(|shim| program(shim).needs_restart(wanted))
         };
-        assert_eq!(needed(true), [false, true, true, false, false]);
-        assert_eq!(needed(false), [true, true, false, false, false]);
+        assert_eq!(needed(true, true), [false, true, true, false, false]);
+        assert_eq!(needed(false, true), [true, true, false, false, false]);
+        // A restart would not give the shim to what the service starts with an empty environment.
+        assert_eq!(needed(true, false), [false, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_process_is_older_than_a_file_that_was_written_after_it_began() {
+        let me = std::process::id();
+        let now = SystemTime::now();
+        assert!(began_before(me, now + Duration::from_secs(1)));
+        assert!(!began_before(me, now - Duration::from_secs(86_400 * 365)));
+        assert!(!began_before(u32::MAX, now));
+        // One that is started after the file is younger, within the clock's tick.
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let is_older = began_before(child.id(), now);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_older);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::text::{self, Assignment};
-use super::Unit;
+use super::{instances, Unit};
 
 /// The name of our drop-in in the unit's folder.
 pub const FILE: &str = "50-directed-point.conf";
@@ -182,6 +182,15 @@ impl Home {
         let fragment = of("FragmentPath=").filter(|path| !path.is_empty())?;
         let drop_ins = of("DropInPaths=").unwrap_or_default().split_whitespace();
         Some(std::iter::once(fragment).chain(drop_ins).map(PathBuf::from).collect())
+    }
+
+    /// The main process of the unit, or those of all instances of a template; none where no systemd runs that tells.
+    pub fn main_processes(&self, unit: &str) -> Vec<u32> {
+        let ask = |mut command: Command| command.args(["show", "-p", "MainPID", &instances(unit)]).output().ok();
+        let said = self.systemctl().and_then(ask).map(|said| said.stdout).unwrap_or_default();
+        let pids = String::from_utf8_lossy(&said).into_owned();
+        let pids = pids.lines().filter_map(|line| line.strip_prefix("MainPID=")?.parse().ok());
+        pids.filter(|&pid| pid != 0).collect()
     }
 
     /// The units that have our drop-in, by name.
