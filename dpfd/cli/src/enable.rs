@@ -1,7 +1,7 @@
 //! `dp enable`, `dp disable`: a service of systemd under the shim, by a drop-in, and back without a trace.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,7 +72,8 @@ pub fn main(args: Args) -> ExitCode {
     if refused {
         return failed("enable", "nothing was changed");
     }
-    let mut changed = Vec::new();
+    let mut units = Vec::new();
+    let mut written: Vec<(Plan, Option<String>)> = Vec::new();
     for (name, plan) in plans.into_iter().filter_map(|(name, plan)| Some((name, plan.ok()?))) {
         if name != plan.unit {
             eprintln!("dp enable: {name} is an alias of {}", plan.unit);
@@ -84,17 +85,43 @@ pub fn main(args: Args) -> ExitCode {
             print!("# {}\n{}", plan.file.display(), plan.text);
             continue;
         }
-        match put(&plan) {
-            Err(why) => return failed("enable", &why),
-            Ok(false) => println!("{}: is enabled already", plan.unit),
-            Ok(true) => {
+        units.push(plan.unit.clone());
+        match put(&plan.file, &plan.text) {
+            Err(why) => {
+                eprintln!("dp enable: {}: {why}", plan.unit);
+                return taken_back(&home, &written);
+            }
+            Ok(Put::Same) => println!("{}: is enabled already", plan.unit),
+            Ok(Put::New(former)) => {
                 println!("{}: {} written", plan.unit, plan.file.display());
                 plan.opened.iter().for_each(|line| println!("{}: opened: {}", plan.unit, short(line)));
+                written.push((plan, former));
             }
         }
-        changed.push(plan.unit);
     }
-    told("enable", &home, &changed, args.now)
+    told("enable", &home, &units, args.now)
+}
+
+/// Undoes what was written, since a later unit could not be enabled.
+fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
+    let mut stay = Vec::new();
+    for (plan, former) in written.iter().rev() {
+        let undone = match former {
+            Some(text) => put(&plan.file, text).map(|_| ()),
+            None => take(&plan.file).map(|_| ()),
+        };
+        match undone {
+            Ok(()) => println!("{}: {} is as it was", plan.unit, plan.file.display()),
+            Err(why) => {
+                eprintln!("dp enable: {}: what was written stays: {why}", plan.unit);
+                stay.push(plan.unit.clone());
+            }
+        }
+    }
+    // systemd is to know what is there, whatever else is wrong.
+    let _ = told("enable", home, &stay, false);
+    let all = stay.is_empty();
+    failed("enable", if all { "nothing was changed" } else { "not all is as it was" })
 }
 
 pub fn disable(args: DisableArgs) -> ExitCode {
@@ -102,24 +129,32 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         Ok(home) => home,
         Err(why) => return failed("disable", &why),
     };
+    // The drop-in may have outlived the unit; and it may have been made by the name of an alias.
+    let real = |name: &String| match home.drop_in(name).exists() {
+        true => name.clone(),
+        false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
+    };
+    let names: Vec<String> = args.units.iter().map(real).collect();
+    let strange: Vec<String> =
+        names.iter().filter_map(|name| unit::present(&home.drop_in(name)).err()).collect();
+    if !strange.is_empty() {
+        strange.iter().for_each(|why| eprintln!("dp disable: {why}"));
+        return failed("disable", "nothing was changed");
+    }
     let mut changed = Vec::new();
-    for name in &args.units {
-        // The drop-in may have outlived the unit; and it may have been made by the name of an alias.
-        let name = match home.drop_in(name).exists() {
-            true => name.clone(),
-            false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
-        };
+    for name in names {
         match take(&home.drop_in(&name)) {
-            Err(why) => return failed("disable", &why),
+            Err(why) => {
+                // Those before it are disabled, and systemd is to know.
+                let _ = told("disable", &home, &changed, false);
+                return failed("disable", &why);
+            }
             Ok(false) => println!("{name}: is not enabled"),
             Ok(true) => {
                 println!("{name}: {} removed", home.drop_in(&name).display());
                 changed.push(name);
             }
         }
-    }
-    if changed.is_empty() {
-        return ExitCode::SUCCESS;
     }
     told("disable", &home, &changed, args.now)
 }
@@ -139,18 +174,19 @@ fn short(line: &str) -> String {
     }
 }
 
-/// Writes the drop-in, whole or not at all. False: it was there.
-fn put(plan: &Plan) -> Result<bool, String> {
-    let file = &plan.file;
-    match fs::read_to_string(file) {
-        Ok(text) if text == plan.text => return Ok(false),
-        Ok(text) if unit::version_of(&text).is_none() => {
-            return Err(format!("{} is not one that dp made; give yours another name", file.display()))
-        }
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(format!("{}: {error}", file.display()))
-        }
-        _ => {}
+/// What became of a drop-in.
+enum Put {
+    /// It was there.
+    Same,
+    /// It was written, in place of this text if there was one.
+    New(Option<String>),
+}
+
+/// Writes a drop-in, whole or not at all.
+fn put(file: &Path, text: &str) -> Result<Put, String> {
+    let former = unit::present(file)?;
+    if former.as_deref() == Some(text) {
+        return Ok(Put::Same);
     }
     let folder = file.parent().unwrap_or(Path::new("/"));
     // systemd reads what ends in .conf.
@@ -159,11 +195,11 @@ fn put(plan: &Plan) -> Result<bool, String> {
         fs::create_dir_all(folder)?;
         let mut out = fs::File::options().write(true).create_new(true).mode(0o644).open(&new)?;
         out.set_permissions(fs::Permissions::from_mode(0o644))?;
-        out.write_all(plan.text.as_bytes())?;
+        out.write_all(text.as_bytes())?;
         out.sync_all()?;
         fs::rename(&new, file)
     };
-    write().map(|()| true).map_err(|error| {
+    write().map(|()| Put::New(former)).map_err(|error| {
         let _ = fs::remove_file(&new);
         let _ = fs::remove_dir(folder);
         format!("{}: {error}", file.display())
@@ -172,12 +208,8 @@ fn put(plan: &Plan) -> Result<bool, String> {
 
 /// Removes the drop-in, and its folder if nothing else is in it. False: there was none.
 fn take(file: &Path) -> Result<bool, String> {
-    let text = match fs::read_to_string(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        text => text.map_err(|error| format!("{}: {error}", file.display()))?,
-    };
-    if unit::version_of(&text).is_none() {
-        return Err(format!("{} is not one that dp made, and stays", file.display()));
+    if unit::present(file)?.is_none() {
+        return Ok(false);
     }
     fs::remove_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
     // It fails where the unit has other drop-ins.

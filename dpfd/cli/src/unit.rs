@@ -12,7 +12,7 @@ mod plan;
 mod text;
 
 pub use find::Home;
-pub use plan::{version_of, Plan};
+pub use plan::{present, version_of, Plan};
 pub use text::Assignment;
 
 use std::path::PathBuf;
