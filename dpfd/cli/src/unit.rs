@@ -10,6 +10,7 @@ mod needed;
 mod order;
 mod plan;
 mod text;
+mod tree;
 
 pub use find::Home;
 pub use plan::{present, version_of, Plan};

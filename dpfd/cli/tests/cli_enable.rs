@@ -188,6 +188,35 @@ fn what_was_written_is_taken_back_when_a_later_unit_fails() {
 }
 
 #[test]
+fn links_of_the_tree_mean_places_in_the_tree() {
+    use std::os::unix::fs::symlink;
+    let tree = Tree::new("links");
+    // Outside of it, where the links would lead if they were followed from here.
+    let outside = Tree::new("links-outside");
+    let before = outside.listed();
+    fs::create_dir_all(tree.0.join("etc/systemd")).unwrap();
+    symlink(&outside.0, tree.0.join("etc/systemd/system")).unwrap();
+    tree.said(&["enable", "nginx"], 0);
+    assert_eq!(outside.listed(), before);
+    let inside = tree.0.join(outside.0.strip_prefix("/").unwrap());
+    assert!(inside.join("nginx.service.d/50-directed-point.conf").exists());
+    assert!(tree.said(&["status"], 0).contains("current"));
+    tree.said(&["disable", "nginx"], 0);
+    fs::remove_file(tree.0.join("etc/systemd/system")).unwrap();
+    // The same of the unit's own folder, and of files that are read.
+    outside.put("hidden/override.conf", "[Service]\nSystemCallFilter=read\n");
+    outside.put("environment", "LD_PRELOAD=/other.so\n");
+    let before = outside.listed();
+    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    symlink(outside.0.join("hidden"), tree.0.join("etc/systemd/system/nginx.service.d")).unwrap();
+    symlink(outside.0.join("environment"), tree.0.join("etc/environment")).unwrap();
+    tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\nEnvironmentFile=/etc/environment\n");
+    tree.said(&["enable", "nginx"], 0);
+    assert!(inside.join("hidden/50-directed-point.conf").exists());
+    assert_eq!(outside.listed(), before);
+}
+
+#[test]
 fn units_of_users_have_folders_of_their_own() {
     let tree = Tree::new("users");
     tree.put("usr/lib/systemd/user/player.service", "[Service]\nExecStart=/usr/bin/player\n");

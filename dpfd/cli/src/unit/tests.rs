@@ -151,7 +151,11 @@ fn a_list_that_a_later_file_begins_resets_or_narrows_is_refused() {
         ("SystemCallFilter=read", "SystemCallFilter=\nSystemCallFilter=@most", &[]),
         ("", "SystemCallFilter=@most", &[]),
         ("", "SystemCallFilter=~ptrace", &[]),
-        ("RestrictAddressFamilies=AF_UNIX", "RestrictAddressFamilies=AF_INET", &["RestrictAddressFamilies=AF_NETLINK"]),
+        (
+            "RestrictAddressFamilies=AF_UNIX",
+            "RestrictAddressFamilies=AF_INET",
+            &["RestrictAddressFamilies=AF_NETLINK"],
+        ),
         ("NoExecPaths=/", "ExecPaths=/srv", &["ExecPaths=/usr/lib/dp"]),
         ("NoExecPaths=/", "ExecPaths=\nExecPaths=/usr", &[]),
     ] {
@@ -310,8 +314,11 @@ fn drop_ins_are_those_that_systemd_reads() {
     .unwrap();
     put("usr/lib/systemd/system/real.service", &service("real"));
     std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system/masked.service")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system/a-b@1.service.d/70-no.conf"))
+        .unwrap();
     let home = Home::new(Some(&root), false).unwrap();
     let unit = home.read("a-b@1.service").unwrap();
+    assert_eq!(unit.unread, [""; 0]);
     let users: Vec<&str> = unit.list("User").iter().map(|a| a.value.as_str()).collect();
     let alias = home.read("alias.service").map(|unit| unit.name);
     let (masked, none) = (home.read("masked.service").unwrap_err(), home.read("none.service").unwrap_err());
