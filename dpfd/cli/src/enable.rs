@@ -1,7 +1,7 @@
 //! `dp enable`, `dp disable`: a service of systemd under the shim, by a drop-in, and back without a trace.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub struct Args {
     units: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Restart the service, so that it has the shim now.
+    /// Restart the service if it runs, so that it has the shim now.
     #[arg(long, conflicts_with_all = ["root", "dry_run"])]
     now: bool,
     /// Only print the drop-in.
@@ -49,7 +49,7 @@ pub struct DisableArgs {
     units: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Restart the service, so that it is without the shim now.
+    /// Restart the service if it runs, so that it is without the shim now.
     #[arg(long, conflicts_with = "root")]
     now: bool,
 }
@@ -72,7 +72,8 @@ pub fn main(args: Args) -> ExitCode {
     if refused {
         return failed("enable", "nothing was changed");
     }
-    let mut changed = Vec::new();
+    let mut units = Vec::new();
+    let mut written: Vec<(Plan, Option<String>)> = Vec::new();
     for (name, plan) in plans.into_iter().filter_map(|(name, plan)| Some((name, plan.ok()?))) {
         if name != plan.unit {
             eprintln!("dp enable: {name} is an alias of {}", plan.unit);
@@ -84,17 +85,43 @@ pub fn main(args: Args) -> ExitCode {
             print!("# {}\n{}", plan.file.display(), plan.text);
             continue;
         }
-        match put(&plan) {
-            Err(why) => return failed("enable", &why),
-            Ok(false) => println!("{}: is enabled already", plan.unit),
-            Ok(true) => {
+        units.push(plan.unit.clone());
+        match put(&plan.file, &plan.text) {
+            Err(why) => {
+                eprintln!("dp enable: {}: {why}", plan.unit);
+                return taken_back(&home, &written);
+            }
+            Ok(Put::Same) => println!("{}: is enabled already", plan.unit),
+            Ok(Put::New(former)) => {
                 println!("{}: {} written", plan.unit, plan.file.display());
                 plan.opened.iter().for_each(|line| println!("{}: opened: {}", plan.unit, short(line)));
+                written.push((plan, former));
             }
         }
-        changed.push(plan.unit);
     }
-    told("enable", &home, &changed, args.now)
+    told("enable", &home, &units, args.now)
+}
+
+/// Undoes what was written, since a later unit could not be enabled.
+fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
+    let mut stay = Vec::new();
+    for (plan, former) in written.iter().rev() {
+        let undone = match former {
+            Some(text) => put(&plan.file, text).map(|_| ()),
+            None => take(&plan.file).map(|_| ()),
+        };
+        match undone {
+            Ok(()) => println!("{}: {} is as it was", plan.unit, plan.file.display()),
+            Err(why) => {
+                eprintln!("dp enable: {}: what was written stays: {why}", plan.unit);
+                stay.push(plan.unit.clone());
+            }
+        }
+    }
+    // systemd is to know what is there, whatever else is wrong.
+    let _ = told("enable", home, &stay, false);
+    let all = stay.is_empty();
+    failed("enable", if all { "nothing was changed" } else { "not all is as it was" })
 }
 
 pub fn disable(args: DisableArgs) -> ExitCode {
@@ -102,24 +129,32 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         Ok(home) => home,
         Err(why) => return failed("disable", &why),
     };
+    // The drop-in may have outlived the unit; and it may have been made by the name of an alias.
+    let real = |name: &String| match home.drop_in(name).exists() {
+        true => name.clone(),
+        false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
+    };
+    let names: Vec<String> = args.units.iter().map(real).collect();
+    let strange: Vec<String> =
+        names.iter().filter_map(|name| unit::present(&home.drop_in(name)).err()).collect();
+    if !strange.is_empty() {
+        strange.iter().for_each(|why| eprintln!("dp disable: {why}"));
+        return failed("disable", "nothing was changed");
+    }
     let mut changed = Vec::new();
-    for name in &args.units {
-        // The drop-in may have outlived the unit; and it may have been made by the name of an alias.
-        let name = match home.drop_in(name).exists() {
-            true => name.clone(),
-            false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
-        };
+    for name in names {
         match take(&home.drop_in(&name)) {
-            Err(why) => return failed("disable", &why),
+            Err(why) => {
+                // Those before it are disabled, and systemd is to know.
+                let _ = told("disable", &home, &changed, false);
+                return failed("disable", &why);
+            }
             Ok(false) => println!("{name}: is not enabled"),
             Ok(true) => {
                 println!("{name}: {} removed", home.drop_in(&name).display());
                 changed.push(name);
             }
         }
-    }
-    if changed.is_empty() {
-        return ExitCode::SUCCESS;
     }
     told("disable", &home, &changed, args.now)
 }
@@ -139,18 +174,19 @@ fn short(line: &str) -> String {
     }
 }
 
-/// Writes the drop-in, whole or not at all. False: it was there.
-fn put(plan: &Plan) -> Result<bool, String> {
-    let file = &plan.file;
-    match fs::read_to_string(file) {
-        Ok(text) if text == plan.text => return Ok(false),
-        Ok(text) if unit::version_of(&text).is_none() => {
-            return Err(format!("{} is not one that dp made; give yours another name", file.display()))
-        }
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(format!("{}: {error}", file.display()))
-        }
-        _ => {}
+/// What became of a drop-in.
+enum Put {
+    /// It was there.
+    Same,
+    /// It was written, in place of this text if there was one.
+    New(Option<String>),
+}
+
+/// Writes a drop-in, whole or not at all.
+fn put(file: &Path, text: &str) -> Result<Put, String> {
+    let former = unit::present(file)?;
+    if former.as_deref() == Some(text) {
+        return Ok(Put::Same);
     }
     let folder = file.parent().unwrap_or(Path::new("/"));
     // systemd reads what ends in .conf.
@@ -159,11 +195,11 @@ fn put(plan: &Plan) -> Result<bool, String> {
         fs::create_dir_all(folder)?;
         let mut out = fs::File::options().write(true).create_new(true).mode(0o644).open(&new)?;
         out.set_permissions(fs::Permissions::from_mode(0o644))?;
-        out.write_all(plan.text.as_bytes())?;
+        out.write_all(text.as_bytes())?;
         out.sync_all()?;
         fs::rename(&new, file)
     };
-    write().map(|()| true).map_err(|error| {
+    write().map(|()| Put::New(former)).map_err(|error| {
         let _ = fs::remove_file(&new);
         let _ = fs::remove_dir(folder);
         format!("{}: {error}", file.display())
@@ -172,12 +208,8 @@ fn put(plan: &Plan) -> Result<bool, String> {
 
 /// Removes the drop-in, and its folder if nothing else is in it. False: there was none.
 fn take(file: &Path) -> Result<bool, String> {
-    let text = match fs::read_to_string(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        text => text.map_err(|error| format!("{}: {error}", file.display()))?,
-    };
-    if unit::version_of(&text).is_none() {
-        return Err(format!("{} is not one that dp made, and stays", file.display()));
+    if unit::present(file)?.is_none() {
+        return Ok(false);
     }
     fs::remove_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
     // It fails where the unit has other drop-ins.
@@ -190,9 +222,7 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if units.is_empty() {
         return ExitCode::SUCCESS;
     }
-    // Of a template, all instances that run.
-    let units: Vec<String> = units.iter().map(|unit| unit.replacen("@.service", "@*.service", 1)).collect();
-    let names = units.join(" ");
+    let restart = restart(units);
     let manager = if home.user { " --user" } else { "" };
     let Some(mut reload) = home.systemctl() else {
         if now {
@@ -211,13 +241,29 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if let Err(why) = run(reload.arg("daemon-reload"), "daemon-reload") {
         return failed(verb, &why);
     }
-    let restart = home.systemctl().filter(|_| now);
-    match restart.map(|mut restart| run(restart.arg("restart").args(&units), "restart")) {
+    match home.systemctl().filter(|_| now).map(|mut command| run(command.args(&restart), &restart[0])) {
         Some(Err(why)) => failed(verb, &why),
         Some(Ok(())) => ExitCode::SUCCESS,
         None => {
-            println!("what runs stays as it is until: systemctl{manager} restart {names}");
+            println!("what runs stays as it is until: systemctl{manager} {}", restart.join(" "));
             ExitCode::SUCCESS
         }
+    }
+}
+
+/// The words for systemctl(1) that restart what runs of the units, and start nothing.
+fn restart(units: &[String]) -> Vec<String> {
+    let names = units.iter().map(|unit| unit::instances(unit));
+    std::iter::once("try-restart".to_owned()).chain(names).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_stopped_is_not_started() {
+        let units = ["nginx.service", "pg@.service", "pg@15-main.service"].map(str::to_owned);
+        assert_eq!(restart(&units), ["try-restart", "nginx.service", "pg@*.service", "pg@15-main.service"]);
     }
 }

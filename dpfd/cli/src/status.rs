@@ -27,7 +27,7 @@ pub struct Args {
     unit: Option<String>,
     #[command(flatten)]
     place: Where,
-    /// Print JSON, as dp-enable(1) describes it.
+    /// Print JSON, as dp-status(1) describes it.
     #[arg(long)]
     json: bool,
 }
@@ -68,6 +68,8 @@ struct Service {
     processes: Vec<Program>,
     /// Whether a process is not as the drop-in would have it.
     restart: bool,
+    /// What systemctl(1) restarts then.
+    restart_name: String,
     /// Open ones, and those since the families began.
     channels: usize,
     channels_ever: u64,
@@ -161,13 +163,15 @@ impl DropIn {
 impl Service {
     fn look(home: &Home, unit: String, families: &[Family]) -> Result<Service, String> {
         let drop_in = DropIn::look(home, &unit)?;
-        let found = if home.is_live() { processes::of(&unit, home.user)? } else { Vec::new() };
+        let written = fs::metadata(&drop_in.path).and_then(|data| data.modified()).ok();
+        let found = if home.is_live() { processes::of(home, &unit, written)? } else { Vec::new() };
         let wanted = matches!(drop_in.state, State::Current | State::Outdated | State::Broken);
         let has = |family: &&Family| {
             family.processes.iter().any(|p| found.iter().any(|program| program.pid == p.pid))
         };
         let mut service = Service {
             restart: found.iter().any(|program| program.needs_restart(wanted)),
+            restart_name: unit::instances(&unit),
             unit,
             user_manager: home.user,
             drop_in,
@@ -203,6 +207,7 @@ impl Service {
             (Shim::Loaded, "with the shim"),
             (Shim::Replaced, "with one that was replaced since"),
             (Shim::Absent, "started without it"),
+            (Shim::Unseen, "not to be seen: ask as root"),
             (Shim::Unfit, "that cannot have it (dp doctor PID tells why)"),
         ]
         .map(|(shim, words)| (self.processes.iter().filter(|p| p.shim == shim).count(), words));
@@ -216,7 +221,7 @@ impl Service {
             text += &format!(
                 "  restart     needed: systemctl{} restart {}\n",
                 if self.user_manager { " --user" } else { "" },
-                self.unit
+                self.restart_name
             );
         }
         if self.channels_ever > 0 || self.tcp > 0 || !self.on_tcp.is_empty() {
@@ -227,5 +232,21 @@ impl Service {
             text += &format!("  on TCP      {} open; so far: {so_far}\n", self.tcp);
         }
         text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_template_all_instances_are_to_be_restarted() {
+        let tree = std::env::temp_dir();
+        let home = Home::new(Some(&tree), false).unwrap();
+        let mut service = Service::look(&home, "pg@.service".into(), &[]).unwrap();
+        service.restart = true;
+        assert!(service.told().contains("systemctl restart pg@*.service\n"), "{}", service.told());
+        let json = serde_json::to_value(&service).unwrap();
+        assert_eq!((&json["unit"], &json["restart_name"]), (&"pg@.service".into(), &"pg@*.service".into()));
     }
 }

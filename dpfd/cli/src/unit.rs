@@ -7,11 +7,13 @@ mod environment;
 mod filter;
 mod find;
 mod needed;
+mod order;
 mod plan;
 mod text;
+mod tree;
 
 pub use find::Home;
-pub use plan::{version_of, Plan};
+pub use plan::{present, version_of, Plan};
 pub use text::Assignment;
 
 use std::path::PathBuf;
@@ -40,6 +42,11 @@ pub fn service(text: &str) -> Result<String, String> {
         return Err("the name of a unit, as nginx, nginx.service or postgresql@15-main: letters, digits and : - _ . \\ @".into());
     }
     Ok(name)
+}
+
+/// What systemctl(1) takes for a unit: of a template, all instances that run.
+pub fn instances(unit: &str) -> String {
+    unit.replacen("@.service", "@*.service", 1)
 }
 
 impl Unit {

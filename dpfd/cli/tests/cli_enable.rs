@@ -146,6 +146,77 @@ fn one_that_cannot_be_enabled_keeps_all_as_they_are() {
 }
 
 #[test]
+fn a_foreign_file_of_one_unit_keeps_the_others_as_they_are() {
+    let tree = Tree::new("foreign");
+    tree.put("usr/lib/systemd/system/redis.service", "[Service]\nExecStart=/usr/bin/redis-server\n");
+    tree.put("etc/systemd/system/redis.service.d/50-directed-point.conf", "[Service]\n");
+    let said = tree.said(&["enable", "nginx", "redis"], 1);
+    assert!(said.contains("not one that dp made") && said.contains("nothing was changed"), "{said}");
+    assert!(!tree.0.join(OURS).exists());
+    tree.said(&["enable", "nginx", "redis", "--dry-run"], 1);
+    tree.said(&["enable", "nginx"], 0);
+    assert!(tree.said(&["disable", "nginx", "redis"], 1).contains("nothing was changed"));
+    assert!(tree.0.join(OURS).exists());
+}
+
+#[test]
+fn what_was_written_is_taken_back_when_a_later_unit_fails() {
+    let tree = Tree::new("back");
+    tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\n");
+    // Its drop-in is longer than the files that may be written.
+    let preload = format!("[Service]\nExecStart=/bin/big\nEnvironment=LD_PRELOAD=/{}.so\n", "a".repeat(4000));
+    tree.put("usr/lib/systemd/system/big.service", &preload);
+    let enable = || {
+        let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" enable nginx big --root \"$1\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_dp")]).arg(&tree.0).env_remove("DP_SHIM");
+        let out = command.output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert!(said.contains("is as it was") && said.contains("nothing was changed"), "{said}");
+    };
+    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    let before = tree.listed();
+    enable();
+    assert_eq!(tree.listed(), before);
+    // One that was there before is there again.
+    tree.said(&["enable", "nginx"], 0);
+    let older = tree.text(OURS).replacen(env!("CARGO_PKG_VERSION"), "0.0.7", 1);
+    tree.put(OURS, &older);
+    enable();
+    assert_eq!(tree.text(OURS), older);
+}
+
+#[test]
+fn links_of_the_tree_mean_places_in_the_tree() {
+    use std::os::unix::fs::symlink;
+    let tree = Tree::new("links");
+    // Outside of it, where the links would lead if they were followed from here.
+    let outside = Tree::new("links-outside");
+    let before = outside.listed();
+    fs::create_dir_all(tree.0.join("etc/systemd")).unwrap();
+    symlink(&outside.0, tree.0.join("etc/systemd/system")).unwrap();
+    tree.said(&["enable", "nginx"], 0);
+    assert_eq!(outside.listed(), before);
+    let inside = tree.0.join(outside.0.strip_prefix("/").unwrap());
+    assert!(inside.join("nginx.service.d/50-directed-point.conf").exists());
+    assert!(tree.said(&["status"], 0).contains("current"));
+    tree.said(&["disable", "nginx"], 0);
+    fs::remove_file(tree.0.join("etc/systemd/system")).unwrap();
+    // The same of the unit's own folder, and of files that are read.
+    outside.put("hidden/override.conf", "[Service]\nSystemCallFilter=read\n");
+    outside.put("environment", "LD_PRELOAD=/other.so\n");
+    let before = outside.listed();
+    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    symlink(outside.0.join("hidden"), tree.0.join("etc/systemd/system/nginx.service.d")).unwrap();
+    symlink(outside.0.join("environment"), tree.0.join("etc/environment")).unwrap();
+    tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\nEnvironmentFile=/etc/environment\n");
+    tree.said(&["enable", "nginx"], 0);
+    assert!(inside.join("hidden/50-directed-point.conf").exists());
+    assert_eq!(outside.listed(), before);
+}
+
+#[test]
 fn units_of_users_have_folders_of_their_own() {
     let tree = Tree::new("users");
     tree.put("usr/lib/systemd/user/player.service", "[Service]\nExecStart=/usr/bin/player\n");

@@ -62,6 +62,12 @@ pub fn may_see(pid: u32) -> bool {
     fs::read_dir(format!("/proc/{pid}/fd")).is_ok()
 }
 
+/// Whether this user may read what process `pid` has mapped; one that is gone hides nothing.
+pub fn may_see_maps(pid: u32) -> bool {
+    let opened = File::open(format!("/proc/{pid}/maps"));
+    opened.is_ok_and(|mut maps| maps.read(&mut [0]).is_ok()) || fs::metadata(format!("/proc/{pid}")).is_err()
+}
+
 impl Process {
     /// Whether `parent` forked it, and it executed nothing since.
     pub fn is_fork_of(&self, parent: &Process) -> bool {

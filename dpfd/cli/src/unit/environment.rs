@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use super::{find, text, Home, Unit};
+use super::{find, order, text, Home, Unit};
 use crate::shim;
 
 const NAME: &str = "LD_PRELOAD";
@@ -40,13 +40,13 @@ fn present(unit: &Unit) -> Result<Option<String>, String> {
     let mut present = None;
     for a in unit.assignments.iter().filter(|a| a.section == "Service" && a.key == "Environment") {
         let file = a.file.display();
-        // systemd sorts drop-ins by name, whichever folder they are in.
-        let later = a.file.file_name().is_some_and(|name| {
-            name.to_str().is_some_and(|name| name.ends_with(".conf") && name > find::FILE)
-        });
+        let later = order::is_later(&a.file);
         if a.value.is_empty() {
             if later {
-                return Err(format!("{file} is read after {} and empties the environment", find::FILE));
+                return Err(format!(
+                    "{file} is read after {} and empties the environment; give it a lower number than 50",
+                    find::FILE
+                ));
             }
             present = None;
             continue;
@@ -59,7 +59,7 @@ fn present(unit: &Unit) -> Result<Option<String>, String> {
         for value in words.iter().filter_map(|word| word.strip_prefix(NAME)?.strip_prefix('=')) {
             if later {
                 return Err(format!(
-                    "{file} is read after {} and sets LD_PRELOAD; give it a lower number",
+                    "{file} is read after {} and sets LD_PRELOAD; give it a lower number than 50",
                     find::FILE
                 ));
             }

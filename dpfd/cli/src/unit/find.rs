@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::text::{self, Assignment};
-use super::Unit;
+use super::{instances, tree, Unit};
 
 /// The name of our drop-in in the unit's folder.
 pub const FILE: &str = "50-directed-point.conf";
@@ -41,7 +41,7 @@ pub struct Home {
     root: Option<PathBuf>,
     pub user: bool,
     /// The folder to which drop-ins are written.
-    pub config: PathBuf,
+    config: PathBuf,
     folders: Vec<PathBuf>,
 }
 
@@ -51,7 +51,10 @@ impl Home {
         if let Some(root) = root.filter(|root| !root.is_dir()) {
             return Err(format!("{}: no such folder", root.display()));
         }
-        let below = |folder: &&str| root.map_or_else(|| folder.into(), |root| root.join(&folder[1..]));
+        let below = |folder: &&str| match root {
+            Some(root) => tree::resolve(root, Path::new(folder)),
+            None => PathBuf::from(folder),
+        };
         let mut folders: Vec<PathBuf> = if user { USER } else { SYSTEM }.iter().map(below).collect();
         let config = match (user, root) {
             (true, None) => {
@@ -77,14 +80,22 @@ impl Home {
     /// A path of the unit's, as it is found from here.
     pub fn path(&self, inside: &Path) -> PathBuf {
         match &self.root {
-            Some(root) => root.join(inside.strip_prefix("/").unwrap_or(inside)),
+            Some(root) => tree::resolve(root, inside),
             None => inside.to_owned(),
+        }
+    }
+
+    /// A file or folder that was found, without the links of the tree of an image, which mean places in the tree.
+    fn follow(&self, found: &Path) -> PathBuf {
+        match self.root.as_deref().and_then(|root| found.strip_prefix(root).ok()) {
+            Some(inside) => self.path(inside),
+            None => found.to_owned(),
         }
     }
 
     /// Our drop-in for the unit.
     pub fn drop_in(&self, unit: &str) -> PathBuf {
-        self.config.join(format!("{unit}.d")).join(FILE)
+        self.follow(&self.config.join(format!("{unit}.d"))).join(FILE)
     }
 
     /// systemctl(1) for this manager; None: there is none that runs.
@@ -112,8 +123,11 @@ impl Home {
             files.extend(self.drop_ins(&unit.name));
             files
         });
-        for file in files.iter().filter(|file| !file.ends_with(FILE)) {
-            match fs::read(file) {
+        // One that is masked says nothing, also where an image has no /dev/null.
+        let is_masked =
+            |file: &PathBuf| fs::read_link(file).is_ok_and(|target| target == Path::new("/dev/null"));
+        for file in files.iter().filter(|file| !file.ends_with(FILE) && !is_masked(file)) {
+            match fs::read(self.follow(file)) {
                 Ok(bytes) => {
                     let found: Vec<Assignment> = text::assignments(&String::from_utf8_lossy(&bytes), file);
                     unit.assignments.extend(found);
@@ -133,7 +147,7 @@ impl Home {
         })?;
         let target = fs::read_link(&file).ok();
         if target.as_deref() == Some(Path::new("/dev/null"))
-            || fs::metadata(&file).is_ok_and(|data| data.len() == 0)
+            || fs::metadata(self.follow(&file)).is_ok_and(|data| data.len() == 0)
         {
             return Err("the unit is masked; systemctl unmask it first".into());
         }
@@ -145,11 +159,7 @@ impl Home {
                     .ok_or_else(|| format!("it is an alias of {alias}, which is not there"))?;
                 Ok((real, alias.to_owned()))
             }
-            // A link within the tree of an image means a place in the tree.
-            None => Ok((
-                target.filter(|path| path.is_absolute()).map_or(file, |path| self.path(&path)),
-                name.to_owned(),
-            )),
+            None => Ok((file, name.to_owned())),
         }
     }
 
@@ -163,7 +173,7 @@ impl Home {
         let mut found: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
         for of in particular(name) {
             for folder in self.folders.iter().map(|folder| folder.join(format!("{of}.d"))) {
-                for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                for entry in fs::read_dir(self.follow(&folder)).into_iter().flatten().flatten() {
                     if entry.path().extension().is_some_and(|end| end == "conf") {
                         found.entry(entry.file_name()).or_insert(entry.path());
                     }
@@ -184,6 +194,16 @@ impl Home {
         Some(std::iter::once(fragment).chain(drop_ins).map(PathBuf::from).collect())
     }
 
+    /// The main process of the unit, or those of all instances of a template; none where no systemd runs that tells.
+    pub fn main_processes(&self, unit: &str) -> Vec<u32> {
+        let ask =
+            |mut command: Command| command.args(["show", "-p", "MainPID", &instances(unit)]).output().ok();
+        let said = self.systemctl().and_then(ask).map(|said| said.stdout).unwrap_or_default();
+        let pids = String::from_utf8_lossy(&said).into_owned();
+        let pids = pids.lines().filter_map(|line| line.strip_prefix("MainPID=")?.parse().ok());
+        pids.filter(|&pid| pid != 0).collect()
+    }
+
     /// The units that have our drop-in, by name.
     ///
     /// # Errors
@@ -194,9 +214,10 @@ impl Home {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| format!("{}: {error}", self.config.display()))?,
         };
-        let names = entries.flatten().filter(|entry| entry.path().join(FILE).exists());
-        let mut names: Vec<String> = names
+        let mut names: Vec<String> = entries
+            .flatten()
             .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".d")?.to_owned()))
+            .filter(|unit| self.drop_in(unit).exists())
             .collect();
         names.sort();
         Ok(names)

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::{filter, Home, Unit};
+use super::{filter, order, Home, Unit};
 use crate::{needs, program};
 
 /// What a unit's settings mean for the shim.
@@ -33,40 +33,33 @@ pub fn of(home: &Home, unit: &Unit, shim: &Path, groups: filter::Groups) -> Need
 
 impl Needed {
     fn families(&mut self, unit: &Unit) {
-        let list = unit.list("RestrictAddressFamilies");
-        // The first assignment says whether the list is of what is allowed or of what is forbidden.
-        let Some(forbids) = list.first().map(|first| first.value.starts_with('~')) else { return };
-        let mut listed: Vec<&str> = Vec::new();
-        for assignment in list {
-            let (words, inverted) = match assignment.value.strip_prefix('~') {
-                Some(words) => (words, true),
-                None => (assignment.value.as_str(), false),
-            };
-            for word in words.split_whitespace().filter(|word| *word != "none") {
-                listed.retain(|listed| *listed != word);
-                if inverted == forbids {
-                    listed.push(word);
-                }
-            }
-        }
-        for (family, why) in needs::FAMILIES {
-            if listed.contains(family) == forbids {
-                self.lines.push((
-                    format!("The unit leaves no sockets of {family}; {why}."),
-                    format!("RestrictAddressFamilies={family}"),
-                ));
-            }
+        let names: Vec<&str> = needs::FAMILIES.iter().map(|(family, _)| *family).collect();
+        let missing = self.missing(unit, "RestrictAddressFamilies", &names, filter::Of::Families);
+        for (family, why) in needs::FAMILIES.iter().filter(|(family, _)| missing.contains(family)) {
+            self.lines.push((
+                format!("The unit leaves no sockets of {family}; {why}."),
+                format!("RestrictAddressFamilies={family}"),
+            ));
         }
     }
 
     fn calls(&mut self, unit: &Unit, groups: filter::Groups) {
-        let list = unit.list("SystemCallFilter");
-        let values: Vec<&str> = list.iter().map(|a| a.value.as_str()).collect();
-        let missing = filter::missing(&values, needs::CALLS, groups);
+        let missing = self.missing(unit, "SystemCallFilter", needs::CALLS, filter::Of::Calls(groups));
         if !missing.is_empty() {
             let why = "System calls that the shim makes and the unit's filter lacks, or may lack.";
             self.lines.push((why.into(), format!("SystemCallFilter={}", missing.join(" "))));
         }
+    }
+
+    /// What a line must allow; none, and a refusal, where no line can.
+    fn missing<'a>(&mut self, unit: &Unit, key: &str, needed: &[&'a str], of: filter::Of) -> Vec<&'a str> {
+        let (before, after) = unit.around(key);
+        let [said, later] =
+            [&before, &after].map(|list| list.iter().map(|a| a.value.as_str()).collect::<Vec<_>>());
+        filter::missing(&said, &later, needed, of).unwrap_or_else(|filter::Undone| {
+            self.refusals.push(order::too_late(key, &after));
+            Vec::new()
+        })
     }
 
     /// Whether the service can read the library, and execute it.
@@ -76,7 +69,9 @@ impl Needed {
             ["RootDirectory", "RootImage"].iter().find(|key| unit.value(key).is_some_and(|v| v != "/"));
         if let Some(key) = own_root {
             let why = format!("The service has a root of its own ({key}=), and no shim in it.");
-            self.lines.push((why, format!("BindReadOnlyPaths={}", folder.display())));
+            // An empty one of either takes back both.
+            let keys = ["BindReadOnlyPaths", "BindPaths"];
+            self.path(unit, &keys, why, format!("BindReadOnlyPaths={}", folder.display()));
         }
         let hidden = |folders: &[&str]| folders.iter().any(|hidden| shim.starts_with(hidden));
         let hiding = [
@@ -97,8 +92,20 @@ impl Needed {
         }
         if below(shim, unit, "NoExecPaths") && !below(shim, unit, "ExecPaths") {
             let why = "The service may execute nothing there, and a library is executed.";
-            self.lines.push((why.into(), format!("ExecPaths={}", folder.display())));
+            self.path(unit, &["ExecPaths"], why.into(), format!("ExecPaths={}", folder.display()));
         }
+    }
+
+    /// A line for a list of paths, if no later file empties that by one of `keys`.
+    fn path(&mut self, unit: &Unit, keys: &[&str], why: String, line: String) {
+        for key in keys {
+            let (_, mut later) = unit.around(key);
+            later.retain(|a| a.value.is_empty());
+            if !later.is_empty() {
+                return self.refusals.push(order::too_late(key, &later));
+            }
+        }
+        self.lines.push((why, line));
     }
 
     fn program(&mut self, home: &Home, unit: &Unit) {

@@ -1,6 +1,8 @@
 //! The drop-in for a unit: its whole text.
 
 use std::fmt::Write;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{environment, filter, needed, Home, Unit};
@@ -29,7 +31,12 @@ impl Plan {
     pub fn make(home: &Home, name: &str) -> Result<Plan, Vec<String>> {
         let unit = home.read(name).map_err(|why| vec![why])?;
         let shim = shim_for(home).map_err(|why| vec![why])?;
-        Plan::of(home, &unit, &shim, &filter::of_systemd)
+        let present = present(&home.drop_in(&unit.name));
+        match (Plan::of(home, &unit, &shim, &filter::of_systemd), present) {
+            (plan, Ok(_)) => plan,
+            (Ok(_), Err(why)) => Err(vec![why]),
+            (Err(refusals), Err(why)) => Err([refusals, vec![why]].concat()),
+        }
     }
 
     pub(super) fn of(
@@ -72,6 +79,22 @@ fn shim_for(home: &Home) -> Result<PathBuf, String> {
     let here =
         if home.is_live() { shim::find() } else { shim::find_in(&|inside| home.path(inside).is_file()) };
     here.map_err(|error| error.to_string())
+}
+
+/// The text of a drop-in that is there; None: there is none.
+///
+/// # Errors
+///
+/// A sentence, where it is none of ours, or cannot be read.
+pub fn present(file: &Path) -> Result<Option<String>, String> {
+    match fs::read_to_string(file) {
+        Ok(text) if version_of(&text).is_none() => {
+            Err(format!("{} is not one that dp made, and stays; give yours another name", file.display()))
+        }
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{}: {error}", file.display())),
+    }
 }
 
 /// The version that made a drop-in; None: it is none of ours.

@@ -102,9 +102,69 @@ fn system_calls_are_added_where_the_filter_lacks_them_or_may() {
     assert_eq!(added("~@network\nSystemCallFilter=@network"), "");
     assert_eq!(added("~ptrace\nSystemCallFilter=\nSystemCallFilter=@most"), "");
     // What cannot be told is allowed anew.
-    for unknown in ["@of-another-systemd", "@most\nSystemCallFilter=~@no-such", "~@circle"] {
+    for unknown in ["@most\nSystemCallFilter=~@no-such", "~@circle"] {
         assert_eq!(added(unknown), crate::needs::CALLS.join(" "), "{unknown}");
     }
+    let (unknown, always) = (added("@of-another-systemd"), groups("@default").unwrap().join(" "));
+    let is = |list: &str, call| list.split(' ').any(|word| word == call);
+    for call in crate::needs::CALLS {
+        assert_ne!(is(&unknown, *call), is(&always, *call), "{call}");
+    }
+}
+
+#[test]
+fn a_list_that_a_later_file_begins_resets_or_narrows_is_refused() {
+    const LATER: &str = "/etc/systemd/system/x.service.d/override.conf";
+    let files = |unit: &str, later: &str| {
+        plan_of(&[("x.service", &format!("[Service]\n{unit}\n")), (LATER, &format!("[Service]\n{later}\n"))])
+    };
+    for (unit, later) in [
+        // Ours would be the first, and so a list of all that is allowed.
+        ("", "SystemCallFilter=~@network kill"),
+        ("", "SystemCallFilter=read"),
+        ("", "RestrictAddressFamilies=~AF_NETLINK"),
+        ("", "RestrictAddressFamilies=none"),
+        ("SystemCallFilter=@most\nSystemCallFilter=", "SystemCallFilter=~memfd_create"),
+        // Ours would be dropped.
+        ("SystemCallFilter=~kill", "SystemCallFilter=\nSystemCallFilter=~kill"),
+        ("RestrictAddressFamilies=AF_INET", "RestrictAddressFamilies=\nRestrictAddressFamilies=AF_INET"),
+        ("RestrictAddressFamilies=AF_INET", "RestrictAddressFamilies=none"),
+        // What ours allows would be forbidden again.
+        ("SystemCallFilter=@most", "SystemCallFilter=~memfd_create"),
+        ("SystemCallFilter=@most", "SystemCallFilter=~@no-such"),
+        ("RestrictAddressFamilies=AF_UNIX", "RestrictAddressFamilies=~AF_NETLINK"),
+        ("RestrictAddressFamilies=none", "RestrictAddressFamilies=~AF_UNIX"),
+        ("NoExecPaths=/", "ExecPaths="),
+        ("NoExecPaths=/", "ExecPaths=\nExecPaths=/usr/bin"),
+        ("RootDirectory=/srv/jail", "BindReadOnlyPaths="),
+        ("RootDirectory=/srv/jail", "BindPaths="),
+    ] {
+        let why = files(unit, later).err().unwrap_or_else(|| panic!("{unit} {later}: it is not refused"));
+        let said = why.join("\n");
+        assert!(said.contains(LATER) && said.contains("lower number than 50, as 40-override.conf"), "{said}");
+    }
+    // What holds against a later file, and what needs no line in view of it.
+    for (unit, later, lines) in [
+        ("SystemCallFilter=~kill", "SystemCallFilter=~ptrace", &["SystemCallFilter=kill"][..]),
+        ("SystemCallFilter=~kill", "SystemCallFilter=kill", &[]),
+        ("SystemCallFilter=~kill", "SystemCallFilter=", &[]),
+        ("SystemCallFilter=read", "SystemCallFilter=\nSystemCallFilter=@most", &[]),
+        ("", "SystemCallFilter=@most", &[]),
+        ("", "SystemCallFilter=~ptrace", &[]),
+        (
+            "RestrictAddressFamilies=AF_UNIX",
+            "RestrictAddressFamilies=AF_INET",
+            &["RestrictAddressFamilies=AF_NETLINK"],
+        ),
+        ("NoExecPaths=/", "ExecPaths=/srv", &["ExecPaths=/usr/lib/dp"]),
+        ("NoExecPaths=/", "ExecPaths=\nExecPaths=/usr", &[]),
+    ] {
+        let plan = files(unit, later).unwrap_or_else(|why| panic!("{unit} {later}: {why:?}"));
+        assert_eq!(plan.opened, lines, "{unit} {later}");
+    }
+    // The same in a file that is read earlier.
+    let earlier = ("/etc/systemd/system/x.service.d/40-override.conf", "[Service]\nSystemCallFilter=~kill\n");
+    assert_eq!(plan_of(&[("x.service", "[Service]\n"), earlier]).unwrap().opened, ["SystemCallFilter=kill"]);
 }
 
 #[test]
@@ -254,8 +314,11 @@ fn drop_ins_are_those_that_systemd_reads() {
     .unwrap();
     put("usr/lib/systemd/system/real.service", &service("real"));
     std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system/masked.service")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system/a-b@1.service.d/70-no.conf"))
+        .unwrap();
     let home = Home::new(Some(&root), false).unwrap();
     let unit = home.read("a-b@1.service").unwrap();
+    assert_eq!(unit.unread, [""; 0]);
     let users: Vec<&str> = unit.list("User").iter().map(|a| a.value.as_str()).collect();
     let alias = home.read("alias.service").map(|unit| unit.name);
     let (masked, none) = (home.read("masked.service").unwrap_err(), home.read("none.service").unwrap_err());
