@@ -1,4 +1,4 @@
-//! Who may not attach to a program sees nothing of it.
+//! A user who may not attach to a program sees nothing of what it sends.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -36,7 +36,7 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_micros(200);
 /// So many processes that may not be looked into are told.
 const DENIED: usize = 5;
-/// Whoever reads a pipe gets what there is after so long at most.
+/// The reader of a pipe waits so long at most for what was captured.
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// Write the bytes of channels as pcapng, which Wireshark and tshark read as TCP.

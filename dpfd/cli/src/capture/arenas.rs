@@ -65,7 +65,7 @@ impl Arenas {
         }
     }
 
-    /// Whoever has too many has the oldest no more.
+    /// A family that has too many loses the oldest.
     fn limit(&mut self, family: u64) {
         let of = |arena: &&mut Arena| arena.families.contains(&family);
         let more = self.all.iter_mut().filter(of).count().saturating_sub(self.kept);

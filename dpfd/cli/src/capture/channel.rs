@@ -65,7 +65,7 @@ pub struct Channel {
     from_start: bool,
     /// Bytes of each direction that went over TCP before it was followed.
     before_on_tcp: [u64; 2],
-    /// What is to be said with the next packet of each end.
+    /// Notes that go with the next packet of each end.
     notes: [Notes; 2],
 }
 
@@ -94,7 +94,7 @@ impl Channel {
         }
     }
 
-    /// Who has its end `end` (0: the client's).
+    /// The process that has end `end` (0: the client's).
     pub fn attach(&mut self, end: usize, program: Program) {
         if self.interface.is_some() && self.ends[end].is_none() {
             self.notes[end].say(format!("sent by {}", program.described()));
@@ -254,7 +254,7 @@ impl Channel {
         Ok(interface)
     }
 
-    /// What is acknowledged without anything being sent.
+    /// Acknowledges what came, where the end itself sends nothing.
     fn late(&mut self, now: Now, file: &mut File) -> io::Result<()> {
         let Some(interface) = self.interface else { return Ok(()) };
         let (notes, mut done) = (&mut self.notes, Ok(()));
