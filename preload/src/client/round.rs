@@ -68,9 +68,10 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     retired
 }
 
-/// Arenas for an address that nothing was ever proven of: in all, and such as are made in one round. Squatters of an address's
-/// doors cost us no more.
-const UNPROVEN: [usize; 2] = [16, 4];
+/// Arenas of which nothing was ever proven, for those that have doors at one address. Squatters cost us no more, ...
+const UNPROVEN: usize = 16;
+/// ... and no more than so many in one round.
+const UNPROVEN_AT_ONCE: usize = 4;
 
 fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
@@ -106,7 +107,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     // Of servers that are there: those of former ones are given back when the room is needed.
     let unproven = || all(family, server).filter(|&(i, told)| told == round && family.arena(i).proven() == 0);
     let made_now = |&(i, _): &(usize, u64)| MAPPED[i].made.load(Ordering::Relaxed) == round;
-    if unproven().count() >= UNPROVEN[0] || unproven().filter(made_now).count() >= UNPROVEN[1] {
+    if unproven().count() >= UNPROVEN || unproven().filter(made_now).count() >= UNPROVEN_AT_ONCE {
         return Err(No::Never(Reason::Owner));
     }
     let free = || {
@@ -176,8 +177,10 @@ struct Doors {
     /// Which of the names, and which copy of its door is next.
     name: usize,
     copy: u8,
-    /// Copies that are there: of the few that were looked at last, and in all.
-    there: [u8; 2],
+    /// One of the few copies that were looked at last is there, ...
+    near: bool,
+    /// ... or of all that were.
+    any: bool,
     /// The first few copies of each name were not there: all others are looked at.
     again: bool,
 }
@@ -188,20 +191,20 @@ impl Doors {
         v4_any[10..12].copy_from_slice(&[0xff, 0xff]);
         let any = |ip| tcp::Addr { ip, port: server.port, scope: 0 };
         let names = [server, any(v4_any), any([0; 16])];
-        Doors { names, name: 0, copy: 0, there: [0; 2], again: false }
+        Doors { names, name: 0, copy: 0, near: false, any: false, again: false }
     }
 
     /// The next copy to look at: how it is called. A copy that is gone or lets nobody in says nothing of the next, as their
     /// owners come and go; a few in a row that are gone say that there are no more, unless there is none at all.
     fn next_name(&mut self) -> Option<(tcp::Addr, u8)> {
-        let over = self.copy % FEW == 0 && self.copy > 0 && self.there[0] == 0 && !self.again;
+        let over = self.copy % FEW == 0 && self.copy > 0 && !self.near && !self.again;
         if over || self.copy == COPIES {
             (self.name, self.copy) = (self.name + 1, if self.again { FEW } else { 0 });
         }
         if self.copy % FEW == 0 {
-            self.there[0] = 0;
+            self.near = false;
         }
-        if self.name == self.names.len() && !self.again && self.there[1] == 0 {
+        if self.name == self.names.len() && !self.again && !self.any {
             (self.name, self.copy, self.again) = (0, FEW, true);
         }
         let name = *self.names.get(self.name)?;
@@ -211,7 +214,7 @@ impl Doors {
 
     /// The copy that was looked at last is there.
     fn found(&mut self) {
-        self.there = self.there.map(|n| n + 1);
+        (self.near, self.any) = (true, true);
     }
 }
 
