@@ -31,38 +31,19 @@ fn restarted(link: Link, seed: u64, restarts: &[(bool, u64)], resume: bool) -> W
         config.first_number = u32::MAX - 30;
     }
     let mut world = World::<16>::new(configs, link, seed);
-    let send = |world: &mut World<16>, most: u64| {
-        for side in 0..2 {
-            while world.sides[side].sent < most {
-                let id = world.sides[side].sent;
-                if !world.send(side, sender_len(id), Some(id)) {
-                    break;
-                }
-            }
-        }
-        world.settle();
-    };
     for (n, (which, after)) in restarts.iter().enumerate() {
         let end = world.now + after;
         while world.now < end {
-            send(&mut world, 20 * (n as u64 + 1));
+            world.send_up_to([20 * (n as u64 + 1); 2]);
             if !world.step() {
                 break;
             }
         }
         world.restart(usize::from(*which), resume);
     }
-    let target: Vec<u64> = world.sides.iter().map(|side| side.sent + 5).collect();
+    let target = [0, 1].map(|side: usize| world.sides[side].sent + 5);
     world.run(600 * S, |world| {
-        for (side, target) in target.iter().enumerate() {
-            while world.sides[side].sent < *target {
-                let id = world.sides[side].sent;
-                if !world.send(side, sender_len(id), Some(id)) {
-                    break;
-                }
-            }
-        }
-        world.settle();
+        world.send_up_to(target);
         (0..2).all(|s| {
             let side = &world.sides[s];
             side.sent >= target[s] && side.delivered.len() + side.lost.len() == side.sent as usize

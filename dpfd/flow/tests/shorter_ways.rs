@@ -4,7 +4,7 @@ mod sim;
 
 use dp_flow::Down;
 use proptest::prelude::*;
-use sim::{configs, sender_len, Link, World, MS, S};
+use sim::{configs, Link, World, MS, S};
 
 /// Longer than any frame that says what arrived.
 const PARTS: std::ops::RangeInclusive<u16> = 120..=500;
@@ -24,21 +24,10 @@ fn changed(link: Link, seed: u64, changes: &[(Told, u16, u64)]) -> World<16> {
         (config.keepalive, config.dead_after) = (0, u64::MAX);
     }
     let mut world = World::<16>::new(configs, link, seed);
-    let send = |world: &mut World<16>, most: u64| {
-        for side in 0..2 {
-            while world.sides[side].sent < most {
-                let id = world.sides[side].sent;
-                if !world.send(side, sender_len(id), Some(id)) {
-                    break;
-                }
-            }
-        }
-        world.settle();
-    };
     for (n, (told, part_max, after)) in (1..).zip(changes) {
         let end = world.now + after;
         while world.now < end {
-            send(&mut world, 20 * n);
+            world.send_up_to([20 * n; 2]);
             if !world.step() {
                 break;
             }
@@ -50,7 +39,7 @@ fn changed(link: Link, seed: u64, changes: &[(Told, u16, u64)]) -> World<16> {
     }
     let most = world.sides.iter().map(|side| side.sent).max().unwrap_or(0) + 5;
     world.run(600 * S, |world| {
-        send(world, most);
+        world.send_up_to([most; 2]);
         world
             .sides
             .iter()

@@ -261,6 +261,20 @@ impl<const W: usize> World<W> {
     }
 
     /// The gateway of a side is killed, and another one starts.
+    /// Sends numbered messages, the number of which is their immediate, as long as a side has sent fewer than `most` says and
+    /// its flow takes them.
+    pub fn send_up_to(&mut self, most: [u64; 2]) {
+        for (side, most) in most.into_iter().enumerate() {
+            while self.sides[side].sent < most {
+                let id = self.sides[side].sent;
+                if !self.send(side, sender_len(id), Some(id)) {
+                    break;
+                }
+            }
+        }
+        self.settle();
+    }
+
     pub fn restart(&mut self, which: usize, resume: bool) {
         let side = &mut self.sides[which];
         side.config.incarnation = side.config.incarnation.wrapping_mul(5).wrapping_add(0x1357);
