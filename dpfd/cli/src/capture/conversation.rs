@@ -17,7 +17,7 @@ const WINDOW: u16 = u16::MAX;
 const WINDOW_SCALE: u8 = 14;
 const HOPS: u8 = 64;
 
-/// Who sends: an index.
+/// One end of a conversation; its number is an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Client = 0,

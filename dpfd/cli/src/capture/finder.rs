@@ -258,7 +258,7 @@ impl Walker {
                 }
                 known
             };
-            // Whoever has so many has too many, and gets others when those are forgotten.
+            // A process with so many has too many; the rest are found when those are forgotten.
             let memories = opened.memories(ARENA, (2 * KEPT).saturating_sub(has), &is_known);
             if memories.exhausted {
                 tell.send(News::Exhausted)?;

@@ -9,7 +9,7 @@ use super::rights::{Denied, Opened};
 use super::wanted::Wanted;
 use crate::ls::families::{self, Connection};
 
-/// What is seen of one channel.
+/// One channel in the list.
 #[derive(Default)]
 struct Line {
     ends: [Option<(String, u32)>; 2],

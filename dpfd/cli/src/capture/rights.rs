@@ -1,4 +1,4 @@
-//! Who may see what a process sends and receives: whoever may attach to it as a debugger (ptrace(2)).
+//! The right to see what a process sends and receives: that to attach to it as a debugger (ptrace(2)).
 //!
 //! The kernel says so: /proc/PID/mem opens for nobody else (PTRACE_MODE_ATTACH_FSCREDS; user, capabilities, dumpable, and
 //! the policy of Yama or another security module). Everything that is looked at afterwards is found through the same
@@ -93,7 +93,7 @@ impl Opened {
         let wanted = format!("/memfd:{name} (deleted)");
         let Memories { mut found, mut exhausted } = Memories::default();
         for list in ["fd", "map_files"] {
-            // What is mapped can be opened by the superuser only; everybody else needs a descriptor.
+            // Only the superuser can open a mapping; everybody else needs a descriptor.
             if !found.is_empty() {
                 break;
             }

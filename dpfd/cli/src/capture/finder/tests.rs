@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
-/// What is known of a process with a family.
+/// A process that has a family, as the list of processes has it.
 fn process(pid: u32) -> Process {
     Process {
         pid,
