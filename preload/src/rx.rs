@@ -83,7 +83,8 @@ impl Channel {
     pub fn quick_receive(&self, entry: u32, w: &mut Walk) -> Option<usize> {
         // As in `quick_send`.
         let Channel { family, fd, conn } = *self;
-        if !in_ring(conn.rx_epoch.load(Ordering::Relaxed)) {
+        let r = conn.rx_epoch.load(Ordering::Relaxed);
+        if !in_ring(r) {
             return None;
         }
         let (n, armed, is_all) = briefly(|| {
@@ -99,21 +100,20 @@ impl Channel {
             let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
             let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
             let armed = c.count_taken(&rx, n);
-            let goes_on =
-                |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(c.rx_epoch.load(Ordering::Relaxed)));
+            let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(r));
             let is_all = !(c.bells_out(&rx) || goes_on(w));
             Some((n, armed, is_all))
         })?;
         if is_all {
             return Some(n);
         }
-        Some(n + self.receive_besides(entry, w, armed))
+        Some(n + self.receive_besides(entry, w, armed, r))
     }
 
-    /// What a receive from the ring leaves to be done, if the connection still is what the entry said: bells, and what there is
-    /// beyond a switch, or in the ring since it was looked at (W16). How many bytes that brought.
+    /// What a receive from the ring, which began in epoch `r`, leaves to be done, if the connection still is what the entry said:
+    /// bells, and what there is beyond a switch, or in the ring since it was looked at (W16). How many bytes that brought.
     #[cold]
-    fn receive_besides(&self, entry: u32, w: &mut Walk, armed: bool) -> usize {
+    fn receive_besides(&self, entry: u32, w: &mut Walk, armed: bool, r: u64) -> usize {
         let Some(inside) = Inside::enter(self.fd, w) else { return 0 };
         let mut sum = 0;
         if inside.is(entry) {
@@ -121,7 +121,7 @@ impl Channel {
             if self.bells_out(&rx) {
                 self.tidy(&rx);
             }
-            if w.left() > 0 && (armed || rx.tx.moved(self.rx_epoch.load(Ordering::Relaxed))) {
+            if w.left() > 0 && (armed || rx.tx.moved(r)) {
                 sum = self.receive_more(w);
             }
         }
@@ -167,11 +167,12 @@ fn arm_if_rung(rx: &End) -> bool {
 }
 
 impl Channel {
-    /// Whether a receive with room left must look again before it may return (W16): the direction goes on elsewhere, or
-    /// something is known to be there.
-    fn goes_on(&self, rx: &End) -> bool {
+    /// Whether a receive with room left, which began in epoch `began`, must look again before it may return (W16): the direction
+    /// goes on elsewhere, or something is known to be there. That the receiver's epoch is the sender's by now says nothing:
+    /// another thread, which asks what is ready, may have followed, and takes no bytes.
+    fn goes_on(&self, rx: &End, began: u64) -> bool {
         let r = self.rx_epoch.load(Ordering::Relaxed);
-        rx.tx.moved(r) || self.has_counted() || (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor))
+        rx.tx.moved(began) || self.has_counted() || (in_ring(r) && stream::waiting(&rx.ring(), &rx.rx.cursor))
     }
 
     /// W13: an error that a receive met which has bytes to give. The next call that finds nothing more gets it.
@@ -224,6 +225,7 @@ impl Channel {
             // The program may close its number meanwhile: then it is another one.
             let c = self.by(at.fd());
             let part = if sum > 0 { Part::More } else { Part::First };
+            let epoch = c.rx_epoch.load(Ordering::Relaxed);
             match if peeking { c.peek(w, flags) } else { c.receive_step(w, flags, part) } {
                 Step::Got(n) if peeking => {
                     let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
@@ -240,7 +242,7 @@ impl Channel {
                     sum += n;
                     ask = false;
                     // W16: a short receive means that nothing is left, whatever borders lie between.
-                    if sum < want && c.goes_on(&c.receiving()) {
+                    if sum < want && c.goes_on(&c.receiving(), epoch) {
                         continue;
                     }
                     if flags & libc::MSG_WAITALL == 0 || sum >= want {
@@ -404,3 +406,6 @@ impl Channel {
         Step::Err(libc::ECONNRESET)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,11 @@ use dp_channel::arena::{Arena, Geometry};
 use dp_channel::family::{Conn, Stage};
 use dp_channel::slot::{Side, Slot};
 use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use crate::channel::Channel;
+use crate::inside::Inside;
+use crate::walk::Walk;
 use crate::{fdtable, own, state};
 
 /// What the constructor does, as far as tests need it.
@@ -95,4 +98,34 @@ impl Drop for Pair {
             c.family.free(i);
         }
     }
+}
+
+/// A send that does not block.
+pub fn send(c: Channel, bytes: &[u8], flags: i32) -> Result<usize, i32> {
+    let frame = 0u8;
+    let inside = Inside::enter(c.fd, &frame).expect("a connection");
+    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
+    let kernel = |w: &Walk, flags: i32| {
+        let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 1];
+        let list = w.fill_list(&mut pieces, usize::MAX);
+        // SAFETY: what is left of the bytes.
+        unsafe { raw::send(c.fd, list[0].iov_base.cast(), list[0].iov_len, flags | libc::MSG_DONTWAIT) }
+    };
+    let sent = c.send(&inside, &mut w, flags | libc::MSG_DONTWAIT, kernel);
+    inside.leave();
+    sent
+}
+
+/// A receive of up to `n` bytes that does not block.
+pub fn receive(c: Channel, n: usize) -> Result<Vec<u8>, i32> {
+    let frame = 0u8;
+    let inside = Inside::enter(c.fd, &frame).expect("a connection");
+    let mut bytes = vec![0; n];
+    let mut w = Walk::one(bytes.as_mut_ptr(), n);
+    let got = c.receive(&inside, &mut w, libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
+    inside.leave();
+    got.map(|n| {
+        bytes.truncate(n);
+        bytes
+    })
 }

@@ -6,37 +6,7 @@ use dp_edge::sys::raw;
 
 use super::*;
 
-use crate::testing::Pair;
-
-/// A send that does not block.
-fn send(c: Channel, bytes: &[u8], flags: i32) -> Result<usize, i32> {
-    let frame = 0u8;
-    let inside = Inside::enter(c.fd, &frame).expect("a connection");
-    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
-    let kernel = |w: &Walk, flags: i32| {
-        let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 1];
-        let list = w.fill_list(&mut pieces, usize::MAX);
-        // SAFETY: what is left of the bytes.
-        unsafe { raw::send(c.fd, list[0].iov_base.cast(), list[0].iov_len, flags | libc::MSG_DONTWAIT) }
-    };
-    let sent = c.send(&inside, &mut w, flags | libc::MSG_DONTWAIT, kernel);
-    inside.leave();
-    sent
-}
-
-/// A receive of up to `n` bytes that does not block.
-fn receive(c: Channel, n: usize) -> Result<Vec<u8>, i32> {
-    let frame = 0u8;
-    let inside = Inside::enter(c.fd, &frame).expect("a connection");
-    let mut bytes = vec![0; n];
-    let mut w = Walk::one(bytes.as_mut_ptr(), n);
-    let got = c.receive(&inside, &mut w, libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
-    inside.leave();
-    got.map(|n| {
-        bytes.truncate(n);
-        bytes
-    })
-}
+use crate::testing::{receive, send, Pair};
 
 fn is_in_ring(c: Channel) -> bool {
     in_ring(c.sending().tx.epoch())
