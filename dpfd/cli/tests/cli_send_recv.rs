@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Endpoint};
+use nix::fcntl::{Flock, FlockArg};
 
 /// All tests share one folder: endpoints of this process can have only one. Numbers differ.
 fn folder() -> PathBuf {
@@ -198,6 +200,28 @@ fn nobody_there_is_told_in_time() {
     let left =
         std::fs::read_dir(folder()).unwrap().flatten().any(|f| f.file_name().to_string_lossy() == "3051");
     assert!(!left);
+}
+
+/// The service and the end of the process both take an endpoint out of the folder, whose lock somebody else has.
+#[test]
+fn nothing_is_left_of_a_process_that_ends_while_the_folder_is_busy() {
+    // A folder of its own: the others' tests would wait.
+    let busy = folder().join("busy");
+    std::fs::create_dir_all(&busy).unwrap();
+    std::fs::set_permissions(&busy, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let one = &|number: u32| {
+        let mut command = dp(&format!("recv {number} --timeout 0.05"));
+        let out = command.env("DP_RUNTIME_DIR", &busy).output().unwrap();
+        assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+    };
+    thread::scope(|s| {
+        let lock = Flock::lock(File::open(&busy).unwrap(), FlockArg::LockExclusive).unwrap();
+        let all: Vec<_> = (3100..3120).map(|number| s.spawn(move || one(number))).collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
+        drop(lock);
+    });
+    let left: Vec<_> = std::fs::read_dir(&busy).unwrap().flatten().map(|file| file.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

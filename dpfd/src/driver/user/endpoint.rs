@@ -268,10 +268,23 @@ impl UserEndpoint {
     /// Takes the endpoint out of the registry, once. True for the one who did.
     pub fn retire(&self) -> bool {
         let first = !self.retired.swap(true, Ordering::AcqRel);
-        if first && self.nid == 0 {
-            self.process.registry.remove(self.dpid, &self.entry);
+        if first {
+            self.take_entry();
         }
         first
+    }
+
+    /// The process ends: takes the endpoint out of the registry, also where the service has begun to, which may not come to it
+    /// any more. An entry of a process that has left nothing else is found by those alone who look for its number.
+    pub fn retire_at_exit(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.take_entry();
+    }
+
+    fn take_entry(&self) {
+        if self.nid == 0 {
+            self.process.registry.remove(self.dpid, &self.entry);
+        }
     }
 
     /// Whether it is out of the registry.

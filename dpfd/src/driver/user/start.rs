@@ -92,7 +92,7 @@ extern "C" fn at_exit() {
     let Some(p) = current.as_ref().filter(|p| p.generation == generation) else { return };
     p.flush(LINGER);
     for inner in p.endpoints() {
-        inner.retire();
+        inner.retire_at_exit();
     }
     let Shared { registry, member, .. } = &*p.shared;
     registry.remove_gateway(&Entry { process: member.name.clone(), serial: 0 });
