@@ -78,6 +78,12 @@ impl Channel {
             && at >= self.rx_data.load(Ordering::Relaxed)
     }
 
+    /// Whether the receiver still is in epoch `r`: any thread that asks what there is may follow the sender.
+    #[inline(always)]
+    pub(super) fn is_in(&self, r: u64) -> bool {
+        self.rx_epoch.load(Ordering::Relaxed) == r
+    }
+
     /// The fast path: what is in the ring right now. `None`: take the long way.
     #[inline(always)]
     pub fn quick_receive(&self, entry: u32, w: &mut Walk) -> Option<usize> {
@@ -98,7 +104,7 @@ impl Channel {
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
             let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
-            let n = stream::pull_where(ring, &rx.rx.cursor, w, false).ok()?;
+            let n = stream::pull_where(ring, || c.is_in(r), &rx.rx.cursor, w, false).ok()?;
             let armed = c.count_taken(&rx, n);
             let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(r));
             let is_all = !(c.bells_out(&rx) || goes_on(w));

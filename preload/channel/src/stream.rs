@@ -107,35 +107,41 @@ pub fn pull<L: Lines + ?Sized>(
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
-    pull_where(|| ring, cursor, dst, peek)
+    pull_where(|| ring, || true, cursor, dst, peek)
 }
 
 /// The same where the sender may go over to another ring ([`crate::spare`]): which it is, is asked after each look at the
 /// cursor. One beyond the tail at which it went over was put there by a receiver that knew the new ring, so we know it; one
 /// at that tail finds nothing in the former; one before it cannot be committed once there is a new one.
+///
+/// `still`: whether the receiver is in the ring epoch in which this receive began, asked after each look at the tokens. Another
+/// thread may follow the sender to TCP meanwhile, and acknowledge that; then the sender may be in the ring again, behind bytes
+/// on TCP that nobody has read. Such a token is not taken: whoever sees it sees that the receiver's epoch moved, since
+/// the sender had seen the acknowledgement before it put it there.
 #[inline(always)]
 pub fn pull_where<L: Lines>(
     ring: impl Fn() -> L,
+    still: impl Fn() -> bool,
     cursor: &AtomicU64,
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
-    match tries(TRIES, &ring, cursor, dst, peek) {
+    match tries(TRIES, (&ring, &still), cursor, dst, peek) {
         Some(result) => result,
-        None => brief(&ring, cursor, dst, peek),
+        None => brief((&ring, &still), cursor, dst, peek),
     }
 }
 
 /// Where others are quicker again and again, a long copy would never be committed: less at a time.
 #[cold]
 fn brief<L: Lines>(
-    ring: &impl Fn() -> L,
+    here: (&impl Fn() -> L, &impl Fn() -> bool),
     cursor: &AtomicU64,
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
     let mut dst = Brief { left: BRIEF, dst };
-    tries(BRIEF_TRIES, ring, cursor, &mut dst, peek).unwrap_or(Err(Error::Corrupt))
+    tries(BRIEF_TRIES, here, cursor, &mut dst, peek).unwrap_or(Err(Error::Corrupt))
 }
 
 /// The first [`BRIEF`] bytes of another's room.
@@ -162,7 +168,7 @@ impl<S: Sink> Sink for Brief<'_, S> {
 #[inline(always)]
 fn tries<L: Lines>(
     most: u32,
-    ring: &impl Fn() -> L,
+    (ring, still): (&impl Fn() -> L, &impl Fn() -> bool),
     cursor: &AtomicU64,
     dst: &mut impl Sink,
     peek: bool,
@@ -175,6 +181,10 @@ fn tries<L: Lines>(
             return Some(Err(Error::Empty));
         }
         let got = copy_out(&ring(), start, dst);
+        if !still() {
+            dst.rewind();
+            return Some(Err(Error::Empty));
+        }
         // Nothing, something impossible, or a peek that no commit confirms: true only if no other
         // receiver took this token meanwhile, or the sender may have reused its lines under our eyes.
         let settled = matches!(got, Ok((_, end)) if end != start && !peek);

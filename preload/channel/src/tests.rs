@@ -10,6 +10,8 @@ mod hostile;
 #[cfg(loom)]
 mod loom_bell;
 #[cfg(loom)]
+mod loom_followed;
+#[cfg(loom)]
 mod loom_group;
 #[cfg(loom)]
 mod loom_leave;

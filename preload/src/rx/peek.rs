@@ -174,7 +174,8 @@ impl Channel {
         let (mut ring, mut after) = (0, 0);
         if queue.ring && before == queue.before && at.left() > 0 {
             at.mark();
-            ring = match stream::pull_where(|| self.ring_of(rx), &rx.rx.cursor, &mut at, true) {
+            // Under the lock nobody follows.
+            ring = match stream::pull_where(|| self.ring_of(rx), || true, &rx.rx.cursor, &mut at, true) {
                 Ok(n) => n,
                 Err(Error::Empty) => 0,
                 Err(_) if before > 0 => 0,

@@ -39,10 +39,11 @@ impl Channel {
                 }
             }
             w.mark();
+            let (ring, still) = (|| self.ring_of(&rx), || self.is_in(r));
             let got = if flags & libc::MSG_TRUNC != 0 {
-                stream::pull_where(|| self.ring_of(&rx), &rx.rx.cursor, &mut Discard::new(w.left()), peek)
+                stream::pull_where(ring, still, &rx.rx.cursor, &mut Discard::new(w.left()), peek)
             } else {
-                stream::pull_where(|| self.ring_of(&rx), &rx.rx.cursor, w, peek)
+                stream::pull_where(ring, still, &rx.rx.cursor, w, peek)
             };
             match got {
                 Ok(n) => {

@@ -1,4 +1,4 @@
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::thread;
 
 use super::*;
@@ -49,3 +49,64 @@ fn a_receive_is_short_only_where_nothing_is_left_whoever_else_follows_the_sender
 }
 
 const ROUNDS: u32 = 100_000;
+
+const NUMBERS: u32 = 50_000;
+/// The two ends for the handler below, and how many numbers it has sent.
+static ENDS: AtomicPtr<(Channel, Channel)> = AtomicPtr::new(core::ptr::null_mut());
+static SENT: AtomicU32 = AtomicU32::new(0);
+
+/// All that others can do between two instructions of a receive: follow its sender, and send more, in the ring or on TCP.
+extern "C" fn others_go_on(_: i32) {
+    // SAFETY: set before there is a handler, and there until nobody sends the signal any more.
+    let Some((to, from)) = (unsafe { ENDS.load(Ordering::Acquire).as_ref() }) else { return };
+    from.has_news(&from.receiving());
+    let number = SENT.load(Ordering::Relaxed);
+    if number < NUMBERS {
+        let flags = if number % 2 == 0 { 0 } else { libc::MSG_DONTROUTE };
+        if send(*to, &number.to_le_bytes(), flags) == Ok(4) {
+            SENT.store(number + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// E6: where others follow to TCP, the sender may be in the ring again, before a receive looks there that began earlier.
+#[test]
+fn bytes_come_in_order_whoever_else_follows_the_sender() {
+    let pair = Pair::live();
+    let mut ends = (pair.client, pair.server);
+    let from = pair.server;
+    ENDS.store(&raw mut ends, Ordering::Release);
+    let over = AtomicBool::new(false);
+    let mut wrong = None;
+    thread::scope(|s| {
+        // SAFETY: the handler allocates nothing. The thread is this one, which is there until the other one has ended.
+        let me = unsafe {
+            libc::signal(libc::SIGUSR2, others_go_on as *const () as usize);
+            libc::pthread_self()
+        };
+        let over = &over;
+        s.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                // SAFETY: as above.
+                unsafe { libc::pthread_kill(me, libc::SIGUSR2) };
+                thread::yield_now();
+            }
+        });
+        let mut next = 0u32;
+        while next < NUMBERS && wrong.is_none() {
+            // Room for one, so that others are left behind it, in the ring and on TCP.
+            let mut room = [0; 4];
+            let mut w = Walk::one(room.as_mut_ptr(), 4);
+            let got = from.quick_receive(fdtable::settled(from.fd), &mut w).map(|_| room.to_vec());
+            if let Some(got) = got.or_else(|| receive(from, 4).ok()) {
+                if got != next.to_le_bytes() {
+                    wrong = Some((got, next));
+                }
+                next += 1;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    ENDS.store(core::ptr::null_mut(), Ordering::Release);
+    assert_eq!(wrong, None);
+}

@@ -191,7 +191,7 @@ fn hostile_arena_against_everything() {
         check(put, n);
         moved += u64::from(put.is_ok());
         let mut room = Room::room(n, 1000);
-        check(stream::pull_where(ring, &edge.rx.cursor, &mut room, false), n);
+        check(stream::pull_where(ring, || true, &edge.rx.cursor, &mut room, false), n);
         if put == Err(Error::Corrupt) {
             let at = Pos::new(random.next());
             tail = Tail { pos: at, seen: at };

@@ -240,7 +240,7 @@ impl Receiver<'_> {
     fn on_ring(&mut self) -> bool {
         let s = self.s;
         let mut room = Room::room(8, 8);
-        match stream::pull_where(|| s.ring(), &s.rx.cursor, &mut room, false) {
+        match stream::pull_where(|| s.ring(), || true, &s.rx.cursor, &mut room, false) {
             Ok(_) => {
                 self.got.push(room.got()[0]);
                 return true;
@@ -367,7 +367,7 @@ fn loom_over_to_a_longer_ring_under_two_receivers() {
             let mut got = Vec::new();
             for _ in 0..tries {
                 let mut room = Room::room(8, 8);
-                match stream::pull_where(ring, &s.3.cursor, &mut room, false) {
+                match stream::pull_where(ring, || true, &s.3.cursor, &mut room, false) {
                     Ok(_) => got.push(room.got()[0]),
                     Err(e) => assert_eq!(e, Error::Empty),
                 }
