@@ -39,6 +39,10 @@ struct link {
 };
 
 static struct link links[MOST];
+
+/* Byte `at` of a connection, so that those of two are told apart as well. */
+static uint64_t place(const struct link *link, uint64_t at) { return at + (uint64_t)(link - links) * 1000003; }
+
 static int count;
 static uint64_t length;
 static _Atomic int running;
@@ -116,6 +120,17 @@ static void tell_difference(const char *bytes, ssize_t n, uint64_t at) {
     fail(__FILE_NAME__, __LINE__, "other bytes");
 }
 
+static void tell_failure(const struct link *link) {
+    int error = errno;
+    for (int i = 0; i < count; i++)
+        if (&links[i] == link || links[i].tasks[0].done < length || links[i].tasks[1].done < length)
+            say("%s %d, descriptor %d: received %llu, sent %llu, ready for %llx", &links[i] == link ? "this one," : "", i, links[i].fd,
+                (unsigned long long)links[i].tasks[0].done, (unsigned long long)links[i].tasks[1].done,
+                (unsigned long long)links[i].ready & 0xffffffff);
+    errno = error;
+    fail(__FILE_NAME__, __LINE__, "a call fails, or the end comes early");
+}
+
 /* One call. False when it is not ready, or over. */
 static bool turn(struct task *task, char *bytes) {
     struct link *link = task->link;
@@ -133,23 +148,26 @@ static bool turn(struct task *task, char *bytes) {
     ssize_t result;
     if (task->way == READS) {
         result = recv(link->fd, bytes, n, 0);
-        CHECK(result >= 0 || errno == EAGAIN);
+        if (result < 0 && errno != EAGAIN)
+            tell_failure(link);
         if (result == 0) {
-            CHECK(at == length);
+            if (at != length)
+                tell_failure(link);
             task->ended = true;
             running--;
             return false;
         }
-        if (result > 0 && !is_pattern(bytes, (size_t)result, at))
-            tell_difference(bytes, result, at);
+        if (result > 0 && !is_pattern(bytes, (size_t)result, place(link, at)))
+            tell_difference(bytes, result, place(link, at));
     } else {
         if (at > other->done + AHEAD)
             return false; /* the reader wakes it */
         n = n > length - at ? length - at : n;
         for (size_t i = 0; i < n; i++)
-            bytes[i] = (char)pattern(at + i);
+            bytes[i] = (char)pattern(place(link, at + i));
         result = send(link->fd, bytes, n, MSG_NOSIGNAL);
-        CHECK(result > 0 || errno == EAGAIN);
+        if (result < 0 && errno != EAGAIN)
+            tell_failure(link);
     }
     if (result < (ssize_t)n)
         clear(link, seen, task->way);

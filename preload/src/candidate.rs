@@ -8,7 +8,7 @@ mod client_side;
 mod policy;
 mod server_side;
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 
 use dp_channel::family::{Conn, Reason, Stage};
 use dp_channel::slot::{Side, Slot};
@@ -114,6 +114,16 @@ impl Channel {
         self.rx_counted.store(0, Ordering::Relaxed);
         self.receiving().rx.consumed.store(at, Ordering::Relaxed);
         true
+    }
+
+    /// From here on receives count first. Before the other side may use its ring: it hears whether this one has ended already.
+    fn go_between(&self) {
+        self.set_stage(Stage::Accepted);
+        // As in `tells_of_end`.
+        fence(Ordering::SeqCst);
+        if self.has(Conn::SHUT_WR) {
+            self.tells_of_end();
+        }
     }
 
     /// Both sides agreed. Under the receiver's lock.

@@ -9,6 +9,7 @@ same_everywhere! {
     forgotten_by_the_kernel_and_not_read_yet => Pair::c("half_dead");
     half_close_by_the_tester => Pair::c("half_close").arg("tester_first");
     half_close_by_the_helper => Pair::c("half_close").arg("helper_first");
+    half_close_at_every_moment_of_youth => Pair::c("early_end");
     half_close_by_both => Pair::c("half_close").arg("both");
     shutdown_of_the_reading_side => Pair::c("half_close").arg("read_side");
     linger_zero_resets => Pair::c("endings").arg("linger");

@@ -339,6 +339,7 @@ impl Channel {
         let mark = || {
             if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
                 self.set(Conn::SHUT_WR);
+                self.tells_of_end();
             }
             if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
                 self.set(Conn::SHUT_RD);

@@ -1,7 +1,7 @@
 //! The other end has left for plain TCP, or this one does: what it has not read goes after it ([`back`](super::back)), and so
 //! does everything from then on (PROTOCOLS E8).
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 
 use dp_channel::family::{Conn, End, Reason, Stage};
 use dp_channel::switch::in_ring;
@@ -72,9 +72,17 @@ impl Channel {
 
     /// Before a FIN: if the peer left, what it has not read goes onto TCP while that is possible.
     pub fn before_end(&self) {
-        if self.stage() == Stage::Live {
+        self.tells_of_end();
+        self.follow_if_left();
+    }
+
+    /// The other end hears that a FIN of ours is no death, from the moment on from which it may use its ring: that is before this
+    /// one knows that it does. Where no offer was taken yet, whoever takes or confirms it tells, as it finds [`Conn::SHUT_WR`].
+    pub fn tells_of_end(&self) {
+        // One of the two sees the other: the mark, and this stage.
+        fence(Ordering::SeqCst);
+        if matches!(self.stage(), Stage::Accepted | Stage::Live) {
             self.sending().tx.will_end();
-            self.follow_if_left();
         }
     }
 }
