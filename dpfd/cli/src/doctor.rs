@@ -3,6 +3,7 @@
 mod advice;
 mod host;
 pub mod process;
+mod variables;
 
 use std::fs;
 use std::io::{self, Write};
