@@ -65,7 +65,7 @@ enum Verb {
     Doctor(doctor::Args),
     /// Write the bytes of channels as pcapng, which Wireshark and tshark read as TCP.
     Capture(capture::Args),
-    /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
+    /// Print counts of channels, endpoints, other nodes and flows as Prometheus reads them, or serve them.
     Metrics(metrics::Args),
     /// Send standard input to an endpoint.
     Send(send::Args),

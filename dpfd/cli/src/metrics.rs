@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::ls::Listing;
+use crate::ls::{flows, Listing};
 
-/// Print counts of channels and endpoints as Prometheus reads them.
+/// Print counts of channels, endpoints, other nodes and flows as Prometheus reads them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write to this file instead, whole or not at all: for node_exporter's textfile collector.
@@ -37,11 +37,17 @@ pub fn main(args: Args) -> ExitCode {
 
 /// The counts at this moment.
 fn now() -> Result<String, String> {
-    let (listing, missing) = Listing::look()?;
+    let (mut listing, missing) = Listing::look()?;
     if let Some(why) = &missing {
         eprintln!("dp metrics: {why}; endpoints are not counted");
     }
-    Ok(text::of(&listing, missing.is_none()))
+    let gateway = flows::ask();
+    if let Err(why) = &gateway {
+        eprintln!("dp metrics: {why}");
+    }
+    let silent = gateway.is_err();
+    listing.gateway = gateway.ok().flatten();
+    Ok(text::of(&listing, missing.is_none(), silent))
 }
 
 fn print(text: String) -> Result<(), String> {
