@@ -59,10 +59,27 @@ fn print(text: String) -> Result<(), String> {
     }
 }
 
-/// Replaces `file` as a whole: a reader sees what was there before, or all of this.
+/// Replaces `file` as a whole: a reader sees what was there before, or all of this. A link to a file stays one. What is there
+/// and is no file, a device above all, stays: to put a file at its name would be root's way to lose it.
 fn replace(file: &Path, bytes: &[u8]) -> Result<(), String> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let named = |error: io::Error| format!("{}: {error}", file.display());
+    let named = |error: io::Error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "; make its folder first",
+            _ => "",
+        };
+        format!("{}: {error}{way_out}", file.display())
+    };
+    match std::fs::metadata(file) {
+        Ok(there) if there.is_dir() => {
+            return Err(format!("{}: is a folder; name a file in it, as dp.prom", file.display()))
+        }
+        Ok(there) if !there.is_file() => {
+            return Err(format!("{}: is no file; without --textfile the counts are printed", file.display()))
+        }
+        _ => {}
+    }
+    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut new = file.as_os_str().to_owned();
     // The collector reads what ends in .prom.
     new.push(format!(".{}", std::process::id()));
