@@ -119,9 +119,16 @@ impl Combo {
                 command.env(name, value.to_string());
             }
         }
+        // Where senders go back at random a log is written as well: nobody may tell.
+        if self.chaos.is_some() {
+            command.env("DP_LOG", format!("{}:debug", home.join(LOG).display()));
+        }
         command
     }
 }
+
+/// The log in a run's folder, of those with [`Combo::chaos`].
+const LOG: &str = "log";
 
 /// The file in a run's folder to which the shim writes a line for each wake-up that was lost: [`crate::Job`] tells of it.
 pub const LOST: &str = "lost";

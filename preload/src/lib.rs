@@ -31,6 +31,7 @@ mod kept;
 mod leave;
 mod life;
 mod link;
+mod log;
 mod loopback;
 mod lost;
 mod note;

@@ -15,7 +15,7 @@ use dp_channel::family::Reason;
 
 use crate::errno::{errno, fail};
 use crate::fdtable::{self, Entry};
-use crate::{door, epoll, give, life, state};
+use crate::{door, epoll, give, life, log, state};
 
 /// From here on as if we had not been loaded.
 #[cold]
@@ -44,6 +44,8 @@ pub fn retire() {
         }
         _ => {}
     });
+    log::told("alone", Reason::Sandbox.text());
+    log::end();
     state::ON.store(false, Ordering::Release);
     fdtable::switch_off();
     fail(errno);

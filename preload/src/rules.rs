@@ -12,7 +12,7 @@ use dp_edge::sys::{process, raw};
 use dp_rules::config::{Marks, Places, MAX_LEN};
 use dp_rules::{Decision, Direction, Program, Question, Rules, Settings};
 
-use crate::state;
+use crate::{log, state};
 
 /// The longest path of a control group that rules are asked with; in one with a longer path the process counts as in none.
 const LONGEST: usize = 1024;
@@ -192,10 +192,12 @@ fn read_anew(again: &Again, room: *mut u8) -> bool {
     // SAFETY: not in use, and nobody is in it (`look`).
     let list = unsafe { &mut *LISTS.0[other as usize].get() };
     if again.places.read(room, &mut list.rules, &mut |_, _| {}).is_err() {
+        log::warning("the rules cannot be read anew, and the former hold: dp rules check says why");
         return false;
     }
     list.complete(room);
     take_into_use(other);
+    log::told("rules", "read anew");
     true
 }
 

@@ -3,9 +3,10 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_rules::config::{self, environment};
+use dp_rules::config::log::Level;
+use dp_rules::config::{self, environment, slips};
 
-use crate::{fdtable, inside, life, lost, rules, state};
+use crate::{fdtable, inside, life, log, lost, rules, state};
 
 extern "C" {
     fn pthread_atfork(
@@ -22,25 +23,42 @@ fn start() {
 }
 
 fn prepare() {
-    if config::disabled() {
+    let (disabled, asked) = (config::disabled(), config::log::told());
+    if disabled && asked.is_none() {
         return;
+    }
+    state::prepare_clock();
+    name_program();
+    if let Some(asked) = asked {
+        log::begin(&asked);
+    }
+    if disabled {
+        return leave_alone("DP_DISABLE is set");
     }
     crate::real::warm();
-    state::prepare_clock();
     inside::prepare();
-    let name = std::env::args_os().next().unwrap_or_default();
-    let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
-    let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
-    state::set_program(Box::leak(name.to_vec().into_boxed_slice()));
-    // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, we must not.
-    let read = |list: &mut _| {
-        let found = config::load(list).ok()?;
-        Some(found.places.map(|places| (places, found.marks)))
+    if log::wants(Level::Warning) {
+        tell_of_mistakes();
+    }
+    let mut from = String::new();
+    // Rules that cannot be read leave everything on TCP; `dp run` says so aloud, and so does the log; we must not.
+    let read = |list: &mut _| match config::load(list) {
+        Ok(found) => {
+            if log::wants(Level::Info) {
+                from = found.source.to_string();
+            }
+            Some(found.places.map(|places| (places, found.marks)))
+        }
+        Err(error) => {
+            if log::wants(Level::Warning) {
+                log::warning(&error.to_string());
+            }
+            None
+        }
     };
     if !rules::begin(read) {
-        return;
+        return leave_alone("it has no rules to go by");
     }
-    // Numbers that cannot be, too, are `dp run`'s to tell of.
     if let Some(n) = environment::AFTER.told() {
         state::AFTER.store(n as u32, Ordering::Relaxed);
         state::LEARNS.store(false, Ordering::Relaxed);
@@ -64,10 +82,37 @@ fn prepare() {
     }
     state::CPUS.store(dp_edge::sys::process::cpus() as u32, Ordering::Relaxed);
     if !state::prepare_self() || !fdtable::prepare() {
-        return;
+        return leave_alone("there is no memory for the shim's tables");
     }
+    log::keep();
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
     unsafe { pthread_atfork(Some(life::prepare_fork_c), None, Some(life::child_of_fork_c)) };
     state::ON.store(true, Ordering::Release);
+    log::started(&from);
+}
+
+fn name_program() {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str());
+    let name = name.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    state::set_program(Box::leak(name.to_vec().into_boxed_slice()));
+}
+
+fn leave_alone(why: &str) {
+    log::left_alone(why);
+    log::end();
+}
+
+/// Variables that are not taken as they stand. Without a log nobody here says so: standard error is the program's, and whoever
+/// started it may read each word of it. `dp run`, `dp rules check` and `dp doctor` do.
+fn tell_of_mistakes() {
+    for wrong in environment::OF_SHIM.into_iter().filter_map(|number| number.check().err()) {
+        log::warning(&wrong.to_string());
+    }
+    for (name, _) in std::env::vars_os() {
+        if let Some(meant) = slips::meant(&name) {
+            log::warning(&slips::told(&name, meant));
+        }
+    }
 }

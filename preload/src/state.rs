@@ -397,17 +397,29 @@ pub fn prepare_clock() {
 /// Nanoseconds of the monotonic clock (vDSO, no system call).
 #[inline]
 pub fn now() -> u64 {
+    let t = time_of(libc::CLOCK_MONOTONIC);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// The time of day: seconds since 1970 in UTC, and nanoseconds.
+pub fn since_1970() -> (u64, u32) {
+    let t = time_of(libc::CLOCK_REALTIME);
+    (t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+#[inline]
+fn time_of(which: libc::clockid_t) -> libc::timespec {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clock = CLOCK.load(Ordering::Relaxed);
     // SAFETY: fills the struct it is given; the symbol of that name is such a function.
     unsafe {
         if clock.is_null() {
-            libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t);
+            libc::clock_gettime(which, &mut t);
         } else {
-            core::mem::transmute::<*mut core::ffi::c_void, Clock>(clock)(libc::CLOCK_MONOTONIC, &mut t);
+            core::mem::transmute::<*mut core::ffi::c_void, Clock>(clock)(which, &mut t);
         }
     }
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    t
 }
 
 /// The CPU we run on, plus one.

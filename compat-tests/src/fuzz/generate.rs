@@ -11,8 +11,15 @@ pub fn generate(seed: u64, shape: Option<&str>) -> Script {
     let mut script = Script::default();
     if rng.u32(..5) == 0 {
         let chaos = format!("DP_CHAOS={}", rng.u32(1..1000));
-        let settings =
-            ["DP_SPIN=1000000", "DP_SPIN=1000000", "DP_SPIN=0", "DP_RING=4096", "DP_RING=1048576", &chaos];
+        let settings = [
+            "DP_SPIN=1000000",
+            "DP_SPIN=1000000",
+            "DP_SPIN=0",
+            "DP_RING=4096",
+            "DP_RING=1048576",
+            "DP_LOG=/dev/null:debug",
+            &chaos,
+        ];
         script.add(Who::Nobody, format!("env {}", pick(&mut rng, &settings)));
     }
     let connections: &[&str] = if rng.u32(..4) == 0 { &["s", "t"] } else { &["s"] };

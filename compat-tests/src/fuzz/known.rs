@@ -53,8 +53,8 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
         }
     }
     // So does an option that only TCP can bring about.
-    let switches =
-        script.0.iter().any(|at| at.word(0) == "env" && !at.word(1).starts_with("DP_SPIN") || leaves(at));
+    let harmless = |at: &Line| ["DP_SPIN", "DP_LOG"].iter().any(|name| at.word(1).starts_with(name));
+    let switches = script.0.iter().any(|at| at.word(0) == "env" && !harmless(at) || leaves(at));
     let sends_much = sends_much || switches;
     // Something must have happened since the last wait, or it is the same edge again.
     let at = script.0.iter().position(|one| std::ptr::eq(one, line)).unwrap_or_default();

@@ -12,6 +12,7 @@ mod frames;
 mod hostile;
 mod hygiene;
 mod listing;
+mod log;
 mod missed;
 mod paced;
 mod pod;

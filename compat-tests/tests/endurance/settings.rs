@@ -152,6 +152,7 @@ fn odd_settings_change_no_output() {
         ("DP_RING_LONG", &["0", "1", "131072", "262145", "99999999999", "-1", "x"]),
         ("DP_AFTER", &["0", "1", "4294967296", "-1", "x"]),
         ("DP_SPIN", &["0", "1", "999999999", "-1", "x"]),
+        ("DP_LOG", &["x", "stderr:", "journal", "/nonexistent/x", "/dev/full:debug", "/dev/null:debug"]),
         ("DP_CHAOS", &["0", "4294967295", "99999999999", "x"]),
     ] {
         for value in values {

@@ -182,7 +182,12 @@ impl Output {
         let mut options = fs::File::options();
         // What programs send is nobody else's to read.
         let opened = options.write(true).create(true).truncate(false).mode(0o600).open(path);
-        opened.map(Output::File).map_err(|error| format!("{}: {error}", path.display()))
+        let way_out = |error: &io::Error| match error.kind() {
+            ErrorKind::NotFound => "; make its folder first",
+            ErrorKind::IsADirectory => "; name a file in it",
+            _ => "",
+        };
+        opened.map(Output::File).map_err(|error| format!("{}: {error}{}", path.display(), way_out(&error)))
     }
 
     fn begin(self) -> io::Result<Box<dyn Write>> {

@@ -1,8 +1,10 @@
 //! `dp doctor`: why a program is, or is not, on channels, and what would change that; whether a host is fit for them.
 
 mod advice;
+mod gateway;
 mod host;
 pub mod process;
+mod variables;
 
 use std::fs;
 use std::io::{self, Write};
@@ -104,7 +106,7 @@ fn diagnose(args: &Args) -> Result<Verdict, String> {
     let (listing, _) = Listing::look()?;
     let mut examined = Vec::new();
     if args.host || args.report.is_some() {
-        examined.push(Examined { what: "host".into(), pid: None, findings: host::examine() });
+        examined.push(Examined { what: "host".into(), pid: None, findings: of_host() });
     }
     if let Some(whom) = &args.whom {
         examined.extend(of(whom, &listing)?);
@@ -119,6 +121,12 @@ fn diagnose(args: &Args) -> Result<Verdict, String> {
         eprintln!("dp doctor: {}: names, numbers and addresses of this host's programs are in it; read it before you send it", file.display());
     }
     Ok(examined.iter().flat_map(|e| &e.findings).map(|f| f.verdict).max().unwrap_or(Verdict::Fine))
+}
+
+fn of_host() -> Vec<Finding> {
+    let mut found = host::examine();
+    found.extend(gateway::examine());
+    found
 }
 
 fn json(diagnosis: &Diagnosis) -> String {

@@ -7,7 +7,6 @@ mod cost;
 mod device;
 mod doctor;
 mod enable;
-mod environment;
 mod framing;
 mod graph;
 mod logp;
@@ -33,6 +32,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser, Subcommand};
+use dp_rules::config::slips;
 
 #[derive(Parser)]
 #[command(
@@ -65,7 +65,7 @@ enum Verb {
     Doctor(doctor::Args),
     /// Write the bytes of channels as pcapng, which Wireshark and tshark read as TCP.
     Capture(capture::Args),
-    /// Print counts of channels and endpoints as Prometheus reads them, or serve them.
+    /// Print counts of channels, endpoints, other nodes and flows as Prometheus reads them, or serve them.
     Metrics(metrics::Args),
     /// Send standard input to an endpoint.
     Send(send::Args),
@@ -149,12 +149,8 @@ fn warn_of_slips(verb: &str) {
     let mut names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     names.sort();
     for name in names {
-        if let Some(meant) = environment::meant(&name) {
-            let name = name.to_string_lossy();
-            eprintln!(
-                "dp {verb}: warning: {} is not known, and does nothing; is it {meant}?",
-                name.escape_debug()
-            );
+        if let Some(meant) = slips::meant(&name) {
+            eprintln!("dp {verb}: warning: {}", slips::told(&name, meant));
         }
     }
 }

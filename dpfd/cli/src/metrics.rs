@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::ls::Listing;
+use crate::ls::{flows, Listing};
 
-/// Print counts of channels and endpoints as Prometheus reads them.
+/// Print counts of channels, endpoints, other nodes and flows as Prometheus reads them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write to this file instead, whole or not at all: for node_exporter's textfile collector.
@@ -37,11 +37,17 @@ pub fn main(args: Args) -> ExitCode {
 
 /// The counts at this moment.
 fn now() -> Result<String, String> {
-    let (listing, missing) = Listing::look()?;
+    let (mut listing, missing) = Listing::look()?;
     if let Some(why) = &missing {
         eprintln!("dp metrics: {why}; endpoints are not counted");
     }
-    Ok(text::of(&listing, missing.is_none()))
+    let gateway = flows::ask();
+    if let Err(why) = &gateway {
+        eprintln!("dp metrics: {why}");
+    }
+    let silent = gateway.is_err();
+    listing.gateway = gateway.ok().flatten();
+    Ok(text::of(&listing, missing.is_none(), silent))
 }
 
 fn print(text: String) -> Result<(), String> {
@@ -53,10 +59,27 @@ fn print(text: String) -> Result<(), String> {
     }
 }
 
-/// Replaces `file` as a whole: a reader sees what was there before, or all of this.
+/// Replaces `file` as a whole: a reader sees what was there before, or all of this. A link to a file stays one. What is there
+/// and is no file, a device above all, stays: to put a file at its name would be root's way to lose it.
 fn replace(file: &Path, bytes: &[u8]) -> Result<(), String> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let named = |error: io::Error| format!("{}: {error}", file.display());
+    let named = |error: io::Error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "; make its folder first",
+            _ => "",
+        };
+        format!("{}: {error}{way_out}", file.display())
+    };
+    match std::fs::metadata(file) {
+        Ok(there) if there.is_dir() => {
+            return Err(format!("{}: is a folder; name a file in it, as dp.prom", file.display()))
+        }
+        Ok(there) if !there.is_file() => {
+            return Err(format!("{}: is no file; without --textfile the counts are printed", file.display()))
+        }
+        _ => {}
+    }
+    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut new = file.as_os_str().to_owned();
     // The collector reads what ends in .prom.
     new.push(format!(".{}", std::process::id()));

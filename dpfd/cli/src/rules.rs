@@ -72,6 +72,7 @@ impl Check {
             crate::warn_of_slips("rules");
             let mut numbers = environment::OF_SHIM.into_iter();
             numbers.try_for_each(|number| number.check()).map_err(|error| error.to_string())?;
+            config::log::check().map_err(|error| error.to_string())?;
         }
         let (rules, found) = load(self.file.as_ref()).map_err(|error| error.to_string())?;
         if self.json {

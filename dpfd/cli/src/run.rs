@@ -97,7 +97,8 @@ fn run(args: Args) -> Failure {
 
 /// Puts the shim and the rules into the program's environment, unless the program could not start with it.
 fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
-    check_numbers()?;
+    check_variables()?;
+    check_place()?;
     let rules = args.rules().map_err(|error| Failure::new(USAGE, error.problem))?;
     match rules {
         Some(rules) => {
@@ -120,10 +121,17 @@ fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The shim takes something else for a number that cannot be, and says nothing.
-fn check_numbers() -> Result<(), Failure> {
+/// The shim takes something else for a number that cannot be, writes to no place that cannot be, and says nothing.
+fn check_variables() -> Result<(), Failure> {
     let mut numbers = environment::OF_SHIM.into_iter().chain([&dpfd::addr::OWN_NID]);
-    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))
+    numbers.try_for_each(|number| number.check()).map_err(|error| Failure::new(USAGE, error))?;
+    config::log::check().map(drop).map_err(|error| Failure::new(USAGE, error))
+}
+
+/// The same for a place that cannot be written to. A file is made where there is none, as the shim would make it.
+fn check_place() -> Result<(), Failure> {
+    let Ok(Some(log)) = config::log::check() else { return Ok(()) };
+    log.check_place().map_err(|error| Failure::new(USAGE, error))
 }
 
 impl Args {

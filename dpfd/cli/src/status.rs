@@ -54,7 +54,7 @@ struct DropIn {
     state: State,
     /// Version of the dp that made it.
     version: Option<String>,
-    /// Why it is broken.
+    /// Why it is broken; of one that is missing, why it cannot be made.
     problems: Vec<String>,
 }
 
@@ -130,7 +130,10 @@ impl DropIn {
         let version = text.as_deref().and_then(unit::version_of).map(str::to_owned);
         let mut problems = Vec::new();
         let state = match (&text, &version) {
-            (None, _) => State::Missing,
+            (None, _) => {
+                problems.extend(home.read(unit).err());
+                State::Missing
+            }
             (_, None) => State::Foreign,
             (Some(text), _) => match Plan::make(home, unit) {
                 Ok(plan) if plan.text == *text => State::Current,
@@ -154,7 +157,8 @@ impl DropIn {
             State::Broken => {
                 format!("of {version}, and dp would refuse the unit now: {}", self.problems.join("; "))
             }
-            State::Missing => format!("none: {enable}"),
+            State::Missing if self.problems.is_empty() => format!("none: {enable}"),
+            State::Missing => format!("none: {}", self.problems.join("; ")),
             State::Foreign => format!("{} is not one that dp made", self.path.display()),
         }
     }
@@ -238,6 +242,16 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_unit_that_is_not_there_it_is_not_said_that_it_be_enabled() {
+        let tree = std::env::temp_dir();
+        let home = Home::new(Some(&tree), false).unwrap();
+        let service = Service::look(&home, "nosuch-dp.service".into(), &[]).unwrap();
+        let told = service.told();
+        assert!(told.contains("none: there is no such unit") && !told.contains("dp enable"), "{told}");
+        assert!(told.contains(&format!("systemctl --root={} list-unit-files", tree.display())), "{told}");
+    }
 
     #[test]
     fn of_a_template_all_instances_are_to_be_restarted() {

@@ -145,6 +145,21 @@ fn what_cannot_be_written_is_named() {
     let out = folder.run(&["--textfile", missing.to_str().unwrap()]);
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(out.status.code() == Some(1) && said.contains("missing/dp.prom"), "{said}");
+    let refused = |file: &std::path::Path, why: &str| {
+        let out = folder.run(&["--textfile", file.to_str().unwrap()]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.code() == Some(1) && said.contains(why), "{said}");
+    };
+    refused(&folder.0, "is a folder; name a file in it");
+    let listener = UnixListener::bind(folder.0.join("socket")).unwrap();
+    refused(&folder.0.join("socket"), "is no file");
+    assert!(UnixStream::connect(folder.0.join("socket")).is_ok(), "it is another one's");
+    drop(listener);
+    let (link, target) = (folder.0.join("link"), folder.0.join("target"));
+    fs::write(&target, "of before").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert!(folder.run(&["--textfile", link.to_str().unwrap()]).status.success());
+    assert!(link.is_symlink() && fs::read_to_string(&target).unwrap().contains("dp_endpoints_listed"));
     let out = folder.run(&["--listen", "9780"]);
     assert_eq!(out.status.code(), Some(2));
 }

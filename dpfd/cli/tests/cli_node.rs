@@ -79,6 +79,12 @@ fn a_line_goes_from_one_node_to_another_and_ls_tells_of_it() {
     let table = dp(&folder.0, 1, &["ls"]).output().unwrap();
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("ROUND TRIP") && table.contains("2/5000"), "{table}");
+    let metrics = dp(&folder.0, 1, &["metrics"]).output().unwrap();
+    let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
+    let mut counts =
+        metrics.lines().filter(|line| line.starts_with("dp_flow_messages_total{direction=\"sent\""));
+    assert!(counts.any(|line| line.ends_with(",node=\"2\",there=\"2/5000\"} 2")), "{metrics}");
+    assert!(metrics.contains("dp_node_up{name=\"\",node=\"2\"} 1\n"), "{metrics}");
     // A second one is told who is there; one that is told to end says that nothing was lost.
     let graph = folder.0.join("graph.toml");
     let second = ["node", "--graph", graph.to_str().unwrap(), "--node", "1"];

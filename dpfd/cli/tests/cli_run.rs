@@ -31,6 +31,15 @@ fn a_number_that_the_shim_would_not_take_is_an_error() {
     told(&[("DP_RING_LONG", "4M")], "DP_RING_LONG=4M: not a whole number; 0 to 67108864 bytes");
     told(&[("DP_SPIN", "1000001")], "DP_SPIN=1000001: too large; 0 to 1000000 nanoseconds");
     told(&[("DP_CHAOS", "-1")], "DP_CHAOS=-1: not a whole number");
+    told(
+        &[("DP_LOG", "stdout")],
+        "dp run: DP_LOG=stdout: no place to write to; stderr, journal or the absolute path",
+    );
+    told(
+        &[("DP_LOG", "stderr:debgu")],
+        "DP_LOG=stderr:debgu: what stands behind the colon is no level; warning, info",
+    );
+    told(&[("DP_LOG", "/nonexistent/dp")], "dp run: DP_LOG: /nonexistent/dp: No such file or directory");
     told(&[("DP_NID", "0")], "DP_NID=0: too small; 1 to 65535");
 }
 
@@ -39,6 +48,8 @@ fn numbers_in_their_range_and_empty_ones_are_taken() {
     for environment in [
         &[("DP_AFTER", "0"), ("DP_RING", "4096"), ("DP_RING_LONG", "0"), ("DP_SPIN", "1000000")][..],
         &[("DP_AFTER", ""), ("DP_RING", " 8192 "), ("DP_CHAOS", "7")],
+        &[("DP_LOG", ""), ("DP_LONG", "1")],
+        &[("DP_LOG", "stderr:debug")],
         // Without the shim nothing reads them.
         &[("DP_AFTER", "many"), ("DP_DISABLE", "1")],
     ] {

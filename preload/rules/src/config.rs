@@ -25,6 +25,8 @@ use crate::{RuleError, Rules};
 
 pub mod environment;
 mod files;
+pub mod log;
+pub mod slips;
 #[cfg(test)]
 mod tests;
 

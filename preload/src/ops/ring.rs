@@ -22,10 +22,13 @@ use libc::{msghdr, sigset_t, size_t};
 use crate::fdtable::{self, Entry};
 use crate::real::{Params, Ring};
 use crate::walk::nowhere;
-use crate::{epoll, give, leave, real, state};
+use crate::{epoll, give, leave, log, real, state};
 
 /// The process has a ring that cannot be followed: it may read and write any socket where no hook sees it.
 pub fn cannot_be_followed() {
+    if state::ended().is_none() {
+        log::told("alone", "the process has an io_uring that the shim cannot follow");
+    }
     state::end_channels(Reason::IoUring);
     fdtable::each(|fd, e| {
         if matches!(e, Entry::Conn(_)) {

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use dp_rules::Pattern;
 
-use crate::ls::filter::{is_one, pattern};
+use crate::ls::filter::{is_one, pattern, pid};
 
 /// Options that name channels. Those of one kind are alternatives; each kind narrows.
 #[derive(clap::Args, Default)]
 pub struct Wanted {
     /// Only channels with an end in these processes.
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
     pub pid: Vec<u32>,
     /// Only channels of programs with such a name; * stands for any characters, ? for one.
     #[arg(long, value_name = "NAME", value_parser = pattern)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dp_channel::family::Reason;
 
-use super::{advice, Finding, Verdict};
+use super::{advice, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
 use crate::{needs, program, shim};
@@ -58,6 +58,7 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     let family = families.iter().find(|family| family.processes.iter().any(|process| process.pid == pid));
     let Some(family) = family else { return vec![told_without(pid)] };
     let mut found = vec![with(family)];
+    found.extend(variables::examine(&read(pid, "environ").unwrap_or_default()));
     found.extend(surroundings(pid));
     if family.state == State::On {
         found.extend(connections(family));

@@ -11,7 +11,7 @@ use super::Listing;
 #[derive(clap::Args, Default, Clone)]
 pub struct Filter {
     /// Only what belongs to these processes.
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
     pid: Vec<u32>,
     /// Only programs with such a name; * stands for any characters, ? for one.
     #[arg(long, value_name = "NAME", value_parser = pattern)]
@@ -22,6 +22,11 @@ pub struct Filter {
     /// Only connections that are on TCP for these reasons, which dp-preload(7) explains.
     #[arg(long, value_delimiter = ',', value_parser = reason)]
     reason: Vec<&'static str>,
+}
+
+pub fn pid(text: &str) -> Result<u32, String> {
+    let known = "the number of a process, as ps shows it; names stand behind --program";
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| known.into())
 }
 
 pub fn pattern(text: &str) -> Result<Pattern, String> {

@@ -17,7 +17,7 @@ pub fn ask() -> Result<Option<Gateway>, String> {
     // A fault of the folder was told with the endpoints.
     let Some(folder) = folder().ok().flatten() else { return Ok(None) };
     Gateway::ask(&folder, ANSWER).map_err(|error| {
-        format!("the gateway does not answer: {error}; other nodes and flows are not listed")
+        format!("the gateway does not answer: {error}; other nodes and flows are missing; see journalctl -u dp-node")
     })
 }
 

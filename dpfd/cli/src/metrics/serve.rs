@@ -1,5 +1,7 @@
 //! Serving the counts by HTTP, on TCP or a Unix socket.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -38,10 +40,13 @@ impl FromStr for Place {
 /// Serves until the process is ended.
 pub fn serve(place: &Place) -> Result<(), String> {
     let server = match place {
-        Place::Tcp(addr) => Server::http(addr).map_err(|why| format!("{addr}: {why}"))?,
+        Place::Tcp(addr) => {
+            Server::http(addr).map_err(|why| format!("{addr}: {why}{}", way_out(place, &*why)))?
+        }
         Place::Unix(path) => {
             make_room(path)?;
-            Server::http_unix(path).map_err(|why| format!("{}: {why}", path.display()))?
+            Server::http_unix(path)
+                .map_err(|why| format!("{}: {why}{}", path.display(), way_out(place, &*why)))?
         }
     };
     match place {
@@ -72,6 +77,21 @@ pub fn serve(place: &Place) -> Result<(), String> {
         let _ = request.respond(answer);
     }
     Err("the server has ended".into())
+}
+
+/// What to do where it cannot be served.
+fn way_out(place: &Place, why: &(dyn Error + 'static)) -> &'static str {
+    let Some(kind) = why.downcast_ref::<io::Error>().map(io::Error::kind) else { return "" };
+    match (place, kind) {
+        (Place::Tcp(_), ErrorKind::AddrInUse) => "; name another port, or 0 for any free one",
+        (Place::Tcp(_), ErrorKind::AddrNotAvailable) => {
+            "; this host has no such address: 127.0.0.1 is this host's alone, 0.0.0.0 all that it has"
+        }
+        (Place::Tcp(_), ErrorKind::PermissionDenied) => "; ports below 1024 are for root",
+        (Place::Unix(_), ErrorKind::NotFound) => "; make its folder first",
+        (Place::Unix(_), ErrorKind::InvalidInput) => "; a path of at most 107 bytes can stand there",
+        _ => "",
+    }
 }
 
 fn content(kind: &str) -> Header {

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 use prometheus::core::Collector;
-use prometheus::{Encoder, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::ls::endpoints::{Edge, Endpoint};
 use crate::ls::families::{Family, State};
 use crate::ls::Listing;
+
+mod nodes;
 
 /// A family is told by its first process.
 const FAMILY: &[&str] = &["program", "pid"];
 const ENDPOINT: &[&str] = &["dpid", "program", "pid", "driver"];
 const EDGE: &[&str] = &["from", "to"];
 
-/// All there is to count. `complete`: endpoints could be listed.
-pub fn of(listing: &Listing, complete: bool) -> String {
+/// All there is to count. `complete`: endpoints could be listed. `silent`: there is a gateway that does not answer.
+pub fn of(listing: &Listing, complete: bool, silent: bool) -> String {
     let counts = Counts { registry: Registry::new() };
     counts
         .gauge("dp_endpoints_listed", "Whether endpoints could be listed.", &[])
@@ -24,6 +26,13 @@ pub fn of(listing: &Listing, complete: bool) -> String {
     counts.families(&listing.families);
     counts.endpoints(&listing.graph.endpoints);
     counts.edges(&listing.graph.edges);
+    if listing.gateway.is_some() || silent {
+        counts
+            .gauge("dp_gateway_listed", "Whether the gateway of this node answers.", &[])
+            .with_label_values(&[] as &[&str])
+            .set((!silent).into());
+    }
+    listing.gateway.iter().for_each(|gateway| counts.gateway(gateway));
     let mut text = Vec::new();
     TextEncoder::new().encode(&counts.registry.gather(), &mut text).expect("memory takes it");
     String::from_utf8(text).expect("names and labels are text")
@@ -40,6 +49,10 @@ impl Counts {
 
     fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.keep(IntGaugeVec::new(Opts::new(name, help), labels).expect("a sound name"))
+    }
+
+    fn seconds(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.keep(GaugeVec::new(Opts::new(name, help), labels).expect("a sound name"))
     }
 
     fn keep<T: Collector + Clone + 'static>(&self, made: T) -> T {

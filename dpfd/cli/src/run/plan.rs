@@ -6,7 +6,7 @@ use std::path::Path;
 use dp_rules::config;
 use dp_rules::Rules;
 
-use super::{cannot_execute, check_numbers, Args, Failure, FAILED, USAGE};
+use super::{cannot_execute, check_variables, Args, Failure, FAILED, USAGE};
 use crate::rules::list;
 use crate::{program, shim};
 
@@ -21,7 +21,7 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
         println!("shim: none, DP_DISABLE is set");
         return Ok(());
     }
-    check_numbers()?;
+    check_variables()?;
     let mut rules = Rules::DEFAULT;
     let from = match args.rules().map_err(|error| Failure::new(USAGE, error.problem))? {
         Some(of_options) => {
@@ -42,5 +42,8 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
         None => println!("rules: of the options"),
     }
     list(&rules, from.as_ref());
+    if let Ok(Some(log)) = config::log::check() {
+        println!("log: to {log}");
+    }
     Ok(())
 }

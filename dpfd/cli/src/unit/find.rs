@@ -142,8 +142,14 @@ impl Home {
     fn fragment(&self, name: &str) -> Result<(PathBuf, String), String> {
         let file = self.first(name).or_else(|| self.first(&template(name)?));
         let file = file.ok_or_else(|| {
-            let whose = if self.user { "of users" } else { "of the system" };
-            format!("there is no such unit {whose}; see systemctl list-unit-files for names")
+            let (whose, option) = if self.user { ("of users", " --user") } else { ("of the system", "") };
+            // In the tree of an image users' units are those of all of them.
+            let option = match &self.root {
+                Some(root) if self.user => format!(" --global --root={}", root.display()),
+                Some(root) => format!(" --root={}", root.display()),
+                None => option.into(),
+            };
+            format!("there is no such unit {whose}; see systemctl{option} list-unit-files for names")
         })?;
         let target = fs::read_link(&file).ok();
         if target.as_deref() == Some(Path::new("/dev/null"))

@@ -56,7 +56,7 @@ impl File {
     ///
     /// Those of fstat(2).
     pub fn meta(&self) -> Result<Meta, i32> {
-        look(self.0, c"", libc::AT_EMPTY_PATH)
+        meta_of(self.0)
     }
 
     /// Reads until `buf` is full or the file ends; how much there was.
@@ -130,6 +130,15 @@ fn names(buf: &[u64], n: usize, f: &mut impl FnMut(&CStr)) {
 /// Those of stat(2).
 pub fn meta(path: &CStr) -> Result<Meta, i32> {
     look(libc::AT_FDCWD, path, 0)
+}
+
+/// What a descriptor stands for.
+///
+/// # Errors
+///
+/// EBADF: for nothing.
+pub fn meta_of(fd: i32) -> Result<Meta, i32> {
+    look(fd, c"", libc::AT_EMPTY_PATH)
 }
 
 fn look(from: i32, path: &CStr, flags: i32) -> Result<Meta, i32> {

@@ -8,6 +8,8 @@ pub mod files;
 #[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]
+pub mod line;
+#[cfg(not(loom))]
 pub mod pages;
 #[cfg(not(loom))]
 pub mod process;

@@ -1,11 +1,11 @@
-use dp_rules::config::environment::OF_SHIM;
-use dpfd::addr::OWN_NID;
-
 use super::*;
+use crate::config::environment::OF_SHIM;
+use crate::config::log;
 
 #[test]
-fn defaults_can_be_and_every_number_has_a_known_name() {
-    for number in OF_SHIM.into_iter().chain([&OWN_NID]) {
+fn defaults_can_be_and_every_variable_has_a_known_name() {
+    assert!(NAMES.contains(&log::NAME));
+    for number in OF_SHIM {
         assert!((number.low..=number.high).contains(&number.default), "{number:?}");
         assert!(NAMES.contains(&number.name), "{number:?}");
     }
@@ -22,8 +22,12 @@ fn a_name_with_a_slip_is_told_from_others() {
         ("DP_DISABLED", "DP_DISABLE"),
         ("DP_RUN_TIME_DIR", "DP_RUNTIME_DIR"),
         ("DP_SPINS", "DP_SPIN"),
+        ("DP_LGO", "DP_LOG"),
+        ("DP_LOGS", "DP_LOG"),
+        ("DP_LOSTS", "DP_LOST"),
         // Known, or somebody else's.
         ("DP_RING", ""),
+        ("DP_LOG", ""),
         ("DP_LONG", ""),
         ("DP_SKIPS", ""),
         ("DP_SEED", ""),

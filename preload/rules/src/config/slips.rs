@@ -6,13 +6,14 @@ use std::ffi::OsStr;
 mod tests;
 
 /// All variables that the product reads.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "DP_AFTER",
     "DP_CHAOS",
     "DP_CONFIG",
     "DP_DISABLE",
     "DP_DRIVER",
     "DP_GRAPH",
+    "DP_LOG",
     "DP_LOST",
     "DP_NID",
     "DP_RING",
@@ -23,17 +24,26 @@ pub const NAMES: [&str; 14] = [
     "DP_SPIN",
 ];
 
+/// What this project's tests read, one letter off a name of [`NAMES`].
+const OF_TESTS: [&str; 1] = ["DP_LONG"];
+
 /// The known name that was probably meant, if this one starts with `DP_`, is not known, and is near one: a letter in five
 /// wrong, missing, too many, or two of them exchanged. Others may be a program's own.
 pub fn meant(name: &OsStr) -> Option<&'static str> {
-    let name = name.to_str()?.strip_prefix("DP_")?;
-    let known = NAMES.map(|known| &known[3..]);
-    if known.contains(&name) {
+    let name = name.to_str()?;
+    if NAMES.contains(&name) || OF_TESTS.contains(&name) {
         return None;
     }
+    let name = name.strip_prefix("DP_")?;
+    let known = NAMES.map(|known| &known[3..]);
     let near = |known: &&str| steps(name, known) <= known.len().div_ceil(5).min(2);
     let (at, _) = known.iter().enumerate().filter(|(_, k)| near(k)).min_by_key(|(_, k)| steps(name, k))?;
     Some(NAMES[at])
+}
+
+/// The same in words.
+pub fn told(name: &OsStr, meant: &str) -> String {
+    format!("{} is not known, and does nothing; is it {meant}?", name.to_string_lossy().escape_debug())
 }
 
 /// Letters to change, add, take away or exchange with the next, from the one to the other.
