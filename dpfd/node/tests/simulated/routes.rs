@@ -182,3 +182,30 @@ fn a_flow_goes_by_the_route_that_its_edge_names_while_that_works() {
         assert_eq!(got(4000).len() + got(4001).len(), 300 * 37);
     }
 }
+
+/// One flow goes by a route that is so slow that its queue is always full, and another by the other.
+#[test]
+fn a_route_that_has_no_room_holds_up_only_what_goes_by_it() {
+    let time = |crowded: bool| {
+        let mut world = World::new(2, &["first", "second"], 40);
+        world.networks[0].1.set_usual(link(State::Up));
+        world.networks[1].1.set_usual(Link { rate: Some(1_000_000), queue: 3000, ..link(State::Up) });
+        world.wishes = vec![(Ends { here: 4001, there: 4001 }, "second")];
+        world.start(1);
+        (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+        for i in 0..300 {
+            if crowded {
+                world.send((1, 4001), (2, 4001), numbered(i, 3000));
+            }
+            world.send((1, 4000), (2, 4000), numbered(i, 3000));
+        }
+        let begin = world.now();
+        world.until(SOON, "the first route's", |world| world.programs(2).count(4000) == 300);
+        let took = world.now() - begin;
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        assert_eq!(world.programs(2).count(4001), if crowded { 300 } else { 0 });
+        took
+    };
+    let (alone, beside) = (time(false), time(true));
+    assert!(beside < 2 * alone + 1_000_000, "{beside} ns beside a full route, {alone} ns alone");
+}

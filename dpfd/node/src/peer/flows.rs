@@ -1,0 +1,104 @@
+//! The flows with a node: begun when they are wanted, and forgotten when nobody has used them for long.
+
+use dp_route::Route;
+
+use super::sending::Line;
+use super::{Around, Peer};
+use crate::local::{Local, Message};
+use crate::places::Ends;
+use crate::traffic::{Like, Traffic, LEAST};
+use crate::WINDOW;
+
+/// A flow on which nothing happened for so long makes room for others, or is forgotten for nothing, nanoseconds.
+const UNUSED: u64 = 10_000_000_000;
+const IDLE: u64 = 60_000_000_000;
+/// Unused flows are looked for no more often than this, nanoseconds.
+const SWEEP: u64 = 100_000_000;
+
+impl<M: Message> Peer<M> {
+    /// What endpoint `ends.here` sends to `ends.there` goes by this route while that works, and else as everything does.
+    pub fn wish(&mut self, ends: Ends, route: &str) {
+        let known = self.lines.iter().position(|line| line.route() == Some(route));
+        let line = known.unwrap_or_else(|| {
+            self.lines.push(Line::new(Some(route)));
+            self.lines.len() - 1
+        });
+        self.wishes.insert(ends, line);
+    }
+
+    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
+    pub(super) fn is_crowded(&mut self, now: u64) -> bool {
+        if self.by_ends.len() < self.limits.flows {
+            return false;
+        }
+        if now >= self.swept.saturating_add(SWEEP) {
+            self.sweep(now, true);
+        }
+        self.by_ends.len() >= self.limits.flows
+    }
+
+    /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
+    pub(super) fn sweep(&mut self, now: u64, crowded: bool) {
+        self.swept = now;
+        for at in 0..self.traffic.len() {
+            let unused = |traffic: &Traffic<M>| {
+                let soon = crowded || !traffic.state().open;
+                let (unused, may) = if soon { (UNUSED, true) } else { (IDLE, traffic.keeps_place()) };
+                may && now >= traffic.used() + unused && traffic.is_quiet()
+            };
+            if self.traffic[at].as_ref().is_some_and(unused) {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        if let Some(mut traffic) = self.traffic[at].take() {
+            traffic.end(&mut self.budget, self.limits.bytes / 2);
+            self.parts_left += traffic.memory();
+            self.by_ends.remove(&traffic.ends());
+            self.free.push(at);
+        }
+    }
+
+    pub(super) fn begin<L: Local<Message = M>>(
+        &mut self,
+        ends: Ends,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> Option<usize> {
+        let part_max = self.longest(routes);
+        if self.part_max == 0 {
+            self.part_max = part_max;
+        }
+        let enough = self.parts_left >= WINDOW * usize::from(part_max);
+        let parts = if enough { WINDOW } else { LEAST };
+        let (slot, resume) = around.places.find(self.nid, ends);
+        let incarnation = around.random.draw();
+        let like = Like { user: around.user, part_max, checksum: around.checksum, incarnation, resume, slot };
+        // Addresses are checked by whoever calls, and parts are not empty.
+        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.traffic.push(None);
+            self.is_ready.push(false);
+            self.line.push(0);
+            self.timer.push(None);
+            self.traffic.len() - 1
+        });
+        // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
+        let line = self.wishes.get(&ends).copied().unwrap_or(0);
+        if self.line[at] != line {
+            self.lines[self.line[at]].remove(at);
+            (self.line[at], self.is_ready[at]) = (line, false);
+        }
+        self.traffic[at] = Some(traffic);
+        self.by_ends.insert(ends, at);
+        Some(at)
+    }
+
+    /// When to look for unused ones next.
+    pub(super) fn next_sweep(&self) -> u64 {
+        self.swept.saturating_add(UNUSED)
+    }
+}
