@@ -18,6 +18,7 @@ use crate::Limits;
 
 mod flows;
 mod lengths;
+mod search;
 mod sending;
 mod ways;
 use sending::Line;

@@ -1,9 +1,10 @@
-//! How long frames to a node may be.
+//! How long frames to a node may be: what all its routes carry, as they say, and as was found out ([`Search`]).
 
 use dp_abi::frame2::{HEADER, PART_HEAD};
 use dp_route::Route;
 
-use super::{Peer, Way};
+use super::search::Search;
+use super::Peer;
 use crate::local::Message;
 
 /// The longest part, bytes: what frames of 9000 carry.
@@ -32,9 +33,32 @@ impl<M: Message> Peer<M> {
     /// The longest part that all routes carry.
     pub(super) fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
-        let longest =
-            |way: &Way| Some(routes[way.route].mtu(&way.address).ok()?.saturating_sub(way.guard.around()));
-        let frame = self.ways.iter().filter_map(longest).min().unwrap_or(1400 - around);
+        let longest = |place: usize| {
+            let (mtu, way) = (self.carries(place, routes)?, &self.ways[place]);
+            Some(way.search.limit(mtu).saturating_sub(way.guard.around()))
+        };
+        let frame = (0..self.ways.len()).filter_map(longest).min().unwrap_or(1400 - around);
         frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
+    }
+
+    /// Bytes of the longest packet of that route, as it says.
+    fn carries(&self, place: usize, routes: &mut [Box<dyn Route>]) -> Option<usize> {
+        let way = &self.ways[place];
+        routes[way.route].mtu(&way.address).ok()
+    }
+
+    /// The same, up to what is used of it; 0: it is not known.
+    pub(super) fn mtu(&self, place: usize, routes: &mut [Box<dyn Route>]) -> usize {
+        let most = HEADER + PART_HEAD + PART_MOST + self.ways[place].guard.around();
+        self.carries(place, routes).unwrap_or(0).min(most)
+    }
+
+    /// Something is found out of that route, or asked; parts are as long as it carries then.
+    pub(super) fn searches<R>(&mut self, place: usize, mtu: usize, step: impl FnOnce(&mut Search) -> R) -> R {
+        let search = &mut self.ways[place].search;
+        let before = search.limit(mtu);
+        let result = step(search);
+        self.too_long |= search.limit(mtu) != before;
+        result
     }
 }

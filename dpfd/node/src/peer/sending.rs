@@ -197,6 +197,8 @@ impl<M: Message> Peer<M> {
                 }
                 Ok(_) => {
                     way.used = now;
+                    let longest = frames.lengths().iter().max().copied();
+                    way.search.sent(longest.map_or(0, usize::from));
                     self.unheard.get_or_insert(now);
                     line.clear();
                     return true;
