@@ -234,7 +234,7 @@ impl<M: Message> Peer<M> {
         self.unheard = None;
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
-            None if self.is_crowded(now) => {
+            None if self.is_crowded(now, around) => {
                 self.counts.crowded += 1;
                 return;
             }
@@ -283,7 +283,7 @@ impl<M: Message> Peer<M> {
             self.make_ready(at);
         }
         if now >= self.next_sweep() {
-            self.sweep(now, false);
+            self.sweep(now, false, around);
         }
         self.ask(now, routes, around);
         let mut more = self.transmit(now, routes);

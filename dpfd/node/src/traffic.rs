@@ -303,8 +303,9 @@ impl<M: Message> Traffic<M> {
     }
 
     /// It is forgotten.
-    pub fn end(&mut self, budget: &mut Budget, most: usize) {
+    pub fn end(&mut self, budget: &mut Budget, most: usize, places: &mut Places) {
         self.incoming.clear(budget, most);
+        places.end(self.slot);
     }
 
     /// Bytes of the parts that it can keep.

@@ -27,18 +27,18 @@ impl<M: Message> Peer<M> {
     }
 
     /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
-    pub(super) fn is_crowded(&mut self, now: u64) -> bool {
+    pub(super) fn is_crowded<L>(&mut self, now: u64, around: &mut Around<'_, L>) -> bool {
         if self.by_ends.len() < self.limits.flows {
             return false;
         }
         if now >= self.swept.saturating_add(SWEEP) {
-            self.sweep(now, true);
+            self.sweep(now, true, around);
         }
         self.by_ends.len() >= self.limits.flows
     }
 
     /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
-    pub(super) fn sweep(&mut self, now: u64, crowded: bool) {
+    pub(super) fn sweep<L>(&mut self, now: u64, crowded: bool, around: &mut Around<'_, L>) {
         self.swept = now;
         for at in 0..self.traffic.len() {
             let unused = |traffic: &Traffic<M>| {
@@ -47,14 +47,14 @@ impl<M: Message> Peer<M> {
                 may && now >= traffic.used() + unused && traffic.is_quiet()
             };
             if self.traffic[at].as_ref().is_some_and(unused) {
-                self.forget(at);
+                self.forget(at, around);
             }
         }
     }
 
-    fn forget(&mut self, at: usize) {
+    fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
         if let Some(mut traffic) = self.traffic[at].take() {
-            traffic.end(&mut self.budget, self.limits.bytes / 2);
+            traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
             self.parts_left += traffic.memory();
             self.by_ends.remove(&traffic.ends());
             self.free.push(at);
@@ -73,7 +73,7 @@ impl<M: Message> Peer<M> {
         }
         let enough = self.parts_left >= WINDOW * usize::from(part_max);
         let parts = if enough { WINDOW } else { LEAST };
-        let (slot, resume) = around.places.find(self.nid, ends);
+        let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
         let like = Like { user: around.user, part_max, checksum: around.checksum, incarnation, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
