@@ -154,8 +154,8 @@ impl Endpoint {
         }
     }
 
-    /// Has a proxy end that no endpoint of this node can send to, and all of whose messages are with their receivers: soon, if
-    /// it is so then. [`Endpoint::has_ended`] tells; until then it can be used.
+    /// Has a proxy end all of whose messages are with their receivers, once the endpoints of this node that can send to it have
+    /// let go: those do all of whose messages the proxy has released. [`Endpoint::has_ended`] tells; until then it can be used.
     #[doc(hidden)]
     pub fn end_unused(&self) {
         if let Served::User(inner) = &self.served {

@@ -53,7 +53,9 @@ pub fn explain(gateway: &Gateway) {
             gateway.unkept
         );
     }
-    for (node, way) in gateway.nodes.iter().flat_map(|node| node.routes.iter().map(move |way| (node.nid, way))) {
+    for (node, way) in
+        gateway.nodes.iter().flat_map(|node| node.routes.iter().map(move |way| (node.nid, way)))
+    {
         if let Some(longest) = way.longest {
             eprintln!(
                 "dp ls: what is longer than {longest} bytes vanishes on the way to node {node} by {}, so frames are no longer",

@@ -113,7 +113,9 @@ impl Search {
 
     /// A question of that number was answered; nothing happens if it is not the long one.
     pub fn answered(&mut self, now: u64, mtu: usize, number: u32) {
-        let Some(Question { length, .. }) = self.asked.take_if(|asked| asked.number == number) else { return };
+        let Some(Question { length, .. }) = self.asked.take_if(|asked| asked.number == number) else {
+            return;
+        };
         (self.missed, self.sent) = (0, 0);
         match &mut self.state {
             State::Searching { sure, .. } if !*sure => *sure = true,

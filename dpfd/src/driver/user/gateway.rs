@@ -12,7 +12,8 @@
 //! else it is an endpoint like others: who sends to it, waits, is told of room and of its end as on one node, and what it
 //! sends comes from its address. So replies find their way by themselves.
 //!
-//! A proxy that no endpoint of this node can send to may end, and another come ([`crate::Endpoint`]'s `end_unused`).
+//! A proxy that nobody uses may end, and another come ([`crate::Endpoint`]'s `end_unused`): endpoints of this node let go of it
+//! where all that they sent was released, and ask for another when they send again.
 //!
 //! What a gateway does with messages, and by which routes, is its own affair. Several routes are its to choose from for each
 //! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what

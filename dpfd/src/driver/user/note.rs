@@ -63,6 +63,12 @@ pub enum Note {
         /// The link.
         link: u32,
     },
+    /// `<-` The same, of a gateway's proxy, which would end: a sender that is through with it detaches. Who is older than this
+    /// takes it for [`Note::Room`].
+    Rest {
+        /// The link.
+        link: u32,
+    },
     /// `->` The edge is too short for what goes over it. No answer, unless the pool grows.
     Longer {
         /// The link.
@@ -102,6 +108,7 @@ impl Note {
             Note::Gone { link } => (4, link, 0, 0),
             Note::Denied { link } => (5, link, 0, 0),
             Note::Room { link } => (6, link, 0, 0),
+            Note::Rest { link } => (6, link, 1, 0),
             Note::Detach { link } => (7, link, 0, 0),
             Note::Ask { dpid, serial } => (8, 0, u32::from(dpid), serial),
             Note::Answer { open } => (9, 0, u32::from(open), 0),
@@ -137,6 +144,7 @@ impl Note {
             3 => Note::Pool { link },
             4 => Note::Gone { link },
             5 => Note::Denied { link },
+            6 if a == 1 => Note::Rest { link },
             6 => Note::Room { link },
             7 => Note::Detach { link },
             8 => Note::Ask { dpid: dpid(a)?, serial: b },
@@ -285,6 +293,7 @@ mod tests {
             Note::Gone { link: 2 },
             Note::Denied { link: 3 },
             Note::Room { link: 4 },
+            Note::Rest { link: 9 },
             Note::Detach { link: 5 },
             Note::Ask { dpid: 1, serial: u32::MAX },
             Note::Answer { open: true },

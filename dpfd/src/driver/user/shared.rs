@@ -28,7 +28,7 @@ pub enum Command {
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.
     Room(u32, u32),
-    /// A proxy that nobody uses is to end.
+    /// A proxy that nobody uses is to end, and its senders are to let go.
     EndUnused(u32),
     /// The gateway, which this process is, knows no route to that node.
     Refuse(Nid),

@@ -183,7 +183,18 @@ impl Service {
         let Some(Conn { role: Role::In(incoming), .. }) = self.conns.get_mut(&number) else { return };
         if let Some(peer) = incoming.links.remove(&link) {
             self.sender_ended(&peer);
+            self.let_go(peer.serial);
         }
+    }
+
+    /// The links to an endpoint: connection and number, each.
+    pub fn links_to(&self, serial: u32) -> Vec<(u32, u32)> {
+        let of = |(number, conn): (&u32, &Conn)| {
+            let Role::In(incoming) = &conn.role else { return Vec::new() };
+            let to = incoming.links.iter().filter(|(_, peer)| peer.serial == serial);
+            to.map(|(link, _)| (*number, *link)).collect()
+        };
+        self.conns.iter().flat_map(of).collect()
     }
 
     fn sender_ended(&mut self, peer: &Peer) {

@@ -118,7 +118,8 @@ impl Service {
     /// What a destination's process says.
     pub fn hear_back(&mut self, number: u32, note: Note, fds: [Option<OwnedFd>; 2]) {
         let (link, gone) = match note {
-            Note::Attached { link, .. } | Note::Pool { link } | Note::Room { link } => (link, false),
+            Note::Attached { link, .. } | Note::Pool { link } => (link, false),
+            Note::Room { link } | Note::Rest { link } => (link, false),
             Note::Gone { link } | Note::Denied { link } | Note::Unreachable { link } => (link, true),
             _ => return self.conn_ended(number),
         };
@@ -166,6 +167,12 @@ impl Service {
             Note::Gone { .. } => {
                 drop(tx);
                 return self.lost(serial, to);
+            }
+            // Under the lock of the sender's side nothing follows what is done. The next message finds another way there.
+            Note::Rest { .. } if l.is_done() && l.wakers.is_empty() => {
+                l.unlink();
+                drop(tx);
+                return self.detach(serial, to);
             }
             _ => {}
         }

@@ -44,13 +44,29 @@ impl Service {
         }
     }
 
-    /// A proxy ends, unless somebody here can send to it, or something of it is not with its receiver yet. Who attaches gets
-    /// there before this or asks the gateway for a new one: both happen on this thread.
+    /// A proxy ends, unless something of it is not with its receiver yet. Senders of this node that are through with it are
+    /// asked to let go, and it ends when the last of them has. Who attaches gets there before this or asks the gateway for a new
+    /// one: both happen on this thread.
     pub fn end_unused(&mut self, serial: u32) {
         let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
-        let has_sender = inner.senders.load(Ordering::Relaxed) > 0;
-        if inner.nid != 0 && !has_sender && inner.retire_if_done() {
+        if inner.nid == 0 {
+            return;
+        }
+        if inner.senders.load(Ordering::Relaxed) > 0 {
+            self.ending.insert(serial);
+            for (conn, link) in self.links_to(serial) {
+                self.tell(conn, Note::Rest { link }, &[]);
+            }
+        } else if inner.retire_if_done() {
             self.retire(serial);
+        }
+    }
+
+    /// A sender let go of an endpoint, which may be a proxy that is to end.
+    pub fn let_go(&mut self, serial: u32) {
+        let inner = self.endpoints.get(&serial).map(|local| &local.inner);
+        if inner.is_some_and(|inner| inner.senders.load(Ordering::Relaxed) == 0) && self.ending.remove(&serial) {
+            self.end_unused(serial);
         }
     }
 
