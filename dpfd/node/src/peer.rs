@@ -102,8 +102,9 @@ pub struct Peer<M> {
     is_ready: Vec<bool>,
     /// The line of each.
     line: Vec<usize>,
-    /// The routes that some are to go by.
+    /// The lines that some are to stand in: as the graph says, and as programs of this node do, which counts for more.
     wishes: HashMap<Ends, usize>,
+    asked: HashMap<Ends, usize>,
     /// When they are to be looked at, and the earliest time that is noted for each.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     timer: Vec<Option<u64>>,
@@ -142,6 +143,7 @@ impl<M: Message> Peer<M> {
             is_ready: Vec::new(),
             line: Vec::new(),
             wishes: HashMap::new(),
+            asked: HashMap::new(),
             timers: BinaryHeap::new(),
             timer: Vec::new(),
             limits,
@@ -184,7 +186,7 @@ impl<M: Message> Peer<M> {
 
     /// The one that such a flow uses.
     pub fn current_for(&self, ends: Ends) -> Option<usize> {
-        self.way_of(self.wishes.get(&ends).copied().unwrap_or(0))
+        self.way_of(self.line_of(ends))
     }
 
     /// Whether that one is not thought to be dead.

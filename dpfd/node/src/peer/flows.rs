@@ -18,12 +18,45 @@ const SWEEP: u64 = 100_000_000;
 impl<M: Message> Peer<M> {
     /// What endpoint `ends.here` sends to `ends.there` goes by this route while that works, and else as everything does.
     pub fn wish(&mut self, ends: Ends, route: &str) {
+        let line = self.line_named(route);
+        self.wishes.insert(ends, line);
+    }
+
+    /// A program says the same of its endpoint, from now on, or does not any more.
+    pub fn ask_for(&mut self, ends: Ends, route: Option<&str>) {
+        match route {
+            Some(route) => {
+                let line = self.line_named(route);
+                self.asked.insert(ends, line);
+            }
+            None => drop(self.asked.remove(&ends)),
+        }
+        if let Some(&at) = self.by_ends.get(&ends) {
+            self.stand_in(at, self.line_of(ends));
+        }
+    }
+
+    fn line_named(&mut self, route: &str) -> usize {
         let known = self.lines.iter().position(|line| line.route() == Some(route));
-        let line = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.lines.push(Line::new(Some(route)));
             self.lines.len() - 1
-        });
-        self.wishes.insert(ends, line);
+        })
+    }
+
+    /// The line of such a flow.
+    pub(super) fn line_of(&self, ends: Ends) -> usize {
+        let line = self.asked.get(&ends).or_else(|| self.wishes.get(&ends));
+        line.copied().unwrap_or(0)
+    }
+
+    /// A flow stands in that line. What it has put into the batch of another leaves by that one.
+    fn stand_in(&mut self, at: usize, line: usize) {
+        let former = core::mem::replace(&mut self.line[at], line);
+        if former != line && self.is_ready[at] {
+            self.lines[former].remove(at);
+            self.lines[line].push(at);
+        }
     }
 
     /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
@@ -87,11 +120,7 @@ impl<M: Message> Peer<M> {
             self.traffic.len() - 1
         });
         // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
-        let line = self.wishes.get(&ends).copied().unwrap_or(0);
-        if self.line[at] != line {
-            self.lines[self.line[at]].remove(at);
-            (self.line[at], self.is_ready[at]) = (line, false);
-        }
+        self.stand_in(at, self.line_of(ends));
         self.traffic[at] = Some(traffic);
         self.by_ends.insert(ends, at);
         Some(at)

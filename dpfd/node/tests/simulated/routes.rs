@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dp_node::places::Ends;
 use dp_route::sim::{Link, State};
+use dpfd::Addr;
 
 use crate::world::{numbered, World};
 use crate::SOON;
@@ -180,6 +181,46 @@ fn a_flow_goes_by_the_route_that_its_edge_names_while_that_works() {
         };
         assert!(got(4001).windows(2).all(|pair| pair[0] < pair[1]), "once, and in order");
         assert_eq!(got(4000).len() + got(4001).len(), 300 * 37);
+    }
+}
+
+/// While messages are on their way: a program names the second route, and then none.
+#[test]
+fn a_flow_goes_by_the_route_that_its_program_names() {
+    let mut world = World::new(2, &["first", "second"], 35);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    // The graph says the first; the program's word counts for more.
+    world.wishes = vec![(Ends { here: 4001, there: 4001 }, "first")];
+    world.start(1);
+    (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+    let to = |dpid| Addr { nid: 2, dpid };
+    let mut next = 0;
+    let mut by = |world: &mut World, named: Option<&str>| {
+        // What is on its way already leaves as it will.
+        world.node(1).ask_for(4001, to(4001), named);
+        let before = [sent(world, 0), sent(world, 1)];
+        for _ in 0..300 {
+            for dpid in 4000..=4001 {
+                world.send((1, dpid), (2, dpid), numbered(next, 3000));
+            }
+            next += 1;
+            world.run(Duration::from_millis(1));
+        }
+        [sent(world, 0) - before[0], sent(world, 1) - before[1]]
+    };
+    let (first, second, again) = (by(&mut world, None), by(&mut world, Some("second")), by(&mut world, None));
+    assert!(first[1] < 10 && again[1] < 10, "{first:?} {again:?}");
+    assert!(second[0] > 600 && second[1] > 600, "the other flow stays: {second:?}");
+    // Before there is a flow.
+    world.programs(2).open(4002, usize::MAX);
+    world.node(1).ask_for(4001, to(4002), Some("second"));
+    let before = sent(&mut world, 1);
+    (0..100).for_each(|i| world.send((1, 4001), (2, 4002), numbered(i, 3000)));
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert!(sent(&mut world, 1) - before >= 300);
+    for dpid in 4000..=4001 {
+        let got = world.programs(2).got(dpid);
+        assert!((0..900).all(|i| got[i as usize] == numbered(i, 3000)) && got.len() == 900);
     }
 }
 

@@ -74,6 +74,14 @@ pub enum Note {
         /// The link.
         link: u32,
     },
+    /// `->` Messages to this receiver, of another node, are to go by the route of this code ([`super::route::code`]); 0: by
+    /// whichever the graph says. Only where the gateway has said that there are routes.
+    Route {
+        /// The link.
+        link: u32,
+        /// The code.
+        code: u64,
+    },
     /// `->` The sender is through with it.
     Detach {
         /// The link.
@@ -116,6 +124,7 @@ impl Note {
             Note::Listed => (11, 0, 0, 0),
             Note::Longer { link } => (12, link, 0, 0),
             Note::Unreachable { link } => (13, link, 0, 0),
+            Note::Route { link, code } => (14, link, (code >> 32) as u32, code as u32),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -153,6 +162,7 @@ impl Note {
             11 => Note::Listed,
             12 => Note::Longer { link },
             13 => Note::Unreachable { link },
+            14 => Note::Route { link, code: u64::from(a) << 32 | u64::from(b) },
             _ => return None,
         })
     }
@@ -294,6 +304,7 @@ mod tests {
             Note::Denied { link: 3 },
             Note::Room { link: 4 },
             Note::Rest { link: 9 },
+            Note::Route { link: 10, code: u64::MAX - 7 },
             Note::Detach { link: 5 },
             Note::Ask { dpid: 1, serial: u32::MAX },
             Note::Answer { open: true },

@@ -24,6 +24,8 @@ pub enum Command {
     Busy(u32, Addr),
     /// It sends something that waits for what nobody tells: it is to try again soon.
     Awaited(u32),
+    /// It names another route to other nodes.
+    Route(u32),
     /// It has outgrown the edge to a destination.
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.

@@ -288,6 +288,7 @@ impl Service {
                 self.retry_soon();
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
+            Command::Route(serial) => self.tell_routes(serial),
             Command::EndUnused(serial) => self.end_unused(serial),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
             Command::GatewayEnded => self.answer_awaiting(None),

@@ -17,6 +17,8 @@ pub struct Awaiting {
     pub link: u32,
     from: Addr,
     to: Addr,
+    /// The code of the route that it names; 0: none.
+    pub route: u64,
 }
 
 impl Service {
@@ -24,7 +26,7 @@ impl Service {
     pub fn ask_gateway(&mut self, conn: u32, link: u32, from: Addr, to: Addr) -> bool {
         let told = self.awaiting.len() < MOST && self.process.gateway().is_some_and(|asked| asked.add(to));
         if told {
-            self.awaiting.push(Awaiting { conn, link, from, to });
+            self.awaiting.push(Awaiting { conn, link, from, to, route: 0 });
         }
         told
     }
@@ -38,8 +40,11 @@ impl Service {
     /// An endpoint is opened: whoever waits for it is let in.
     pub fn proxy_opened(&mut self, addr: Addr) {
         if addr.nid != 0 {
-            for Awaiting { conn, link, from, to } in self.take_awaiting(|to| to == addr) {
+            for Awaiting { conn, link, from, to, route } in self.take_awaiting(|to| to == addr) {
                 self.attach_from(conn, link, from, to);
+                if route != 0 {
+                    self.go_by(conn, link, route);
+                }
             }
         }
     }
@@ -65,7 +70,9 @@ impl Service {
     /// A sender let go of an endpoint, which may be a proxy that is to end.
     pub fn let_go(&mut self, serial: u32) {
         let inner = self.endpoints.get(&serial).map(|local| &local.inner);
-        if inner.is_some_and(|inner| inner.senders.load(Ordering::Relaxed) == 0) && self.ending.remove(&serial) {
+        if inner.is_some_and(|inner| inner.senders.load(Ordering::Relaxed) == 0)
+            && self.ending.remove(&serial)
+        {
             self.end_unused(serial);
         }
     }
