@@ -108,7 +108,10 @@ impl<M: Message> Peer<M> {
         let parts = if enough { WINDOW } else { LEAST };
         let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
-        let like = Like { user: around.user, part_max, checksum: around.checksum, incarnation, resume, slot };
+        let way = self.way_of(self.line_of(ends));
+        let shortest = way.map_or(0, |place| self.ways[place].shortest);
+        let (user, checksum) = (around.user, around.checksum);
+        let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
         let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
         self.parts_left = self.parts_left.saturating_sub(traffic.memory());

@@ -37,6 +37,8 @@ pub struct Way {
     pub users: Users,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
+    /// The shortest such time.
+    pub(super) shortest: u64,
     /// The questions since the last one that was answered: their numbers, and when they were sent. An answer to any of them
     /// says that the way works, however long it took.
     asked: Vec<(u32, u64)>,
@@ -57,6 +59,7 @@ impl Way {
             guard,
             users: Users::Squash,
             round_trip: 0,
+            shortest: 0,
             asked: Vec::with_capacity(SILENT),
             last: None,
             used: 0,
@@ -97,6 +100,7 @@ impl<M: Message> Peer<M> {
         let question = way.asked.iter().find(|(number, _)| *number == probe.number);
         if let Some(&(_, sent)) = question {
             way.round_trip = now.saturating_sub(sent).max(1);
+            way.shortest = if way.shortest == 0 { way.round_trip } else { way.shortest.min(way.round_trip) };
             way.asked.clear();
             way.search.short_answered(now, sent);
             self.choice.answered(Duration::from_nanos(now), place);
