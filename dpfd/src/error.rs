@@ -59,6 +59,14 @@ pub enum Error {
          the kernel driver, say where the node is (dp device)"
     )]
     NoRoute(Nid),
+    /// ENOENT: the gateway of this node has no route of that name.
+    #[error("no route {name} from this node: {why}")]
+    NoSuchRoute {
+        /// The name.
+        name: String,
+        /// Which there are, or why there are none.
+        why: String,
+    },
     /// EADDRINUSE: another process is the gateway of this node.
     #[error("process {process} is the gateway of this node already; end it first")]
     HasGateway {
@@ -197,6 +205,7 @@ impl Error {
             Error::NotAnEndpoint(_) => libc::EBADF,
             Error::NoTarget => libc::EDESTADDRREQ,
             Error::NoRoute(_) => libc::EHOSTUNREACH,
+            Error::NoSuchRoute { .. } => libc::ENOENT,
             Error::TooLong { .. } => libc::EMSGSIZE,
             Error::NoImmediate(..) => libc::EPROTONOSUPPORT,
             Error::WouldBlock | Error::NoThread => libc::EAGAIN,

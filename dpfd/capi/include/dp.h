@@ -113,6 +113,13 @@ int dp_close(int fd);
 /* Sets an option. EINVAL: there is no such option, or not with this value. */
 int dp_option(int fd, int option, long value);
 
+/* By which route messages to endpoints of other nodes go, as long as it works: one of the gateway's, such as "udp" or "eth"; NULL,
+ * the default: the one that the graph says. ENOENT: the gateway has no such route, or there is none. */
+#define DP_OPT_ROUTE 5
+
+/* Sets an option whose value is a text. EINVAL: there is no such option. */
+int dp_option_text(int fd, int option, const char *value);
+
 /* Limits and counters. Fields may be added at the end: set `size` to sizeof(dpstat_t) before each call. */
 typedef struct dpstat {
     size_t size;             /* in: sizeof(dpstat_t); out: bytes that were filled in */

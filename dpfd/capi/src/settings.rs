@@ -1,6 +1,6 @@
 //! Pool, options, counters.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void, CStr};
 use std::mem::size_of;
 use std::ptr;
 
@@ -54,6 +54,7 @@ const OPT_SPIN: c_int = 1;
 const OPT_NONBLOCK: c_int = 2;
 const OPT_RELIABILITY: c_int = 3;
 const OPT_ORDER: c_int = 4;
+const OPT_ROUTE: c_int = 5;
 
 /// See dp_mmap(3).
 ///
@@ -98,6 +99,30 @@ pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
             }
             _ => Err(Error::BadOption(option).into()),
         }
+    };
+    thread::guarded(set).unwrap_or(-1)
+}
+
+/// See dp_option_text(3).
+///
+/// # Safety
+///
+/// `value` is NULL or a text that ends with a NUL.
+#[no_mangle]
+pub unsafe extern "C" fn dp_option_text(fd: c_int, option: c_int, value: *const c_char) -> c_int {
+    let set = || {
+        let found = table::find(fd, Direction::Out)?;
+        if option != OPT_ROUTE {
+            return Err(Error::BadOption(option).into());
+        }
+        let name = match value.is_null() {
+            true => None,
+            // SAFETY: the caller's promise.
+            false => Some(unsafe { CStr::from_ptr(value) }.to_string_lossy()),
+        };
+        let Found::Own(own) = found else { return Err(Fault::OnlyOpener(fd)) };
+        own.set_route(name.as_deref())?;
+        Ok(0)
     };
     thread::guarded(set).unwrap_or(-1)
 }

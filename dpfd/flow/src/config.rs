@@ -65,6 +65,9 @@ pub struct Config {
     pub timeout: Limits,
     /// The checksum of frames, the same at both ends; nothing: the route vouches for what it delivers.
     pub checksum: Option<Checksum>,
+    /// The shortest time in which anything was answered on this way, nanoseconds; 0: it is not known. A flow that begins on a
+    /// crowded link sees no empty queue, and would take a full one for the usual: then losses slow it down less than others.
+    pub shortest: u64,
     /// Where an earlier incarnation of this end was ([`Flow::place`](crate::Flow::place)), if all that it took was kept.
     /// The sender then knows what had come of what it had sent to that one.
     pub resume: Option<Place>,
@@ -89,6 +92,7 @@ impl Config {
             ack_every: 4,
             timeout: Limits::DEFAULT,
             checksum,
+            shortest: 0,
             resume: None,
         }
     }

@@ -41,7 +41,7 @@ impl Congestion {
         self.window < self.threshold
     }
 
-    /// So many arrived, while all that was allowed was on its way.
+    /// So many arrived, while all that was allowed was on its way, or would have been but for pacing by what is allowed.
     pub fn arrived(&mut self, parts: u32) {
         let more = if self.is_probing() {
             parts << 8

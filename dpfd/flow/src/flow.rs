@@ -96,7 +96,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             window: Window::new(config.first_number),
             reassembly,
             ack: Ack::new(config.ack_delay, config.ack_every),
-            rtt: Rtt::new(config.timeout),
+            rtt: Rtt::new(config.timeout, config.shortest),
             congestion: Congestion::new(W as u32),
             pace: Pace::new(config.link),
             resume: config.resume,
@@ -255,7 +255,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             arrived: header.arrived(),
             more,
         };
-        let full = self.window.flying() >= self.congestion.window();
+        let paced = self.paced && self.pace.is_learned();
+        let full = paced || self.window.flying() >= self.congestion.window();
         let rtt = &self.rtt;
         let news = self.window.acknowledge(now, said, |took| rtt.is_plausible(took));
         let news = news.ok_or(Refused::Acknowledged)?;
@@ -278,7 +279,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             }
         }
         if news.parts > 0 || news.moved {
-            self.rtt.answered();
+            // What was sent twice may have been answered the first time (Karn): as long as only such is, the time-out may be too
+            // short for the way, and stays doubled.
+            if news.took.is_some() || news.parts == 0 {
+                self.rtt.answered();
+            }
             self.stalled = 0;
             self.repeat_at = self.window.is_waiting().then(|| now.saturating_add(self.rtt.timeout()));
         }

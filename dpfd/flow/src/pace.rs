@@ -35,6 +35,11 @@ impl Pace {
         }
     }
 
+    /// Whether the speed comes of what arrives, and so grows with the window.
+    pub fn is_learned(&self) -> bool {
+        !self.told
+    }
+
     /// From when on a frame may leave. In the past: now.
     pub fn next(&self) -> u64 {
         if self.told {

@@ -39,8 +39,10 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    pub fn new(limits: Limits) -> Rtt {
-        Rtt { limits, smoothed: None, deviation: 0, shortest: u64::MAX, latest: 0, doubled: 0 }
+    /// `shortest`: an answer on this way took so long, once; 0: it is not known.
+    pub fn new(limits: Limits, shortest: u64) -> Rtt {
+        let shortest = if shortest == 0 { u64::MAX } else { shortest };
+        Rtt { limits, smoothed: None, deviation: 0, shortest, latest: 0, doubled: 0 }
     }
 
     /// An answer took so long.
@@ -61,7 +63,7 @@ impl Rtt {
         }
     }
 
-    /// Something was answered: a time-out is as long as ever again.
+    /// It is known again how long an answer takes: a time-out is as long as ever.
     pub fn answered(&mut self) {
         self.doubled = 0;
     }
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_time_out_is_the_estimate_and_four_deviations() {
-        let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 1000 * MS });
+        let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 1000 * MS }, 0);
         assert_eq!((rtt.timeout(), rtt.smoothed()), (20 * MS, 0));
         rtt.sample(8 * MS);
         assert_eq!(rtt.timeout(), (8 + 4 * 4) * MS);
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn time_outs_double_up_to_a_limit_until_something_is_answered() {
-        let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 100 * MS });
+        let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 100 * MS }, 0);
         let mut doubled = || {
             rtt.double();
             rtt.timeout()
@@ -130,13 +132,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_overflows_nothing() {
-        let mut rtt = Rtt::new(Limits::DEFAULT);
+        let mut rtt = Rtt::new(Limits::DEFAULT, 0);
         rtt.sample(u64::MAX);
         rtt.sample(0);
         rtt.sample(u64::MAX);
         assert_eq!(rtt.timeout(), Limits::DEFAULT.most);
         assert!(rtt.is_queueing() && rtt.is_plausible(0));
-        let mut rtt = Rtt::new(Limits { first: u64::MAX / 2, least: 0, most: u64::MAX });
+        let mut rtt = Rtt::new(Limits { first: u64::MAX / 2, least: 0, most: u64::MAX }, 0);
         (0..5).for_each(|_| rtt.double());
         assert_eq!(rtt.timeout(), u64::MAX);
     }

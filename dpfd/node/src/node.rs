@@ -143,6 +143,14 @@ impl<L: Local> Node<L> {
         peers[at].send(now, ends, message, routes, &mut around);
     }
 
+    /// What endpoint `from` of this node sends to one of another is to go by the route of that name, or by whichever the graph
+    /// says.
+    pub fn ask_for(&mut self, from: Dpid, to: Addr, route: Option<&str>) {
+        if let Some(&at) = self.by_nid.get(&to.nid) {
+            self.peers[at].ask_for(Ends { here: from, there: to.dpid }, route);
+        }
+    }
+
     fn apart(&mut self) -> Apart<'_, L> {
         let around = Around {
             nid: self.nid,

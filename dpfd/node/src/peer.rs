@@ -1,33 +1,28 @@
 //! Another node: the routes that lead there, which of them is used, and the traffic with its endpoints.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 
-use dp_abi::frame2::{HEADER, PART_HEAD};
 use dp_flow::Checksum;
 use dp_graph::trust::Users;
 use dp_route::choice::{Choice, Want};
-use dp_route::{Batch, Route, FRAME_MAX};
+use dp_route::Route;
 use dpfd::Nid;
 
 use crate::guard::Guard;
 use crate::incoming::Budget;
 use crate::local::{Local, Message};
 use crate::places::{Ends, Places};
-use crate::traffic::{Like, Shared, Traffic, LEAST};
-use crate::{Limits, WINDOW};
+use crate::traffic::{Shared, Traffic};
+use crate::Limits;
 
+mod flows;
+mod lengths;
+mod search;
 mod sending;
 mod ways;
+use sending::Line;
 pub use ways::Way;
-
-/// The longest part, bytes: what frames of 9000 carry.
-const PART_MOST: usize = 9000 - HEADER - PART_HEAD;
-/// A flow on which nothing happened for so long makes room for others, or is forgotten for nothing, nanoseconds.
-const UNUSED: u64 = 10_000_000_000;
-const IDLE: u64 = 60_000_000_000;
-/// Unused flows are looked for no more often than this, nanoseconds.
-const SWEEP: u64 = 100_000_000;
 
 /// What a peer has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,14 +87,6 @@ fn note(timer: &mut [Option<u64>], timers: &mut BinaryHeap<Reverse<(u64, usize)>
     }
 }
 
-/// Flows that are to go by one route.
-#[derive(Debug, Default)]
-struct Line {
-    /// Its name; none: the first that works.
-    route: Option<String>,
-    ready: VecDeque<usize>,
-}
-
 /// Another node.
 #[derive(Debug)]
 pub struct Peer<M> {
@@ -110,27 +97,20 @@ pub struct Peer<M> {
     traffic: Vec<Option<Traffic<M>>>,
     free: Vec<usize>,
     by_ends: HashMap<Ends, usize>,
-    /// Those that may have a frame to send, and which they are; whose turn is the next, and of which line the batch is.
+    /// Those that may have a frame to send, and which they are.
     lines: Vec<Line>,
-    turn: usize,
-    filled: usize,
     is_ready: Vec<bool>,
     /// The line of each.
     line: Vec<usize>,
-    /// The routes that some are to go by.
+    /// The lines that some are to stand in: as the graph says, and as programs of this node do, which counts for more.
     wishes: HashMap<Ends, usize>,
+    asked: HashMap<Ends, usize>,
     /// When they are to be looked at, and the earliest time that is noted for each.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     timer: Vec<Option<u64>>,
     limits: Limits,
     budget: Budget,
     parts_left: usize,
-    /// Frames that wait for room below, without the first `sent`.
-    batch: Batch,
-    sent: usize,
-    /// The way whose guard they have passed.
-    sealed: usize,
-    no_room: Option<u64>,
     swept: u64,
     /// The time of the last turn.
     now: u64,
@@ -159,21 +139,16 @@ impl<M: Message> Peer<M> {
             traffic: Vec::new(),
             free: Vec::new(),
             by_ends: HashMap::new(),
-            lines: vec![Line::default()],
-            turn: 0,
-            filled: 0,
+            lines: vec![Line::new(None)],
             is_ready: Vec::new(),
             line: Vec::new(),
             wishes: HashMap::new(),
+            asked: HashMap::new(),
             timers: BinaryHeap::new(),
             timer: Vec::new(),
             limits,
             budget: Budget::new(limits.bytes / 2),
             parts_left: limits.bytes / 2,
-            batch: Batch::new(FRAME_MAX),
-            sent: 0,
-            sealed: 0,
-            no_room: None,
             swept: 0,
             now: 0,
             part_max: 0,
@@ -182,16 +157,6 @@ impl<M: Message> Peer<M> {
             unheard: None,
             counts: Counts::default(),
         }
-    }
-
-    /// What endpoint `ends.here` sends to `ends.there` goes by this route while that works, and else as everything does.
-    pub fn wish(&mut self, ends: Ends, route: &str) {
-        let known = self.lines.iter().position(|line| line.route.as_deref() == Some(route));
-        let line = known.unwrap_or_else(|| {
-            self.lines.push(Line { route: Some(route.to_string()), ready: VecDeque::new() });
-            self.lines.len() - 1
-        });
-        self.wishes.insert(ends, line);
     }
 
     /// Its number.
@@ -221,7 +186,7 @@ impl<M: Message> Peer<M> {
 
     /// The one that such a flow uses.
     pub fn current_for(&self, ends: Ends) -> Option<usize> {
-        self.way_of(self.wishes.get(&ends).copied().unwrap_or(0))
+        self.way_of(self.line_of(ends))
     }
 
     /// Whether that one is not thought to be dead.
@@ -271,7 +236,7 @@ impl<M: Message> Peer<M> {
         self.unheard = None;
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
-            None if self.is_crowded(now) => {
+            None if self.is_crowded(now, around) => {
                 self.counts.crowded += 1;
                 return;
             }
@@ -287,108 +252,9 @@ impl<M: Message> Peer<M> {
         self.make_ready(at);
     }
 
-    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
-    fn is_crowded(&mut self, now: u64) -> bool {
-        if self.by_ends.len() < self.limits.flows {
-            return false;
-        }
-        if now >= self.swept.saturating_add(SWEEP) {
-            self.sweep(now, true);
-        }
-        self.by_ends.len() >= self.limits.flows
-    }
-
-    /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
-    fn sweep(&mut self, now: u64, crowded: bool) {
-        self.swept = now;
-        for at in 0..self.traffic.len() {
-            let unused = |traffic: &Traffic<M>| {
-                let soon = crowded || !traffic.state().open;
-                let (unused, may) = if soon { (UNUSED, true) } else { (IDLE, traffic.keeps_place()) };
-                may && now >= traffic.used() + unused && traffic.is_quiet()
-            };
-            if self.traffic[at].as_ref().is_some_and(unused) {
-                self.forget(at);
-            }
-        }
-    }
-
-    fn forget(&mut self, at: usize) {
-        if let Some(mut traffic) = self.traffic[at].take() {
-            traffic.end(&mut self.budget, self.limits.bytes / 2);
-            self.parts_left += traffic.memory();
-            self.by_ends.remove(&traffic.ends());
-            self.free.push(at);
-        }
-    }
-
-    fn begin<L: Local<Message = M>>(
-        &mut self,
-        ends: Ends,
-        routes: &mut [Box<dyn Route>],
-        around: &mut Around<'_, L>,
-    ) -> Option<usize> {
-        let part_max = self.longest(routes);
-        if self.part_max == 0 {
-            self.part_max = part_max;
-        }
-        let enough = self.parts_left >= WINDOW * usize::from(part_max);
-        let parts = if enough { WINDOW } else { LEAST };
-        let (slot, resume) = around.places.find(self.nid, ends);
-        let incarnation = around.random.draw();
-        let like = Like { user: around.user, part_max, checksum: around.checksum, incarnation, resume, slot };
-        // Addresses are checked by whoever calls, and parts are not empty.
-        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
-        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.traffic.push(None);
-            self.is_ready.push(false);
-            self.line.push(0);
-            self.timer.push(None);
-            self.traffic.len() - 1
-        });
-        // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
-        let line = self.wishes.get(&ends).copied().unwrap_or(0);
-        if self.line[at] != line {
-            self.lines[self.line[at]].ready.retain(|ready| *ready != at);
-            (self.line[at], self.is_ready[at]) = (line, false);
-        }
-        self.traffic[at] = Some(traffic);
-        self.by_ends.insert(ends, at);
-        Some(at)
-    }
-
-    /// The paths may be others: flows send no longer parts than all carry.
-    pub fn fit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
-        self.too_long = false;
-        if self.by_ends.is_empty() {
-            self.part_max = 0;
-            return;
-        }
-        let part_max = self.longest(routes);
-        if core::mem::replace(&mut self.part_max, part_max) == part_max {
-            return;
-        }
-        for at in 0..self.traffic.len() {
-            if let Some(traffic) = &mut self.traffic[at] {
-                traffic.set_part_max(now, part_max);
-                self.make_ready(at);
-            }
-        }
-    }
-
-    /// The longest part that all routes carry.
-    fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
-        let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
-        let longest =
-            |way: &Way| Some(routes[way.route].mtu(&way.address).ok()?.saturating_sub(way.guard.around()));
-        let frame = self.ways.iter().filter_map(longest).min().unwrap_or(1400 - around);
-        frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
-    }
-
     fn make_ready(&mut self, at: usize) {
         if !core::mem::replace(&mut self.is_ready[at], true) {
-            self.lines[self.line[at]].ready.push_back(at);
+            self.lines[self.line[at]].push(at);
         }
     }
 
@@ -418,14 +284,14 @@ impl<M: Message> Peer<M> {
             traffic.again().into_iter().for_each(|time| self.note(at, time));
             self.make_ready(at);
         }
-        if now >= self.swept.saturating_add(UNUSED) {
-            self.sweep(now, false);
+        if now >= self.next_sweep() {
+            self.sweep(now, false, around);
         }
         self.ask(now, routes, around);
         let mut more = self.transmit(now, routes);
         if self.too_long {
             self.fit(now, routes);
-            more |= self.lines.iter().any(|line| !line.ready.is_empty());
+            more |= self.lines.iter().any(Line::has_ready);
         }
         self.own_packets(now, routes);
         more
@@ -435,7 +301,8 @@ impl<M: Message> Peer<M> {
     pub fn next_timeout(&self) -> Option<u64> {
         let flows = self.timers.peek().map(|Reverse((time, _))| *time);
         let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
-        let sweep = (!self.by_ends.is_empty()).then(|| self.swept.saturating_add(UNUSED));
-        [flows, self.no_room, guards, sweep, self.next_question()].into_iter().flatten().min()
+        let sweep = (!self.by_ends.is_empty()).then(|| self.next_sweep());
+        let room = self.lines.iter().filter_map(Line::next_try).min();
+        [flows, room, guards, sweep, self.next_question()].into_iter().flatten().min()
     }
 }

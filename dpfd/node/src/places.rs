@@ -15,21 +15,25 @@
 //! ```
 //!
 //! A file that is missing or is of no use is begun anew: then what was on its way to a gateway that was killed can come
-//! twice, and nothing else is different.
+//! twice, and nothing else is different. The same holds for a flow whose slot another one needed: where all are taken, that
+//! of a flow makes room that nobody has used for long (`places/rest.rs`).
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use dp_edge::words::Words;
 use dp_flow::Place;
 use dpfd::{Dpid, Nid};
 
+mod rest;
+use rest::Rest;
+
 const MAGIC: u64 = u64::from_be_bytes(*b"dpplace1");
-/// Flows that it has room for: 1 MiB. Others begin where nobody knows.
+/// Flows that it has room for: 1 MiB.
 const MOST: usize = 65_535;
 /// Of a slot that is used.
 const USED: u64 = 1 << 48;
@@ -62,6 +66,28 @@ impl Slot {
 pub struct Places {
     words: Words,
     slots: HashMap<u64, usize>,
+    /// Slots that have a key: these are the first ones.
+    used: usize,
+    rest: Rest,
+    counts: Counts,
+}
+
+/// What is counted of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Places of former flows that others needed the room of.
+    pub forgotten: u64,
+    /// Messages that were taken by flows for whose places there was no room.
+    pub unkept: u64,
+}
+
+fn key(nid: Nid, ends: Ends) -> u64 {
+    USED | u64::from(nid) << 32 | u64::from(ends.there) << 16 | u64::from(ends.here)
+}
+
+/// The node of a slot's key.
+fn node_of(key: u64) -> Nid {
+    (key >> 32) as Nid
 }
 
 impl Places {
@@ -71,6 +97,10 @@ impl Places {
     ///
     /// Those of open(2) and mmap(2).
     pub fn open(path: &Path, nid: Nid) -> io::Result<Places> {
+        Places::with_room(path, nid, MOST)
+    }
+
+    fn with_room(path: &Path, nid: Nid, most: usize) -> io::Result<Places> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -79,16 +109,19 @@ impl Places {
             .mode(0o600)
             .custom_flags(nix::libc::O_NOFOLLOW)
             .open(path)?;
-        let words = Words::map(&file, 2 * (MOST + 1))?;
+        let words = Words::map(&file, 2 * (most + 1))?;
         let all = words.all();
-        let mut slots = HashMap::new();
+        let (mut slots, mut used, mut rest) = (HashMap::new(), 0, Rest::new(most));
         if all[0].load(Relaxed) == MAGIC && all[1].load(Relaxed) == u64::from(nid) {
-            for slot in 1..=MOST {
+            for slot in 1..=most {
                 let key = all[2 * slot].load(Relaxed);
                 if key & USED == 0 {
                     break;
                 }
+                used = slot;
                 slots.insert(key, slot);
+                rest.add(node_of(key));
+                rest.lie(node_of(key), slot);
             }
         } else {
             // From the front: a slot is used only if all before it are.
@@ -98,31 +131,60 @@ impl Places {
             all[1].store(nid.into(), Relaxed);
             all[0].store(MAGIC, Relaxed);
         }
-        Ok(Places { words, slots })
+        Ok(Places { words, slots, used, rest, counts: Counts::default() })
     }
 
-    /// Where a flow's place is kept, and how far it was.
-    pub fn find(&self, nid: Nid, ends: Ends) -> (Slot, Option<Place>) {
-        let key = USED | u64::from(nid) << 32 | u64::from(ends.there) << 16 | u64::from(ends.here);
+    /// A flow begins: where its place is kept, and how far it was.
+    pub fn begin(&mut self, nid: Nid, ends: Ends) -> (Slot, Option<Place>) {
+        let key = key(nid, ends);
         let at = self.slots.get(&key).copied();
         let place = at.map(|at| {
+            self.rest.rise(at);
             let word = self.words.all()[2 * at + 1].load(Relaxed);
             Place { name: (word >> 32) as u32, taken: word as u32 }
         });
         (Slot { key, at }, place.filter(|place| place.name != 0))
     }
 
+    /// It is forgotten. Its place is kept, for the next one or until the room is needed.
+    pub fn end(&mut self, slot: Slot) {
+        if let Some(at) = slot.at {
+            self.rest.lie(node_of(slot.key), at);
+        }
+    }
+
     /// Has a place kept from now on, where there is room.
     pub fn claim(&mut self, slot: &mut Slot) {
-        let (all, next) = (self.words.all(), self.slots.len() + 1);
-        if let Some(&at) = self.slots.get(&slot.key) {
-            slot.at = Some(at);
-        } else if next <= MOST {
-            all[2 * next + 1].store(0, Relaxed);
-            all[2 * next].store(slot.key, Relaxed);
-            self.slots.insert(slot.key, next);
-            slot.at = Some(next);
+        let at = match self.slots.get(&slot.key) {
+            Some(&at) => Some(at),
+            None => self.room(),
+        };
+        let Some(at) = at else {
+            self.counts.unkept += 1;
+            return;
+        };
+        if self.slots.insert(slot.key, at).is_none() {
+            let all = self.words.all();
+            // In this order: the former key's place is none before the new key's could be taken for it.
+            all[2 * at + 1].store(0, Relaxed);
+            all[2 * at].store(slot.key, Release);
+            self.rest.add(node_of(slot.key));
         }
+        self.rest.rise(at);
+        slot.at = Some(at);
+    }
+
+    /// A slot that nobody needs.
+    fn room(&mut self) -> Option<usize> {
+        let words = self.words.all();
+        if self.used + 1 < words.len() / 2 {
+            self.used += 1;
+            return Some(self.used);
+        }
+        let at = self.rest.make_room()?;
+        self.slots.remove(&words[2 * at].load(Relaxed));
+        self.counts.forgotten += 1;
+        Some(at)
     }
 
     /// A flow is there now.
@@ -133,60 +195,17 @@ impl Places {
             self.words.all()[2 * at + 1].store(u64::from(place.name) << 32 | u64::from(place.taken), Relaxed);
         }
     }
+
+    /// Flows whose places it has.
+    pub fn kept(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_process_reads_what_this_one_wrote() {
-        let path = std::env::temp_dir().join(format!("dp-places-{}", std::process::id()));
-        let ends = |n: u16| Ends { here: n, there: n + 1 };
-        let place = |taken| Place { name: u32::MAX, taken };
-        let get = |nid, n| Places::open(&path, 1).unwrap().find(nid, ends(n)).1;
-        let mut places = Places::open(&path, 1).unwrap();
-        for n in 1..100 {
-            let (mut slot, before) = places.find(2, ends(n));
-            assert_eq!(before, None);
-            places.claim(&mut slot);
-            assert_eq!(places.find(2, ends(n)).1, None);
-            places.set(slot, place(n.into()));
-        }
-        let (slot, before) = places.find(2, ends(7));
-        assert_eq!(before, Some(place(7)));
-        places.set(slot, place(700));
-        let (mut slot, _) = places.find(3, ends(7));
-        places.claim(&mut slot);
-        places.set(slot, place(701));
-        // Read while it is mapped: it is in the file with the store.
-        assert_eq!(get(2, 6), Some(place(6)));
-        assert_eq!(get(2, 7), Some(place(700)));
-        assert_eq!(get(3, 7), Some(place(701)));
-        assert_eq!(get(4, 7), None);
-        drop(places);
-        Places::open(&path, 9).unwrap();
-        assert_eq!(get(2, 7), None, "another node's file is begun anew");
-        std::fs::write(&path, b"something else").unwrap();
-        assert_eq!(get(2, 7), None);
-        std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn flows_beyond_its_room_are_not_kept() {
-        let path = std::env::temp_dir().join(format!("dp-places-full-{}", std::process::id()));
-        let mut places = Places::open(&path, 1).unwrap();
-        for n in 0..MOST {
-            let (mut slot, _) = places.find(2, Ends { here: n as u16, there: 1 });
-            places.claim(&mut slot);
-            assert!(!slot.is_none());
-        }
-        let (mut slot, _) = places.find(3, Ends { here: 1, there: 1 });
-        places.claim(&mut slot);
-        assert!(slot.is_none());
-        places.set(slot, Place { name: 1, taken: 1 });
-        drop(places);
-        assert_eq!(Places::open(&path, 1).unwrap().slots.len(), MOST);
-        std::fs::remove_file(path).unwrap();
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use dpfd::driver::user::deposit::Deposit;
 use dpfd::driver::user::gateway::Gateway;
+use dpfd::driver::user::route::Wish;
 use dpfd::endpoint::Held;
 use dpfd::{Addr, Dpid, Endpoint, Error, Nid, Parts};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -144,6 +145,12 @@ impl Proxies {
     /// Readable when somebody has asked for an endpoint of another node.
     pub fn asked_fd(&self) -> BorrowedFd<'_> {
         self.gateway.as_fd()
+    }
+
+    /// What programs here say by which route they go, since the last call.
+    #[inline]
+    pub fn wishes(&self) -> Vec<Wish> {
+        self.gateway.wishes()
     }
 
     /// Opens proxies that were asked for, of nodes that are known, and refuses the others.

@@ -1,35 +1,32 @@
 //! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use dp_edge::sys::process;
-use dp_route::library::{LoadError, Loaded};
+use dp_route::library::LoadError;
 use dp_seal::GraphKey;
-use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::user::registry::Registry;
+use dpfd::driver::user::route::{code, Wish};
 use dpfd::{Addr, Dpid};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{getrlimit, setrlimit, Resource};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
+use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
 use thiserror::Error;
 
-use crate::guard::{Keys, NoGuard};
+use crate::guard::NoGuard;
 use crate::look::Look;
 use crate::nart::Nart;
 use crate::node::Node;
-use crate::peer::{Peer, Way};
-use crate::places::Places;
+use crate::peer::Peer;
 use crate::proxies::{Proxies, Taken};
 use crate::status::{self, Door};
 use crate::Limits;
 
+mod open;
 mod routes;
 
 /// What epoll knows things by; routes begin at `ROUTES`.
@@ -48,16 +45,6 @@ const RESUME: u64 = 10_000_000;
 const ROUNDS: u32 = 8;
 /// How long a gateway that is told to end waits for acknowledgements, nanoseconds. Told once more, it does not.
 const ENDING: u64 = 2_000_000_000;
-/// How long the former gateway may take to be cleared away, nanoseconds.
-const CLEARED: u64 = 1_000_000_000;
-/// Descriptors that a proxy takes with a receiver or two behind it; proxies that only frames use get half of all there are.
-const DESCRIPTORS: usize = 8;
-/// Those that it takes by itself. Frames open no more once proxies that programs here can send to have half of all.
-const ATTACHED: usize = 4;
-/// Proxies that frames of a node may open in any case.
-const PROXIES_LEAST: usize = 16;
-/// The file of places, in the folder of the registry.
-const PLACES: &str = "gateway.places";
 
 /// What a gateway is told.
 #[derive(Debug)]
@@ -94,10 +81,6 @@ pub enum CannotServe {
     System(String, io::Error),
 }
 
-fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> CannotServe {
-    |error| CannotServe::System(what.into(), error.into())
-}
-
 /// A gateway that is about to run.
 pub struct Server {
     node: Node<Proxies>,
@@ -113,104 +96,13 @@ pub struct Server {
     round: u32,
     /// Until when it waits, having been told to end.
     end: Option<u64>,
+    /// Of its routes.
+    names: Vec<String>,
     /// Messages on their way from a proxy to the node, so that no memory is needed for each of them.
     taken: Vec<(Addr, Dpid, Taken)>,
 }
 
 impl Server {
-    /// Opens everything, and is the gateway of its node from then on. From here on this thread takes SIGTERM and SIGINT as a
-    /// wish that it ends. `DP_NID` must say what the graph does, and `DP_GRAPH` nothing. What does not work but is not
-    /// needed is told to `warn`.
-    ///
-    /// # Errors
-    ///
-    /// See [`CannotServe`].
-    pub fn open(options: Options, mut warn: impl FnMut(String)) -> Result<Server, CannotServe> {
-        let Options { nart, key, spin, limits, libraries } = options;
-        // Threads that are started below inherit it.
-        let mut stop = SigSet::empty();
-        stop.add(Signal::SIGTERM);
-        stop.add(Signal::SIGINT);
-        stop.thread_block().map_err(system("sigprocmask"))?;
-        let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-            .map_err(system("signalfd"))?;
-        let descriptors = many_descriptors();
-        let gateway = start_gateway()?;
-        let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
-        let (routes, places) = routes::open(&nart.own, &libraries, &mut warn);
-        if routes.is_empty() {
-            return Err(CannotServe::NoRoute(nart.nid));
-        }
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let keys = Keys { key, epoch: (wall.as_nanos() as u64).saturating_sub(process::now()) };
-        let mut peers = Vec::new();
-        for other in &nart.others {
-            let mut ways = Vec::new();
-            for &(own, at, security) in &other.ways {
-                let guard = keys.guard(security, nart.nid, other.nid);
-                let guard = guard.map_err(|why| CannotServe::Guard(other.nid, why))?;
-                let users = nart.users(at.route());
-                ways.extend(places[own].map(|route| Way::new(route, at, guard).with_users(users)));
-            }
-            if !ways.is_empty() {
-                let mut peer = Peer::new(other.nid, other.name.clone(), ways, limits);
-                other.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, route));
-                peers.push(peer);
-            }
-        }
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
-        let timer =
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
-                .map_err(system("timerfd_create"))?;
-        let folder = Registry::open_existing()?.map(|registry| registry.folder().to_path_buf());
-        let folder = folder.unwrap_or_default();
-        let door = Door::open(&folder).map_err(system(folder.display().to_string()))?;
-        let owner = std::fs::metadata(&folder).map_err(system(folder.display().to_string()))?.uid();
-        let file = folder.join(PLACES);
-        let places = Places::open(&file, nart.nid).map_err(system(file.display().to_string()))?;
-        let seed = process::random().map_err(io::Error::from_raw_os_error).map_err(system("getrandom"))?;
-        let epoll = Rc::new(epoll);
-        let most = descriptors / 2 / DESCRIPTORS / peers.len().max(1);
-        let most = most.clamp(PROXIES_LEAST, limits.flows.max(PROXIES_LEAST));
-        let proxies = Proxies::new(gateway, epoll.clone(), most, descriptors / 2 / ATTACHED);
-        // By the processor's instruction, where it has one.
-        let checksum = Some(crc32c::crc32c_append as dp_flow::Checksum);
-        let mut node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);
-        node.set_user(owner);
-        let longest =
-            if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
-        let look = Look::new(longest);
-        let mut server = Server {
-            node,
-            epoll,
-            timer,
-            timer_at: None,
-            signals,
-            door,
-            folder,
-            look,
-            round: 0,
-            end: None,
-            taken: Vec::new(),
-        };
-        server.listen().map_err(system("epoll_ctl"))?;
-        Ok(server)
-    }
-
-    fn listen(&mut self) -> nix::Result<()> {
-        let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        self.epoll.add(&self.timer, event(TIMER))?;
-        self.epoll.add(&self.signals, event(SIGNALS))?;
-        self.epoll.add(self.door.listener(), event(STATUS))?;
-        for (at, route) in self.node.routes().iter().enumerate() {
-            if let Some(descriptor) = route.descriptor() {
-                self.epoll.add(descriptor, event(ROUTES + at as u64))?;
-            }
-        }
-        let epoll = self.epoll.clone();
-        epoll.add(self.node.local().asked_fd(), event(ASKED))
-    }
-
     /// Its node.
     pub fn node(&mut self) -> &mut Node<Proxies> {
         &mut self.node
@@ -283,6 +175,7 @@ impl Server {
         for route in 0..self.node.routes().len() {
             done += self.node.receive(now, route);
         }
+        self.hear_wishes();
         let Server { node, taken, .. } = self;
         done += node.local().look(|to, from, message| taken.push((to, from, message)));
         self.send_taken(now);
@@ -290,10 +183,20 @@ impl Server {
     }
 
     fn take(&mut self, now: u64, addr: Addr) -> usize {
+        self.hear_wishes();
         let Server { node, taken, look, .. } = self;
         let n = node.local().take(addr, look.is_on(), |from, message| taken.push((addr, from, message)));
         self.send_taken(now);
         n
+    }
+
+    /// Before anything is taken: a program has named its route before it sent.
+    #[inline]
+    fn hear_wishes(&mut self) {
+        for Wish { from, to, route } in self.node.local().wishes() {
+            let name = self.names.iter().find(|name| code(name) == route);
+            self.node.ask_for(from, to, name.map(String::as_str));
+        }
     }
 
     fn send_taken(&mut self, now: u64) {
@@ -310,6 +213,7 @@ impl Server {
     }
 
     fn answer(&mut self) {
+        self.hear_wishes();
         let known: Vec<_> = self.node.peers().iter().map(Peer::nid).collect();
         self.node.local().answer(|nid| known.contains(&nid));
     }
@@ -350,26 +254,6 @@ impl Server {
         }
         EpollTimeout::NONE
     }
-}
-
-/// Is the gateway from now on. The kernel takes its time to clear away one that was killed, whose lock is given up late.
-fn start_gateway() -> dpfd::Result<Gateway> {
-    let end = process::now() + CLEARED;
-    loop {
-        match Gateway::start() {
-            Err(dpfd::Error::HasGateway { .. }) if process::now() < end => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            started => return started,
-        }
-    }
-}
-
-/// As many as there may be; how many that is. Where there are no more, proxies that cannot be opened wait.
-fn many_descriptors() -> usize {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
-    let now = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
-    usize::try_from(now).unwrap_or(usize::MAX)
 }
 
 /// The folder in which the endpoints of this node find each other, if there is one.

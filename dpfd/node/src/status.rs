@@ -43,6 +43,9 @@ pub struct Gateway {
     /// Times that an endpoint of another node had to wait for descriptors that others of its node have.
     #[serde(default)]
     pub crowded: u64,
+    /// Messages that were taken by flows for whose places there was no room.
+    #[serde(default)]
+    pub unkept: u64,
 }
 
 /// A route of this node.
@@ -95,6 +98,9 @@ pub struct Way {
     pub alive: bool,
     /// Of the last probe, nanoseconds; 0: none was answered.
     pub round_trip_ns: u64,
+    /// Bytes of the longest packet that comes through, where that is less than the route says; else none.
+    #[serde(default)]
+    pub longest: Option<usize>,
 }
 
 /// A flow.
@@ -174,6 +180,7 @@ impl Gateway {
                 security: way.guard.word().to_string(),
                 alive: peer.is_alive(place),
                 round_trip_ns: way.round_trip,
+                longest: way.shortened(),
             });
             let routes: Vec<Way> = ways.collect();
             let by = peer.current().map(|place| routes[place].address.clone());
@@ -220,6 +227,7 @@ impl Gateway {
             unsound,
             foreign,
             crowded,
+            unkept: node.places().counts().unkept,
         }
     }
 

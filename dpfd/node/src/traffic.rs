@@ -116,6 +116,7 @@ impl<M: Message> Traffic<M> {
         let config = Config {
             part_max: like.part_max,
             user: like.user,
+            shortest: like.shortest,
             // That a node is there, its probes find out, for all flows at once.
             keepalive: 0,
             // A flow never gives a peer up that does not answer: what it sent may have come, and would come twice if it
@@ -303,8 +304,9 @@ impl<M: Message> Traffic<M> {
     }
 
     /// It is forgotten.
-    pub fn end(&mut self, budget: &mut Budget, most: usize) {
+    pub fn end(&mut self, budget: &mut Budget, most: usize, places: &mut Places) {
         self.incoming.clear(budget, most);
+        places.end(self.slot);
     }
 
     /// Bytes of the parts that it can keep.
@@ -354,6 +356,8 @@ pub struct Like {
     pub checksum: Option<dp_flow::Checksum>,
     /// A random number.
     pub incarnation: u32,
+    /// The shortest time in which a question was answered by the way that it uses, nanoseconds; 0: none was.
+    pub shortest: u64,
     /// How far the receiver of an earlier process was, and where that is kept.
     pub resume: Option<Place>,
     /// As above.

@@ -39,6 +39,8 @@ pub struct Link {
     pub queue: usize,
     /// Bytes of the longest frame.
     pub mtu: usize,
+    /// Longer ones than this are lost, and nobody is told.
+    pub swallows: usize,
     /// Whether it carries frames.
     pub state: State,
 }
@@ -68,6 +70,7 @@ impl Default for Link {
             rate: None,
             queue: 256 << 10,
             mtu: 1500,
+            swallows: usize::MAX,
             state: State::Up,
         }
     }
@@ -207,7 +210,7 @@ impl Shared {
             leaves = busy + takes(frame.len());
             self.busy.insert(ends, leaves);
         }
-        let lost = self.chance(link.loss) || link.state == State::Silent;
+        let lost = self.chance(link.loss) || link.state == State::Silent || frame.len() > link.swallows;
         let copies = 1 + u64::from(self.chance(link.duplicate));
         for _ in 0..copies {
             let (held, hold) = (self.chance(link.reorder), self.rng.f64());

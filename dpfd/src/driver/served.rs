@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::sleep::{Sleep, Step};
 use super::{kernel, user, Driver};
 use crate::addr::{Addr, Dpid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stat::Stat;
 use crate::sys::loaned::{Copied, Got};
 use dp_edge::spin::Spin;
@@ -264,6 +264,18 @@ impl Served {
             User(inner) => inner.keep_order(),
             // They always do: both are the kernel's.
             Kernel(_) => {}
+        }
+    }
+
+    /// As [`crate::Endpoint::set_route`].
+    pub fn set_route(&self, name: Option<&str>) -> Result<()> {
+        match (self, name) {
+            (User(inner), name) => inner.set_route(name),
+            (Kernel(_), None) => Ok(()),
+            (Kernel(_), Some(name)) => {
+                let why = "the kernel driver has one, and no names".into();
+                Err(Error::NoSuchRoute { name: name.to_string(), why })
+            }
         }
     }
 

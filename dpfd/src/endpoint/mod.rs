@@ -154,8 +154,8 @@ impl Endpoint {
         }
     }
 
-    /// Has a proxy end that no endpoint of this node can send to, and all of whose messages are with their receivers: soon, if
-    /// it is so then. [`Endpoint::has_ended`] tells; until then it can be used.
+    /// Has a proxy end all of whose messages are with their receivers, once the endpoints of this node that can send to it have
+    /// let go: those do all of whose messages the proxy has released. [`Endpoint::has_ended`] tells; until then it can be used.
     #[doc(hidden)]
     pub fn end_unused(&self) {
         if let Served::User(inner) = &self.served {
@@ -308,6 +308,28 @@ impl Endpoint {
     /// ```
     pub fn keep_order(&self) {
         self.served.keep_order();
+    }
+
+    /// Messages to endpoints of other nodes go by the route of this name from now on, as long as that works; none, the
+    /// default: by the one that the graph says. What is on its way already may still come by another. All messages keep
+    /// their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRoute`]: this node's gateway has none of that name, there is no gateway, or it is an endpoint of the kernel
+    /// driver, which has one route without a name.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{driver::Driver, Endpoint, Error};
+    /// let endpoint = Endpoint::open_on(Driver::User, 0)?;
+    /// // No gateway runs here.
+    /// assert!(matches!(endpoint.set_route(Some("eth")), Err(Error::NoSuchRoute { .. })));
+    /// endpoint.set_route(None)?;
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    pub fn set_route(&self, name: Option<&str>) -> Result<()> {
+        self.served.set_route(name)
     }
 
     /// Counters and limits. Two locks and a system call; grows with the number of destinations and senders.

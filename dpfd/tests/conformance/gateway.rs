@@ -273,3 +273,49 @@ pub fn an_unused_proxy_ends_where_its_receiver_is_another(d: Driver) {
     })
     .ok();
 }
+
+/// A server that has answered, and is open still.
+pub fn an_unused_proxy_ends_where_its_senders_are_through(d: Driver) {
+    let node = Node::new(1);
+    node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        let mut proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        proxy.usual_pool().expect("memory");
+        let sender = open_here(d, 0);
+        for round in 0..3u64 {
+            // By an edge, and before there is one.
+            let first = 20 * round;
+            (first..first + 19).for_each(|i| send(&sender, i, there(2)));
+            until("a proxy", || match gateway.asked().as_slice() {
+                [] => round == 0 || !proxy.has_ended(),
+                [asked] => {
+                    assert_eq!(*asked, there(2));
+                    proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+                    proxy.usual_pool().expect("memory");
+                    true
+                }
+                more => unreachable!("{more:?}"),
+            });
+            let take = |i: u64| {
+                let message = proxy.recv().expect("a message");
+                assert_eq!(number_of(&message.to_vec()), i);
+                assert_eq!(message.immediate(), immediate_of(i));
+            };
+            (first..first + 19).for_each(take);
+            send(&sender, first + 19, there(2));
+            // It has something to take.
+            (0..20).for_each(|_| proxy.end_unused());
+            sleep(Duration::from_millis(50));
+            // A sender whose message is on the descriptor may have let go; what has an edge has not.
+            assert!(!proxy.has_ended(), "round {round}");
+            take(first + 19);
+            until("its end", || {
+                proxy.end_unused();
+                sleep(Duration::from_millis(2));
+                proxy.has_ended()
+            });
+        }
+        true
+    })
+    .ok();
+}

@@ -37,6 +37,7 @@ static void descriptors(void) {
     FAILS(dp_mmap(900, &pool), EBADF, "not open");
     FAILS(dp_peer(900, NULL, NULL), EBADF, "not open");
     FAILS(dp_option(900, DP_OPT_NONBLOCK, 1), EBADF, "not open");
+    FAILS(dp_option_text(900, DP_OPT_ROUTE, NULL), EBADF, "not open");
     FAILS(dp_close(900), EBADF, "not open");
 
     int null = open("/dev/null", O_RDWR), tcp = socket(AF_INET, SOCK_STREAM, 0);
@@ -110,6 +111,10 @@ static void options(void) {
     CHECK(dp_option(fd, DP_OPT_RELIABILITY, 0) == 0);
     FAILS(dp_option(fd, DP_OPT_RELIABILITY, 1), EOPNOTSUPP, "option 3");
     FAILS(dp_option(fd, 99, 1), EINVAL, "option 99");
+    FAILS(dp_option(fd, DP_OPT_ROUTE, 1), EINVAL, "option 5");
+    CHECK(dp_option_text(fd, DP_OPT_ROUTE, NULL) == 0);
+    FAILS(dp_option_text(fd, DP_OPT_ROUTE, "eth"), ENOENT, "no route eth");
+    FAILS(dp_option_text(fd, DP_OPT_SPIN, "1"), EINVAL, "option 1");
     dpstat_t st = {0};
     FAILS(dp_stat(fd, &st), EINVAL, "size is 0; set it to sizeof");
     FAILS(dp_stat(fd, NULL), EFAULT, "NULL");

@@ -46,6 +46,23 @@ pub fn explain(gateway: &Gateway) {
             gateway.crowded
         );
     }
+    if gateway.unkept > 0 {
+        eprintln!(
+            "dp ls: the gateway ({pid}) took {} messages of flows for which there is no room in gateway.places; if it is killed, \
+             such as are on their way then can come twice",
+            gateway.unkept
+        );
+    }
+    for (node, way) in
+        gateway.nodes.iter().flat_map(|node| node.routes.iter().map(move |way| (node.nid, way)))
+    {
+        if let Some(longest) = way.longest {
+            eprintln!(
+                "dp ls: what is longer than {longest} bytes vanishes on the way to node {node} by {}, so frames are no longer",
+                way.address
+            );
+        }
+    }
     for route in &gateway.routes {
         if let Some(remark) = &route.remark {
             eprintln!("dp ls: the gateway's route {}: {remark}", route.address);

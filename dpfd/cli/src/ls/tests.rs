@@ -132,18 +132,19 @@ fn json_has_the_documented_fields() {
 
 /// As a gateway writes it.
 pub const GATEWAY: &str = r#"{
-    "version": 1, "nid": 1, "pid": 70, "unknown": 0, "unsound": 0, "foreign": 0, "crowded": 4,
+    "version": 1, "nid": 1, "pid": 70, "unknown": 0, "unsound": 0, "foreign": 0, "crowded": 4, "unkept": 0,
     "routes": [{"address": "udp:192.0.2.1:7411", "sent": 9, "sent_bytes": 900, "received": 8, "received_bytes": 800,
         "remark": null}],
     "nodes": [
         {"nid": 2, "name": "beta", "by": "udp:192.0.2.2:7411", "refused": 1, "crowded": 2, "unsent": 0,
-            "routes": [{"address": "udp:192.0.2.2:7411", "security": "encrypt", "alive": true, "round_trip_ns": 31500}],
+            "routes": [{"address": "udp:192.0.2.2:7411", "security": "encrypt", "alive": true, "round_trip_ns": 31500, "longest": 1188}],
             "flows": [{"here": "5000", "there": "2/7000", "open": true, "round_trip_ns": 45000, "window": 20,
                 "flying": 2, "room": 126, "waiting": 3, "messages_out": 100, "messages_in": 99, "frames_out": 200,
                 "frames_in": 150, "repeats": 3, "again": 0, "timeouts": 0, "refused": 0, "restarts": 1,
                 "route": "udp", "user": 1000}]},
         {"nid": 3, "name": null, "by": null, "refused": 0, "crowded": 0, "unsent": 7, "flows": [],
-            "routes": [{"address": "udp:192.0.2.3:7411", "security": "none", "alive": false, "round_trip_ns": 0}]}
+            "routes": [{"address": "udp:192.0.2.3:7411", "security": "none", "alive": false, "round_trip_ns": 0,
+                "longest": null}]}
     ]
 }"#;
 

@@ -1,6 +1,7 @@
 //! What messages between two nodes take, beside plain UDP and TCP sockets on the same cable, in the same run and in turns: the
 //! table of docs/BENCHMARKS.md. Nodes are network namespaces, made here; needs root. `make bench-node`, or
-//! `cargo bench -p dp-node --bench targets -- [--quick] [--json FILE] [ROW ...]`.
+//! `cargo bench -p dp-node --bench targets -- [--quick] [--json FILE] [ROW ...]`. What it is at stands on standard error; a row
+//! that does not end in time ends the run, with what was found until then.
 //!
 //! | file | holds |
 //! |---|---|
@@ -16,6 +17,8 @@ mod kit;
 mod rows;
 
 use std::process::ExitCode;
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -65,20 +68,38 @@ impl Figure {
 struct Effort {
     turns: usize,
     rounds: usize,
-    flood: std::time::Duration,
+    flood: Duration,
+    /// What no row takes, though its machine does other things as well.
+    longest: Duration,
+}
+
+const FULL: Effort =
+    Effort { turns: 9, rounds: 3000, flood: Duration::from_millis(700), longest: Duration::from_secs(300) };
+const QUICK: Effort =
+    Effort { turns: 3, rounds: 500, flood: Duration::from_millis(300), longest: Duration::from_secs(90) };
+
+/// Ends this process, and with it all that it started, unless it is told in time that the row has ended.
+fn bounded(row: &str, longest: Duration) -> Sender<()> {
+    let (ended, end) = channel();
+    let row = row.to_string();
+    std::thread::spawn(move || {
+        if end.recv_timeout(longest) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{row}: not within {} s; giving up", longest.as_secs());
+            std::process::exit(1);
+        }
+    });
+    ended
 }
 
 fn main() -> ExitCode {
     let (mut json, mut wanted) = (None, Vec::new());
-    let mut effort = Effort { turns: 9, rounds: 3000, flood: std::time::Duration::from_millis(700) };
+    let mut effort = FULL;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             // Cargo says so to every bench.
             "--bench" => {}
-            "--quick" => {
-                effort = Effort { turns: 3, rounds: 500, flood: std::time::Duration::from_millis(300) }
-            }
+            "--quick" => effort = QUICK,
             "--json" => json = args.next(),
             row if rows::NAMES.contains(&row) => wanted.push(row.to_string()),
             _ => {
@@ -93,10 +114,14 @@ fn main() -> ExitCode {
     println!("| what | DP | beside | ratio | target |\n|---|---|---|---|---|");
     let mut figures: Vec<Figure> = Vec::new();
     for name in rows::NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|row| row == *name)) {
+        eprintln!("{name}: {}", rows::about(name));
+        let (begin, ended) = (Instant::now(), bounded(name, effort.longest));
         for figure in rows::measure(name, effort) {
             figure.print();
             figures.push(figure);
         }
+        drop(ended);
+        eprintln!("{name}: {} s", begin.elapsed().as_secs());
     }
     if let Some(file) = json {
         let text = serde_json::to_string_pretty(&figures).expect("figures");

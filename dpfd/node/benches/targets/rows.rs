@@ -17,6 +17,19 @@ pub const NAMES: [&str; 7] = ["latency", "stream", "shaped", "half-power", "loss
 
 const LONG: usize = 64 << 10;
 
+/// What a row measures.
+pub fn about(name: &str) -> &'static str {
+    match name {
+        "latency" => "round trips of one byte, looking and asleep, beside UDP's",
+        "stream" => "messages of 64 KiB, a processor a side, beside a TCP stream",
+        "shaped" => "the same on cables of 100 and 1000 Mbit/s, beside what framing leaves",
+        "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
+        "loss" => "messages of 64 KiB while a frame in a hundred is lost",
+        "three" => "three senders to one receiver, by DP and by TCP",
+        _ => "ten edges, alone and among 10 000",
+    }
+}
+
 pub fn measure(name: &str, effort: Effort) -> Vec<Figure> {
     match name {
         "latency" => latency(effort),

@@ -1,21 +1,86 @@
 //! Frames of all flows with a node, in turns, on their way to a route.
 //!
 //! Flows stand in *lines*, one for those that go by whatever route is the first, and one for each route that some are to go by
-//! (an edge's `route` in the graph). A batch is of one line, so it goes by one route, and passes one guard.
+//! (an edge's `route` in the graph). Each line has a batch of its own, which goes by one route and passes one guard, so a route
+//! that has no room holds up only those that go by it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use dp_route::{Frames, Reason, Route};
+use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
 
 use super::{note, Peer};
 use crate::local::Message;
 
 /// Frames of one flow in a row, while others wait.
 const TURN: u32 = 16;
-/// Batches in a row, while other nodes wait.
+/// Batches of a line in a row, while other nodes wait.
 const BATCHES: u32 = 4;
 /// A queue below that has no room is tried again after this time, nanoseconds.
 const NO_ROOM: u64 = 50_000;
+
+/// Flows that are to go by one route, and their frames on the way to it.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Its name; none: the first that works.
+    route: Option<String>,
+    /// Those that may have a frame to send.
+    ready: VecDeque<usize>,
+    /// Frames that wait for room below, without the first `sent`.
+    batch: Batch,
+    sent: usize,
+    /// The way whose guard they have passed.
+    sealed: usize,
+    /// There was no room: when to try again.
+    no_room: Option<u64>,
+}
+
+impl Line {
+    /// Of a route that has a name, or of the first that works.
+    pub fn new(route: Option<&str>) -> Line {
+        let route = route.map(str::to_string);
+        let batch = Batch::new(FRAME_MAX);
+        Line { route, ready: VecDeque::new(), batch, sent: 0, sealed: 0, no_room: None }
+    }
+
+    /// The route's name.
+    pub fn route(&self) -> Option<&str> {
+        self.route.as_deref()
+    }
+
+    /// A flow may have a frame to send.
+    pub fn push(&mut self, at: usize) {
+        self.ready.push_back(at);
+    }
+
+    /// A flow is none of this line's any more.
+    pub fn remove(&mut self, at: usize) {
+        self.ready.retain(|ready| *ready != at);
+    }
+
+    /// Whether a flow may have a frame to send.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When to try again what found no room.
+    pub fn next_try(&self) -> Option<u64> {
+        self.no_room
+    }
+
+    fn is_empty(&self) -> bool {
+        self.batch.frames().is_empty()
+    }
+
+    fn left(&self) -> Frames<'_> {
+        self.batch.frames().after(self.sent)
+    }
+
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.sent = 0;
+    }
+}
 
 impl<M: Message> Peer<M> {
     /// What guards send by themselves. A route that is dead may be so for want of keys.
@@ -35,36 +100,33 @@ impl<M: Message> Peer<M> {
 
     /// Sends what flows have to send. True: there is more at once.
     pub(super) fn transmit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
-        if self.no_room.is_some_and(|until| until > now) {
-            return false;
-        }
-        self.no_room = None;
         for _ in 0..BATCHES {
-            let some = !self.batch.frames().is_empty() || self.fill_next(now);
-            if !some || !self.flush(now, routes) {
+            let mut more = false;
+            for line in 0..self.lines.len() {
+                more |= self.send_line(now, line, routes);
+            }
+            if !more {
                 return false;
             }
         }
-        self.lines.iter().any(|line| !line.ready.is_empty())
+        true
     }
 
-    /// The next line whose turn it is and whose way carries frames fills the batch. Whether there is one.
-    fn fill_next(&mut self, now: u64) -> bool {
-        for _ in 0..self.lines.len() {
-            let at = self.turn % self.lines.len();
-            self.turn = at + 1;
-            if self.lines[at].ready.is_empty() {
-                continue;
-            }
-            let Some(place) = self.way_of(at).filter(|&place| self.ways[place].guard.is_open(now)) else {
-                continue;
-            };
-            self.fill(now, at, place);
-            if !self.batch.frames().is_empty() {
-                return true;
-            }
+    /// Sends a batch of a line. True: the next one can follow.
+    fn send_line(&mut self, now: u64, at: usize, routes: &mut [Box<dyn Route>]) -> bool {
+        let line = &mut self.lines[at];
+        if line.no_room.is_some_and(|until| until > now) {
+            return false;
         }
-        false
+        line.no_room = None;
+        if line.is_empty() {
+            if line.ready.is_empty() {
+                return false;
+            }
+            let place = self.way_of(at).filter(|&place| self.ways[place].guard.is_open(now));
+            place.into_iter().for_each(|place| self.fill(now, at, place));
+        }
+        !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready()
     }
 
     /// The way by which the frames of a line go now; none if all are dead.
@@ -77,8 +139,9 @@ impl<M: Message> Peer<M> {
 
     /// Has flows write frames, in turns, until the batch is full, and the guard of the way at `place` seal them.
     fn fill(&mut self, now: u64, line: usize, place: usize) {
-        (self.filled, self.sealed) = (line, place);
-        let (guard, ready) = (&mut self.ways[place].guard, &mut self.lines[line].ready);
+        let Line { ready, batch, sealed, .. } = &mut self.lines[line];
+        let guard = &mut self.ways[place].guard;
+        *sealed = place;
         let mut turn = 0;
         while let Some(&at) = ready.front() {
             let mut done = true;
@@ -86,7 +149,7 @@ impl<M: Message> Peer<M> {
                 let room = traffic.frame_max() + guard.around();
                 done = false;
                 let pushed =
-                    self.batch.push(room, |out| match traffic.poll_transmit(now, &mut out[guard.head()..]) {
+                    batch.push(room, |out| match traffic.poll_transmit(now, &mut out[guard.head()..]) {
                         Some(length) => guard.seal(now, out, length),
                         None => {
                             done = true;
@@ -115,54 +178,53 @@ impl<M: Message> Peer<M> {
         }
     }
 
-    /// Sends the batch. False: not all of it went, or no route carries it.
-    fn flush(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
-        while let Some(place) = self.way_of(self.filled) {
-            let around = self.ways[place].guard.around();
-            let frames = self.batch.frames().after(self.sent);
+    /// Sends the batch of a line. False: not all of it went, or no route carries it.
+    fn flush(&mut self, now: u64, at: usize, routes: &mut [Box<dyn Route>]) -> bool {
+        while let Some(place) = self.way_of(at) {
+            let line = &mut self.lines[at];
             // What one guard has sealed the other end opens by no other: their flows send them again.
-            if place != self.sealed && (around > 0 || self.ways[self.sealed].guard.around() > 0) {
-                let left = frames.len() as u64;
-                self.empty(left);
+            let is_sealed = |place: usize| self.ways[place].guard.around() > 0;
+            if place != line.sealed && (is_sealed(place) || is_sealed(line.sealed)) {
+                self.drop_left(at);
                 return true;
             }
-            let way = &mut self.ways[place];
+            let (way, frames) = (&mut self.ways[place], line.left());
             match routes[way.route].send(&way.address, frames) {
                 Ok(n) if n < frames.len() => {
-                    self.sent += n;
-                    self.no_room = Some(now + NO_ROOM);
+                    line.sent += n;
+                    line.no_room = Some(now + NO_ROOM);
                     return false;
                 }
                 Ok(_) => {
                     way.used = now;
+                    let longest = frames.lengths().iter().max().copied();
+                    way.search.sent(longest.map_or(0, usize::from));
                     self.unheard.get_or_insert(now);
-                    self.empty(0);
+                    line.clear();
                     return true;
                 }
                 Err(error) => {
                     let reason = Reason::of(&error);
                     if reason == Reason::Full {
-                        self.no_room = Some(now + NO_ROOM);
+                        line.no_room = Some(now + NO_ROOM);
                         return false;
                     }
-                    let left = frames.len() as u64;
                     if !self.choice.failed(Duration::from_nanos(now), place, reason) {
                         // Too long: the path became shorter. Their flows cut them anew.
                         self.too_long |= reason == Reason::TooLong;
-                        self.empty(left);
+                        self.drop_left(at);
                         return true;
                     }
                 }
             }
         }
-        let left = self.batch.frames().len() - self.sent;
-        self.empty(left as u64);
+        self.drop_left(at);
         false
     }
 
-    fn empty(&mut self, unsent: u64) {
-        self.counts.unsent += unsent;
-        self.batch.clear();
-        self.sent = 0;
+    /// What is left of a batch is not sent.
+    fn drop_left(&mut self, at: usize) {
+        self.counts.unsent += self.lines[at].left().len() as u64;
+        self.lines[at].clear();
     }
 }

@@ -1,15 +1,17 @@
 //! Which routes to a node work: asked by probes.
 //!
 //! The route in use is asked once a second while something is sent, or waits to be acknowledged, and quickly where frames were
-//! sent and nothing is heard. Of a node that nobody here wants anything of nothing is asked. One that does not answer several times in a row is dead, and the next one is used. Dead ones are asked
-//! when [`Choice`](dp_route::choice::Choice) says so, and are used again once they answer. A node without a route that lives is down: flows keep what
-//! they have, and go on when it is back.
+//! sent and nothing is heard. Of a node that nobody here wants anything of nothing is asked. One that does not answer several
+//! times in a row is dead, and the next one is used. Dead ones are asked when [`Choice`](dp_route::choice::Choice) says so,
+//! and are used again once they answer. A node without a route that lives is down: flows keep what they have, and go on when
+//! it is back. Whether long packets come through is asked by the way ([`Search`]).
 
 use std::time::Duration;
 
 use dp_graph::trust::Users;
 use dp_route::{Frames, PeerAddr, Reason, Route};
 
+use super::search::Search;
 use super::{Around, Peer};
 use crate::guard::Guard;
 use crate::local::{Local, Message};
@@ -35,6 +37,8 @@ pub struct Way {
     pub users: Users,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
+    /// The shortest such time.
+    pub(super) shortest: u64,
     /// The questions since the last one that was answered: their numbers, and when they were sent. An answer to any of them
     /// says that the way works, however long it took.
     asked: Vec<(u32, u64)>,
@@ -42,6 +46,8 @@ pub struct Way {
     last: Option<u64>,
     /// When frames last went by it; 0: never.
     pub(super) used: u64,
+    /// How long packets may be, where it carries shorter ones than it says.
+    pub(super) search: Search,
 }
 
 impl Way {
@@ -53,10 +59,17 @@ impl Way {
             guard,
             users: Users::Squash,
             round_trip: 0,
+            shortest: 0,
             asked: Vec::with_capacity(SILENT),
             last: None,
             used: 0,
+            search: Search::default(),
         }
+    }
+
+    /// Bytes of the longest packet that comes through, where that is less than the route says.
+    pub fn shortened(&self) -> Option<usize> {
+        self.search.shortened()
     }
 
     /// Its users are these.
@@ -79,15 +92,20 @@ impl<M: Message> Peer<M> {
         self.unheard = None;
         if probe.asks {
             let answer = Probe { from: around.nid, to: self.nid, number: probe.number, asks: false };
-            self.say(now, place, answer, routes, around);
+            let _ = self.say(now, place, answer, 0, routes, around);
             return;
         }
+        let mtu = self.mtu(place, routes);
         let way = &mut self.ways[place];
         let question = way.asked.iter().find(|(number, _)| *number == probe.number);
         if let Some(&(_, sent)) = question {
             way.round_trip = now.saturating_sub(sent).max(1);
+            way.shortest = if way.shortest == 0 { way.round_trip } else { way.shortest.min(way.round_trip) };
             way.asked.clear();
+            way.search.short_answered(now, sent);
             self.choice.answered(Duration::from_nanos(now), place);
+        } else {
+            self.searches(place, mtu, |search| search.answered(now, mtu, probe.number));
         }
     }
 
@@ -149,7 +167,7 @@ impl<M: Message> Peer<M> {
         };
         let due = |place: usize| {
             let way = &self.ways[place];
-            let quickly = !way.asked.is_empty() || self.unheard.is_some();
+            let quickly = !way.asked.is_empty() || self.unheard.is_some() || way.search.is_urgent();
             (place, way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)])))
         };
         (0..self.ways.len()).filter(|&place| in_use(place)).map(due).min_by_key(|(_, due)| *due)
@@ -162,6 +180,9 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) {
+        if self.choice.is_alive(place) {
+            self.long_question(now, place, routes, around);
+        }
         let number = around.random.draw();
         let way = &mut self.ways[place];
         if way.asked.len() == SILENT {
@@ -171,30 +192,52 @@ impl<M: Message> Peer<M> {
         way.asked.push((number, now));
         way.last = Some(now);
         let question = Probe { from: around.nid, to: self.nid, number, asks: true };
-        self.say(now, place, question, routes, around);
+        if let Err(reason) = self.say(now, place, question, 0, routes, around) {
+            self.choice.failed(Duration::from_nanos(now), place, reason);
+        }
     }
 
+    /// It leaves before the short one: where packets keep their order, it is answered first.
+    fn long_question<L>(
+        &mut self,
+        now: u64,
+        place: usize,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) {
+        let (mtu, number) = (self.mtu(place, routes), around.random.draw());
+        if mtu == 0 {
+            return;
+        }
+        let Some(length) = self.searches(place, mtu, |search| search.ask(now, mtu, number)) else { return };
+        let question = Probe { from: around.nid, to: self.nid, number, asks: true };
+        // Of other errors the short one tells.
+        let said = self.say(now, place, question, length, routes, around);
+        self.too_long |= said == Err(Reason::TooLong);
+    }
+
+    /// Sends a question or an answer, filled up to a packet of `length` bytes.
     fn say<L>(
         &mut self,
         now: u64,
         place: usize,
         what: Probe,
+        length: usize,
         routes: &mut [Box<dyn Route>],
         around: &Around<'_, L>,
-    ) {
+    ) -> Result<(), Reason> {
         let bytes = probe::write(what, around.checksum);
-        let mut packet = [0; 256];
-        let guard = &mut self.ways[place].guard;
-        packet[guard.head()..][..bytes.len()].copy_from_slice(&bytes);
-        let length = match guard.is_open(now) {
-            true => guard.seal(now, &mut packet, bytes.len()),
+        let way = &mut self.ways[place];
+        let frame = length.saturating_sub(way.guard.around()).max(bytes.len());
+        let mut packet = vec![0; frame + way.guard.around()];
+        packet[way.guard.head()..][..bytes.len()].copy_from_slice(&bytes);
+        let length = match way.guard.is_open(now) {
+            true => way.guard.seal(now, &mut packet, frame),
             false => 0,
         };
-        let (way, lengths) = (&self.ways[place], [length as u16]);
+        let lengths = [length as u16];
         // A guard that has no keys yet lets no question pass; that counts as one that was not answered.
-        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return };
-        if let Err(error) = routes[way.route].send(&way.address, frames) {
-            self.choice.failed(Duration::from_nanos(now), place, Reason::of(&error));
-        }
+        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return Ok(()) };
+        routes[way.route].send(&way.address, frames).map(|_| ()).map_err(|error| Reason::of(&error))
     }
 }

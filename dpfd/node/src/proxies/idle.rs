@@ -1,8 +1,9 @@
 //! Proxies that nobody uses end, so that another node cannot use up this one's descriptors by naming many endpoints.
 //!
-//! One that a program here can send to stays: it is the program's to let go of. What frames opened and nobody here sends to is
-//! bounded for each node; where there is no room, those that were used least lately make some. Neither loses anything: a proxy ends only when all that
-//! it handed over was read ([`Endpoint::end_unused`](dpfd::Endpoint)), and the next message opens another.
+//! They are bounded for each node, and those that programs here can send to for all together; where there is no room, those
+//! that were used least lately make some. Nothing is lost: a proxy ends only when all that it handed over was read, and the
+//! programs here that can send to it are through with it ([`Endpoint::end_unused`](dpfd::Endpoint)). The next message opens
+//! another.
 
 use dpfd::{Addr, Nid};
 
@@ -60,7 +61,9 @@ impl Proxies {
             let attached = of_node.filter(|(_, proxy)| proxy.endpoint.has_senders()).count();
             self.shares.count(addr.nid, attached);
             if !self.shares.have_room(addr.nid) {
-                self.end_unused(Some(addr.nid), CROWDED, AT_A_TIME);
+                // Whose those are that programs here can send to does not matter.
+                let of = Some(addr.nid).filter(|_| !self.shares.are_many_attached());
+                self.end_unused(of, CROWDED, AT_A_TIME);
             }
         }
         let room = self.shares.have_room(addr.nid);

@@ -1,7 +1,7 @@
 //! How many proxies each node has for its endpoints, and may have for what its frames bring.
 //!
 //! Those to which programs here can send are the programs' own, also where a frame opened them and a server answered it: they
-//! stand in no frame's way. Of all nodes together there are so many of them, and then frames open no more.
+//! stand in no frame's way. Of all nodes together there may be so many of them; then frames open no more until some have ended.
 
 use std::collections::HashMap;
 
@@ -66,8 +66,12 @@ impl Shares {
     /// Whether a frame of this node may open another.
     pub fn have_room(&self, nid: Nid) -> bool {
         let share = self.of.get(&nid).copied().unwrap_or_default();
-        let attached: usize = self.of.values().map(|share| share.attached).sum();
-        share.all.saturating_sub(share.attached) < self.most && attached < self.most_attached
+        share.all.saturating_sub(share.attached) < self.most && !self.are_many_attached()
+    }
+
+    /// Whether programs here can send to as many, of all nodes, as may be.
+    pub fn are_many_attached(&self) -> bool {
+        self.of.values().map(|share| share.attached).sum::<usize>() >= self.most_attached
     }
 }
 

@@ -334,7 +334,11 @@ pub fn echo(dpid: Dpid) -> bool {
 
 /// Sends `count` messages to one that echoes, a few at a time, and looks at what comes back.
 pub fn exchange(to: Addr, count: u64) -> bool {
-    let e = open(0);
+    exchange_by(&open(0), to, count)
+}
+
+/// The same by an endpoint.
+pub fn exchange_by(e: &Endpoint, to: Addr, count: u64) -> bool {
     for first in (0..count).step_by(8) {
         let some = first..(first + 8).min(count);
         some.clone().for_each(|i| e.send_to(&numbered(i, length(i)), to).expect("room"));

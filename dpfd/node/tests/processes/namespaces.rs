@@ -78,6 +78,57 @@ fn three_nodes_on_a_bridge_over_udp_and_ethernet() {
     }
 }
 
+/// Two programs, one of which names the second route.
+#[test]
+fn a_program_names_the_route_of_its_endpoint() {
+    if !namespaces_are_possible("named routes") {
+        return;
+    }
+    let cluster = Cluster::new(2, "\"udp:10.0.0.N:7411\", \"eth:dp0/02:00:00:00:00:0N\"");
+    let mut gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+    let answers = cluster.nodes[1].run(|| echo(ECHO));
+    let sent =
+        || cluster.nodes[0].status().expect("it runs").routes.iter().map(|r| r.sent).collect::<Vec<_>>();
+    let exchange_by = |route: Option<&str>| {
+        let before = sent();
+        cluster.nodes[0]
+            .run(|| {
+                let e = open(0);
+                let error = e.set_route(Some("wireless")).expect_err("there is none");
+                assert_eq!(error.errno(), nix::libc::ENOENT);
+                assert!(error.to_string().contains("eth, udp"), "{error}");
+                e.set_route(route).expect("a route");
+                crate::kit::exchange_by(&e, there(2), 200)
+            })
+            .ok();
+        let after = sent();
+        [after[0] - before[0], after[1] - before[1]]
+    };
+    let (usual, named) = (exchange_by(None), exchange_by(Some("eth")));
+    assert!(usual[0] > 200 && usual[1] < 20, "{usual:?}");
+    assert!(named[0] < 20 && named[1] > 200, "{named:?}");
+    // The next gateway is told again.
+    let before = sent();
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let client = cluster.nodes[0].run(|| {
+        let e = open(0);
+        e.set_route(Some("eth")).expect("a route");
+        assert!(crate::kit::exchange_by(&e, there(2), 8));
+        std::io::Write::write_all(&mut &theirs, b"x").expect("the test");
+        std::io::Read::read_exact(&mut &theirs, &mut [0]).expect("the test");
+        crate::kit::exchange_by(&e, there(2), 200)
+    });
+    std::io::Read::read_exact(&mut ours, &mut [0]).expect("the client");
+    assert!(sent()[1] > before[1]);
+    gateways.remove(0).kill();
+    gateways.push(cluster.nodes[0].gateway());
+    std::io::Write::write_all(&mut ours, b"x").expect("the client");
+    client.ok();
+    let after = sent();
+    assert!(after[0] < 20 && after[1] > 200, "{after:?}");
+    gateways.into_iter().chain([answers]).for_each(Child::kill);
+}
+
 #[test]
 fn a_cable_is_pulled_and_put_back_and_nothing_is_lost() {
     if !namespaces_are_possible("cable") {

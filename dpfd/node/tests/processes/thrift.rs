@@ -44,11 +44,11 @@ fn endpoints_of_another_node_do_not_use_up_descriptors() {
     [here, there_].into_iter().for_each(crate::kit::Child::kill);
 }
 
-/// A server that answers has a way to each of its clients, which lasts as long as it does: the clients that come after them are
-/// served nevertheless.
+/// A server that answers has a way to each of its clients. Those that are through make room for the ones that come after them, of
+/// which there are more than descriptors; and one of the first is answered again.
 #[test]
 fn clients_that_were_answered_do_not_keep_others_out() {
-    const COUNT: u64 = 100;
+    const COUNT: u64 = 400;
     const DESCRIPTORS: u64 = 1024;
     let [one, two] = two_nodes();
     let here = one.gateway();
@@ -57,7 +57,7 @@ fn clients_that_were_answered_do_not_keep_others_out() {
     let server = two.run(|| crate::kit::echo(ECHO));
     one.run(|| {
         let all: Vec<_> = (0..COUNT).map(|_| open(0)).collect();
-        for (i, e) in (0..).zip(&all) {
+        for (i, e) in (0..).zip(all.iter().chain([&all[0], &all[1]])) {
             e.set_nonblocking(true).expect("a flag");
             e.send_to(&numbered(i, 100), there(2)).expect("room");
             until(&format!("the answer to client {i}"), || {

@@ -1,6 +1,7 @@
 //! Whole gateways over a network in memory whose every chance comes from a seed: what is lost, repeated, overtaken and
 //! damaged, gateways that are killed, routes that die, strangers.
 
+mod black_holes;
 mod idle;
 mod restarts;
 mod routes;

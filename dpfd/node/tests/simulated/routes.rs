@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dp_node::places::Ends;
 use dp_route::sim::{Link, State};
+use dpfd::Addr;
 
 use crate::world::{numbered, World};
 use crate::SOON;
@@ -181,4 +182,71 @@ fn a_flow_goes_by_the_route_that_its_edge_names_while_that_works() {
         assert!(got(4001).windows(2).all(|pair| pair[0] < pair[1]), "once, and in order");
         assert_eq!(got(4000).len() + got(4001).len(), 300 * 37);
     }
+}
+
+/// While messages are on their way: a program names the second route, and then none.
+#[test]
+fn a_flow_goes_by_the_route_that_its_program_names() {
+    let mut world = World::new(2, &["first", "second"], 35);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    // The graph says the first; the program's word counts for more.
+    world.wishes = vec![(Ends { here: 4001, there: 4001 }, "first")];
+    world.start(1);
+    (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+    let to = |dpid| Addr { nid: 2, dpid };
+    let mut next = 0;
+    let mut by = |world: &mut World, named: Option<&str>| {
+        // What is on its way already leaves as it will.
+        world.node(1).ask_for(4001, to(4001), named);
+        let before = [sent(world, 0), sent(world, 1)];
+        for _ in 0..300 {
+            for dpid in 4000..=4001 {
+                world.send((1, dpid), (2, dpid), numbered(next, 3000));
+            }
+            next += 1;
+            world.run(Duration::from_millis(1));
+        }
+        [sent(world, 0) - before[0], sent(world, 1) - before[1]]
+    };
+    let (first, second, again) = (by(&mut world, None), by(&mut world, Some("second")), by(&mut world, None));
+    assert!(first[1] < 10 && again[1] < 10, "{first:?} {again:?}");
+    assert!(second[0] > 600 && second[1] > 600, "the other flow stays: {second:?}");
+    // Before there is a flow.
+    world.programs(2).open(4002, usize::MAX);
+    world.node(1).ask_for(4001, to(4002), Some("second"));
+    let before = sent(&mut world, 1);
+    (0..100).for_each(|i| world.send((1, 4001), (2, 4002), numbered(i, 3000)));
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert!(sent(&mut world, 1) - before >= 300);
+    for dpid in 4000..=4001 {
+        let got = world.programs(2).got(dpid);
+        assert!((0..900).all(|i| got[i as usize] == numbered(i, 3000)) && got.len() == 900);
+    }
+}
+
+/// One flow goes by a route that is so slow that its queue is always full, and another by the other.
+#[test]
+fn a_route_that_has_no_room_holds_up_only_what_goes_by_it() {
+    let time = |crowded: bool| {
+        let mut world = World::new(2, &["first", "second"], 40);
+        world.networks[0].1.set_usual(link(State::Up));
+        world.networks[1].1.set_usual(Link { rate: Some(1_000_000), queue: 3000, ..link(State::Up) });
+        world.wishes = vec![(Ends { here: 4001, there: 4001 }, "second")];
+        world.start(1);
+        (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+        for i in 0..300 {
+            if crowded {
+                world.send((1, 4001), (2, 4001), numbered(i, 3000));
+            }
+            world.send((1, 4000), (2, 4000), numbered(i, 3000));
+        }
+        let begin = world.now();
+        world.until(SOON, "the first route's", |world| world.programs(2).count(4000) == 300);
+        let took = world.now() - begin;
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        assert_eq!(world.programs(2).count(4001), if crowded { 300 } else { 0 });
+        took
+    };
+    let (alone, beside) = (time(false), time(true));
+    assert!(beside < 2 * alone + 1_000_000, "{beside} ns beside a full route, {alone} ns alone");
 }

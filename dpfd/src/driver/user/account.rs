@@ -74,7 +74,7 @@ pub struct EdgeAccount {
 /// How messages go to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is not open, or not found yet.
+    /// It is not open, or not found yet; or of another node, and nothing was sent there lately.
     Absent,
     /// It belongs to a user who does not let this one send.
     Denied,

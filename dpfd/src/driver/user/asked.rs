@@ -1,9 +1,12 @@
-//! What the service tells its gateway ([`super::gateway`]): addresses of other nodes that senders asked for.
+//! What the service tells its gateway ([`super::gateway`]): addresses of other nodes that senders asked for, and by which routes
+//! they want to go there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use nix::sys::eventfd::EventFd;
 
+use super::route::Wish;
 use super::shared::held;
 use crate::addr::Addr;
 
@@ -16,12 +19,36 @@ pub struct Asked {
     /// Readable while there are some.
     pub wake: EventFd,
     addresses: Mutex<Vec<Addr>>,
+    wishes: Mutex<Vec<Wish>>,
+    has_wishes: AtomicBool,
 }
 
 impl Asked {
     /// None yet.
     pub fn new(wake: EventFd) -> Asked {
-        Asked { wake, addresses: Mutex::default() }
+        Asked {
+            wake,
+            addresses: Mutex::default(),
+            wishes: Mutex::default(),
+            has_wishes: AtomicBool::new(false),
+        }
+    }
+
+    /// A sender wants to go by a route, or does not any more.
+    pub fn wish(&self, wish: Wish) {
+        held(&self.wishes).push(wish);
+        self.has_wishes.store(true, Ordering::Release);
+        let _ = self.wake.write(1);
+    }
+
+    /// Takes what they want.
+    #[inline]
+    pub fn take_wishes(&self) -> Vec<Wish> {
+        if !self.has_wishes.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.has_wishes.store(false, Ordering::Release);
+        core::mem::take(&mut *held(&self.wishes))
     }
 
     /// Takes them.

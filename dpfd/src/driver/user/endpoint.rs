@@ -101,6 +101,8 @@ pub struct UserEndpoint {
     pub mixed: AtomicBool,
     /// The pair has hung up, or the endpoint was closed.
     pub retired: AtomicBool,
+    /// By which route messages to other nodes are to go: its code; 0: whichever the graph says.
+    pub route: AtomicU64,
     /// Longest look before sleeping, ns.
     pub max_spin: AtomicU32,
     /// Times the program was woken in the kernel, and times a direct way was full.
@@ -143,6 +145,7 @@ impl UserEndpoint {
             visits: AtomicU32::new(0),
             mixed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            route: AtomicU64::new(0),
             max_spin: AtomicU32::new(DEFAULT_SPIN),
             sleeps: AtomicU64::new(0),
             full: AtomicU64::new(0),

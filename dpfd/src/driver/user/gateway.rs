@@ -12,7 +12,8 @@
 //! else it is an endpoint like others: who sends to it, waits, is told of room and of its end as on one node, and what it
 //! sends comes from its address. So replies find their way by themselves.
 //!
-//! A proxy that no endpoint of this node can send to may end, and another come ([`crate::Endpoint`]'s `end_unused`).
+//! A proxy that nobody uses may end, and another come ([`crate::Endpoint`]'s `end_unused`): endpoints of this node let go of it
+//! where all that they sent was released, and ask for another when they send again.
 //!
 //! What a gateway does with messages, and by which routes, is its own affair. Several routes are its to choose from for each
 //! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what
@@ -27,6 +28,7 @@ use super::asked::Asked;
 use super::endpoint::UserEndpoint;
 use super::process::Process;
 use super::registry::Entry;
+use super::route::Wish;
 use super::shared::Command;
 use crate::addr::{Addr, Dpid, Nid};
 use crate::error::{Error, Result};
@@ -81,6 +83,21 @@ impl Gateway {
     /// Whether an endpoint of this node has that number, or had it lately.
     pub fn has(&self, dpid: Dpid) -> bool {
         self.process.shared.registry.look_up(dpid).is_some()
+    }
+
+    /// Its routes have these names: endpoints can choose among them ([`crate::Endpoint::set_route`]).
+    ///
+    /// # Errors
+    ///
+    /// Those of writing a file.
+    pub fn offer(&self, names: &[&str]) -> Result<()> {
+        self.process.shared.registry.offer_routes(&self.entry.process, names)
+    }
+
+    /// What endpoints chose since the last call, in that order. Costs nothing where nobody did.
+    #[inline]
+    pub fn wishes(&self) -> Vec<Wish> {
+        self.asked.take_wishes()
     }
 
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or

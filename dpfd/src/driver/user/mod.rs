@@ -63,6 +63,7 @@ pub mod process;
 mod readiness;
 pub mod recv;
 pub mod registry;
+pub mod route;
 pub mod send;
 pub mod sending;
 pub mod service;

@@ -63,10 +63,24 @@ pub enum Note {
         /// The link.
         link: u32,
     },
+    /// `<-` The same, of a gateway's proxy, which would end: a sender that is through with it detaches. Who is older than this
+    /// takes it for [`Note::Room`].
+    Rest {
+        /// The link.
+        link: u32,
+    },
     /// `->` The edge is too short for what goes over it. No answer, unless the pool grows.
     Longer {
         /// The link.
         link: u32,
+    },
+    /// `->` Messages to this receiver, of another node, are to go by the route of this code ([`super::route::code`]); 0: by
+    /// whichever the graph says. Only where the gateway has said that there are routes.
+    Route {
+        /// The link.
+        link: u32,
+        /// The code.
+        code: u64,
     },
     /// `->` The sender is through with it.
     Detach {
@@ -102,6 +116,7 @@ impl Note {
             Note::Gone { link } => (4, link, 0, 0),
             Note::Denied { link } => (5, link, 0, 0),
             Note::Room { link } => (6, link, 0, 0),
+            Note::Rest { link } => (6, link, 1, 0),
             Note::Detach { link } => (7, link, 0, 0),
             Note::Ask { dpid, serial } => (8, 0, u32::from(dpid), serial),
             Note::Answer { open } => (9, 0, u32::from(open), 0),
@@ -109,6 +124,7 @@ impl Note {
             Note::Listed => (11, 0, 0, 0),
             Note::Longer { link } => (12, link, 0, 0),
             Note::Unreachable { link } => (13, link, 0, 0),
+            Note::Route { link, code } => (14, link, (code >> 32) as u32, code as u32),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -137,6 +153,7 @@ impl Note {
             3 => Note::Pool { link },
             4 => Note::Gone { link },
             5 => Note::Denied { link },
+            6 if a == 1 => Note::Rest { link },
             6 => Note::Room { link },
             7 => Note::Detach { link },
             8 => Note::Ask { dpid: dpid(a)?, serial: b },
@@ -145,6 +162,7 @@ impl Note {
             11 => Note::Listed,
             12 => Note::Longer { link },
             13 => Note::Unreachable { link },
+            14 => Note::Route { link, code: u64::from(a) << 32 | u64::from(b) },
             _ => return None,
         })
     }
@@ -285,6 +303,8 @@ mod tests {
             Note::Gone { link: 2 },
             Note::Denied { link: 3 },
             Note::Room { link: 4 },
+            Note::Rest { link: 9 },
+            Note::Route { link: 10, code: u64::MAX - 7 },
             Note::Detach { link: 5 },
             Note::Ask { dpid: 1, serial: u32::MAX },
             Note::Answer { open: true },

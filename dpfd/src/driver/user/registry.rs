@@ -4,6 +4,7 @@
 //!   $DP_RUNTIME_DIR, else $XDG_RUNTIME_DIR/dp, else /dev/shm/dp-<uid>      0700, or 2770 for a group
 //!     1025 -> 4711-9f3a.12       endpoint 1025: process 4711-9f3a, its 12th endpoint     (a symbolic link)
 //!     gateway -> 4712-0c51.0     endpoints of other nodes: process 4712-0c51             (the same)
+//!     gateway.routes             its process, and the names of its routes, a line each
 //!     4711-9f3a.lock             locked as long as the process lives
 //!     4711-9f3a.door             where its service listens
 //! ```
@@ -24,6 +25,8 @@ use std::time::Duration;
 use crate::addr::{Dpid, PRIVILEGED};
 use crate::error::{Error, Result};
 use dp_edge::sys::{process, unix};
+
+mod routes;
 
 /// Numbers that [`Registry::enter_any`] gives: from here on upwards, and those below only when there is none left.
 const FIRST_FREE: Dpid = 32768;

@@ -24,11 +24,13 @@ pub enum Command {
     Busy(u32, Addr),
     /// It sends something that waits for what nobody tells: it is to try again soon.
     Awaited(u32),
+    /// It names another route to other nodes.
+    Route(u32),
     /// It has outgrown the edge to a destination.
     Outgrown(u32, Addr),
     /// The connection `.0` must hear that link `.1` has room.
     Room(u32, u32),
-    /// A proxy that nobody uses is to end.
+    /// A proxy that nobody uses is to end, and its senders are to let go.
     EndUnused(u32),
     /// The gateway, which this process is, knows no route to that node.
     Refuse(Nid),

@@ -62,6 +62,11 @@ impl Wakers {
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub fn count(&self) -> usize {

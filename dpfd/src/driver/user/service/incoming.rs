@@ -9,6 +9,7 @@ use super::super::door::{send_note, Sent};
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
 use super::super::note::{Note, IMMEDIATES};
+use super::super::route::Wish;
 use super::super::shared::{Command, Shared};
 use super::{Conn, Role, Service};
 use crate::addr::{Addr, Dpid};
@@ -35,6 +36,8 @@ struct Peer {
     from: Addr,
     end: Arc<SenderEnd>,
     given: Given,
+    /// The route that it names, to one of another node; 0: none.
+    route: u64,
 }
 
 /// What a sender has been given of a pool.
@@ -103,6 +106,7 @@ impl Service {
             Note::Attach { link, from, to } => self.attach_from(number, link, from, to),
             Note::Longer { link } => self.give_longer(number, link),
             Note::Detach { link } => self.unlink_from(number, link),
+            Note::Route { link, code } => self.go_by(number, link, code),
             Note::Ask { dpid, serial } => {
                 let open = self.is_open(dpid, serial);
                 self.tell(number, Note::Answer { open }, &[]);
@@ -162,7 +166,8 @@ impl Service {
             return;
         }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);
-        let peer = Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing };
+        let peer =
+            Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing, route: 0 };
         inner.senders.fetch_add(1, Ordering::Relaxed);
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
@@ -183,11 +188,25 @@ impl Service {
         let Some(Conn { role: Role::In(incoming), .. }) = self.conns.get_mut(&number) else { return };
         if let Some(peer) = incoming.links.remove(&link) {
             self.sender_ended(&peer);
+            self.let_go(peer.serial);
         }
+    }
+
+    /// The links to an endpoint: connection and number, each.
+    pub fn links_to(&self, serial: u32) -> Vec<(u32, u32)> {
+        let of = |(number, conn): (&u32, &Conn)| {
+            let Role::In(incoming) = &conn.role else { return Vec::new() };
+            let to = incoming.links.iter().filter(|(_, peer)| peer.serial == serial);
+            to.map(|(link, _)| (*number, *link)).collect()
+        };
+        self.conns.iter().flat_map(of).collect()
     }
 
     fn sender_ended(&mut self, peer: &Peer) {
         peer.end.gone.store(true, Ordering::Release);
+        if peer.route != 0 {
+            self.wish(peer.serial, peer.from, 0);
+        }
         if let Some(local) = self.endpoints.get(&peer.serial) {
             local.inner.senders.fetch_sub(1, Ordering::Relaxed);
         }
@@ -295,19 +314,42 @@ impl Service {
         }
     }
 
+    /// A sender's messages are to go by a route.
+    pub fn go_by(&mut self, number: u32, link: u32, code: u64) {
+        let waiting = self.awaiting.iter_mut().find(|a| (a.conn, a.link) == (number, link));
+        if let Some(waiting) = waiting {
+            waiting.route = code;
+        } else if let Some(peer) = self.peer(number, link) {
+            peer.route = code;
+            let (serial, from) = (peer.serial, peer.from);
+            self.wish(serial, from, code);
+        }
+    }
+
+    /// Tells the gateway, of a proxy of its.
+    fn wish(&self, serial: u32, from: Addr, route: u64) {
+        let to = self.endpoints.get(&serial).map(|local| local.inner.addr()).filter(|to| to.nid != 0);
+        if let (Some(to), Some(gateway), 0) = (to, self.process.gateway(), from.nid) {
+            gateway.wish(Wish { from: from.dpid, to, route });
+        }
+    }
+
     pub fn links_in_gone(&mut self, serial: u32) {
         let mut told = Vec::new();
         for (number, conn) in &mut self.conns {
             if let Role::In(incoming) = &mut conn.role {
-                incoming.links.retain(|link, p| {
-                    if p.serial == serial {
-                        told.push((*number, *link));
+                incoming.links.retain(|link, peer| {
+                    if peer.serial == serial {
+                        told.push((*number, *link, peer.from, peer.route));
                     }
-                    p.serial != serial
+                    peer.serial != serial
                 });
             }
         }
-        for (number, link) in told {
+        for (number, link, from, route) in told {
+            if route != 0 {
+                self.wish(serial, from, 0);
+            }
             self.tell(number, Note::Gone { link }, &[]);
         }
     }

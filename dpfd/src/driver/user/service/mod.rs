@@ -70,6 +70,8 @@ struct Service {
     by_addr: HashMap<Addr, u32>,
     /// Links to endpoints of other nodes that wait for the gateway's word.
     awaiting: Vec<Awaiting>,
+    /// Proxies that are to end when their last sender lets go.
+    ending: HashSet<u32>,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
     of_pid: HashMap<i32, usize>,
@@ -119,6 +121,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         endpoints: HashMap::new(),
         by_addr: HashMap::new(),
         awaiting: Vec::new(),
+        ending: HashSet::new(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
         out: HashMap::new(),
@@ -285,6 +288,7 @@ impl Service {
                 self.retry_soon();
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
+            Command::Route(serial) => self.tell_routes(serial),
             Command::EndUnused(serial) => self.end_unused(serial),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
             Command::GatewayEnded => self.answer_awaiting(None),
@@ -329,6 +333,7 @@ impl Service {
         let _ = self.epoll.delete(&local.inner.back);
         self.process.forget(serial);
         self.leases.remove(&serial);
+        self.ending.remove(&serial);
         self.absent.retain(|(s, _)| *s != serial);
         self.rooms.retain(|_, (s, _, _)| *s != serial);
         // Links in an endpoint that somebody may still hold would keep descriptors.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -58,6 +59,10 @@ impl Service {
                 }
                 self.asked.insert((serial, to), (number, link));
                 self.tell(number, Note::Attach { link, from, to }, &[]);
+                let route = self.route_of(serial);
+                if to.nid != 0 && route != 0 {
+                    self.tell(number, Note::Route { link, code: route }, &[]);
+                }
             }
             Ok(None) => {
                 self.absent.insert((serial, to));
@@ -118,7 +123,8 @@ impl Service {
     /// What a destination's process says.
     pub fn hear_back(&mut self, number: u32, note: Note, fds: [Option<OwnedFd>; 2]) {
         let (link, gone) = match note {
-            Note::Attached { link, .. } | Note::Pool { link } | Note::Room { link } => (link, false),
+            Note::Attached { link, .. } | Note::Pool { link } => (link, false),
+            Note::Room { link } | Note::Rest { link } => (link, false),
             Note::Gone { link } | Note::Denied { link } | Note::Unreachable { link } => (link, true),
             _ => return self.conn_ended(number),
         };
@@ -167,6 +173,12 @@ impl Service {
                 drop(tx);
                 return self.lost(serial, to);
             }
+            // Under the lock of the sender's side nothing follows what is done. The next message finds another way there.
+            Note::Rest { .. } if l.is_done() && l.wakers.is_empty() => {
+                l.unlink();
+                drop(tx);
+                return self.detach(serial, to);
+            }
             _ => {}
         }
         drop(tx);
@@ -202,6 +214,21 @@ impl Service {
         }
         for (_, (serial, to)) in out.links {
             self.lost(serial, to);
+        }
+    }
+
+    fn route_of(&self, serial: u32) -> u64 {
+        self.endpoints.get(&serial).map_or(0, |local| local.inner.route.load(Ordering::Acquire))
+    }
+
+    /// An endpoint names another route: of all its links to other nodes.
+    pub fn tell_routes(&mut self, serial: u32) {
+        let code = self.route_of(serial);
+        let of =
+            |((of, to), asked): (&(u32, Addr), &(u32, u32))| (*of == serial && to.nid != 0).then_some(*asked);
+        let links: Vec<(u32, u32)> = self.asked.iter().filter_map(of).collect();
+        for (number, link) in links {
+            self.tell(number, Note::Route { link, code }, &[]);
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nix::sys::epoll::EpollFlags;
 
 use super::super::endpoint::UserEndpoint;
-use super::super::link::{Body, Path, Queued};
+use super::super::link::{Body, Destination, Path, Queued};
 use super::super::note::{Envelope, Inside, ENVELOPE};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
@@ -69,7 +69,7 @@ impl Service {
             let Some(local) = self.endpoints.get(&serial) else { return };
             let (inner, closed) = (local.inner.clone(), local.closed);
             match take_one(&inner, &mut buf) {
-                Ok(Taken::First { to, new: true }) => self.attach(serial, to),
+                Ok(Taken::First { to, unknown: true }) => self.attach(serial, to),
                 Ok(Taken::First { to, .. }) => self.flush(serial, to),
                 // Nobody can name a target any more.
                 Ok(Taken::Untargeted) if closed => inner.guest_tx().untargeted = None,
@@ -148,8 +148,8 @@ fn more_to_read(local: &Local) -> bool {
 
 /// What was taken from a pair.
 enum Taken {
-    /// A message, now the only one in the backlog of its link, which may be new.
-    First { to: Addr, new: bool },
+    /// A message, now the only one in the backlog of its link, whose destination may be unknown: the link is new, or rested.
+    First { to: Addr, unknown: bool },
     /// One behind others, which wait for room or for their destination.
     Another,
     /// A plain write for which there is no target; it is kept, and nothing is taken behind it.
@@ -200,8 +200,8 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
             return Ok(Taken::Other);
         }
     };
-    let (ix, new) = tx.link(to);
-    Ok(park(&mut tx, ix, Queued { body, immediate }, new))
+    let (ix, _) = tx.link(to);
+    Ok(park(&mut tx, ix, Queued { body, immediate }))
 }
 
 /// A plain write: to the target of the moment.
@@ -210,15 +210,17 @@ fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
         tx.untargeted = Some(bytes);
         return Taken::Untargeted;
     };
-    let (ix, new) = tx.link(to);
+    let (ix, _) = tx.link(to);
     tx.queued(ix);
-    park(tx, ix, Queued { body: Body::Bytes(bytes), immediate: None }, new)
+    park(tx, ix, Queued { body: Body::Bytes(bytes), immediate: None })
 }
 
-fn park(tx: &mut Tx, ix: usize, load: Queued, new: bool) -> Taken {
-    tx.links[ix].path = Path::Queued;
+fn park(tx: &mut Tx, ix: usize, load: Queued) -> Taken {
+    let link = &mut tx.links[ix];
+    link.path = Path::Queued;
+    let (to, unknown) = (link.to, matches!(link.destination, Destination::Unknown));
     match tx.park(ix, load) {
-        1 => Taken::First { to: tx.links[ix].to, new },
+        1 => Taken::First { to, unknown },
         _ => Taken::Another,
     }
 }

@@ -17,6 +17,8 @@ pub struct Awaiting {
     pub link: u32,
     from: Addr,
     to: Addr,
+    /// The code of the route that it names; 0: none.
+    pub route: u64,
 }
 
 impl Service {
@@ -24,7 +26,7 @@ impl Service {
     pub fn ask_gateway(&mut self, conn: u32, link: u32, from: Addr, to: Addr) -> bool {
         let told = self.awaiting.len() < MOST && self.process.gateway().is_some_and(|asked| asked.add(to));
         if told {
-            self.awaiting.push(Awaiting { conn, link, from, to });
+            self.awaiting.push(Awaiting { conn, link, from, to, route: 0 });
         }
         told
     }
@@ -38,19 +40,40 @@ impl Service {
     /// An endpoint is opened: whoever waits for it is let in.
     pub fn proxy_opened(&mut self, addr: Addr) {
         if addr.nid != 0 {
-            for Awaiting { conn, link, from, to } in self.take_awaiting(|to| to == addr) {
+            for Awaiting { conn, link, from, to, route } in self.take_awaiting(|to| to == addr) {
                 self.attach_from(conn, link, from, to);
+                if route != 0 {
+                    self.go_by(conn, link, route);
+                }
             }
         }
     }
 
-    /// A proxy ends, unless somebody here can send to it, or something of it is not with its receiver yet. Who attaches gets
-    /// there before this or asks the gateway for a new one: both happen on this thread.
+    /// A proxy ends, unless something of it is not with its receiver yet. Senders of this node that are through with it are
+    /// asked to let go, and it ends when the last of them has. Who attaches gets there before this or asks the gateway for a new
+    /// one: both happen on this thread.
     pub fn end_unused(&mut self, serial: u32) {
         let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
-        let has_sender = inner.senders.load(Ordering::Relaxed) > 0;
-        if inner.nid != 0 && !has_sender && inner.retire_if_done() {
+        if inner.nid == 0 {
+            return;
+        }
+        if inner.senders.load(Ordering::Relaxed) > 0 {
+            self.ending.insert(serial);
+            for (conn, link) in self.links_to(serial) {
+                self.tell(conn, Note::Rest { link }, &[]);
+            }
+        } else if inner.retire_if_done() {
             self.retire(serial);
+        }
+    }
+
+    /// A sender let go of an endpoint, which may be a proxy that is to end.
+    pub fn let_go(&mut self, serial: u32) {
+        let inner = self.endpoints.get(&serial).map(|local| &local.inner);
+        if inner.is_some_and(|inner| inner.senders.load(Ordering::Relaxed) == 0)
+            && self.ending.remove(&serial)
+        {
+            self.end_unused(serial);
         }
     }
 

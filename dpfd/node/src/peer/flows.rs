@@ -1,0 +1,136 @@
+//! The flows with a node: begun when they are wanted, and forgotten when nobody has used them for long.
+
+use dp_route::Route;
+
+use super::sending::Line;
+use super::{Around, Peer};
+use crate::local::{Local, Message};
+use crate::places::Ends;
+use crate::traffic::{Like, Traffic, LEAST};
+use crate::WINDOW;
+
+/// A flow on which nothing happened for so long makes room for others, or is forgotten for nothing, nanoseconds.
+const UNUSED: u64 = 10_000_000_000;
+const IDLE: u64 = 60_000_000_000;
+/// Unused flows are looked for no more often than this, nanoseconds.
+const SWEEP: u64 = 100_000_000;
+
+impl<M: Message> Peer<M> {
+    /// What endpoint `ends.here` sends to `ends.there` goes by this route while that works, and else as everything does.
+    pub fn wish(&mut self, ends: Ends, route: &str) {
+        let line = self.line_named(route);
+        self.wishes.insert(ends, line);
+    }
+
+    /// A program says the same of its endpoint, from now on, or does not any more.
+    pub fn ask_for(&mut self, ends: Ends, route: Option<&str>) {
+        match route {
+            Some(route) => {
+                let line = self.line_named(route);
+                self.asked.insert(ends, line);
+            }
+            None => drop(self.asked.remove(&ends)),
+        }
+        if let Some(&at) = self.by_ends.get(&ends) {
+            self.stand_in(at, self.line_of(ends));
+        }
+    }
+
+    fn line_named(&mut self, route: &str) -> usize {
+        let known = self.lines.iter().position(|line| line.route() == Some(route));
+        known.unwrap_or_else(|| {
+            self.lines.push(Line::new(Some(route)));
+            self.lines.len() - 1
+        })
+    }
+
+    /// The line of such a flow.
+    pub(super) fn line_of(&self, ends: Ends) -> usize {
+        let line = self.asked.get(&ends).or_else(|| self.wishes.get(&ends));
+        line.copied().unwrap_or(0)
+    }
+
+    /// A flow stands in that line. What it has put into the batch of another leaves by that one.
+    fn stand_in(&mut self, at: usize, line: usize) {
+        let former = core::mem::replace(&mut self.line[at], line);
+        if former != line && self.is_ready[at] {
+            self.lines[former].remove(at);
+            self.lines[line].push(at);
+        }
+    }
+
+    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
+    pub(super) fn is_crowded<L>(&mut self, now: u64, around: &mut Around<'_, L>) -> bool {
+        if self.by_ends.len() < self.limits.flows {
+            return false;
+        }
+        if now >= self.swept.saturating_add(SWEEP) {
+            self.sweep(now, true, around);
+        }
+        self.by_ends.len() >= self.limits.flows
+    }
+
+    /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
+    pub(super) fn sweep<L>(&mut self, now: u64, crowded: bool, around: &mut Around<'_, L>) {
+        self.swept = now;
+        for at in 0..self.traffic.len() {
+            let unused = |traffic: &Traffic<M>| {
+                let soon = crowded || !traffic.state().open;
+                let (unused, may) = if soon { (UNUSED, true) } else { (IDLE, traffic.keeps_place()) };
+                may && now >= traffic.used() + unused && traffic.is_quiet()
+            };
+            if self.traffic[at].as_ref().is_some_and(unused) {
+                self.forget(at, around);
+            }
+        }
+    }
+
+    fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
+        if let Some(mut traffic) = self.traffic[at].take() {
+            traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
+            self.parts_left += traffic.memory();
+            self.by_ends.remove(&traffic.ends());
+            self.free.push(at);
+        }
+    }
+
+    pub(super) fn begin<L: Local<Message = M>>(
+        &mut self,
+        ends: Ends,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> Option<usize> {
+        let part_max = self.longest(routes);
+        if self.part_max == 0 {
+            self.part_max = part_max;
+        }
+        let enough = self.parts_left >= WINDOW * usize::from(part_max);
+        let parts = if enough { WINDOW } else { LEAST };
+        let (slot, resume) = around.places.begin(self.nid, ends);
+        let incarnation = around.random.draw();
+        let way = self.way_of(self.line_of(ends));
+        let shortest = way.map_or(0, |place| self.ways[place].shortest);
+        let (user, checksum) = (around.user, around.checksum);
+        let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
+        // Addresses are checked by whoever calls, and parts are not empty.
+        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.traffic.push(None);
+            self.is_ready.push(false);
+            self.line.push(0);
+            self.timer.push(None);
+            self.traffic.len() - 1
+        });
+        // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
+        self.stand_in(at, self.line_of(ends));
+        self.traffic[at] = Some(traffic);
+        self.by_ends.insert(ends, at);
+        Some(at)
+    }
+
+    /// When to look for unused ones next.
+    pub(super) fn next_sweep(&self) -> u64 {
+        self.swept.saturating_add(UNUSED)
+    }
+}

@@ -1,0 +1,105 @@
+use super::*;
+
+#[test]
+fn the_next_process_reads_what_this_one_wrote() {
+    let path = std::env::temp_dir().join(format!("dp-places-{}", std::process::id()));
+    let ends = |n: u16| Ends { here: n, there: n + 1 };
+    let place = |taken| Place { name: u32::MAX, taken };
+    let get = |nid, n| Places::open(&path, 1).unwrap().begin(nid, ends(n)).1;
+    let mut places = Places::open(&path, 1).unwrap();
+    for n in 1..100 {
+        let (mut slot, before) = places.begin(2, ends(n));
+        assert_eq!(before, None);
+        places.claim(&mut slot);
+        assert_eq!(places.begin(2, ends(n)).1, None);
+        places.set(slot, place(n.into()));
+    }
+    let (slot, before) = places.begin(2, ends(7));
+    assert_eq!(before, Some(place(7)));
+    places.set(slot, place(700));
+    let (mut slot, _) = places.begin(3, ends(7));
+    places.claim(&mut slot);
+    places.set(slot, place(701));
+    // Read while it is mapped: it is in the file with the store.
+    assert_eq!(get(2, 6), Some(place(6)));
+    assert_eq!(get(2, 7), Some(place(700)));
+    assert_eq!(get(3, 7), Some(place(701)));
+    assert_eq!(get(4, 7), None);
+    drop(places);
+    Places::open(&path, 9).unwrap();
+    assert_eq!(get(2, 7), None, "another node's file is begun anew");
+    std::fs::write(&path, b"something else").unwrap();
+    assert_eq!(get(2, 7), None);
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Node 2 names endpoint after endpoint; node 3 has a few.
+#[test]
+fn the_node_that_has_most_gives_up_what_it_used_least_lately() {
+    let path = std::env::temp_dir().join(format!("dp-places-full-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let mut places = Places::with_room(&path, 1, 8).unwrap();
+    let ends = |n: u16| Ends { here: 1, there: n };
+    let take = |places: &mut Places, nid, n: u16| {
+        let (mut slot, before) = places.begin(nid, ends(n));
+        if slot.is_none() {
+            places.claim(&mut slot);
+        }
+        places.set(slot, Place { name: 7, taken: n.into() });
+        (slot, before)
+    };
+    let has = |places: &Places, nid, n: u16| places.slots.contains_key(&key(nid, ends(n)));
+    for n in 1..=2 {
+        let (slot, _) = take(&mut places, 3, n);
+        places.end(slot);
+    }
+    for n in 1..=6 {
+        let (slot, _) = take(&mut places, 2, n);
+        places.end(slot);
+    }
+    // Once more: so it is not the one that was used least lately.
+    let (first, before) = take(&mut places, 2, 1);
+    assert_eq!(before, Some(Place { name: 7, taken: 1 }));
+    places.end(first);
+    for n in 7..=8 {
+        let (slot, before) = take(&mut places, 2, n);
+        assert!(before.is_none() && !slot.is_none());
+    }
+    assert!(!has(&places, 2, 2) && !has(&places, 2, 3), "their room was needed");
+    assert!([1, 4, 5, 6, 7, 8].into_iter().all(|n| has(&places, 2, n)));
+    assert!([1, 2].into_iter().all(|n| has(&places, 3, n)), "the other node has few");
+    assert_eq!(places.counts(), Counts { forgotten: 2, unkept: 0 });
+    // All are in use.
+    for (nid, n) in [(2, 1), (2, 4), (2, 5), (2, 6), (3, 1), (3, 2)] {
+        let (slot, before) = take(&mut places, nid, n);
+        assert!(!slot.is_none() && before.is_some());
+    }
+    let (slot, _) = take(&mut places, 4, 1);
+    assert!(slot.is_none());
+    assert_eq!(places.counts(), Counts { forgotten: 2, unkept: 1 });
+    drop(places);
+    // For the next process nobody uses any.
+    let mut places = Places::with_room(&path, 1, 8).unwrap();
+    assert_eq!(places.kept(), 8);
+    let (slot, before) = take(&mut places, 4, 1);
+    assert!(!slot.is_none() && before.is_none());
+    assert_eq!(places.begin(3, ends(2)).1, Some(Place { name: 7, taken: 2 }));
+    drop(places);
+    assert_eq!(Places::with_room(&path, 1, 8).unwrap().kept(), 8);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn one_that_comes_and_goes_for_ever_keeps_little() {
+    let mut rest = Rest::new(4);
+    rest.add(2);
+    rest.add(2);
+    rest.lie(2, 1);
+    for _ in 0..10_000 {
+        rest.lie(2, 3);
+        rest.rise(3);
+    }
+    assert_eq!(rest.make_room(), Some(1));
+    assert_eq!(rest.make_room(), None, "the other one is in use");
+    assert!(rest.nodes[&2].lying.len() < 200);
+}

@@ -1,0 +1,91 @@
+//! Paths on which long packets vanish, and nobody says so.
+
+use std::time::Duration;
+
+use dp_route::sim::Link;
+
+use crate::world::{numbered, World};
+use crate::SOON;
+
+fn link(swallows: usize) -> Link {
+    Link { swallows, delay: Duration::from_micros(50), rate: Some(100_000_000), ..Link::default() }
+}
+
+fn shortened(world: &mut World) -> Option<usize> {
+    world.node(1).peers()[0].ways()[0].shortened()
+}
+
+/// From the start, and while messages are on their way.
+#[test]
+fn flows_shrink_their_frames_and_lose_nothing() {
+    for (seed, network) in (50..).zip(["sim", "encrypted"]) {
+        let mut world = World::new(2, &[network], seed);
+        (1..=2).for_each(|nid| world.programs(nid).open(4000, usize::MAX));
+        let mut next = 0;
+        for carries in [1400, usize::MAX, 1100, 500] {
+            world.networks[0].1.set_usual(link(carries));
+            let begin = world.now();
+            for _ in 0..50 {
+                for (from, to) in [(1, 2), (2, 1)] {
+                    world.send((from, 4000), (to, 4000), numbered(next, 8 + next as usize * 37 % 20_000));
+                }
+                next += 1;
+                world.run(Duration::from_millis(20));
+            }
+            let done = |world: &mut World| (1..=2).all(|nid| world.node(nid).waiting() == 0);
+            world.until(SOON, "all of it", done);
+            let took = (world.now() - begin) / 1_000_000;
+            assert!(took < 6000, "{took} ms for fifty messages where {carries} bytes come through");
+        }
+        for nid in 1..=2 {
+            let got = world.programs(nid).got(4000);
+            let expected: Vec<_> = (0..next).map(|i| numbered(i, 8 + i as usize * 37 % 20_000)).collect();
+            assert!(got == expected, "{} of {next} at node {nid}, {network}", got.len());
+        }
+        // As long as come through.
+        let go_on = |world: &mut World, seconds: u64| {
+            for i in 0..10 * seconds {
+                world.send((1, 4000), (2, 4000), numbered(i, 3000));
+                world.run(Duration::from_millis(100));
+            }
+            shortened(world)
+        };
+        world.networks[0].1.set_usual(link(900));
+        let found = go_on(&mut world, 90);
+        assert!(found.is_some_and(|found| (880..=900).contains(&found)), "{found:?} of 900");
+        world.networks[0].1.set_usual(link(usize::MAX));
+        assert_eq!(go_on(&mut world, 90), None, "it carries all again");
+    }
+}
+
+/// Only one direction is like that; the other one is left as it is.
+#[test]
+fn each_direction_is_by_itself() {
+    let mut world = World::new(2, &["sim"], 60);
+    world.networks[0].1.set_usual(link(usize::MAX));
+    world.networks[0].1.set_link("n1", "n2", link(1000)).unwrap();
+    (1..=2).for_each(|nid| world.programs(nid).open(4000, usize::MAX));
+    for i in 0..200 {
+        world.send((1, 4000), (2, 4000), numbered(i, 3000));
+        world.send((2, 4000), (1, 4000), numbered(i, 3000));
+        world.run(Duration::from_millis(20));
+    }
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0 && world.node(2).waiting() == 0);
+    assert!(shortened(&mut world).is_some_and(|found| found <= 1000));
+    assert_eq!(world.node(2).peers()[0].ways()[0].shortened(), None);
+    assert_eq!(world.programs(1).count(4000), 200);
+    assert_eq!(world.programs(2).count(4000), 200);
+}
+
+#[test]
+fn who_sends_short_messages_asks_no_long_questions() {
+    let mut world = World::new(2, &["sim"], 61);
+    world.networks[0].1.set_usual(link(usize::MAX));
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..100 {
+        world.send((1, 4000), (2, 4000), numbered(i, 100));
+        world.run(Duration::from_millis(100));
+    }
+    let bytes = world.node(1).routes()[0].counters().sent_bytes;
+    assert!(bytes < 100 * 300, "{bytes} bytes for a hundred short messages");
+}
