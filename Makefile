@@ -165,7 +165,8 @@ install:
 	$(INSTALL) -m 644 $(licences) $(notices) share/dp-preload.conf $(DESTDIR)$(docdir)
 	sed 's|/usr/local/bin/|$(bindir)/|' systemd/dp-node.service >$(DESTDIR)$(unitdir)/dp-node.service
 	$(INSTALL) -m 644 share/grafana/directed-point.json $(DESTDIR)$(grafanadir)
-	for script in share/bpftrace/*.bt; do sed 's|/usr/local/lib/dp/|$(shimdir)/|' $$script >$(DESTDIR)$(bpftracedir)/$${script##*/}; done
+	for script in share/bpftrace/*.bt; do to=$(DESTDIR)$(bpftracedir)/$${script##*/}; \
+		sed 's|/usr/local/lib/dp/|$(shimdir)/|' $$script >$$to && chmod 755 $$to || exit 1; done
 	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
 	$(target)/release/dp completions zsh >$(DESTDIR)$(zshcompdir)/_dp
 	$(target)/release/dp completions fish >$(DESTDIR)$(fishcompdir)/dp.fish

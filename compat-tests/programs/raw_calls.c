@@ -19,7 +19,11 @@ static void with_syscall(int fd) {
         else
             CHECK(syscall(SYS_sendto, fd, out, length, MSG_NOSIGNAL, NULL, 0) == (long)length);
         struct pollfd entry = {.fd = fd, .events = POLLIN};
+#ifdef SYS_poll
         CHECK(syscall(SYS_poll, &entry, 1, 5000) == 1);
+#else
+        CHECK(syscall(SYS_ppoll, &entry, 1, NULL, NULL, 0) == 1);
+#endif
         for (size_t got = 0; got < length;) {
             long n = i % 3 ? syscall(SYS_read, fd, in + got, length - got)
                            : syscall(SYS_recvfrom, fd, in + got, length - got, 0, NULL, NULL);

@@ -83,7 +83,8 @@ pub fn prepare() -> bool {
 
 #[inline(always)]
 fn cell(fd: i32) -> Option<&'static AtomicU32> {
-    if fd as u32 >= LIMIT_NOW.load(Ordering::Relaxed) {
+    // Acquire: a thread that another library's constructor has started may come here while prepare() stores the two.
+    if fd as u32 >= LIMIT_NOW.load(Ordering::Acquire) {
         return None;
     }
     // SAFETY: below LIMIT, and the table stays; LIMIT_NOW is set after it.

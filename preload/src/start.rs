@@ -35,6 +35,10 @@ fn prepare() {
     if disabled {
         return leave_alone("DP_DISABLE is set");
     }
+    // Parts of an arena are mapped and unmapped by pages of 4 KiB: with others they would not lie where they should.
+    if !dp_edge::sys::process::has_usual_pages() {
+        return leave_alone("this kernel's pages are not of 4 KiB");
+    }
     crate::real::warm();
     inside::prepare();
     if log::wants(Level::Warning) {

@@ -14,6 +14,7 @@ mod hygiene;
 mod listing;
 mod log;
 mod missed;
+mod other_libc;
 mod paced;
 mod pod;
 mod product;

@@ -42,6 +42,22 @@ impl Obstacle {
     pub fn refuses_shim(&self) -> bool {
         matches!(self.reason, Reason::OtherLoader(_) | Reason::OtherMachine)
     }
+
+    /// What would change it, in words; in any case it works as ever, on TCP.
+    pub fn way_out(&self) -> &'static str {
+        match &self.reason {
+            Reason::Static => "take a build of it that is linked dynamically",
+            Reason::Go => "none, whoever starts it",
+            Reason::OtherMachine => "take its build for this machine, or dp's for that one",
+            Reason::OtherLoader(loader) if is_musl(loader) => {
+                "take its build for glibc: in a container, an image of Debian or Ubuntu in place of Alpine"
+            }
+            Reason::OtherLoader(_) => "take its build for glibc",
+            Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities => {
+                "let the service manager give it its rights (User=, AmbientCapabilities=) in place of its file"
+            }
+        }
+    }
 }
 
 impl fmt::Display for Obstacle {
@@ -54,7 +70,8 @@ impl fmt::Display for Obstacle {
             }
             Reason::OtherMachine => f.write_str("is built for another kind of machine than the shim"),
             Reason::OtherLoader(loader) => {
-                write!(f, "uses the loader {}, and the shim is for glibc's", loader.display())
+                let library = if is_musl(loader) { " of musl" } else { "" };
+                write!(f, "uses the loader {}{library}, and the shim is for glibc's", loader.display())
             }
             Reason::SetUser(user) => write!(f, "is setuid (user {user}), so the loader ignores the shim"),
             Reason::SetGroup(group) => write!(f, "is setgid (group {group}), so the loader ignores the shim"),
@@ -140,6 +157,11 @@ fn unfit(path: &Path, file: &File) -> Option<Reason> {
 fn is_glibc(loader: &Path) -> bool {
     let is = |prefix: &[u8]| loader.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix));
     is(b"ld-linux") || is(b"ld64.so") || is(b"ld.so")
+}
+
+/// The loader of Alpine's C library, among others.
+fn is_musl(loader: &Path) -> bool {
+    loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl-"))
 }
 
 /// The few things of interest in an ELF file.

@@ -113,7 +113,10 @@ fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
     let found = program::find(command.get_program(), env::var_os("PATH").as_deref());
     let obstacle = found.as_deref().and_then(program::obstacle);
     if let Some(obstacle) = &obstacle {
-        eprintln!("dp run: warning: {obstacle}; its connections stay on TCP");
+        eprintln!(
+            "dp run: warning: {obstacle}; its connections stay on TCP; way out: {}",
+            obstacle.way_out()
+        );
     }
     if !obstacle.is_some_and(|obstacle| obstacle.refuses_shim()) {
         command.env("LD_PRELOAD", preload);

@@ -1,63 +1,39 @@
 //! Hooks of functions with `...`: dprintf, execl and their kin.
 //!
-//! Rust cannot define a C-variadic function. On x86-64 it need not: such a call passes integers in six registers,
-//! doubles in eight, and everything else on the stack in order, exactly as one with a long fixed list does. So a hook
-//! takes all the registers, and a struct that would lie where the other arguments are. Only its address is used: where
-//! the caller pushed less, or nothing, the stack may end there.
+//! Rust cannot define a C-variadic function. It need not: on both processors such a call passes its arguments as one with a
+//! long fixed list does, integers and doubles in so many registers each, and everything else on the stack in order. So a hook
+//! takes the registers as they are, and the address of what lies on the stack. Only where the program says that more was
+//! pushed is it looked at: the stack may end there.
 //!
 //! From these a `va_list` is made, or the list of arguments of the program that is executed, as the C library does.
 
-#![cfg(target_arch = "x86_64")]
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use core::ffi::{c_char, c_int, c_void};
 
 use super::leave;
 
-/// What lies on the stack, if anything. Larger than two words: so it is passed there.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Stack([usize; 3]);
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "aarch64")]
+use aarch64::{hook, Call};
+#[cfg(target_arch = "x86_64")]
+use x86_64::{hook, Call};
 
 type Text = *const c_char;
 
-/// A `va_list`.
-#[repr(C)]
-struct List {
-    /// Where the next one is in `saved`, integers and doubles.
-    integer: u32,
-    double: u32,
-    stack: *const Stack,
-    saved: *const Saved,
-}
-
-/// Registers as a variadic function saves them.
-#[repr(C)]
-struct Saved {
-    integers: [usize; 6],
-    doubles: [[f64; 2]; 8],
-}
-
-const INTEGERS: u32 = size_of::<[usize; 6]>() as u32;
-
 macro_rules! printing {
     ($($(#[$doc:meta])* $name:ident, $named:literal, |$a:ident, $list:ident| $call:expr;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// As for the call it replaces.
-        #[no_mangle]
-        pub unsafe extern "C" fn $name(
-            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
-            x0: f64, x1: f64, x2: f64, x3: f64, x4: f64, x5: f64, x6: f64, x7: f64,
-            stack: Stack,
-        ) -> c_int {
-            let doubles = [x0, x1, x2, x3, x4, x5, x6, x7].map(|x| [x, 0.0]);
-            let saved = Saved { integers: [a, b, c, d, e, f], doubles };
-            let mut list = List { integer: $named * 8, double: INTEGERS, stack: &raw const stack, saved: &raw const saved };
-            let ($a, $list) = (&saved.integers, (&raw mut list).cast::<c_void>());
-            // SAFETY: the program's arguments, as they came.
-            unsafe { $call }
+        hook! {
+            $(#[$doc])*
+            $name, |call| {
+                let mut list = call.list($named);
+                let ($a, $list) = (call.integers(), (&raw mut list).cast::<c_void>());
+                // SAFETY: the program's arguments, as they came.
+                unsafe { $call }
+            }
         }
     )*};
 }
@@ -71,7 +47,7 @@ printing! {
 
 /// The arguments that a program is executed with: those in registers from the second on, then those on the stack, up to a null.
 struct Arguments<'a> {
-    registers: &'a [usize; 5],
+    registers: &'a [usize],
     stack: *const usize,
 }
 
@@ -134,21 +110,14 @@ impl Arguments<'_> {
 
 macro_rules! executing {
     ($($(#[$doc:meta])* $name:ident, |$path:ident, $list:ident, $after:ident| $call:expr;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// As for the call it replaces.
-        #[no_mangle]
-        pub unsafe extern "C" fn $name(
-            path: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
-            _: f64, _: f64, _: f64, _: f64, _: f64, _: f64, _: f64, _: f64,
-            stack: Stack,
-        ) -> c_int {
-            let given = Arguments { registers: &[b, c, d, e, f], stack: (&raw const stack).cast() };
-            let $path = path as Text;
-            // SAFETY: the program's arguments, as they came.
-            unsafe { given.listed(|$list, $after| $call) }
+        hook! {
+            $(#[$doc])*
+            $name, |call| {
+                let given = Arguments { registers: &call.integers()[1..], stack: call.stack().cast() };
+                let $path = call.integers()[0] as Text;
+                // SAFETY: the program's arguments, as they came.
+                unsafe { given.listed(|$list, $after| $call) }
+            }
         }
     )*};
 }

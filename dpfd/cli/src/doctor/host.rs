@@ -13,7 +13,7 @@ use crate::{needs, shim};
 
 /// All that there is to say.
 pub fn examine() -> Vec<Finding> {
-    let mut found = vec![kernel(), shim_loads()];
+    let mut found = vec![kernel(), pages(), shim_loads()];
     found.push(match memfd_create(c"dp-doctor", MFdFlags::MFD_CLOEXEC) {
         Ok(_) => Finding::fine("memory", "memfd_create(2) works; /dev/shm is not needed"),
         Err(errno) => Finding::bad(
@@ -75,6 +75,15 @@ fn kernel() -> Finding {
         );
     }
     Finding::fine("kernel", format!("Linux {release}"))
+}
+
+fn pages() -> Finding {
+    if dp_edge::sys::process::has_usual_pages() {
+        Finding::fine("pages", "of 4 KiB")
+    } else {
+        let way_out = "a kernel with pages of 4 KiB; with others all stays on TCP";
+        Finding::bad("pages", "this kernel's are not of 4 KiB", way_out)
+    }
 }
 
 /// Whether a program starts with the shim.

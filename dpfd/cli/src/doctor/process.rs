@@ -43,8 +43,7 @@ pub fn parent(pid: u32) -> Option<u32> {
 
 /// A program that does not run: whether it could have the shim.
 pub fn of_file(file: &Path) -> Vec<Finding> {
-    let obstacle = program::obstacle(file)
-        .map(|why| Finding::bad("program", why.to_string(), "it stays on TCP, whoever starts it"));
+    let obstacle = program::obstacle(file).map(|why| Finding::bad("program", why.to_string(), why.way_out()));
     let fit = || Finding::fine("program", "takes the shim; it does not run now: dp run -- starts it with it");
     vec![obstacle.unwrap_or_else(fit)]
 }
@@ -73,8 +72,8 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
 
 /// Why there is no shim in a process.
 pub enum Without {
-    /// The loader keeps it out of the program.
-    Obstacle(String),
+    /// The loader keeps it out of the program: why, and the way out.
+    Obstacle(String, &'static str),
     /// LD_PRELOAD names it, and it was not loaded.
     NotLoaded,
     /// It was started without it.
@@ -86,9 +85,8 @@ pub fn without(pid: u32) -> Without {
     // As the process itself sees the file, which may be in another root.
     let inside = PathBuf::from(format!("/proc/{pid}/exe"));
     if let Some(why) = program::obstacle(&inside) {
-        return Without::Obstacle(
-            why.to_string().replace(&inside.display().to_string(), &exe.display().to_string()),
-        );
+        let text = why.to_string().replace(&inside.display().to_string(), &exe.display().to_string());
+        return Without::Obstacle(text, why.way_out());
     }
     let environ = read(pid, "environ").unwrap_or_default();
     let named = environ
@@ -122,7 +120,7 @@ fn way_in(pid: u32) -> String {
 /// The same in words.
 fn told_without(pid: u32) -> Finding {
     match without(pid) {
-        Without::Obstacle(why) => Finding::bad("shim", why, "it stays on TCP, whoever starts it"),
+        Without::Obstacle(why, way_out) => Finding::bad("shim", why, way_out),
         Without::NotLoaded => {
             let way_out = "see what the loader said on its standard error; the file must be readable in its root, and be for its C library";
             Finding::bad("shim", "LD_PRELOAD names the shim, and it was not loaded", way_out)

@@ -58,6 +58,10 @@ fn programs_without_a_loader_of_glibc_are_told_apart() {
         reason("musl", &elf(PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0")),
         Some(Reason::OtherLoader(musl))
     );
+    let made = Made::new("alpine", &elf(PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0"));
+    let told = obstacle(&made.0).unwrap();
+    assert!(told.refuses_shim() && told.to_string().contains("of musl"), "{told}");
+    assert!(told.way_out().contains("glibc"), "{}", told.way_out());
     let note = [&4u32.to_ne_bytes()[..], &2u32.to_ne_bytes(), &4u32.to_ne_bytes(), b"Go\0\0ab\0\0"].concat();
     assert_eq!(reason("go", &elf(PT_NOTE, &note)), Some(Reason::Go));
     let mut other = elf(1, b"");

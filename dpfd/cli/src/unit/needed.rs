@@ -117,7 +117,7 @@ impl Needed {
             self.notes.push("it has no ExecStart=; the shim is for what it starts".into());
         }
         for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
-            self.refusals.push(format!("{found}; it stays on TCP, whoever starts it"));
+            self.refusals.push(format!("{found}; it stays on TCP; way out: {}", found.way_out()));
         }
     }
 

@@ -55,6 +55,13 @@ pub fn cpus() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
+/// Whether a page has the 4 KiB ([`super::together::PAGE`]) on which shared memory is laid out. Kernels for aarch64 may have
+/// pages of 16 or 64 KiB.
+pub fn has_usual_pages() -> bool {
+    // SAFETY: no pointer.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) == Ok(super::together::PAGE)
+}
+
 /// Nanoseconds of the monotonic clock.
 #[inline]
 pub fn now() -> u64 {
