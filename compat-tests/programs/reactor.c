@@ -4,6 +4,7 @@
  * then stands still for ever. Both sides send and check on each of some connections at the same time, in bursts that
  * fill a ring and more, and wait for the other side's in between, so that directions go over to TCP and come back.
  *   reactor   arguments: connections (4), KiB each way on each of them (4096)
+ *   oneshot   the same as async-io has it: a task that finds nothing asks for one event, by a change of the registration
  */
 #include "common.h"
 
@@ -35,6 +36,9 @@ struct task {
 struct link {
     int fd;
     _Atomic uint64_t ready;
+    /* What tasks have asked for, of a registration for one event. */
+    pthread_mutex_t asking;
+    uint32_t asked;
     struct task tasks[2];
 };
 
@@ -43,7 +47,8 @@ static struct link links[MOST];
 /* Byte `at` of a connection, so that those of two are told apart as well. */
 static uint64_t place(const struct link *link, uint64_t at) { return at + (uint64_t)(link - links) * 1000003; }
 
-static int count;
+static int count, set;
+static bool oneshot;
 static uint64_t length;
 static _Atomic int running;
 static _Atomic uint64_t moved;
@@ -75,15 +80,40 @@ static void wake(struct task *task) {
     }
 }
 
-static void *driver(void *set) {
+/* Under the lock. */
+static void ask_for(struct link *link, int operation) {
+    struct epoll_event event = {.events = link->asked | EPOLLONESHOT, .data.ptr = link};
+    MUST(epoll_ctl(set, operation, link->fd, &event));
+}
+
+/* The one event is there: those who asked for it go on, and the others ask again. */
+static void answer(struct link *link, uint32_t told) {
+    uint32_t both = told & (EPOLLHUP | EPOLLERR) ? READS | WRITES : 0;
+    pthread_mutex_lock(&link->asking);
+    uint32_t answered = link->asked & (told | both);
+    link->asked &= ~answered;
+    if (link->asked)
+        ask_for(link, EPOLL_CTL_MOD);
+    pthread_mutex_unlock(&link->asking);
+    for (int k = 0; k < 2; k++)
+        if (answered & link->tasks[k].way)
+            wake(&link->tasks[k]);
+}
+
+static void *driver(void *unused) {
+    (void)unused;
     struct epoll_event events[16];
     for (;;) {
-        int n = epoll_wait(*(int *)set, events, 16, -1);
+        int n = epoll_wait(set, events, 16, -1);
         for (int i = 0; i < n; i++) {
             struct link *link = events[i].data.ptr;
             if (!link)
                 return NULL;
             uint32_t told = events[i].events;
+            if (oneshot) {
+                answer(link, told);
+                continue;
+            }
             uint64_t bits = (told & ENDS) | (told & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR) ? READS : 0) |
                             (told & (EPOLLOUT | EPOLLHUP | EPOLLERR) ? WRITES : 0);
             uint64_t now = link->ready;
@@ -98,6 +128,8 @@ static void *driver(void *set) {
 
 /* The call was short, or found nothing: not ready, unless another edge came since `seen`. */
 static void clear(struct link *link, uint64_t seen, uint32_t way) {
+    if (oneshot)
+        return;
     while (seen >> 32 == link->ready >> 32) {
         uint64_t now = link->ready;
         if (seen >> 32 == now >> 32 && atomic_compare_exchange_weak(&link->ready, &now, now & ~(uint64_t)way))
@@ -141,7 +173,8 @@ static bool turn(struct task *task, char *bytes) {
         running--;
     }
     /* An end is told once, and what comes before it may still be short. */
-    if (!(seen & (task->way == READS ? READS | ENDS : WRITES)) || task->ended)
+    bool ready = oneshot || seen & (task->way == READS ? READS | ENDS : WRITES);
+    if (!ready || task->ended)
         return false;
     struct task *other = &link->tasks[task->way == READS];
     size_t n = 1 + next_random(&task->random) % LONGEST;
@@ -171,6 +204,13 @@ static bool turn(struct task *task, char *bytes) {
     }
     if (result < (ssize_t)n)
         clear(link, seen, task->way);
+    if (result < 0 && oneshot) {
+        pthread_mutex_lock(&link->asking);
+        link->asked |= task->way;
+        ask_for(link, EPOLL_CTL_MOD);
+        pthread_mutex_unlock(&link->asking);
+        return false;
+    }
     if (result > 0) {
         task->done += (uint64_t)result;
         moved += (uint64_t)result;
@@ -231,7 +271,7 @@ static void watch(void) {
 }
 
 static void serve_links(void) {
-    int set = MUST(epoll_create1(EPOLL_CLOEXEC));
+    set = MUST(epoll_create1(EPOLL_CLOEXEC));
     running = 2 * count;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < 2; k++)
@@ -240,8 +280,15 @@ static void serve_links(void) {
     pthread_t threads[WORKERS + 1];
     for (int i = 0; i < WORKERS; i++)
         threads[i] = start_thread(worker, NULL);
-    threads[WORKERS] = start_thread(driver, &set);
+    threads[WORKERS] = start_thread(driver, NULL);
     for (int i = 0; i < count; i++) {
+        pthread_mutex_init(&links[i].asking, NULL);
+        if (oneshot) {
+            ask_for(&links[i], EPOLL_CTL_ADD);
+            wake(&links[i].tasks[0]);
+            wake(&links[i].tasks[1]);
+            continue;
+        }
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = &links[i]};
         MUST(epoll_ctl(set, EPOLL_CTL_ADD, links[i].fd, &event));
     }
@@ -262,6 +309,7 @@ static void begin(void) {
     count = (int)argument(0, 4);
     length = (uint64_t)argument(1, 4096) << 10;
     CHECK(count > 0 && count <= MOST);
+    oneshot = mode_is("oneshot");
 }
 
 static void add(int i, int fd) {

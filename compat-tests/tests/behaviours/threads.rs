@@ -9,6 +9,7 @@ same_everywhere! {
     two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
     tasks_that_believe_in_edges => Pair::c("reactor").arg("reactor").arg("4").arg("4096");
     tasks_that_believe_in_edges_on_many_connections => Pair::c("reactor").arg("reactor").arg("24").arg("512");
+    tasks_that_ask_for_one_event => Pair::c("reactor").arg("oneshot").arg("4").arg("4096");
     a_thread_for_every_connection => Pair::c("threads").arg("per_connection");
     signal_interrupts => Pair::c("interrupts").arg("eintr");
     signal_restarts => Pair::c("interrupts").arg("restart");

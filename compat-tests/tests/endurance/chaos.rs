@@ -1,4 +1,4 @@
-//! Long streams in both directions at once while the shim switches at random.
+//! Long streams in both directions at once while the shim switches at random, and while threads race.
 
 use compat_tests::{difference, Combo, Pair};
 
@@ -34,4 +34,20 @@ fn long_streams_survive_random_switching() {
         }
     }
     assert!(wrong.is_empty(), "threads duplex {EACH_WAY}\n{wrong}");
+}
+
+/// Where one thread waits and others read and write, each looks at what the others change: how often that goes wrong depends on
+/// the machine, one run in hundreds once.
+#[test]
+fn tasks_and_threads_survive_their_races() {
+    let _turn = product::alone();
+    let kinds = [("reactor", "4", "8192"), ("reactor", "24", "512"), ("oneshot", "24", "512")];
+    let combo = Combo { warm: 0, ..Combo::shimmed() };
+    for run in 0..if product::long() { 600 } else { 12 } {
+        let (mode, connections, kib) = kinds[run % kinds.len()];
+        let pair = Pair::c("reactor").arg(mode).arg(connections).arg(kib);
+        for ended in pair.run(&combo) {
+            assert!(ended.ok(), "run {run}, {mode} {connections} {kib}: {}", ended.text());
+        }
+    }
 }
