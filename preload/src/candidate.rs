@@ -116,14 +116,13 @@ impl Channel {
         true
     }
 
-    /// From here on receives count first. Before the other side may use its ring: it hears whether this one has ended already.
-    fn go_between(&self) {
+    /// From here on receives count first. False where the sending side was shut down before: the other end could not be told of
+    /// that in a slot which may be taken back yet, and would take the FIN for a death.
+    fn go_between(&self) -> bool {
         self.set_stage(Stage::Accepted);
         // As in `tells_of_end`.
         fence(Ordering::SeqCst);
-        if self.has(Conn::SHUT_WR) {
-            self.tells_of_end();
-        }
+        !self.has(Conn::SHUT_WR)
     }
 
     /// Both sides agreed. Under the receiver's lock.

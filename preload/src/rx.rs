@@ -81,7 +81,8 @@ impl Channel {
     /// Whether the receiver still is in epoch `r`: any thread that asks what there is may follow the sender.
     #[inline(always)]
     pub(super) fn is_in(&self, r: u64) -> bool {
-        self.rx_epoch.load(Ordering::Relaxed) == r
+        // Acquire: who sees that it is not, and asks the sender's line, sees what the one who moved it saw there.
+        self.rx_epoch.load(Ordering::Acquire) == r
     }
 
     /// The fast path: what is in the ring right now. `None`: take the long way.
@@ -162,10 +163,10 @@ impl Channel {
     }
 }
 
-/// W5: while nobody looks in user space, a new byte must be a new edge for whoever waits.
+/// W5: while nobody looks in user space, or somebody sleeps, a new byte must be a new edge for whoever waits.
 #[inline(always)]
 fn arm_if_rung(rx: &End) -> bool {
-    let rung = !rx.word.is_hot() && rx.word.is_rung();
+    let rung = !rx.word.is_silent() && rx.word.is_rung();
     if rung {
         rx.word.arm();
     }
@@ -353,10 +354,7 @@ impl Channel {
         if budget == 0 {
             return false;
         }
-        // Not while an epoll set relies on the kernel's readiness: then senders must go on ringing.
-        if self.watched.load(Ordering::Relaxed) == 0 {
-            rx.word.make_hot();
-        }
+        spin::heat(self);
         spin::and_learn(self, budget, || self.hint(&rx) || rx.tx.is_ending())
     }
 }

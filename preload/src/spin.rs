@@ -46,6 +46,21 @@ pub fn and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
     hit
 }
 
+/// Whoever waits for the connection looks by itself from here on, and needs no bell; unless somebody relies on the kernel's
+/// readiness, an epoll set or a relative: then senders must go on ringing.
+pub fn heat(c: &Conn) {
+    let relied_on = || c.watched.load(Ordering::SeqCst) != 0 || c.armed_by.load(Ordering::SeqCst) != 0;
+    if relied_on() {
+        return;
+    }
+    let word = c.receiving().word;
+    word.make_hot();
+    // Who has just begun to counted itself first, and found the word cold, perhaps: one of us sees the other.
+    if relied_on() {
+        word.make_cold();
+    }
+}
+
 /// Threads that look at connections which others may close meanwhile.
 static LOOKERS: AtomicU32 = AtomicU32::new(0);
 

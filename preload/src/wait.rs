@@ -402,9 +402,10 @@ impl Channel {
         // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
         rx.word.make_hot();
         rx.word.sleep_by_event();
-        // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other.
+        // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
+        // the word cold then, and nobody would cool it any more.
         if !self.may_have_event() {
-            rx.word.without_event();
+            rx.word.make_cold();
         }
     }
 }
@@ -429,11 +430,7 @@ fn budget(family: Family, fds: &[pollfd]) -> u32 {
 fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
     let Some(first) = fds.iter().find_map(|p| live(family, p)) else { return false };
     spin::looking(|| {
-        for c in fds.iter().filter_map(|p| live(family, p)) {
-            if c.watched.load(Ordering::Relaxed) == 0 && c.armed_by.load(Ordering::Relaxed) == 0 {
-                c.receiving().word.make_hot();
-            }
-        }
+        fds.iter().filter_map(|p| live(family, p)).for_each(|c| spin::heat(&c));
         spin::and_learn(&first, budget, || {
             fds.iter().any(|p| live(family, p).is_some_and(|c| c.hint(&c.receiving()))) || signals::came()
         })

@@ -50,12 +50,24 @@ pub enum Owed {
 
 /// How a watcher that sleeps is woken: by a bell on one of its connections.
 pub const BY_BELL: u32 = 1;
+/// A sender has told a watcher that slept, and it has not said since that it is awake.
+const TOLD: u32 = u32::MAX;
 
 /// A group's word: is its watcher asleep, and how is it woken?
+///
+/// ```text
+///          watcher            one sender          watcher
+///   awake ---------> asleep ------------> told ------------> awake
+///     ^                 |
+///     +-----------------+ watcher, by itself
+/// ```
+///
+/// While it is told, senders take it for awake. The bell that tells it must stay until it is: to the kernel's poll a bell that
+/// another thread has taken meanwhile never was.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Group {
-    /// 0: awake; [`BY_BELL`]; else the number of its event.
+    /// 0: awake; [`BY_BELL`]; [`TOLD`]; else the number of its event.
     asleep: AtomicU32,
     /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
     pub taken: AtomicU64,
@@ -79,18 +91,18 @@ impl Group {
     pub fn wake(&self) {
         self.asleep.store(0, Ordering::Relaxed);
     }
-    /// Whether nobody has cleared what [`Group::doze`] said.
+    /// Whether the watcher says that it is awake, so that it looks by itself, and needs no bell.
     #[inline]
-    pub fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed) != 0
+    pub fn is_awake(&self) -> bool {
+        self.asleep.load(Ordering::Acquire) == 0
     }
     /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
     pub fn wake_once(&self) -> Option<u32> {
         let mut how = self.asleep.load(Ordering::Relaxed);
         // It may have been awake for a moment, and sleep again with another event.
-        while how != 0 {
-            match self.asleep.compare_exchange(how, 0, Ordering::SeqCst, Ordering::Relaxed) {
+        while how != 0 && how != TOLD {
+            match self.asleep.compare_exchange(how, TOLD, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Some(how),
                 Err(now) => how = now,
             }
@@ -226,11 +238,6 @@ impl Word {
         })
     }
 
-    /// A sleeper is woken by bells from here on. Fenced: look at the edge again after it.
-    pub fn without_event(&self) -> Armed {
-        self.update(|w| w & !(RUNG | EVENT))
-    }
-
     /// W2: the sleeper is back.
     #[inline]
     pub fn awake(&self) {
@@ -301,6 +308,21 @@ impl Word {
     #[inline(always)]
     pub fn is_hot(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HOT != 0
+    }
+
+    /// Whether the next token owes no bell: whoever waits looks by itself, and nobody sleeps. Else the word is to be armed when a
+    /// bell is taken, or the next token would find it rung.
+    #[inline(always)]
+    pub fn is_silent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (HOT | SLEEPERS) == HOT
+    }
+
+    /// The group that watches it while it is hot, from 1 on; 0: none.
+    pub fn group(&self) -> usize {
+        match self.0.load(Ordering::Relaxed) {
+            word if word & HOT != 0 => ((word & GROUP) >> GROUP_SHIFT) as usize,
+            _ => 0,
+        }
     }
 
     /// Whether somebody sleeps in the kernel for this edge.

@@ -113,8 +113,7 @@ impl Channel {
             self.give_up(Reason::State);
         } else if self.is_ours_alone() {
             self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
-            self.go_between();
-            if self.take_base_position() && s.confirm(generation) {
+            if self.go_between() && self.take_base_position() && s.confirm(generation) {
                 self.put_proof_back();
                 self.go_live();
             } else {

@@ -76,8 +76,7 @@ impl Channel {
             self.note_inq();
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
-            self.go_between();
-            if self.take_base_position() && s.accept(generation) {
+            if self.go_between() && self.take_base_position() && s.accept(generation) {
                 events::accept(self);
             } else {
                 self.set_stage(Stage::Candidate);

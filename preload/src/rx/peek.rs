@@ -41,9 +41,20 @@ struct Queue {
 }
 
 impl Queue {
-    /// Counted first, then the epoch is looked at (E6).
+    /// Counted first, then the epoch is looked at (E6). Again where another thread followed the sender meanwhile: then positions of
+    /// one epoch would be taken for those of another.
     fn count(c: &Channel, rx: &End) -> Result<Queue, i32> {
-        let r = c.rx_epoch.load(Ordering::Acquire);
+        for _ in 0..TRIES {
+            let r = c.rx_epoch.load(Ordering::Acquire);
+            let queue = Queue::count_in(r, c, rx)?;
+            if c.is_in(r) {
+                return Ok(queue);
+            }
+        }
+        Ok(Queue::default())
+    }
+
+    fn count_in(r: u64, c: &Channel, rx: &End) -> Result<Queue, i32> {
         if in_ring(r) && !rx.tx.moved(r) {
             return Ok(Queue { ring: true, ..Queue::default() });
         }
@@ -77,6 +88,8 @@ impl Queue {
     }
 }
 
+/// Times it is counted while others follow the sender, before nothing is said to be there.
+const TRIES: u32 = 16;
 /// Tokens looked at to count what is in a ring.
 const TOKENS: usize = 1 << 16;
 

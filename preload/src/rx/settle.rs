@@ -67,14 +67,15 @@ impl Channel {
             }
             // Counted before arming; what is counted now came before the epoch is looked at again below.
             let there = if ring { self.bells_here(rx, r) } else { raw::queued(self.fd).unwrap_or(0) };
+            // Asked behind the count: whoever cools the word later arms it, for bells that are not among these.
+            let arm = arm || !rx.word.is_silent();
             if arm {
                 rx.word.arm();
             }
             if ringing() {
                 if arm && there > 0 {
                     rx.word.unarm();
-                } else if !arm && there > 0 && !rx.tx.moved(r) && !rx.word.has_sleepers() {
-                    // Somebody asleep in the kernel must still find it readable (W4).
+                } else if !arm && there > 0 && !rx.tx.moved(r) && !self.is_telling(rx) {
                     self.drain(there);
                 }
                 return Settled::News;
@@ -96,7 +97,7 @@ impl Channel {
                     .saturating_sub(self.rx_kernel.load(Ordering::Relaxed));
                 (before as usize).min(there)
             };
-            if bells > 0 {
+            if bells > 0 && !(ring && self.is_telling(rx)) {
                 self.drain(bells);
                 if ring && self.is_overdrawn(rx) {
                     return Settled::Err;
@@ -131,14 +132,16 @@ impl Channel {
                 return;
             }
             let there = self.bells_here(rx, r);
-            if !rx.word.is_hot() {
+            // As in `settle_locked`.
+            let arm = !rx.word.is_silent();
+            if arm {
                 rx.word.arm();
             }
             if stream::waiting(&rx.ring(), &rx.rx.cursor) {
-                if there > 0 && !rx.word.is_hot() && !self.may_wait_for_edges() {
+                if there > 0 && arm && !self.may_wait_for_edges() {
                     rx.word.unarm();
                 }
-            } else if there > 0 && !rx.tx.moved(r) {
+            } else if there > 0 && !rx.tx.moved(r) && !self.is_telling(rx) {
                 self.drain(there);
                 self.is_overdrawn(rx);
             }
@@ -167,6 +170,14 @@ impl Channel {
         if asleep && lost::never_comes(unheard) {
             lost::count();
         }
+    }
+
+    /// Whether a bell that lies in the kernel may be the one that tells an epoll set which sleeps: it stays until the set is awake,
+    /// and takes it itself. Taken by another thread before, it would be none to the kernel, and the set would sleep on while
+    /// all its senders take it for awake.
+    fn is_telling(&self, rx: &End) -> bool {
+        let group = rx.word.group();
+        group != 0 && self.my_groups().get(group - 1).is_some_and(|group| !group.is_awake())
     }
 
     /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.

@@ -110,3 +110,40 @@ fn bytes_come_in_order_whoever_else_follows_the_sender() {
     ENDS.store(core::ptr::null_mut(), Ordering::Release);
     assert_eq!(wrong, None);
 }
+
+/// A sleeper on a connection that is hot is told of each message that another thread does not take: who takes one asks for a new
+/// bell.
+#[test]
+fn a_sleeper_is_told_again_when_another_thread_took_the_bell() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let word = from.receiving().word;
+    assert!(word.make_hot());
+    word.sleep();
+    for _ in 0..3 {
+        assert_eq!(send(to, b"message", 0), Ok(7));
+        assert_eq!(raw::queued(from.fd), Ok(1), "a bell");
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN));
+    }
+    word.awake();
+}
+
+/// A bell that tells a set which sleeps stays until the set is awake, whoever takes the message.
+#[test]
+fn the_bell_of_a_set_that_sleeps_is_left_to_it() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let group = &from.my_groups()[0];
+    assert!(from.receiving().word.heat_group(1));
+    for _ in 0..3 {
+        group.doze(dp_channel::bell::BY_BELL);
+        assert_eq!(send(to, b"message", 0), Ok(7));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN));
+        assert_eq!(raw::queued(from.fd), Ok(1), "it is still there");
+        group.wake();
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN));
+        assert_eq!(raw::queued(from.fd), Ok(0));
+    }
+}

@@ -77,11 +77,12 @@ impl Channel {
     }
 
     /// The other end hears that a FIN of ours is no death, from the moment on from which it may use its ring: that is before this
-    /// one knows that it does. Where no offer was taken yet, whoever takes or confirms it tells, as it finds [`Conn::SHUT_WR`].
+    /// one knows that it does. Where no offer was taken yet, none is taken or confirmed any more (`candidate.rs`).
     pub fn tells_of_end(&self) {
         // One of the two sees the other: the mark, and this stage.
         fence(Ordering::SeqCst);
-        if matches!(self.stage(), Stage::Accepted | Stage::Live) {
+        // The slot may be another connection's where the offer was taken back.
+        if matches!(self.stage(), Stage::Accepted | Stage::Live) && self.is_of_slot() {
             self.sending().tx.will_end();
         }
     }

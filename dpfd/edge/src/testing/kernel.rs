@@ -38,6 +38,10 @@ impl Kernel {
         bells.ever += 1;
         self.more.notify_all();
     }
+    /// FIONREAD.
+    pub fn unread(&self, socket: usize) -> u32 {
+        self.bells.lock().unwrap().unread[socket]
+    }
     /// recv(2) of at most `n` bytes, MSG_DONTWAIT; how many there were.
     pub fn drain(&self, socket: usize, n: u32) -> u32 {
         let mut bells = self.bells.lock().unwrap();

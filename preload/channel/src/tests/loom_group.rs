@@ -238,3 +238,58 @@ fn loom_edge_joins_and_leaves_a_group() {
         sender.join().unwrap();
     });
 }
+
+/// Another thread receives on an edge that the watcher has hot, and takes the bell out of the kernel behind it, unless that may be
+/// the one that tells the watcher. `leaves`: it does so.
+fn robbed(leaves: bool) {
+    let s = Arc::new(Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(1) });
+    for e in &s.edges {
+        assert!(e.word.heat_group(1));
+    }
+    let sender = {
+        let s = s.clone();
+        thread::spawn(move || {
+            s.send(0, &mut Tail::default(), 0);
+            s.send(1, &mut Tail::default(), 1);
+            s.kernel.over();
+        })
+    };
+    let receiver = {
+        let s = s.clone();
+        thread::spawn(move || {
+            if s.edges[0].take() {
+                // Counted before the group is asked: a bell that comes later is not taken.
+                let there = s.kernel.unread(0);
+                if !leaves || s.groups[0].is_awake() {
+                    s.kernel.drain(0, there);
+                }
+            }
+        })
+    };
+    while !s.edges[1].take() {
+        s.edges[0].take();
+        s.groups[0].doze(BY_BELL);
+        settle();
+        let quiet = !s.edges.iter().any(Edge::waiting);
+        if quiet {
+            s.kernel.readable();
+        }
+        s.groups[0].wake();
+        if quiet {
+            (0..2).for_each(|i| drop(s.kernel.drain(i, 2)));
+        }
+    }
+    sender.join().unwrap();
+    receiver.join().unwrap();
+}
+
+#[test]
+fn loom_watcher_hears_the_bell_of_what_another_thread_received() {
+    explore(Some(2), || robbed(true));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_bell_taken_from_a_watcher_that_sleeps() {
+    explore(Some(2), || robbed(false));
+}
