@@ -56,7 +56,7 @@ fn wrong_words_are_told() {
     };
     for (options, code, words) in [
         (&["--pid", "999999999"][..], 1, "there is no process 999999999"),
-        (&["--pid", "1x"], 2, "invalid digit"),
+        (&["--pid", "1x"], 2, "the number of a process, as ps shows it"),
         (&["--port", "0"], 2, "not in 1..=65535"),
         (&["--snaplen", "0"], 2, "not in 1..=262144"),
         (&["--duration", "-1"], 2, "unexpected argument"),
