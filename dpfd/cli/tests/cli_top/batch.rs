@@ -99,7 +99,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         ("--latency 127.0.0.1", "invalid socket address"),
         ("--state live", "possible values: new, offered"),
         ("--reason none", "one of "),
-        ("--pid redis", "invalid digit"),
+        ("--pid redis", "the number of a process, as ps shows it"),
         ("--program a/b", "without white space"),
         ("--batch 1 --batch 2", "cannot be used multiple times"),
         ("71", "invalid value '71'|unexpected argument '71'"),
