@@ -220,7 +220,7 @@ impl Channel {
             let mut one = Walk::one(&mut byte, 1);
             return self.receive(at, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
         }
-        let mut looked = false;
+        let (mut looked, mut in_vain) = (false, 0);
         let mut began = None;
         signals::begin();
         // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
@@ -247,7 +247,7 @@ impl Channel {
                 }
                 Step::Got(n) => {
                     sum += n;
-                    ask = false;
+                    (ask, in_vain) = (false, 0);
                     // W16: a short receive means that nothing is left, whatever borders lie between.
                     if sum < want && c.goes_on(&c.receiving(), epoch) {
                         continue;
@@ -329,7 +329,11 @@ impl Channel {
             rx.word.awake();
             looked = false;
             match slept {
-                Ok(_) => ask = true,
+                Ok(_) => {
+                    ask = true;
+                    in_vain += 1;
+                    spin::rest_in_vain(in_vain);
+                }
                 Err(e) if c.stage() == Stage::Live && c.has_news(&rx) => {
                     c.count_if_lost(&rx, e);
                     c.keep_error_of_receive(e);

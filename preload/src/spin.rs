@@ -61,6 +61,20 @@ pub fn heat(c: &Conn) {
     }
 }
 
+/// Sleeps in a row that may end for nothing before a rest.
+const IN_VAIN: u32 = 16;
+/// The first rests, and the longest, ns.
+const REST_FIRST: u32 = 100_000;
+const REST_LAST: u32 = 10_000_000;
+
+/// The kernel has ended a sleep for nothing, for the `n`th time in a row: there lies a bell that another thread, which it tells, is
+/// about to take. Whoever leaves it there, or says so, a peer perhaps, must not keep a processor busy.
+pub fn rest_in_vain(n: u32) {
+    if let Some(more) = n.checked_sub(IN_VAIN) {
+        raw::nap((REST_FIRST << (more / 16).min(7)).min(REST_LAST));
+    }
+}
+
 /// Threads that look at connections which others may close meanwhile.
 static LOOKERS: AtomicU32 = AtomicU32::new(0);
 

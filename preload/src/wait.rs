@@ -95,6 +95,7 @@ pub fn poll(
     let _flight = (timeout != 0).then(|| Flight::begin(fds));
     let mut spun = quiet;
     let mut net = FIRST_NET;
+    let mut in_vain = 0;
     // What the kernel may have to say at once must not wait for a look. The call that sleeps asks it anyway.
     let mut ask = fds.iter().any(|p| p.fd >= 0 && (p.events & !IN != 0 || live(family, p).is_none()));
     loop {
@@ -132,6 +133,10 @@ pub fn poll(
             return Ok(n);
         }
         spun = true;
+        if told.get() {
+            in_vain += 1;
+            spin::rest_in_vain(in_vain);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -146,4 +147,30 @@ fn the_bell_of_a_set_that_sleeps_is_left_to_it() {
         assert_eq!(receive(from, 100), Err(libc::EAGAIN));
         assert_eq!(raw::queued(from.fd), Ok(0));
     }
+}
+
+/// A peer that says for ever that a set of ours sleeps, with one bell left there, costs no processor.
+#[test]
+fn a_receive_beside_a_bell_that_nobody_takes_rests() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert!(from.receiving().word.heat_group(1));
+    from.my_groups()[0].doze(dp_channel::bell::BY_BELL);
+    assert_eq!(send(to, b"message", 0), Ok(7));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+    let (sleeps, over) = (AtomicU32::new(0), Instant::now() + Duration::from_millis(300));
+    let (frame, mut room) = (0u8, [0; 10]);
+    let inside = Inside::enter(from.fd, &frame).expect("a connection");
+    let got = from.receive(&inside, &mut Walk::one(room.as_mut_ptr(), 10), 0, &|_, _| {
+        sleeps.fetch_add(1, Ordering::Relaxed);
+        if Instant::now() < over {
+            Ok(1)
+        } else {
+            Err(libc::EINTR)
+        }
+    });
+    inside.leave();
+    assert_eq!(got, Err(libc::EINTR));
+    let sleeps = sleeps.into_inner();
+    assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
 }
