@@ -28,6 +28,19 @@ impl Kind {
             _ => Kind::File,
         }
     }
+
+    /// The signal that a write raises as a bit of a set, and the error that tells of it; 0: none.
+    fn raises(self) -> (u64, i32) {
+        match self {
+            Kind::Pipe => (bit(libc::SIGPIPE), libc::EPIPE),
+            Kind::File => (bit(libc::SIGXFSZ), libc::EFBIG),
+            Kind::Socket | Kind::Device => (0, 0),
+        }
+    }
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
 /// Opens a file to add lines to its end; made, for its owner alone, if need be. Not through a symbolic link as its last part,
@@ -81,7 +94,7 @@ pub fn write(fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
             unsafe { raw::send(fd, line.as_ptr(), line.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
         return sent.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::EAGAIN) });
     }
-    without_signals(|| match kind {
+    without_signals(kind, || match kind {
         Kind::Pipe => match write_at_once(fd, line) {
             // Before Linux 6.5 a pipe knows of no such writes.
             Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
@@ -115,25 +128,16 @@ fn write_at_once(fd: i32, line: &[u8]) -> raw::Res {
     unsafe { raw::call(libc::SYS_pwritev2, args) }
 }
 
-fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
 /// Does `write` with all signals blocked (a terminal's SIGTTOU, too), and takes back the one that it raised in this thread. One
 /// that was there before stays.
-fn without_signals(write: impl FnOnce() -> raw::Res) -> raw::Res {
-    let ours = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
+fn without_signals(kind: Kind, write: impl FnOnce() -> raw::Res) -> raw::Res {
+    let (signal, error) = kind.raises();
     let blocked = raw::block_signals();
     // Only what the program blocks can have been waiting.
-    let waiting = if blocked & ours == 0 { 0 } else { pending() };
+    let waiting = blocked & signal != 0 && pending() & signal != 0;
     let result = write();
-    let raised = match result {
-        Err(libc::EPIPE) => bit(libc::SIGPIPE),
-        Err(libc::EFBIG) => bit(libc::SIGXFSZ),
-        _ => 0,
-    };
-    if raised & !waiting != 0 {
-        take(raised);
+    if signal != 0 && result == Err(error) && !waiting {
+        take(signal);
     }
     raw::set_blocked_signals(blocked);
     result
