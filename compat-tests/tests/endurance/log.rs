@@ -238,6 +238,29 @@ fn a_pipe_that_nobody_empties_holds_nobody_up() {
 }
 
 #[test]
+fn a_terminal_that_nobody_reads_holds_nobody_up() {
+    let _turn = product::alone();
+    let (folder, terminal) = (TempDir::new(), nix::pty::openpty(None, None).expect("a terminal"));
+    let sides = with_stderr(
+        &programs::c("logged"),
+        &["many", "2", "40"],
+        folder.path(),
+        "stderr:debug",
+        &terminal.slave,
+    );
+    for side in sides {
+        assert!(side.ends().success());
+    }
+    drop(terminal.slave);
+    // What there was room for is there, and then the terminal is over.
+    let (mut reader, mut bytes) = (File::from(terminal.master), Vec::new());
+    let error = reader.read_to_end(&mut bytes).expect_err("nobody else has it");
+    assert_eq!(error.raw_os_error(), Some(nix::libc::EIO));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.lines().next().is_some_and(|line| parts(line).is_some()) && bytes.len() > 2048, "{text}");
+}
+
+#[test]
 fn what_takes_no_line_ends_nobody() {
     let _turn = product::alone();
     // A pipe without a reader.

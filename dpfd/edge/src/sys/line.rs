@@ -12,7 +12,8 @@ pub enum Kind {
     Socket,
     /// A pipe or FIFO: full it would hold the writer, and without a reader it raises SIGPIPE.
     Pipe,
-    /// A terminal that is stopped holds the writer.
+    /// A terminal that is stopped, or has less room than a line takes, holds the writer, also one that poll(2) has said it could
+    /// write: only by a descriptor of [`open`] or [`reopen`], which do not wait.
     Device,
     /// A file takes what it is given, up to RLIMIT_FSIZE, where it raises SIGXFSZ.
     File,
@@ -54,6 +55,20 @@ pub fn open(path: &CStr) -> Result<i32, i32> {
     let how = to | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, how as usize, 0o600, 0, 0];
     // SAFETY: the path is a C string.
+    unsafe { raw::call(libc::SYS_openat, args) }.map(|fd| fd as i32)
+}
+
+/// Opens a device, for which `fd` stands, once more: the open file behind `fd` is somebody else's, and so is whether it waits.
+/// Whoever does so looks whether it is the same one.
+///
+/// # Errors
+///
+/// Those of openat(2): ENOENT without /proc, EACCES where this user may not open a terminal that is another's.
+pub fn reopen(fd: i32) -> Result<i32, i32> {
+    let path = raw::numbered(b"/proc/self/fd/", fd as u32, b"");
+    let how = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, how as usize, 0, 0, 0];
+    // SAFETY: the path ends in a zero.
     unsafe { raw::call(libc::SYS_openat, args) }.map(|fd| fd as i32)
 }
 
@@ -100,7 +115,6 @@ pub fn write(fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
             Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
             other => other,
         },
-        Kind::Device => write_if_writable(fd, line),
         _ => write_now(fd, line),
     })
     .and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::ENOSPC) })

@@ -142,6 +142,50 @@ fn sockets_take_whole_lines_or_none() {
     });
 }
 
+/// A terminal: the end that a terminal's program reads, and the one that programs in it write to.
+fn terminal() -> (File, File) {
+    let nothing = std::ptr::null_mut();
+    let (mut reads, mut writes) = (-1, -1);
+    // SAFETY: room for two descriptors, which nobody else has; no name, and the usual settings and size.
+    unsafe {
+        assert_eq!(
+            libc::openpty(&raw mut reads, &raw mut writes, nothing, nothing.cast(), nothing.cast()),
+            0
+        );
+        (File::from_raw_fd(reads), File::from_raw_fd(writes))
+    }
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_is_not_waited_for_and_its_open_file_stays_as_it_is() {
+    let (mut reader, writer) = terminal();
+    let meta = |fd| super::super::files::meta_of(fd).unwrap().file;
+    let write_again = move |length: usize| {
+        let line = [vec![b'x'; length - 1].as_slice(), b"\n"].concat();
+        let fd = reopen(writer.as_raw_fd()).unwrap();
+        assert_eq!(meta(fd), meta(writer.as_raw_fd()));
+        let result = write(fd, Kind::Device, &line);
+        raw::close(fd);
+        assert!(!raw::is_nonblocking(writer.as_raw_fd()));
+        result
+    };
+    assert_eq!(write_again(100), Ok(()));
+    let mut seen = [0; 101];
+    reader.read_exact(&mut seen).unwrap();
+    assert!(seen.ends_with(b"x\r\n"));
+    // It has room in pieces of 256 bytes, so that some is left which is not enough for a line.
+    let (tell, told) = std::sync::mpsc::channel();
+    let fills = std::thread::spawn(move || {
+        let lengths = [100].into_iter().chain(std::iter::repeat_n(400, 1000));
+        tell.send(lengths.map(write_again).find(|result| *result == Err(libc::EAGAIN))).unwrap();
+    });
+    let full = told.recv_timeout(Duration::from_secs(5));
+    // Ends a write that waits.
+    drop(reader);
+    fills.join().unwrap();
+    assert_eq!(full, Ok(Some(Err(libc::EAGAIN))));
+}
+
 #[test]
 fn datagrams_go_to_a_socket_by_its_path() {
     let path = temporary("socket");
