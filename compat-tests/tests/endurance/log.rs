@@ -313,6 +313,15 @@ fn what_came_to_be_descriptor_two_is_not_written_to_and_its_pipe_is_over() {
     }
 }
 
+/// A child that had one would hold up whoever waits for the end of the pipe, as long as it lives.
+#[test]
+fn a_child_of_a_fork_has_no_descriptor_that_a_line_was_written_by() {
+    let _turn = product::alone();
+    let (connections, forks) = if product::long() { ("2000", "2000") } else { ("150", "150") };
+    let pair = Pair::c("logged").arg("forks").arg("4").arg(connections).arg(forks);
+    ok(&pair.env("DP_LOG", "stderr:debug").run(&Combo::shimmed()));
+}
+
 #[test]
 fn lines_of_threads_and_processes_are_whole() {
     let _turn = product::alone();

@@ -103,21 +103,60 @@ pub fn datagrams_to(path: &[u8]) -> Result<i32, i32> {
 /// It was not written, or in part: EAGAIN where the writer would have had to wait, EPIPE where nobody reads, EFBIG, ENOSPC and
 /// others of write(2).
 pub fn write(fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
-    if kind == Kind::Socket {
-        // SAFETY: the line.
-        let sent =
-            unsafe { raw::send(fd, line.as_ptr(), line.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
-        return sent.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::EAGAIN) });
+    match kind {
+        Kind::Socket => send(fd, line),
+        _ => Quiet::begin().write(fd, kind, line),
     }
-    without_signals(kind, || match kind {
-        Kind::Pipe => match write_at_once(fd, line) {
-            // Before Linux 6.5 a pipe knows of no such writes.
-            Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
-            other => other,
-        },
-        _ => write_now(fd, line),
-    })
-    .and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::ENOSPC) })
+}
+
+fn send(fd: i32, line: &[u8]) -> Result<(), i32> {
+    // SAFETY: the line.
+    let sent = unsafe { raw::send(fd, line.as_ptr(), line.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    sent.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::EAGAIN) })
+}
+
+/// As long as it lives this thread takes no signals, a terminal's SIGTTOU neither.
+#[derive(Debug)]
+pub struct Quiet {
+    /// The signals that the program blocks.
+    blocked: u64,
+}
+
+impl Quiet {
+    /// From here on.
+    pub fn begin() -> Quiet {
+        Quiet { blocked: raw::block_signals() }
+    }
+
+    /// As [`write`]. The signal that a write raises is taken back; one that was there before stays.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`].
+    pub fn write(&self, fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
+        let (signal, error) = kind.raises();
+        // Only what the program blocks can have been waiting.
+        let is_waiting = self.blocked & signal != 0 && pending() & signal != 0;
+        let result = match kind {
+            Kind::Socket => return send(fd, line),
+            Kind::Pipe => match write_at_once(fd, line) {
+                // Before Linux 6.5 a pipe knows of no such writes.
+                Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
+                other => other,
+            },
+            Kind::Device | Kind::File => write_now(fd, line),
+        };
+        if signal != 0 && result == Err(error) && !is_waiting {
+            take(signal);
+        }
+        result.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::ENOSPC) })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        raw::set_blocked_signals(self.blocked);
+    }
 }
 
 fn write_now(fd: i32, line: &[u8]) -> raw::Res {
@@ -140,21 +179,6 @@ fn write_at_once(fd: i32, line: &[u8]) -> raw::Res {
     let args = [fd as usize, &raw const piece as usize, 1, usize::MAX, usize::MAX, RWF_NOWAIT];
     // SAFETY: one piece, the line; the kernel only reads it.
     unsafe { raw::call(libc::SYS_pwritev2, args) }
-}
-
-/// Does `write` with all signals blocked (a terminal's SIGTTOU, too), and takes back the one that it raised in this thread. One
-/// that was there before stays.
-fn without_signals(kind: Kind, write: impl FnOnce() -> raw::Res) -> raw::Res {
-    let (signal, error) = kind.raises();
-    let blocked = raw::block_signals();
-    // Only what the program blocks can have been waiting.
-    let waiting = blocked & signal != 0 && pending() & signal != 0;
-    let result = write();
-    if signal != 0 && result == Err(error) && !waiting {
-        take(signal);
-    }
-    raw::set_blocked_signals(blocked);
-    result
 }
 
 /// Signals that are blocked and have come.
