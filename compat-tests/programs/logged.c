@@ -4,6 +4,8 @@
  *              mark "seen" when it is through
  *   secure     whether it has more rights than its caller, and nothing else
  *   errno      calls that succeed leave errno alone
+ *   forks      children of forks, while threads make connections, have no copy of standard error (arguments: threads,
+ *              connections of each, forks)
  *   many       threads and children make connections of some exchanges each (arguments: threads, connections of each)
  */
 #include "common.h"
@@ -62,6 +64,33 @@ static void many(void *(*what)(void *), void *with) {
     join_child(child);
 }
 
+/* In a child: only descriptor 2 stands for the file that it does. */
+static void find_copies(void) {
+    struct stat errors, other;
+    CHECK(fstat(2, &errors) == 0);
+    for (int fd = 3; fd < 4096; fd++) {
+        if (fstat(fd, &other) == 0 && other.st_dev == errors.st_dev && other.st_ino == errors.st_ino)
+            _exit(1);
+    }
+    _exit(0);
+}
+
+static void fork_meanwhile(void *(*what)(void *), void *with) {
+    pthread_t threads[64];
+    long count = argument(0, 4), forks = argument(2, 100);
+    CHECK(count > 0 && count <= 64);
+    for (long i = 0; i < count; i++)
+        threads[i] = start_thread(what, with);
+    for (long i = 0; i < forks; i++) {
+        pid_t child = MUST(fork());
+        if (child == 0)
+            find_copies();
+        join_child(child);
+    }
+    for (long i = 0; i < count; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 static void keep_errno(int fd) {
     char byte = 'x';
     struct pollfd entry = {.fd = fd, .events = POLLIN};
@@ -85,6 +114,8 @@ void server(void) {
     int listener = listen_here();
     if (mode_is("many")) {
         many(serve, (void *)(intptr_t)listener);
+    } else if (mode_is("forks")) {
+        fork_meanwhile(serve, (void *)(intptr_t)listener);
     } else if (mode_is("errno")) {
         keep_errno(MUST(accept(listener, NULL, NULL)));
     } else {
@@ -100,6 +131,8 @@ void server(void) {
 void client(void) {
     if (mode_is("many")) {
         many(call, NULL);
+    } else if (mode_is("forks")) {
+        fork_meanwhile(call, NULL);
     } else if (mode_is("errno")) {
         keep_errno(connect_there());
     } else {

@@ -6,15 +6,17 @@
 //!
 //! The descriptor of a file or of the journal is opened when the library is loaded, before the program changes its root or
 //! its user, and is one of ours. That of standard error is the program's: many close it and open something else by its number.
-//! Keeping a copy would hold up whoever waits for the end of that pipe, so each line goes by a copy of its own, and only
-//! if it still is what it was at the start.
+//! Keeping a copy would hold up whoever waits for the end of that pipe, so each line goes by a copy of its own, or to a
+//! terminal that is opened once more ([`copies`]), and only if it still is what it was at the start.
 
+mod copies;
 mod text;
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use dp_channel::family::SHIM;
-use dp_edge::sys::{files, line, raw};
+use dp_edge::sys::line::{self, Kind, Quiet};
+use dp_edge::sys::{files, raw};
 use dp_rules::config::log::{Level, Log, Place, JOURNAL};
 
 use crate::channel::Channel;
@@ -63,6 +65,13 @@ pub fn keep() {
     let fd = FD.load(Ordering::Relaxed);
     if fd > libc::STDERR_FILENO {
         fdtable::mark_internal(fd);
+    }
+}
+
+/// In a forked child.
+pub fn inherited() {
+    if FD.load(Ordering::Relaxed) == libc::STDERR_FILENO {
+        copies::inherited(is_same);
     }
 }
 
@@ -133,18 +142,12 @@ fn put(level: Level, event: &Event) {
 }
 
 fn deliver(bytes: &[u8]) -> bool {
-    let fd = FD.load(Ordering::Relaxed);
+    let (fd, kind) = (FD.load(Ordering::Relaxed), Kind::of(MODE.load(Ordering::Relaxed)));
     if fd != libc::STDERR_FILENO {
-        return write_if_same(fd, bytes);
+        return is_same(fd) && line::write(fd, kind, bytes).is_ok();
     }
-    let Some(copy) = own::copy(fd) else { return false };
-    let done = write_if_same(copy, bytes);
-    raw::close(copy);
-    done
-}
-
-fn write_if_same(fd: i32, bytes: &[u8]) -> bool {
-    is_same(fd) && line::write(fd, line::Kind::of(MODE.load(Ordering::Relaxed)), bytes).is_ok()
+    let quiet = Quiet::begin();
+    copies::with(fd, kind, |copy| is_same(copy) && quiet.write(copy, kind, bytes).is_ok())
 }
 
 /// Whether `fd` stands for what it stood for at the start.

@@ -30,6 +30,12 @@ pub fn copy(fd: i32) -> Option<i32> {
         .map(|n| n as i32)
 }
 
+/// The same, at that number or the next that is free, if it is one.
+pub fn copy_at(fd: i32, number: i32) -> Option<i32> {
+    let at = |number| raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, number as usize).ok().map(|n| n as i32);
+    Some(number).filter(|&n| n > 0).and_then(at).or_else(|| copy(fd))
+}
+
 /// Moves a descriptor of ours to a high number, and marks it. Closes it and says `None` when there is no room.
 pub fn keep(fd: i32) -> Option<i32> {
     high(fd).inspect(|&fd| fdtable::mark_internal(fd))

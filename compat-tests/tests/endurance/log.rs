@@ -238,6 +238,29 @@ fn a_pipe_that_nobody_empties_holds_nobody_up() {
 }
 
 #[test]
+fn a_terminal_that_nobody_reads_holds_nobody_up() {
+    let _turn = product::alone();
+    let (folder, terminal) = (TempDir::new(), nix::pty::openpty(None, None).expect("a terminal"));
+    let sides = with_stderr(
+        &programs::c("logged"),
+        &["many", "2", "40"],
+        folder.path(),
+        "stderr:debug",
+        &terminal.slave,
+    );
+    for side in sides {
+        assert!(side.ends().success());
+    }
+    drop(terminal.slave);
+    // What there was room for is there, and then the terminal is over.
+    let (mut reader, mut bytes) = (File::from(terminal.master), Vec::new());
+    let error = reader.read_to_end(&mut bytes).expect_err("nobody else has it");
+    assert_eq!(error.raw_os_error(), Some(nix::libc::EIO));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.lines().next().is_some_and(|line| parts(line).is_some()) && bytes.len() > 2048, "{text}");
+}
+
+#[test]
 fn what_takes_no_line_ends_nobody() {
     let _turn = product::alone();
     // A pipe without a reader.
@@ -288,6 +311,15 @@ fn what_came_to_be_descriptor_two_is_not_written_to_and_its_pipe_is_over() {
     for side in sides {
         assert!(side.ends().success());
     }
+}
+
+/// A child that had one would hold up whoever waits for the end of the pipe, as long as it lives.
+#[test]
+fn a_child_of_a_fork_has_no_descriptor_that_a_line_was_written_by() {
+    let _turn = product::alone();
+    let (connections, forks) = if product::long() { ("2000", "2000") } else { ("150", "150") };
+    let pair = Pair::c("logged").arg("forks").arg("4").arg(connections).arg(forks);
+    ok(&pair.env("DP_LOG", "stderr:debug").run(&Combo::shimmed()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use dp_edge::sys::raw;
 
 use super::{dead, let_go, Whose};
 use crate::fdtable::{self, Entry};
-use crate::{client, diag, door, epoll, inside, leave, link, rules, socket, spin, state, wait};
+use crate::{client, diag, door, epoll, inside, leave, link, log, rules, socket, spin, state, wait};
 
 /// What a parent prepared for its child.
 #[derive(Clone, Copy)]
@@ -161,6 +161,7 @@ pub fn child_of_fork(prepared: Prepared) {
     diag::inherited();
     spin::inherited();
     rules::inherited();
+    log::inherited();
     if let Some(family) = family.filter(|_| changed || n.is_none()) {
         agree(family, n, changed);
     }

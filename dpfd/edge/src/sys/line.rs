@@ -12,7 +12,8 @@ pub enum Kind {
     Socket,
     /// A pipe or FIFO: full it would hold the writer, and without a reader it raises SIGPIPE.
     Pipe,
-    /// A terminal that is stopped holds the writer.
+    /// A terminal that is stopped, or has less room than a line takes, holds the writer, also one that poll(2) has said it could
+    /// write: only by a descriptor of [`open`] or [`reopen`], which do not wait.
     Device,
     /// A file takes what it is given, up to RLIMIT_FSIZE, where it raises SIGXFSZ.
     File,
@@ -28,6 +29,19 @@ impl Kind {
             _ => Kind::File,
         }
     }
+
+    /// The signal that a write raises as a bit of a set, and the error that tells of it; 0: none.
+    fn raises(self) -> (u64, i32) {
+        match self {
+            Kind::Pipe => (bit(libc::SIGPIPE), libc::EPIPE),
+            Kind::File => (bit(libc::SIGXFSZ), libc::EFBIG),
+            Kind::Socket | Kind::Device => (0, 0),
+        }
+    }
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
 /// Opens a file to add lines to its end; made, for its owner alone, if need be. Not through a symbolic link as its last part,
@@ -41,6 +55,20 @@ pub fn open(path: &CStr) -> Result<i32, i32> {
     let how = to | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, how as usize, 0o600, 0, 0];
     // SAFETY: the path is a C string.
+    unsafe { raw::call(libc::SYS_openat, args) }.map(|fd| fd as i32)
+}
+
+/// Opens a device, for which `fd` stands, once more: the open file behind `fd` is somebody else's, and so is whether it waits.
+/// Whoever does so looks whether it is the same one.
+///
+/// # Errors
+///
+/// Those of openat(2): ENOENT without /proc, EACCES where this user may not open a terminal that is another's.
+pub fn reopen(fd: i32) -> Result<i32, i32> {
+    let path = raw::numbered(b"/proc/self/fd/", fd as u32, b"");
+    let how = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, how as usize, 0, 0, 0];
+    // SAFETY: the path ends in a zero.
     unsafe { raw::call(libc::SYS_openat, args) }.map(|fd| fd as i32)
 }
 
@@ -75,22 +103,60 @@ pub fn datagrams_to(path: &[u8]) -> Result<i32, i32> {
 /// It was not written, or in part: EAGAIN where the writer would have had to wait, EPIPE where nobody reads, EFBIG, ENOSPC and
 /// others of write(2).
 pub fn write(fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
-    if kind == Kind::Socket {
-        // SAFETY: the line.
-        let sent =
-            unsafe { raw::send(fd, line.as_ptr(), line.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
-        return sent.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::EAGAIN) });
+    match kind {
+        Kind::Socket => send(fd, line),
+        _ => Quiet::begin().write(fd, kind, line),
     }
-    without_signals(|| match kind {
-        Kind::Pipe => match write_at_once(fd, line) {
-            // Before Linux 6.5 a pipe knows of no such writes.
-            Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
-            other => other,
-        },
-        Kind::Device => write_if_writable(fd, line),
-        _ => write_now(fd, line),
-    })
-    .and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::ENOSPC) })
+}
+
+fn send(fd: i32, line: &[u8]) -> Result<(), i32> {
+    // SAFETY: the line.
+    let sent = unsafe { raw::send(fd, line.as_ptr(), line.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    sent.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::EAGAIN) })
+}
+
+/// As long as it lives this thread takes no signals, a terminal's SIGTTOU neither.
+#[derive(Debug)]
+pub struct Quiet {
+    /// The signals that the program blocks.
+    blocked: u64,
+}
+
+impl Quiet {
+    /// From here on.
+    pub fn begin() -> Quiet {
+        Quiet { blocked: raw::block_signals() }
+    }
+
+    /// As [`write`]. The signal that a write raises is taken back; one that was there before stays.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`].
+    pub fn write(&self, fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
+        let (signal, error) = kind.raises();
+        // Only what the program blocks can have been waiting.
+        let is_waiting = self.blocked & signal != 0 && pending() & signal != 0;
+        let result = match kind {
+            Kind::Socket => return send(fd, line),
+            Kind::Pipe => match write_at_once(fd, line) {
+                // Before Linux 6.5 a pipe knows of no such writes.
+                Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
+                other => other,
+            },
+            Kind::Device | Kind::File => write_now(fd, line),
+        };
+        if signal != 0 && result == Err(error) && !is_waiting {
+            take(signal);
+        }
+        result.and_then(|n| if n == line.len() { Ok(()) } else { Err(libc::ENOSPC) })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        raw::set_blocked_signals(self.blocked);
+    }
 }
 
 fn write_now(fd: i32, line: &[u8]) -> raw::Res {
@@ -113,30 +179,6 @@ fn write_at_once(fd: i32, line: &[u8]) -> raw::Res {
     let args = [fd as usize, &raw const piece as usize, 1, usize::MAX, usize::MAX, RWF_NOWAIT];
     // SAFETY: one piece, the line; the kernel only reads it.
     unsafe { raw::call(libc::SYS_pwritev2, args) }
-}
-
-fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// Does `write` with all signals blocked (a terminal's SIGTTOU, too), and takes back the one that it raised in this thread. One
-/// that was there before stays.
-fn without_signals(write: impl FnOnce() -> raw::Res) -> raw::Res {
-    let ours = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
-    let blocked = raw::block_signals();
-    // Only what the program blocks can have been waiting.
-    let waiting = if blocked & ours == 0 { 0 } else { pending() };
-    let result = write();
-    let raised = match result {
-        Err(libc::EPIPE) => bit(libc::SIGPIPE),
-        Err(libc::EFBIG) => bit(libc::SIGXFSZ),
-        _ => 0,
-    };
-    if raised & !waiting != 0 {
-        take(raised);
-    }
-    raw::set_blocked_signals(blocked);
-    result
 }
 
 /// Signals that are blocked and have come.

@@ -90,6 +90,46 @@ fn a_signal_that_the_program_blocks_and_has_already_stays() {
     raw::set_blocked_signals(blocked);
 }
 
+/// How a child process ends that may not ask which signals have come, and does `f` with these signals blocked.
+fn without_asking(blocked: u64, f: impl FnOnce() -> bool) -> libc::c_int {
+    let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_rt_sigpending as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    let mut status = -1;
+    // SAFETY: the child makes system calls, and nothing else, until it ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let done = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0;
+            raw::set_blocked_signals(blocked);
+            libc::_exit(i32::from(!(done && f())));
+        }
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+    }
+    status
+}
+
+#[test]
+fn which_signals_have_come_is_asked_only_where_the_kind_of_file_raises_one_that_is_blocked() {
+    let path = temporary("asked");
+    let (file, pipe) = (File::create(&path).unwrap(), pipe());
+    let null = File::options().write(true).open("/dev/null").unwrap();
+    let (line, pipe_signal, file_signal) = (b"a line\n", bit(libc::SIGPIPE), bit(libc::SIGXFSZ));
+    let ends = |fd: i32, kind, blocked| without_asking(blocked, || write(fd, kind, line).is_ok());
+    assert_eq!(ends(null.as_raw_fd(), Kind::Device, pipe_signal | file_signal), 0);
+    assert_eq!(ends(file.as_raw_fd(), Kind::File, pipe_signal), 0);
+    assert_eq!(libc::WTERMSIG(ends(file.as_raw_fd(), Kind::File, file_signal)), libc::SIGSYS);
+    assert_eq!(ends(pipe.1.as_raw_fd(), Kind::Pipe, file_signal), 0);
+    assert_eq!(libc::WTERMSIG(ends(pipe.1.as_raw_fd(), Kind::Pipe, pipe_signal)), libc::SIGSYS);
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn sockets_take_whole_lines_or_none() {
     let (left, right) = UnixStream::pair().unwrap();
@@ -100,6 +140,50 @@ fn sockets_take_whole_lines_or_none() {
     with_default_action(libc::SIGPIPE, || {
         assert!(write(left.as_raw_fd(), Kind::Socket, b"a line\n").is_err());
     });
+}
+
+/// A terminal: the end that a terminal's program reads, and the one that programs in it write to.
+fn terminal() -> (File, File) {
+    let nothing = std::ptr::null_mut();
+    let (mut reads, mut writes) = (-1, -1);
+    // SAFETY: room for two descriptors, which nobody else has; no name, and the usual settings and size.
+    unsafe {
+        assert_eq!(
+            libc::openpty(&raw mut reads, &raw mut writes, nothing, nothing.cast(), nothing.cast()),
+            0
+        );
+        (File::from_raw_fd(reads), File::from_raw_fd(writes))
+    }
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_is_not_waited_for_and_its_open_file_stays_as_it_is() {
+    let (mut reader, writer) = terminal();
+    let meta = |fd| super::super::files::meta_of(fd).unwrap().file;
+    let write_again = move |length: usize| {
+        let line = [vec![b'x'; length - 1].as_slice(), b"\n"].concat();
+        let fd = reopen(writer.as_raw_fd()).unwrap();
+        assert_eq!(meta(fd), meta(writer.as_raw_fd()));
+        let result = write(fd, Kind::Device, &line);
+        raw::close(fd);
+        assert!(!raw::is_nonblocking(writer.as_raw_fd()));
+        result
+    };
+    assert_eq!(write_again(100), Ok(()));
+    let mut seen = [0; 101];
+    reader.read_exact(&mut seen).unwrap();
+    assert!(seen.ends_with(b"x\r\n"));
+    // It has room in pieces of 256 bytes, so that some is left which is not enough for a line.
+    let (tell, told) = std::sync::mpsc::channel();
+    let fills = std::thread::spawn(move || {
+        let lengths = [100].into_iter().chain(std::iter::repeat_n(400, 1000));
+        tell.send(lengths.map(write_again).find(|result| *result == Err(libc::EAGAIN))).unwrap();
+    });
+    let full = told.recv_timeout(Duration::from_secs(5));
+    // Ends a write that waits.
+    drop(reader);
+    fills.join().unwrap();
+    assert_eq!(full, Ok(Some(Err(libc::EAGAIN))));
 }
 
 #[test]
