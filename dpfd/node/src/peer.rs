@@ -248,7 +248,11 @@ impl<M: Message> Peer<M> {
         if traffic.on_frame(now, place, frame, &mut shared).is_err() {
             self.counts.unsound += 1;
         }
+        let arrived = traffic.full_arrived();
         traffic.again().into_iter().for_each(|time| self.note(at, time));
+        if let Some(part) = arrived {
+            self.part_arrived(at, part.into());
+        }
         self.make_ready(at);
     }
 

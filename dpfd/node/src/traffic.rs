@@ -43,6 +43,11 @@ pub struct Traffic<M> {
     used: u64,
     /// Bytes of the parts that it can keep.
     memory: usize,
+    /// The longest part that goes to that node, bytes, and that may go there later; the last frame acknowledged one as long as
+    /// the former.
+    part_max: u16,
+    part_most: u16,
+    full_arrived: bool,
 }
 
 /// What both sides of all flows with a node share.
@@ -141,6 +146,9 @@ impl<M: Message> Traffic<M> {
             restarts: 0,
             used: 0,
             memory,
+            part_max: like.part_max,
+            part_most: like.part_max,
+            full_arrived: false,
         })
     }
 
@@ -173,6 +181,7 @@ impl<M: Message> Traffic<M> {
         // again once it is known who that is.
         let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
         let before = (self.flow.place(), self.flow.counts().messages_out);
+        let full_before = self.flow.counts().full_parts;
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
         let mut to =
@@ -185,6 +194,7 @@ impl<M: Message> Traffic<M> {
         if taken.is_ok() {
             self.by = by;
         }
+        self.full_arrived = self.flow.counts().full_parts != full_before;
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
@@ -301,6 +311,13 @@ impl<M: Message> Traffic<M> {
     /// The longest part that goes to that node from now on.
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.flow.set_part_max(now, part_max);
+        self.part_max = part_max.min(self.part_most);
+    }
+
+    /// Bytes of a part as long as may be, if the last frame acknowledged one.
+    #[inline]
+    pub fn full_arrived(&self) -> Option<u16> {
+        self.full_arrived.then_some(self.part_max)
     }
 
     /// It is forgotten.

@@ -53,6 +53,14 @@ impl<M: Message> Peer<M> {
         self.carries(place, routes).unwrap_or(0).min(most)
     }
 
+    /// A part of so many bytes came through, by the way of its flow.
+    pub(super) fn part_arrived(&mut self, at: usize, part: usize) {
+        if let Some(place) = self.way_of(self.line[at]) {
+            let way = &mut self.ways[place];
+            way.search.arrived(HEADER + PART_HEAD + part + way.guard.around());
+        }
+    }
+
     /// Something is found out of that route, or asked; parts are as long as it carries then.
     pub(super) fn searches<R>(&mut self, place: usize, mtu: usize, step: impl FnOnce(&mut Search) -> R) -> R {
         let search = &mut self.ways[place].search;

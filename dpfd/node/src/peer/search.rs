@@ -57,7 +57,9 @@ struct Question {
 pub(super) struct Search {
     state: State,
     asked: Option<Question>,
+    /// How many in a row, the last of which was so long.
     missed: u32,
+    missing: usize,
     /// The longest packet that was sent since one so long is known to have come through.
     sent: usize,
 }
@@ -102,6 +104,19 @@ impl Search {
         let length = self.next(now, mtu)?;
         self.asked = Some(Question { number, length, at: now, overtaken: None });
         Some(length)
+    }
+
+    /// The question did not leave, so it will not be missed.
+    pub fn take_back(&mut self) {
+        self.asked = None;
+    }
+
+    /// A frame of so many bytes came through: what is said of data is better evidence than that of questions (RFC 8899, 4.1).
+    #[inline]
+    pub fn arrived(&mut self, length: usize) {
+        if length >= self.missing {
+            self.missed = 0;
+        }
     }
 
     /// A short question was answered that had left at `sent`.
@@ -150,7 +165,7 @@ impl Search {
 
     /// Nothing of that length came through; or was answered, which is the same to whoever asked.
     fn miss(&mut self, now: u64, length: usize) {
-        self.missed += 1;
+        (self.missed, self.missing) = (self.missed + 1, length);
         if self.missed < MISSED {
             return;
         }

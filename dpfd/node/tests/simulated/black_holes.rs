@@ -89,3 +89,20 @@ fn who_sends_short_messages_asks_no_long_questions() {
     let bytes = world.node(1).routes()[0].counters().sent_bytes;
     assert!(bytes < 100 * 300, "{bytes} bytes for a hundred short messages");
 }
+
+/// Long questions find no room where short ones do, since data has it all.
+#[test]
+fn a_full_queue_is_no_black_hole() {
+    let mut world = World::new(2, &["sim"], 62);
+    let (delay, rate) = (Duration::from_micros(50), Some(1_000_000));
+    world.networks[0].1.set_usual(Link { delay, rate, queue: 3500, ..Link::default() });
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..600 {
+        world.send((1, 4000), (2, 4000), numbered(i, 3000));
+    }
+    for _ in 0..100 {
+        world.run(Duration::from_millis(100));
+        assert_eq!(shortened(&mut world), None);
+    }
+    assert!(world.node(1).waiting() > 0, "its queue was full all the time");
+}

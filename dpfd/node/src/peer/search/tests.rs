@@ -120,3 +120,33 @@ fn an_interface_that_becomes_shorter_during_a_search_ends_it() {
     assert!(!path.search.is_urgent());
     assert_eq!(path.search.limit(1000), 1000);
 }
+
+#[test]
+fn a_question_that_did_not_leave_is_not_missed() {
+    let mut search = Search::default();
+    for number in 0..100 {
+        let now = u64::from(number) * STEP;
+        search.sent(MTU);
+        if search.ask(now, MTU, number).is_some() {
+            search.take_back();
+        }
+        search.short_answered(now + 1, now);
+    }
+    assert_eq!(search.shortened(), None);
+    assert!(!search.is_urgent());
+}
+
+#[test]
+fn data_that_comes_through_outweighs_questions_that_do_not() {
+    let mut path = Path::new(1000);
+    for _ in 0..100 {
+        path.step([false; 2]);
+        path.search.arrived(MTU);
+    }
+    assert_eq!(path.search.shortened(), None);
+    for _ in 0..20 {
+        path.step([false; 2]);
+        path.search.arrived(900);
+    }
+    assert!(path.search.limit(MTU) <= 1000, "shorter data is no evidence");
+}
