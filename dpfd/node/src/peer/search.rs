@@ -22,7 +22,8 @@ const LATE: u64 = 100_000_000;
 /// It says nothing where no short one was answered for so long.
 const VOID: u64 = 2_000_000_000;
 /// Lengths to go on with (BASE_PLPMTU): RFC 8899's; what every IPv4 path carries in a datagram of 576; what is left.
-const BASES: [usize; 3] = [1200, 548, 256];
+const BASES: [usize; 3] = [1200, 548, LEAST];
+const LEAST: usize = 256;
 /// Bytes between what comes through and what does not at which the search ends.
 const CLOSE: usize = 16;
 /// After so long it is tried whether all lengths come through again (PMTU_RAISE_TIMER; ten minutes there, where probes
@@ -148,8 +149,12 @@ impl Search {
             *fails = mtu.saturating_add(1).min(*fails);
             self.settle(now);
         }
-        // Who sends short frames only need not know.
-        let is_long = self.sent > BASES[BASES.len() - 1];
+        // Who sends short frames only need not know. What is found bounds what is sent, so less is long then.
+        let long = match self.state {
+            State::Found { fits, .. } => fits.min(LEAST) / 2,
+            _ => LEAST,
+        };
+        let is_long = self.sent > long;
         match self.state {
             State::Trusted => is_long.then_some(mtu),
             State::Searching { fits, sure: false, .. } => Some(fits.min(mtu)),
@@ -158,7 +163,8 @@ impl Search {
                 self.state = State::Raising { fits };
                 Some(mtu)
             }
-            State::Found { fits, .. } => is_long.then_some(fits.min(mtu)),
+            // Where the shortest do not come through, either, there is nothing else to go on with.
+            State::Found { fits, .. } => (is_long && fits > LEAST).then_some(fits.min(mtu)),
             State::Raising { .. } => Some(mtu),
         }
     }

@@ -76,6 +76,17 @@ fn a_path_that_carries_long_ones_again_is_found_out_after_a_minute() {
 }
 
 #[test]
+fn packets_of_every_base_are_long_enough_to_try_longer_ones() {
+    for carries in BASES.into_iter().chain([100]) {
+        let mut path = Path::new(carries);
+        let found = path.steps(60);
+        assert!(found < MTU, "{carries}");
+        path.carries = MTU;
+        assert_eq!(path.steps(400), MTU, "from {found}, of {carries}");
+    }
+}
+
+#[test]
 fn losses_alone_are_no_black_hole() {
     let mut path = Path::new(MTU);
     for i in 0..1000 {
@@ -91,6 +102,10 @@ fn a_path_that_carries_nothing_long_ends_with_the_shortest_and_is_not_asked_all_
     let mut path = Path::new(100);
     assert_eq!(path.steps(200), 256);
     assert!(path.search.shortened().is_some());
+    let before = path.asked;
+    path.steps(3000);
+    assert!(path.asked - before < 600, "{} in ten minutes", path.asked - before);
+    assert_eq!(path.search.limit(MTU), 256);
 }
 
 #[test]
