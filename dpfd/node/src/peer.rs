@@ -215,7 +215,7 @@ impl<M: Message> Peer<M> {
     ) {
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
-            None => self.begin(ends, routes, around),
+            None => self.begin(now, ends, routes, around),
         };
         self.watch(now);
         if let Some(traffic) = at.and_then(|at| self.traffic[at].as_mut()) {
@@ -240,7 +240,7 @@ impl<M: Message> Peer<M> {
                 self.counts.crowded += 1;
                 return;
             }
-            None => self.begin(ends, routes, around),
+            None => self.begin(now, ends, routes, around),
         };
         self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };

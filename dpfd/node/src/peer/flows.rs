@@ -96,14 +96,17 @@ impl<M: Message> Peer<M> {
 
     pub(super) fn begin<L: Local<Message = M>>(
         &mut self,
+        now: u64,
         ends: Ends,
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) -> Option<usize> {
-        let part_max = self.longest(routes);
+        let longest = self.longest(routes);
         if self.part_max == 0 {
-            self.part_max = part_max;
+            self.part_max = longest;
         }
+        // Of a way that is shortened now, longer ones may come once it is not: what a flow begins with is the most for its life.
+        let part_max = self.longest_said(routes).max(longest);
         let enough = self.parts_left >= WINDOW * usize::from(part_max);
         let parts = if enough { WINDOW } else { LEAST };
         let (slot, resume) = around.places.begin(self.nid, ends);
@@ -113,7 +116,8 @@ impl<M: Message> Peer<M> {
         let (user, checksum) = (around.user, around.checksum);
         let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
-        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        traffic.set_part_max(now, longest);
         self.parts_left = self.parts_left.saturating_sub(traffic.memory());
         let at = self.free.pop().unwrap_or_else(|| {
             self.traffic.push(None);

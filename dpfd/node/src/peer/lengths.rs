@@ -32,10 +32,19 @@ impl<M: Message> Peer<M> {
 
     /// The longest part that all routes carry.
     pub(super) fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+        self.shortest_of_all(routes, |search, mtu| search.limit(mtu))
+    }
+
+    /// The same, as they say: what it may be once nothing is shortened.
+    pub(super) fn longest_said(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+        self.shortest_of_all(routes, |_, mtu| mtu)
+    }
+
+    fn shortest_of_all(&self, routes: &mut [Box<dyn Route>], limit: impl Fn(&Search, usize) -> usize) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
         let longest = |place: usize| {
             let (mtu, way) = (self.carries(place, routes)?, &self.ways[place]);
-            Some(way.search.limit(mtu).saturating_sub(way.guard.around()))
+            Some(limit(&way.search, mtu).saturating_sub(way.guard.around()))
         };
         let frame = (0..self.ways.len()).filter_map(longest).min().unwrap_or(1400 - around);
         frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
