@@ -41,8 +41,9 @@ pub struct Traffic<M> {
     restarts: u64,
     /// When something was last sent, acknowledged or taken.
     used: u64,
-    /// Bytes of the parts that it can keep.
+    /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
+    charged: usize,
     /// The longest part that goes to that node, bytes, and that may go there later; the last frame acknowledged one as long as
     /// the former.
     part_max: u16,
@@ -146,6 +147,7 @@ impl<M: Message> Traffic<M> {
             restarts: 0,
             used: 0,
             memory,
+            charged: 0,
             part_max: like.part_max,
             part_most: like.part_max,
             full_arrived: false,
@@ -326,9 +328,15 @@ impl<M: Message> Traffic<M> {
         places.end(self.slot);
     }
 
-    /// Bytes of the parts that it can keep.
-    pub fn memory(&self) -> usize {
-        self.memory
+    /// Takes the memory of its parts from what is left for them, as far as that goes.
+    pub fn charge(&mut self, left: &mut usize) {
+        self.charged = self.memory.min(*left);
+        *left -= self.charged;
+    }
+
+    /// Bytes that it took, and that are left when it is forgotten.
+    pub fn charged(&self) -> usize {
+        self.charged
     }
 
     /// When something was last sent, acknowledged or taken: a peer that only asks uses nothing.

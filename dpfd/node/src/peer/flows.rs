@@ -88,7 +88,7 @@ impl<M: Message> Peer<M> {
     fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
         if let Some(mut traffic) = self.traffic[at].take() {
             traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
-            self.parts_left += traffic.memory();
+            self.parts_left += traffic.charged();
             self.by_ends.remove(&traffic.ends());
             self.free.push(at);
         }
@@ -118,7 +118,7 @@ impl<M: Message> Peer<M> {
         // Addresses are checked by whoever calls, and parts are not empty.
         let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
         traffic.set_part_max(now, longest);
-        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
+        traffic.charge(&mut self.parts_left);
         let at = self.free.pop().unwrap_or_else(|| {
             self.traffic.push(None);
             self.is_ready.push(false);
