@@ -105,6 +105,8 @@ pub struct Peer<M> {
     /// The lines that some are to stand in: as the graph says, and as programs of this node do, which counts for more.
     wishes: HashMap<Ends, usize>,
     asked: HashMap<Ends, usize>,
+    /// Whose programs' links have ended, and when.
+    ended: HashMap<Ends, u64>,
     /// When they are to be looked at, and the earliest time that is noted for each.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     timer: Vec<Option<u64>>,
@@ -144,6 +146,7 @@ impl<M: Message> Peer<M> {
             line: Vec::new(),
             wishes: HashMap::new(),
             asked: HashMap::new(),
+            ended: HashMap::new(),
             timers: BinaryHeap::new(),
             timer: Vec::new(),
             limits,
@@ -305,7 +308,8 @@ impl<M: Message> Peer<M> {
     pub fn next_timeout(&self) -> Option<u64> {
         let flows = self.timers.peek().map(|Reverse((time, _))| *time);
         let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
-        let sweep = (!self.by_ends.is_empty()).then(|| self.next_sweep());
+        let sweeps = !self.by_ends.is_empty() || !self.ended.is_empty();
+        let sweep = sweeps.then(|| self.next_sweep());
         let room = self.lines.iter().filter_map(Line::next_try).min();
         [flows, room, guards, sweep, self.next_question()].into_iter().flatten().min()
     }

@@ -31,9 +31,28 @@ impl<M: Message> Peer<M> {
             }
             None => drop(self.asked.remove(&ends)),
         }
+        self.ended.remove(&ends);
         if let Some(&at) = self.by_ends.get(&ends) {
             self.stand_in(at, self.line_of(ends));
         }
+    }
+
+    /// The link of a program that asked for a route ended. What it had sent may not even have been taken from it.
+    pub fn link_ended(&mut self, now: u64, ends: Ends) {
+        if self.asked.contains_key(&ends) {
+            self.ended.insert(ends, now);
+        }
+    }
+
+    /// Drops what those had asked for whose links ended, once nothing of theirs waits any more.
+    fn drop_asked(&mut self, now: u64) {
+        let is_busy = |ends: &Ends| {
+            let traffic = self.by_ends.get(ends).and_then(|&at| self.traffic[at].as_ref());
+            traffic.is_some_and(|traffic| !traffic.is_quiet())
+        };
+        let over = self.ended.iter().filter(|(ends, at)| now >= **at + UNUSED && !is_busy(ends));
+        let over: Vec<Ends> = over.map(|(ends, _)| *ends).collect();
+        over.into_iter().for_each(|ends| self.ask_for(ends, None));
     }
 
     fn line_named(&mut self, route: &str) -> usize {
@@ -73,6 +92,7 @@ impl<M: Message> Peer<M> {
     /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
     pub(super) fn sweep<L>(&mut self, now: u64, crowded: bool, around: &mut Around<'_, L>) {
         self.swept = now;
+        self.drop_asked(now);
         for at in 0..self.traffic.len() {
             let unused = |traffic: &Traffic<M>| {
                 let soon = crowded || !traffic.state().open;

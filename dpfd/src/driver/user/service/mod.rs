@@ -12,6 +12,7 @@
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
 //! | `proxies` | links of others to endpoints of other nodes, where this process is the gateway |
+//! | `routed` | which of those links name a route |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
 mod backlog;
@@ -20,6 +21,7 @@ mod incoming;
 mod outgoing;
 mod pairs;
 mod proxies;
+mod routed;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,6 +35,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
 use self::proxies::Awaiting;
+use self::routed::Routed;
 use super::endpoint::UserEndpoint;
 use super::link::Link;
 use super::note::Note;
@@ -72,6 +75,8 @@ struct Service {
     awaiting: Vec<Awaiting>,
     /// Proxies that are to end when their last sender lets go.
     ending: HashSet<u32>,
+    /// Senders to them that name a route.
+    routed: Routed,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
     of_pid: HashMap<i32, usize>,
@@ -122,6 +127,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         by_addr: HashMap::new(),
         awaiting: Vec::new(),
         ending: HashSet::new(),
+        routed: Routed::default(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
         out: HashMap::new(),
