@@ -83,13 +83,14 @@ pub enum CannotServe {
 
 /// A gateway that is about to run.
 pub struct Server {
+    /// The first to go: with the node goes its being the gateway, and the next one's door has the same name.
+    door: Door,
     node: Node<Proxies>,
     epoll: Rc<Epoll>,
     timer: TimerFd,
     /// For when it is set.
     timer_at: Option<u64>,
     signals: SignalFd,
-    door: Door,
     folder: PathBuf,
     look: Look,
     /// Of its looks.
