@@ -104,6 +104,9 @@ impl<L: Local> Receiver for To<'_, L> {
         let mut published = || places.set(slot, place);
         let deposit = self.local.deposit(self.from, self.to, message, immediate, &mut published);
         let taken = deposit == Deposit::Done;
+        if taken && self.slot.is_none() {
+            self.places.took_unkept();
+        }
         (self.refused, self.absent) = (self.refused || !taken, deposit == Deposit::Absent);
         taken
     }
@@ -388,3 +391,6 @@ pub struct Like {
     /// As above.
     pub slot: Slot,
 }
+
+#[cfg(test)]
+mod tests;

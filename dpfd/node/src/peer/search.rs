@@ -61,6 +61,8 @@ pub(super) struct Search {
     /// How many in a row, the last of which was so long.
     missed: u32,
     missing: usize,
+    /// What the route said last.
+    mtu: usize,
     /// The longest packet that was sent since one so long is known to have come through.
     sent: usize,
 }
@@ -79,6 +81,11 @@ impl Search {
         }
     }
 
+    /// The same, where it is less than the route said last.
+    pub fn shorter(&self) -> Option<usize> {
+        self.shortened().filter(|fits| *fits < self.mtu)
+    }
+
     /// Packets of up to so many bytes leave.
     #[inline]
     pub fn sent(&mut self, longest: usize) {
@@ -93,6 +100,7 @@ impl Search {
 
     /// A short question is about to leave. How long the one before it is to be, with this number, if there is to be one.
     pub fn ask(&mut self, now: u64, mtu: usize, number: u32) -> Option<usize> {
+        self.mtu = mtu;
         if let Some(Question { length, at, overtaken, .. }) = self.asked {
             let missed = overtaken.is_some_and(|overtaken| now >= overtaken.saturating_add(LATE));
             if missed {

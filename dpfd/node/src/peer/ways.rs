@@ -69,7 +69,7 @@ impl Way {
 
     /// Bytes of the longest packet that comes through, where that is less than the route says.
     pub fn shortened(&self) -> Option<usize> {
-        self.search.shortened()
+        self.search.shorter()
     }
 
     /// Its users are these.

@@ -134,6 +134,10 @@ fn an_interface_that_becomes_shorter_during_a_search_ends_it() {
     }
     assert!(!path.search.is_urgent());
     assert_eq!(path.search.limit(1000), 1000);
+    assert!(path.search.shortened().is_some());
+    assert_eq!(path.search.shorter(), None, "the route says the same");
+    path.search.ask(path.now, MTU, 200);
+    assert_eq!(path.search.shorter(), path.search.shortened(), "it says more again");
 }
 
 #[test]
