@@ -1,6 +1,6 @@
 //! Links of other endpoints to ours: who may send, and over what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -192,11 +192,14 @@ impl Service {
         }
     }
 
-    /// The links to an endpoint: connection and number, each.
-    pub fn links_to(&self, serial: u32) -> Vec<(u32, u32)> {
+    /// The links to these endpoints: connection and number, each.
+    pub fn links_to(&self, serials: &HashSet<u32>) -> Vec<(u32, u32)> {
+        if serials.is_empty() {
+            return Vec::new();
+        }
         let of = |(number, conn): (&u32, &Conn)| {
             let Role::In(incoming) = &conn.role else { return Vec::new() };
-            let to = incoming.links.iter().filter(|(_, peer)| peer.serial == serial);
+            let to = incoming.links.iter().filter(|(_, peer)| serials.contains(&peer.serial));
             to.map(|(link, _)| (*number, *link)).collect()
         };
         self.conns.iter().flat_map(of).collect()

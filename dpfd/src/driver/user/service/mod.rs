@@ -25,6 +25,7 @@ mod routed;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -269,9 +270,15 @@ impl Service {
         for inner in self.process.opened() {
             self.opened(inner);
         }
+        // A gateway asks many at once, and all links are looked through for them.
+        let mut unused = Vec::new();
         for command in commands {
-            self.command(command);
+            match command {
+                Command::EndUnused(serial) => unused.push(serial),
+                command => self.command(command),
+            }
         }
+        self.end_unused(&unused);
     }
 
     fn command(&mut self, command: Command) {
@@ -295,7 +302,7 @@ impl Service {
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
             Command::Route(serial) => self.tell_routes(serial),
-            Command::EndUnused(serial) => self.end_unused(serial),
+            Command::EndUnused(serial) => self.end_unused(&[serial]),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
             Command::GatewayEnded => self.answer_awaiting(None),
             Command::Room(conn, link) => {
@@ -330,7 +337,9 @@ impl Service {
         if self.by_addr.get(&addr) == Some(&serial) {
             self.by_addr.remove(&addr);
         }
-        self.links_in_gone(serial);
+        if local.inner.senders.load(Ordering::Relaxed) > 0 {
+            self.links_in_gone(serial);
+        }
     }
 
     /// Everything it had sent is delivered: nothing of it is left.
