@@ -62,7 +62,10 @@ impl Congestion {
 
     /// Nothing arrived any more.
     pub fn silent(&mut self, next: u32) {
-        self.threshold = (self.window / 2).max(LEAST << 8);
+        // Those after it in a run find the window that the first one left, which says nothing of the way (RFC 5681, 3.1).
+        if self.window > LEAST << 8 {
+            self.threshold = (self.window / 2).max(LEAST << 8);
+        }
         self.window = LEAST << 8;
         self.round = next;
     }
@@ -85,6 +88,17 @@ mod tests {
         assert_eq!(congestion.window(), 15);
         congestion.lost(20, 40);
         assert_eq!(congestion.window(), 10);
+    }
+
+    #[test]
+    fn a_run_of_time_outs_halves_the_threshold_once() {
+        let mut congestion = Congestion::new(1024);
+        congestion.arrived(90);
+        assert_eq!(congestion.window(), 100);
+        (1..4).for_each(|n| congestion.silent(n));
+        assert_eq!((congestion.window(), congestion.threshold >> 8), (LEAST, 50));
+        congestion.arrived(46);
+        assert!(!congestion.is_probing(), "doubles up to half of what it was");
     }
 
     #[test]

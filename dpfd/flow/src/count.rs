@@ -97,6 +97,8 @@ pub struct Counts {
     pub messages_in: u64,
     /// Messages that the other end has acknowledged.
     pub messages_out: u64,
+    /// Acknowledgements of parts as long as the way carries ([`Flow::set_part_max`](crate::Flow::set_part_max)).
+    pub full_parts: u64,
     /// Messages that were reported as lost to their sender.
     pub messages_lost: u64,
     /// Calls of `poll_transmit` with a buffer shorter than `frame_max`: nothing was sent.

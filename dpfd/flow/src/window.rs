@@ -64,6 +64,8 @@ pub(crate) struct News {
     pub messages: u64,
     /// How long the latest part that was sent once took, nanoseconds.
     pub took: Option<u64>,
+    /// Bytes of the longest part that arrived.
+    pub longest: u16,
     /// Whether the peer took anything, or has more room.
     pub moved: bool,
 }
@@ -238,6 +240,7 @@ impl<const W: usize> Window<W> {
         let was_lost = sent.state == State::Lost;
         sent.state = State::Arrived;
         news.parts += 1;
+        news.longest = news.longest.max(sent.bytes);
         let took = now.saturating_sub(sent.at);
         if was_lost || (sent.again && !plausible(took)) {
             // An earlier copy came after all: it was late, not lost. Nobody knows when this one was sent.

@@ -151,6 +151,13 @@ impl<L: Local> Node<L> {
         }
     }
 
+    /// The link over which that was asked for ended; what came over it may still be sent.
+    pub fn link_ended(&mut self, now: u64, from: Dpid, to: Addr) {
+        if let Some(&at) = self.by_nid.get(&to.nid) {
+            self.peers[at].link_ended(now, Ends { here: from, there: to.dpid });
+        }
+    }
+
     fn apart(&mut self) -> Apart<'_, L> {
         let around = Around {
             nid: self.nid,

@@ -105,6 +105,8 @@ pub struct Peer<M> {
     /// The lines that some are to stand in: as the graph says, and as programs of this node do, which counts for more.
     wishes: HashMap<Ends, usize>,
     asked: HashMap<Ends, usize>,
+    /// Whose programs' links have ended, and when.
+    ended: HashMap<Ends, u64>,
     /// When they are to be looked at, and the earliest time that is noted for each.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     timer: Vec<Option<u64>>,
@@ -144,6 +146,7 @@ impl<M: Message> Peer<M> {
             line: Vec::new(),
             wishes: HashMap::new(),
             asked: HashMap::new(),
+            ended: HashMap::new(),
             timers: BinaryHeap::new(),
             timer: Vec::new(),
             limits,
@@ -215,7 +218,7 @@ impl<M: Message> Peer<M> {
     ) {
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
-            None => self.begin(ends, routes, around),
+            None => self.begin(now, ends, routes, around),
         };
         self.watch(now);
         if let Some(traffic) = at.and_then(|at| self.traffic[at].as_mut()) {
@@ -240,7 +243,7 @@ impl<M: Message> Peer<M> {
                 self.counts.crowded += 1;
                 return;
             }
-            None => self.begin(ends, routes, around),
+            None => self.begin(now, ends, routes, around),
         };
         self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };
@@ -248,7 +251,11 @@ impl<M: Message> Peer<M> {
         if traffic.on_frame(now, place, frame, &mut shared).is_err() {
             self.counts.unsound += 1;
         }
+        let arrived = traffic.full_arrived();
         traffic.again().into_iter().for_each(|time| self.note(at, time));
+        if let Some(part) = arrived {
+            self.part_arrived(at, part.into());
+        }
         self.make_ready(at);
     }
 
@@ -301,7 +308,8 @@ impl<M: Message> Peer<M> {
     pub fn next_timeout(&self) -> Option<u64> {
         let flows = self.timers.peek().map(|Reverse((time, _))| *time);
         let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
-        let sweep = (!self.by_ends.is_empty()).then(|| self.next_sweep());
+        let sweeps = !self.by_ends.is_empty() || !self.ended.is_empty();
+        let sweep = sweeps.then(|| self.next_sweep());
         let room = self.lines.iter().filter_map(Line::next_try).min();
         [flows, room, guards, sweep, self.next_question()].into_iter().flatten().min()
     }

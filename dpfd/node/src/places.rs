@@ -100,7 +100,7 @@ impl Places {
         Places::with_room(path, nid, MOST)
     }
 
-    fn with_room(path: &Path, nid: Nid, most: usize) -> io::Result<Places> {
+    pub(crate) fn with_room(path: &Path, nid: Nid, most: usize) -> io::Result<Places> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -159,10 +159,7 @@ impl Places {
             Some(&at) => Some(at),
             None => self.room(),
         };
-        let Some(at) = at else {
-            self.counts.unkept += 1;
-            return;
-        };
+        let Some(at) = at else { return };
         if self.slots.insert(slot.key, at).is_none() {
             let all = self.words.all();
             // In this order: the former key's place is none before the new key's could be taken for it.
@@ -172,6 +169,11 @@ impl Places {
         }
         self.rest.rise(at);
         slot.at = Some(at);
+    }
+
+    /// A message was taken whose flow has no slot.
+    pub fn took_unkept(&mut self) {
+        self.counts.unkept += 1;
     }
 
     /// A slot that nobody needs.

@@ -83,13 +83,14 @@ pub enum CannotServe {
 
 /// A gateway that is about to run.
 pub struct Server {
+    /// The first to go: with the node goes its being the gateway, and the next one's door has the same name.
+    door: Door,
     node: Node<Proxies>,
     epoll: Rc<Epoll>,
     timer: TimerFd,
     /// For when it is set.
     timer_at: Option<u64>,
     signals: SignalFd,
-    door: Door,
     folder: PathBuf,
     look: Look,
     /// Of its looks.
@@ -154,7 +155,7 @@ impl Server {
         let mut done = 0;
         for event in events {
             match event.data() {
-                ASKED => self.answer(),
+                ASKED => self.answer(now),
                 TIMER => self.timed_out(),
                 SIGNALS => self.told_to_end(now),
                 STATUS => self.tell(),
@@ -175,7 +176,7 @@ impl Server {
         for route in 0..self.node.routes().len() {
             done += self.node.receive(now, route);
         }
-        self.hear_wishes();
+        self.hear_wishes(now);
         let Server { node, taken, .. } = self;
         done += node.local().look(|to, from, message| taken.push((to, from, message)));
         self.send_taken(now);
@@ -183,7 +184,7 @@ impl Server {
     }
 
     fn take(&mut self, now: u64, addr: Addr) -> usize {
-        self.hear_wishes();
+        self.hear_wishes(now);
         let Server { node, taken, look, .. } = self;
         let n = node.local().take(addr, look.is_on(), |from, message| taken.push((addr, from, message)));
         self.send_taken(now);
@@ -192,8 +193,12 @@ impl Server {
 
     /// Before anything is taken: a program has named its route before it sent.
     #[inline]
-    fn hear_wishes(&mut self) {
-        for Wish { from, to, route } in self.node.local().wishes() {
+    fn hear_wishes(&mut self, now: u64) {
+        for Wish { from, to, route, ended } in self.node.local().wishes() {
+            if ended {
+                self.node.link_ended(now, from, to);
+                continue;
+            }
             let name = self.names.iter().find(|name| code(name) == route);
             self.node.ask_for(from, to, name.map(String::as_str));
         }
@@ -212,8 +217,8 @@ impl Server {
         self.node.local().stop();
     }
 
-    fn answer(&mut self) {
-        self.hear_wishes();
+    fn answer(&mut self, now: u64) {
+        self.hear_wishes(now);
         let known: Vec<_> = self.node.peers().iter().map(Peer::nid).collect();
         self.node.local().answer(|nid| known.contains(&nid));
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dpfd::Nid;
@@ -231,20 +231,16 @@ impl Gateway {
         }
     }
 
-    /// Asks the gateway that has this folder; none if there is none.
+    /// Asks the gateway that has this folder; none if there is none, or it has ended as it was told to.
     ///
     /// # Errors
     ///
-    /// It does not answer within `patience`, or what it wrote cannot be read.
+    /// ECONNREFUSED: it died. It does not answer within `patience`, or what it wrote cannot be read.
     pub fn ask(folder: &Path, patience: Duration) -> io::Result<Option<Gateway>> {
         let mut door = match UnixStream::connect(folder.join(DOOR)) {
             Ok(door) => door,
-            Err(error) => {
-                return match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-                    _ => Err(error),
-                }
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
         };
         door.set_read_timeout(Some(patience))?;
         // It says nothing; its end is the answer.
@@ -259,6 +255,7 @@ impl Gateway {
 #[derive(Debug)]
 pub struct Door {
     listener: UnixListener,
+    path: PathBuf,
 }
 
 impl Door {
@@ -271,9 +268,10 @@ impl Door {
         let path = folder.join(DOOR);
         // One that was killed left it.
         let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Door { listener })
+        let listener = UnixListener::bind(&path)?;
+        let door = Door { listener, path };
+        door.listener.set_nonblocking(true)?;
+        Ok(door)
     }
 
     /// Readable when somebody asks.
@@ -291,6 +289,13 @@ impl Door {
     }
 }
 
+/// Who asks from now on is told that there is none, and not that it died.
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 fn write(folder: &Path, gateway: &Gateway) -> io::Result<()> {
     let new = folder.join(format!("{FILE}.new"));
     let _ = fs::remove_file(&new);
@@ -299,3 +304,6 @@ fn write(folder: &Path, gateway: &Gateway) -> io::Result<()> {
     drop(file);
     fs::rename(new, folder.join(FILE))
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,8 +41,14 @@ pub struct Traffic<M> {
     restarts: u64,
     /// When something was last sent, acknowledged or taken.
     used: u64,
-    /// Bytes of the parts that it can keep.
+    /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
+    charged: usize,
+    /// The longest part that goes to that node, bytes, and that may go there later; the last frame acknowledged one as long as
+    /// the former.
+    part_max: u16,
+    part_most: u16,
+    full_arrived: bool,
 }
 
 /// What both sides of all flows with a node share.
@@ -98,6 +104,9 @@ impl<L: Local> Receiver for To<'_, L> {
         let mut published = || places.set(slot, place);
         let deposit = self.local.deposit(self.from, self.to, message, immediate, &mut published);
         let taken = deposit == Deposit::Done;
+        if taken && self.slot.is_none() {
+            self.places.took_unkept();
+        }
         (self.refused, self.absent) = (self.refused || !taken, deposit == Deposit::Absent);
         taken
     }
@@ -141,6 +150,10 @@ impl<M: Message> Traffic<M> {
             restarts: 0,
             used: 0,
             memory,
+            charged: 0,
+            part_max: like.part_max,
+            part_most: like.part_max,
+            full_arrived: false,
         })
     }
 
@@ -173,6 +186,7 @@ impl<M: Message> Traffic<M> {
         // again once it is known who that is.
         let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
         let before = (self.flow.place(), self.flow.counts().messages_out);
+        let full_before = self.flow.counts().full_parts;
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
         let (local, places) = (&mut *shared.local, &mut *shared.places);
         let mut to =
@@ -185,6 +199,7 @@ impl<M: Message> Traffic<M> {
         if taken.is_ok() {
             self.by = by;
         }
+        self.full_arrived = self.flow.counts().full_parts != full_before;
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
@@ -301,6 +316,13 @@ impl<M: Message> Traffic<M> {
     /// The longest part that goes to that node from now on.
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.flow.set_part_max(now, part_max);
+        self.part_max = part_max.min(self.part_most);
+    }
+
+    /// Bytes of a part as long as may be, if the last frame acknowledged one.
+    #[inline]
+    pub fn full_arrived(&self) -> Option<u16> {
+        self.full_arrived.then_some(self.part_max)
     }
 
     /// It is forgotten.
@@ -309,9 +331,15 @@ impl<M: Message> Traffic<M> {
         places.end(self.slot);
     }
 
-    /// Bytes of the parts that it can keep.
-    pub fn memory(&self) -> usize {
-        self.memory
+    /// Takes the memory of its parts from what is left for them, as far as that goes.
+    pub fn charge(&mut self, left: &mut usize) {
+        self.charged = self.memory.min(*left);
+        *left -= self.charged;
+    }
+
+    /// Bytes that it took, and that are left when it is forgotten.
+    pub fn charged(&self) -> usize {
+        self.charged
     }
 
     /// When something was last sent, acknowledged or taken: a peer that only asks uses nothing.
@@ -363,3 +391,6 @@ pub struct Like {
     /// As above.
     pub slot: Slot,
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,6 +192,36 @@ pub fn a_node_has_one(d: Driver) {
     .ok();
 }
 
+/// An older one, which takes a note that it does not know for a fault.
+pub fn one_that_said_no_routes_is_told_of_none(d: Driver) {
+    let node = Node::new(1);
+    let sender = node.run(|| {
+        let e = open_here(d, 0);
+        let gateway = Gateway::start().expect("none lives");
+        gateway.offer(&["eth"]).expect("a file");
+        e.set_route(Some("eth")).expect("a route");
+        drop(gateway);
+        until("the next one", || node.folder().join("gateway").is_symlink());
+        send(&e, 7, there(2));
+        loop {
+            sleep(Duration::from_secs(1));
+        }
+    });
+    let folder = node.folder();
+    until("the former one's end", || {
+        folder.join("gateway.routes").exists() && !folder.join("gateway").is_symlink()
+    });
+    node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        until("somebody asks", || gateway.asked() == [there(2)]);
+        let proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        assert_eq!(number_of(&proxy.recv().expect("a message").to_vec()), 7);
+        gateway.wishes().is_empty()
+    })
+    .ok();
+    end(sender);
+}
+
 pub fn what_a_proxy_deposits_is_with_its_receiver_or_nowhere(d: Driver) {
     let node = Node::new(1);
     node.run(|| {

@@ -132,7 +132,7 @@ fn json_has_the_documented_fields() {
 
 /// As a gateway writes it.
 pub const GATEWAY: &str = r#"{
-    "version": 1, "nid": 1, "pid": 70, "unknown": 0, "unsound": 0, "foreign": 0, "crowded": 4, "unkept": 0,
+    "version": 1, "nid": 1, "pid": 70, "unknown": 0, "unsound": 0, "foreign": 0, "crowded": 4, "unkept": 6,
     "routes": [{"address": "udp:192.0.2.1:7411", "sent": 9, "sent_bytes": 900, "received": 8, "received_bytes": 800,
         "remark": null}],
     "nodes": [

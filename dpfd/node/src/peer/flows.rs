@@ -31,9 +31,28 @@ impl<M: Message> Peer<M> {
             }
             None => drop(self.asked.remove(&ends)),
         }
+        self.ended.remove(&ends);
         if let Some(&at) = self.by_ends.get(&ends) {
             self.stand_in(at, self.line_of(ends));
         }
+    }
+
+    /// The link of a program that asked for a route ended. What it had sent may not even have been taken from it.
+    pub fn link_ended(&mut self, now: u64, ends: Ends) {
+        if self.asked.contains_key(&ends) {
+            self.ended.insert(ends, now);
+        }
+    }
+
+    /// Drops what those had asked for whose links ended, once nothing of theirs waits any more.
+    fn drop_asked(&mut self, now: u64) {
+        let is_busy = |ends: &Ends| {
+            let traffic = self.by_ends.get(ends).and_then(|&at| self.traffic[at].as_ref());
+            traffic.is_some_and(|traffic| !traffic.is_quiet())
+        };
+        let over = self.ended.iter().filter(|(ends, at)| now >= **at + UNUSED && !is_busy(ends));
+        let over: Vec<Ends> = over.map(|(ends, _)| *ends).collect();
+        over.into_iter().for_each(|ends| self.ask_for(ends, None));
     }
 
     fn line_named(&mut self, route: &str) -> usize {
@@ -73,6 +92,7 @@ impl<M: Message> Peer<M> {
     /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
     pub(super) fn sweep<L>(&mut self, now: u64, crowded: bool, around: &mut Around<'_, L>) {
         self.swept = now;
+        self.drop_asked(now);
         for at in 0..self.traffic.len() {
             let unused = |traffic: &Traffic<M>| {
                 let soon = crowded || !traffic.state().open;
@@ -88,7 +108,7 @@ impl<M: Message> Peer<M> {
     fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
         if let Some(mut traffic) = self.traffic[at].take() {
             traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
-            self.parts_left += traffic.memory();
+            self.parts_left += traffic.charged();
             self.by_ends.remove(&traffic.ends());
             self.free.push(at);
         }
@@ -96,14 +116,17 @@ impl<M: Message> Peer<M> {
 
     pub(super) fn begin<L: Local<Message = M>>(
         &mut self,
+        now: u64,
         ends: Ends,
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) -> Option<usize> {
-        let part_max = self.longest(routes);
+        let longest = self.longest(routes);
         if self.part_max == 0 {
-            self.part_max = part_max;
+            self.part_max = longest;
         }
+        // Of a way that is shortened now, longer ones may come once it is not: what a flow begins with is the most for its life.
+        let part_max = self.longest_said(routes).max(longest);
         let enough = self.parts_left >= WINDOW * usize::from(part_max);
         let parts = if enough { WINDOW } else { LEAST };
         let (slot, resume) = around.places.begin(self.nid, ends);
@@ -113,8 +136,9 @@ impl<M: Message> Peer<M> {
         let (user, checksum) = (around.user, around.checksum);
         let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
-        let traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
-        self.parts_left = self.parts_left.saturating_sub(traffic.memory());
+        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        traffic.set_part_max(now, longest);
+        traffic.charge(&mut self.parts_left);
         let at = self.free.pop().unwrap_or_else(|| {
             self.traffic.push(None);
             self.is_ready.push(false);

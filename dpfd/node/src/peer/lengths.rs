@@ -32,10 +32,19 @@ impl<M: Message> Peer<M> {
 
     /// The longest part that all routes carry.
     pub(super) fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+        self.shortest_of_all(routes, |search, mtu| search.limit(mtu))
+    }
+
+    /// The same, as they say: what it may be once nothing is shortened.
+    pub(super) fn longest_said(&self, routes: &mut [Box<dyn Route>]) -> u16 {
+        self.shortest_of_all(routes, |_, mtu| mtu)
+    }
+
+    fn shortest_of_all(&self, routes: &mut [Box<dyn Route>], limit: impl Fn(&Search, usize) -> usize) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
         let longest = |place: usize| {
             let (mtu, way) = (self.carries(place, routes)?, &self.ways[place]);
-            Some(way.search.limit(mtu).saturating_sub(way.guard.around()))
+            Some(limit(&way.search, mtu).saturating_sub(way.guard.around()))
         };
         let frame = (0..self.ways.len()).filter_map(longest).min().unwrap_or(1400 - around);
         frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16
@@ -51,6 +60,14 @@ impl<M: Message> Peer<M> {
     pub(super) fn mtu(&self, place: usize, routes: &mut [Box<dyn Route>]) -> usize {
         let most = HEADER + PART_HEAD + PART_MOST + self.ways[place].guard.around();
         self.carries(place, routes).unwrap_or(0).min(most)
+    }
+
+    /// A part of so many bytes came through, by the way of its flow.
+    pub(super) fn part_arrived(&mut self, at: usize, part: usize) {
+        if let Some(place) = self.way_of(self.line[at]) {
+            let way = &mut self.ways[place];
+            way.search.arrived(HEADER + PART_HEAD + part + way.guard.around());
+        }
     }
 
     /// Something is found out of that route, or asked; parts are as long as it carries then.

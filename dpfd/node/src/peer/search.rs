@@ -22,7 +22,8 @@ const LATE: u64 = 100_000_000;
 /// It says nothing where no short one was answered for so long.
 const VOID: u64 = 2_000_000_000;
 /// Lengths to go on with (BASE_PLPMTU): RFC 8899's; what every IPv4 path carries in a datagram of 576; what is left.
-const BASES: [usize; 3] = [1200, 548, 256];
+const BASES: [usize; 3] = [1200, 548, LEAST];
+const LEAST: usize = 256;
 /// Bytes between what comes through and what does not at which the search ends.
 const CLOSE: usize = 16;
 /// After so long it is tried whether all lengths come through again (PMTU_RAISE_TIMER; ten minutes there, where probes
@@ -57,7 +58,11 @@ struct Question {
 pub(super) struct Search {
     state: State,
     asked: Option<Question>,
+    /// How many in a row, the last of which was so long.
     missed: u32,
+    missing: usize,
+    /// What the route said last.
+    mtu: usize,
     /// The longest packet that was sent since one so long is known to have come through.
     sent: usize,
 }
@@ -76,6 +81,11 @@ impl Search {
         }
     }
 
+    /// The same, where it is less than the route said last.
+    pub fn shorter(&self) -> Option<usize> {
+        self.shortened().filter(|fits| *fits < self.mtu)
+    }
+
     /// Packets of up to so many bytes leave.
     #[inline]
     pub fn sent(&mut self, longest: usize) {
@@ -90,6 +100,7 @@ impl Search {
 
     /// A short question is about to leave. How long the one before it is to be, with this number, if there is to be one.
     pub fn ask(&mut self, now: u64, mtu: usize, number: u32) -> Option<usize> {
+        self.mtu = mtu;
         if let Some(Question { length, at, overtaken, .. }) = self.asked {
             let missed = overtaken.is_some_and(|overtaken| now >= overtaken.saturating_add(LATE));
             if missed {
@@ -102,6 +113,19 @@ impl Search {
         let length = self.next(now, mtu)?;
         self.asked = Some(Question { number, length, at: now, overtaken: None });
         Some(length)
+    }
+
+    /// The question did not leave, so it will not be missed.
+    pub fn take_back(&mut self) {
+        self.asked = None;
+    }
+
+    /// A frame of so many bytes came through: what is said of data is better evidence than that of questions (RFC 8899, 4.1).
+    #[inline]
+    pub fn arrived(&mut self, length: usize) {
+        if length >= self.missing {
+            self.missed = 0;
+        }
     }
 
     /// A short question was answered that had left at `sent`.
@@ -133,8 +157,12 @@ impl Search {
             *fails = mtu.saturating_add(1).min(*fails);
             self.settle(now);
         }
-        // Who sends short frames only need not know.
-        let is_long = self.sent > BASES[BASES.len() - 1];
+        // Who sends short frames only need not know. What is found bounds what is sent, so less is long then.
+        let long = match self.state {
+            State::Found { fits, .. } => fits.min(LEAST) / 2,
+            _ => LEAST,
+        };
+        let is_long = self.sent > long;
         match self.state {
             State::Trusted => is_long.then_some(mtu),
             State::Searching { fits, sure: false, .. } => Some(fits.min(mtu)),
@@ -143,14 +171,15 @@ impl Search {
                 self.state = State::Raising { fits };
                 Some(mtu)
             }
-            State::Found { fits, .. } => is_long.then_some(fits.min(mtu)),
+            // Where the shortest do not come through, either, there is nothing else to go on with.
+            State::Found { fits, .. } => (is_long && fits > LEAST).then_some(fits.min(mtu)),
             State::Raising { .. } => Some(mtu),
         }
     }
 
     /// Nothing of that length came through; or was answered, which is the same to whoever asked.
     fn miss(&mut self, now: u64, length: usize) {
-        self.missed += 1;
+        (self.missed, self.missing) = (self.missed + 1, length);
         if self.missed < MISSED {
             return;
         }

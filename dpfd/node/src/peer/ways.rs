@@ -69,7 +69,7 @@ impl Way {
 
     /// Bytes of the longest packet that comes through, where that is less than the route says.
     pub fn shortened(&self) -> Option<usize> {
-        self.search.shortened()
+        self.search.shorter()
     }
 
     /// Its users are these.
@@ -214,9 +214,13 @@ impl<M: Message> Peer<M> {
         // Of other errors the short one tells.
         let said = self.say(now, place, question, length, routes, around);
         self.too_long |= said == Err(Reason::TooLong);
+        if said != Ok(true) {
+            // A queue that was full is no black hole.
+            self.ways[place].search.take_back();
+        }
     }
 
-    /// Sends a question or an answer, filled up to a packet of `length` bytes.
+    /// Sends a question or an answer, filled up to a packet of `length` bytes. Whether it left.
     fn say<L>(
         &mut self,
         now: u64,
@@ -225,7 +229,7 @@ impl<M: Message> Peer<M> {
         length: usize,
         routes: &mut [Box<dyn Route>],
         around: &Around<'_, L>,
-    ) -> Result<(), Reason> {
+    ) -> Result<bool, Reason> {
         let bytes = probe::write(what, around.checksum);
         let way = &mut self.ways[place];
         let frame = length.saturating_sub(way.guard.around()).max(bytes.len());
@@ -237,7 +241,7 @@ impl<M: Message> Peer<M> {
         };
         let lengths = [length as u16];
         // A guard that has no keys yet lets no question pass; that counts as one that was not answered.
-        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return Ok(()) };
-        routes[way.route].send(&way.address, frames).map(|_| ()).map_err(|error| Reason::of(&error))
+        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return Ok(false) };
+        routes[way.route].send(&way.address, frames).map(|n| n > 0).map_err(|error| Reason::of(&error))
     }
 }

@@ -60,6 +60,11 @@ impl Proxies {
             let of_node = self.all.iter().filter(|(at, _)| at.nid == addr.nid);
             let attached = of_node.filter(|(_, proxy)| proxy.endpoint.has_senders()).count();
             self.shares.count(addr.nid, attached);
+            if self.shares.are_many_attached() {
+                // Other nodes were counted when they last had many, which may be long ago.
+                let attached = self.all.iter().filter(|(_, proxy)| proxy.endpoint.has_senders());
+                self.shares.count_all(attached.map(|(at, _)| at.nid));
+            }
             if !self.shares.have_room(addr.nid) {
                 // Whose those are that programs here can send to does not matter.
                 let of = Some(addr.nid).filter(|_| !self.shares.are_many_attached());

@@ -40,12 +40,20 @@ impl Shares {
     pub fn ended(&mut self, nid: Nid) {
         if let Some(share) = self.of.get_mut(&nid) {
             share.all = share.all.saturating_sub(1);
+            // Whether it was one of these is not known; more than there are they cannot be.
+            share.attached = share.attached.min(share.all);
         }
     }
 
     /// So many of this node's have senders.
     pub fn count(&mut self, nid: Nid, attached: usize) {
         self.of.entry(nid).or_default().attached = attached;
+    }
+
+    /// Those with senders, of all nodes: whose each of them is.
+    pub fn count_all(&mut self, attached: impl Iterator<Item = Nid>) {
+        self.of.values_mut().for_each(|share| share.attached = 0);
+        attached.for_each(|nid| self.of.entry(nid).or_default().attached += 1);
     }
 
     /// Whether a node has few, whoever uses them.
@@ -94,6 +102,31 @@ mod tests {
         shares.count(2, 7);
         assert!(!shares.have_room(1) && !shares.have_room(2), "ten in all are attached");
         assert!(shares.are_few(3), "a node that has none opens one in any case");
+    }
+
+    /// Node 1 opens few ever after, so nothing of it would be counted again.
+    #[test]
+    fn those_that_ended_keep_no_other_node_out() {
+        let mut shares = Shares::new(2, 4);
+        (0..6).for_each(|_| shares.opened(1));
+        (0..2).for_each(|_| shares.opened(2));
+        shares.count(1, 4);
+        assert!(!shares.have_room(2) && shares.are_many_attached());
+        (0..5).for_each(|_| shares.ended(1));
+        shares.count(2, 1);
+        assert!(shares.have_room(2), "node 1 has one, whoever sends to it");
+    }
+
+    #[test]
+    fn those_whose_senders_left_keep_no_other_node_out() {
+        let mut shares = Shares::new(2, 4);
+        (0..6).for_each(|_| shares.opened(1));
+        (0..2).for_each(|_| shares.opened(2));
+        shares.count(1, 4);
+        shares.count(2, 1);
+        assert!(!shares.have_room(2));
+        shares.count_all([1, 2].into_iter());
+        assert!(shares.have_room(2) && !shares.have_room(1));
     }
 
     #[test]

@@ -207,9 +207,12 @@ impl Node {
         child
     }
 
-    /// What its gateway tells.
+    /// What its gateway tells; nothing where none runs, or it was killed.
     pub fn status(&self) -> Option<Gateway> {
-        Gateway::ask(&self.folder, SOON).expect("an answer")
+        match Gateway::ask(&self.folder, SOON) {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => None,
+            answer => answer.expect("an answer"),
+        }
     }
 
     pub fn folder(&self) -> &Path {

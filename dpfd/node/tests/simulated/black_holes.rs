@@ -89,3 +89,58 @@ fn who_sends_short_messages_asks_no_long_questions() {
     let bytes = world.node(1).routes()[0].counters().sent_bytes;
     assert!(bytes < 100 * 300, "{bytes} bytes for a hundred short messages");
 }
+
+/// Long questions find no room where short ones do, since data has it all.
+#[test]
+fn a_full_queue_is_no_black_hole() {
+    let mut world = World::new(2, &["sim"], 62);
+    let (delay, rate) = (Duration::from_micros(50), Some(1_000_000));
+    world.networks[0].1.set_usual(Link { delay, rate, queue: 3500, ..Link::default() });
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..600 {
+        world.send((1, 4000), (2, 4000), numbered(i, 3000));
+    }
+    for _ in 0..100 {
+        world.run(Duration::from_millis(100));
+        assert_eq!(shortened(&mut world), None);
+    }
+    assert!(world.node(1).waiting() > 0, "its queue was full all the time");
+}
+
+/// Begun while packets are shortened, in both directions.
+#[test]
+fn a_flow_that_began_in_the_hole_has_long_frames_once_they_come_through_again() {
+    let mut world = World::new(2, &["sim"], 63);
+    (1..=2).for_each(|nid| (4000..=4001).for_each(|dpid| world.programs(nid).open(dpid, usize::MAX)));
+    let go_on = |world: &mut World, dpid: u16, seconds: u64| {
+        for i in 0..10 * seconds {
+            for (from, to) in [(1, 2), (2, 1)] {
+                world.send((from, dpid), (to, dpid), numbered(i, 3000));
+            }
+            world.run(Duration::from_millis(100));
+        }
+    };
+    let frames = |world: &mut World, nid| {
+        let before = world.node(nid).routes()[0].counters().sent_bytes;
+        let flow = |world: &mut World| {
+            let mut flows = world.node(nid).peers()[0].traffic();
+            flows.find(|flow| flow.ends().here == 4001).map(|flow| flow.counts().frames_out)
+        };
+        let begin = flow(world).expect("a flow");
+        world.send((nid, 4001), (3 - nid, 4001), numbered(0, 60_000));
+        world.until(SOON, "the message", |world| world.node(nid).waiting() == 0);
+        assert!(world.node(nid).routes()[0].counters().sent_bytes > before + 60_000);
+        flow(world).expect("a flow") - begin
+    };
+    world.networks[0].1.set_usual(link(600));
+    go_on(&mut world, 4000, 20);
+    assert!(shortened(&mut world).is_some_and(|found| found <= 600));
+    go_on(&mut world, 4001, 10);
+    let short = [frames(&mut world, 1), frames(&mut world, 2)];
+    assert!(short.iter().all(|frames| *frames > 100), "{short:?} frames of 600 bytes");
+    world.networks[0].1.set_usual(link(usize::MAX));
+    go_on(&mut world, 4001, 90);
+    assert_eq!(shortened(&mut world), None);
+    let long = [frames(&mut world, 1), frames(&mut world, 2)];
+    assert!(long.iter().all(|frames| *frames < 60), "{long:?} frames of 1500 bytes");
+}

@@ -123,3 +123,28 @@ fn waiting_for_a_receiver_costs_little() {
     world.programs(2).open(4000, usize::MAX);
     world.until(Duration::from_secs(2), "it came", |world| world.programs(2).count(4000) == 1);
 }
+
+/// Where memory for parts is used up, flows keep few. Those that come and go do not make more of it.
+#[test]
+fn memory_for_parts_is_as_much_as_it_was_after_many_flows() {
+    let mut world = World::new(2, &["sim"], 13);
+    // Half of it is for parts: as many as ten flows want.
+    world.limits.bytes = 2 * 10 * dp_node::WINDOW * 1500;
+    world.start(1);
+    world.start(2);
+    world.programs(2).open(4000, usize::MAX);
+    let mut roomy = || {
+        for from in 5000..5064 {
+            world.send((1, from), (2, 4000), numbered(0, 100));
+        }
+        world.until(SOON, "the messages", |world| world.node(1).waiting() == 0);
+        let n = world.node(1).peers()[0].traffic().filter(|flow| flow.state().room > 8).count();
+        world.run(Duration::from_secs(90));
+        assert_eq!((flows(&mut world, 1), flows(&mut world, 2)), (0, 0));
+        n
+    };
+    let first = roomy();
+    assert!((8..=12).contains(&first), "{first} flows of 64");
+    assert_eq!(roomy(), first);
+    assert_eq!(roomy(), first);
+}

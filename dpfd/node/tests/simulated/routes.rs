@@ -224,6 +224,39 @@ fn a_flow_goes_by_the_route_that_its_program_names() {
     }
 }
 
+/// A program names the second route, sends, and ends before the gateway has taken anything of it.
+#[test]
+fn what_a_program_sent_before_it_ended_goes_by_the_route_that_it_named() {
+    let mut world = World::new(2, &["first", "second"], 36);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    world.programs(2).open(4000, usize::MAX);
+    let to = Addr { nid: 2, dpid: 4000 };
+    let by_second = |world: &mut World| {
+        let before = sent(world, 1);
+        (0..100).for_each(|i| world.send((1, 4000), (2, 4000), numbered(i, 3000)));
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        sent(world, 1) - before
+    };
+    let ends = |world: &mut World| {
+        let now = world.now();
+        world.node(1).link_ended(now, 4000, to);
+    };
+    world.node(1).ask_for(4000, to, Some("second"));
+    ends(&mut world);
+    assert!(by_second(&mut world) >= 300);
+    // The next one with that number names the same before that is dropped, and keeps it.
+    world.node(1).ask_for(4000, to, Some("second"));
+    world.run(Duration::from_secs(30));
+    assert!(by_second(&mut world) >= 300);
+    // One that names none has none of its.
+    ends(&mut world);
+    world.run(Duration::from_secs(30));
+    assert!(by_second(&mut world) < 10);
+    // Nothing is left of it, and nobody is woken for it.
+    world.run(Duration::from_secs(100));
+    assert_eq!(world.node(1).next_timeout(), None);
+}
+
 /// One flow goes by a route that is so slow that its queue is always full, and another by the other.
 #[test]
 fn a_route_that_has_no_room_holds_up_only_what_goes_by_it() {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It is told with each link to another node, so a gateway that comes back knows it again, and one that is forgotten with its
-//! link costs nobody anything. A name is told as its code: a note has no room for more, and a gateway knows all names that
+//! link costs nobody anything: where a link ended, its route is dropped when what was sent over it has gone. A name is told as its code: a note has no room for more, and a gateway knows all names that
 //! there are.
 
 use std::sync::atomic::Ordering;
@@ -26,6 +26,8 @@ pub struct Wish {
     pub to: Addr,
     /// The route's code ([`code`]); 0: whichever the graph says.
     pub route: u64,
+    /// Its link ended, and no other one of that sender names a route. What came over it may still wait to be taken.
+    pub ended: bool,
 }
 
 /// A name in 64 bits (FNV-1a); never 0.

@@ -35,6 +35,12 @@ impl Counts {
             &[],
         );
         crowded.with_label_values(&[] as &[&str]).inc_by(gateway.crowded);
+        let unkept = self.counter(
+            "dp_gateway_unkept_total",
+            "Messages of flows for which there was no room in gateway.places; they can come twice if the gateway is killed.",
+            &[],
+        );
+        unkept.with_label_values(&[] as &[&str]).inc_by(gateway.unkept);
         self.routes(&gateway.routes);
         self.nodes(&gateway.nodes);
         self.flows(&gateway.nodes);
@@ -69,6 +75,11 @@ impl Counts {
             "Round trip of the last probe that was answered.",
             NODE_ROUTE,
         );
+        let longest = self.gauge(
+            "dp_node_route_longest_bytes",
+            "The longest packet that comes through, where that is less than the route says.",
+            NODE_ROUTE,
+        );
         for node in nodes {
             let (nid, name) = (node.nid.to_string(), node.name.as_deref().unwrap_or(""));
             up.with_label_values(&[&*nid, name]).set(node.by.is_some().into());
@@ -79,6 +90,9 @@ impl Counts {
             for route in &node.routes {
                 let labels = [&*nid, name, &route.address, &route.security];
                 route_up.with_label_values(&labels).set(route.alive.into());
+                if let Some(bytes) = route.longest {
+                    longest.with_label_values(&labels).set(bytes as i64);
+                }
                 if route.round_trip_ns > 0 {
                     round_trip.with_label_values(&labels).set(seconds(route.round_trip_ns));
                 }

@@ -88,6 +88,7 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
         ("dp_gateway_listed", "1"),
         (r#"dp_gateway_info{node="1",pid="70"}"#, "1"),
         ("dp_gateway_crowded_total", "4"),
+        ("dp_gateway_unkept_total", "6"),
         (r#"dp_gateway_dropped_frames_total{why="foreign"}"#, "0"),
         (&*format!("dp_route_frames_total{{{route},direction=\"sent\"}}"), "9"),
         (&*format!("dp_route_bytes_total{{{route},direction=\"received\"}}"), "800"),
@@ -98,6 +99,7 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
         (&*format!("dp_node_dropped_frames_total{{{down},why=\"unsent\"}}"), "7"),
         (&*format!("dp_node_route_up{{{way}}}"), "1"),
         (&*format!("dp_node_route_round_trip_seconds{{{way}}}"), "0.0000315"),
+        (&*format!("dp_node_route_longest_bytes{{{way}}}"), "1188"),
         (r#"dp_flow_info{here="5000",node="2",route="udp",state="open",there="2/7000"}"#, "1"),
         (&*format!("dp_flow_round_trip_seconds{{{flow}}}"), "0.000045"),
         (&*format!("dp_flow_window_parts{{{flow}}}"), "20"),
@@ -111,6 +113,11 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
     ] {
         assert_eq!(values.get(name), Some(&value), "{name}\n{text}");
     }
+    assert_eq!(
+        text.matches("dp_node_route_longest_bytes{").count(),
+        1,
+        "the other one is as long as it says"
+    );
     // A round trip that nobody measured is none of 0.
     assert!(!text.contains(r#"dp_node_route_round_trip_seconds{address="udp:192.0.2.3:7411""#), "{text}");
     assert!(!of(&listing(), true, false).contains("dp_gateway"));

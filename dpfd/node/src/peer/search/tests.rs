@@ -76,6 +76,17 @@ fn a_path_that_carries_long_ones_again_is_found_out_after_a_minute() {
 }
 
 #[test]
+fn packets_of_every_base_are_long_enough_to_try_longer_ones() {
+    for carries in BASES.into_iter().chain([100]) {
+        let mut path = Path::new(carries);
+        let found = path.steps(60);
+        assert!(found < MTU, "{carries}");
+        path.carries = MTU;
+        assert_eq!(path.steps(400), MTU, "from {found}, of {carries}");
+    }
+}
+
+#[test]
 fn losses_alone_are_no_black_hole() {
     let mut path = Path::new(MTU);
     for i in 0..1000 {
@@ -91,6 +102,10 @@ fn a_path_that_carries_nothing_long_ends_with_the_shortest_and_is_not_asked_all_
     let mut path = Path::new(100);
     assert_eq!(path.steps(200), 256);
     assert!(path.search.shortened().is_some());
+    let before = path.asked;
+    path.steps(3000);
+    assert!(path.asked - before < 600, "{} in ten minutes", path.asked - before);
+    assert_eq!(path.search.limit(MTU), 256);
 }
 
 #[test]
@@ -119,4 +134,38 @@ fn an_interface_that_becomes_shorter_during_a_search_ends_it() {
     }
     assert!(!path.search.is_urgent());
     assert_eq!(path.search.limit(1000), 1000);
+    assert!(path.search.shortened().is_some());
+    assert_eq!(path.search.shorter(), None, "the route says the same");
+    path.search.ask(path.now, MTU, 200);
+    assert_eq!(path.search.shorter(), path.search.shortened(), "it says more again");
+}
+
+#[test]
+fn a_question_that_did_not_leave_is_not_missed() {
+    let mut search = Search::default();
+    for number in 0..100 {
+        let now = u64::from(number) * STEP;
+        search.sent(MTU);
+        if search.ask(now, MTU, number).is_some() {
+            search.take_back();
+        }
+        search.short_answered(now + 1, now);
+    }
+    assert_eq!(search.shortened(), None);
+    assert!(!search.is_urgent());
+}
+
+#[test]
+fn data_that_comes_through_outweighs_questions_that_do_not() {
+    let mut path = Path::new(1000);
+    for _ in 0..100 {
+        path.step([false; 2]);
+        path.search.arrived(MTU);
+    }
+    assert_eq!(path.search.shortened(), None);
+    for _ in 0..20 {
+        path.step([false; 2]);
+        path.search.arrived(900);
+    }
+    assert!(path.search.limit(MTU) <= 1000, "shorter data is no evidence");
 }

@@ -16,11 +16,15 @@ impl Registry {
         let Some(entry) = self.gateway().filter(|entry| self.lives(&entry.process)) else {
             return Vec::new();
         };
-        let text = fs::read_to_string(self.folder().join(FILE)).unwrap_or_default();
         // Of this one, not of one before it.
+        self.routes_of(&entry.process).unwrap_or_default()
+    }
+
+    /// Those that this process said as a gateway; none where it said nothing, or another one said something since.
+    pub fn routes_of(&self, process: &str) -> Option<Vec<String>> {
+        let text = fs::read_to_string(self.folder().join(FILE)).ok()?;
         let mut lines = text.lines();
-        let same = lines.next() == Some(entry.process.as_str());
-        lines.filter(|_| same).map(str::to_string).collect()
+        (lines.next() == Some(process)).then(|| lines.map(str::to_string).collect())
     }
 
     /// Says the names of this gateway's routes.

@@ -1,6 +1,6 @@
 //! Links of other endpoints to ours: who may send, and over what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -192,11 +192,14 @@ impl Service {
         }
     }
 
-    /// The links to an endpoint: connection and number, each.
-    pub fn links_to(&self, serial: u32) -> Vec<(u32, u32)> {
+    /// The links to these endpoints: connection and number, each.
+    pub fn links_to(&self, serials: &HashSet<u32>) -> Vec<(u32, u32)> {
+        if serials.is_empty() {
+            return Vec::new();
+        }
         let of = |(number, conn): (&u32, &Conn)| {
             let Role::In(incoming) = &conn.role else { return Vec::new() };
-            let to = incoming.links.iter().filter(|(_, peer)| peer.serial == serial);
+            let to = incoming.links.iter().filter(|(_, peer)| serials.contains(&peer.serial));
             to.map(|(link, _)| (*number, *link)).collect()
         };
         self.conns.iter().flat_map(of).collect()
@@ -204,9 +207,7 @@ impl Service {
 
     fn sender_ended(&mut self, peer: &Peer) {
         peer.end.gone.store(true, Ordering::Release);
-        if peer.route != 0 {
-            self.wish(peer.serial, peer.from, 0);
-        }
+        self.route_ended(peer.serial, peer.from, peer.route);
         if let Some(local) = self.endpoints.get(&peer.serial) {
             local.inner.senders.fetch_sub(1, Ordering::Relaxed);
         }
@@ -320,17 +321,28 @@ impl Service {
         if let Some(waiting) = waiting {
             waiting.route = code;
         } else if let Some(peer) = self.peer(number, link) {
-            peer.route = code;
+            let had = core::mem::replace(&mut peer.route, code) != 0;
             let (serial, from) = (peer.serial, peer.from);
-            self.wish(serial, from, code);
+            self.routed.change(serial, from, had, code != 0);
+            self.wish(serial, from, code, false);
+        }
+    }
+
+    /// A link that named a route ended.
+    fn route_ended(&mut self, serial: u32, from: Addr, route: u64) {
+        if route != 0 {
+            self.routed.change(serial, from, true, false);
+            if !self.routed.has(serial, from) {
+                self.wish(serial, from, 0, true);
+            }
         }
     }
 
     /// Tells the gateway, of a proxy of its.
-    fn wish(&self, serial: u32, from: Addr, route: u64) {
+    fn wish(&self, serial: u32, from: Addr, route: u64, ended: bool) {
         let to = self.endpoints.get(&serial).map(|local| local.inner.addr()).filter(|to| to.nid != 0);
         if let (Some(to), Some(gateway), 0) = (to, self.process.gateway(), from.nid) {
-            gateway.wish(Wish { from: from.dpid, to, route });
+            gateway.wish(Wish { from: from.dpid, to, route, ended });
         }
     }
 
@@ -347,9 +359,7 @@ impl Service {
             }
         }
         for (number, link, from, route) in told {
-            if route != 0 {
-                self.wish(serial, from, 0);
-            }
+            self.route_ended(serial, from, route);
             self.tell(number, Note::Gone { link }, &[]);
         }
     }

@@ -12,6 +12,7 @@
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
 //! | `proxies` | links of others to endpoints of other nodes, where this process is the gateway |
+//! | `routed` | which of those links name a route |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
 mod backlog;
@@ -20,9 +21,11 @@ mod incoming;
 mod outgoing;
 mod pairs;
 mod proxies;
+mod routed;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -33,6 +36,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use self::conns::{Conn, Role};
 use self::pairs::Local;
 use self::proxies::Awaiting;
+use self::routed::Routed;
 use super::endpoint::UserEndpoint;
 use super::link::Link;
 use super::note::Note;
@@ -72,6 +76,8 @@ struct Service {
     awaiting: Vec<Awaiting>,
     /// Proxies that are to end when their last sender lets go.
     ending: HashSet<u32>,
+    /// Senders to them that name a route.
+    routed: Routed,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
     of_pid: HashMap<i32, usize>,
@@ -122,6 +128,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         by_addr: HashMap::new(),
         awaiting: Vec::new(),
         ending: HashSet::new(),
+        routed: Routed::default(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
         out: HashMap::new(),
@@ -263,9 +270,15 @@ impl Service {
         for inner in self.process.opened() {
             self.opened(inner);
         }
+        // A gateway asks many at once, and all links are looked through for them.
+        let mut unused = Vec::new();
         for command in commands {
-            self.command(command);
+            match command {
+                Command::EndUnused(serial) => unused.push(serial),
+                command => self.command(command),
+            }
         }
+        self.end_unused(&unused);
     }
 
     fn command(&mut self, command: Command) {
@@ -289,7 +302,7 @@ impl Service {
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
             Command::Route(serial) => self.tell_routes(serial),
-            Command::EndUnused(serial) => self.end_unused(serial),
+            Command::EndUnused(serial) => self.end_unused(&[serial]),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
             Command::GatewayEnded => self.answer_awaiting(None),
             Command::Room(conn, link) => {
@@ -324,7 +337,9 @@ impl Service {
         if self.by_addr.get(&addr) == Some(&serial) {
             self.by_addr.remove(&addr);
         }
-        self.links_in_gone(serial);
+        if local.inner.senders.load(Ordering::Relaxed) > 0 {
+            self.links_in_gone(serial);
+        }
     }
 
     /// Everything it had sent is delivered: nothing of it is left.

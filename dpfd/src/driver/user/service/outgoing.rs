@@ -59,10 +59,7 @@ impl Service {
                 }
                 self.asked.insert((serial, to), (number, link));
                 self.tell(number, Note::Attach { link, from, to }, &[]);
-                let route = self.route_of(serial);
-                if to.nid != 0 && route != 0 {
-                    self.tell(number, Note::Route { link, code: route }, &[]);
-                }
+                self.tell_route(number, link, (serial, to));
             }
             Ok(None) => {
                 self.absent.insert((serial, to));
@@ -182,6 +179,10 @@ impl Service {
             _ => {}
         }
         drop(tx);
+        if matches!(note, Note::Attached { .. }) {
+            // A gateway that was still opening its routes knows them now.
+            self.tell_route(number, link, (serial, to));
+        }
         self.flush(serial, to);
     }
 
@@ -221,14 +222,31 @@ impl Service {
         self.endpoints.get(&serial).map_or(0, |local| local.inner.route.load(Ordering::Acquire))
     }
 
+    /// Names the route of a new link, if it has one.
+    fn tell_route(&mut self, number: u32, link: u32, (serial, to): (u32, Addr)) {
+        let code = self.route_of(serial);
+        if to.nid != 0 && code != 0 && self.has_routes(number) {
+            self.tell(number, Note::Route { link, code }, &[]);
+        }
+    }
+
+    /// Whether the gateway behind that connection has said that it has routes; one that is older than that knows no such note.
+    fn has_routes(&self, number: u32) -> bool {
+        let Some(Conn { role: Role::Out(out), .. }) = self.conns.get(&number) else { return false };
+        self.process.shared.registry.routes_of(&out.process).is_some()
+    }
+
     /// An endpoint names another route: of all its links to other nodes.
     pub fn tell_routes(&mut self, serial: u32) {
+        let mut has_routes = HashMap::new();
         let code = self.route_of(serial);
         let of =
             |((of, to), asked): (&(u32, Addr), &(u32, u32))| (*of == serial && to.nid != 0).then_some(*asked);
         let links: Vec<(u32, u32)> = self.asked.iter().filter_map(of).collect();
         for (number, link) in links {
-            self.tell(number, Note::Route { link, code }, &[]);
+            if *has_routes.entry(number).or_insert_with(|| self.has_routes(number)) {
+                self.tell(number, Note::Route { link, code }, &[]);
+            }
         }
     }
 

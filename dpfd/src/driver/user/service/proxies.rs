@@ -1,6 +1,7 @@
 //! Where this process is the gateway ([`super::super::gateway`]): links to endpoints of other nodes wait until it has opened
 //! their proxies, or said that it knows no route.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use super::super::note::Note;
@@ -49,21 +50,23 @@ impl Service {
         }
     }
 
-    /// A proxy ends, unless something of it is not with its receiver yet. Senders of this node that are through with it are
+    /// Proxies end, unless something of theirs is not with its receiver yet. Senders of this node that are through with one are
     /// asked to let go, and it ends when the last of them has. Who attaches gets there before this or asks the gateway for a new
     /// one: both happen on this thread.
-    pub fn end_unused(&mut self, serial: u32) {
-        let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
-        if inner.nid == 0 {
-            return;
-        }
-        if inner.senders.load(Ordering::Relaxed) > 0 {
-            self.ending.insert(serial);
-            for (conn, link) in self.links_to(serial) {
-                self.tell(conn, Note::Rest { link }, &[]);
+    pub fn end_unused(&mut self, serials: &[u32]) {
+        let mut attached = HashSet::new();
+        for &serial in serials {
+            let inner = self.endpoints.get(&serial).map(|local| local.inner.clone());
+            let Some(inner) = inner.filter(|inner| inner.nid != 0) else { continue };
+            if inner.senders.load(Ordering::Relaxed) > 0 {
+                attached.insert(serial);
+            } else if inner.retire_if_done() {
+                self.retire(serial);
             }
-        } else if inner.retire_if_done() {
-            self.retire(serial);
+        }
+        self.ending.extend(&attached);
+        for (conn, link) in self.links_to(&attached) {
+            self.tell(conn, Note::Rest { link }, &[]);
         }
     }
 
@@ -73,7 +76,7 @@ impl Service {
         if inner.is_some_and(|inner| inner.senders.load(Ordering::Relaxed) == 0)
             && self.ending.remove(&serial)
         {
-            self.end_unused(serial);
+            self.end_unused(&[serial]);
         }
     }
 
