@@ -157,7 +157,7 @@ impl Search {
             *fails = mtu.saturating_add(1).min(*fails);
             self.settle(now);
         }
-        // Who sends short frames only need not know. What is found bounds what is sent, so less is long then.
+        // Where only short frames are sent, nobody asks. A length that was found bounds the frames, so a shorter one counts as long then.
         let long = match self.state {
             State::Found { fits, .. } => fits.min(LEAST) / 2,
             _ => LEAST,
