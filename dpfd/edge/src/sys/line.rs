@@ -128,11 +128,11 @@ impl Quiet {
         Quiet { blocked: raw::block_signals() }
     }
 
-    /// As [`write`]. The signal that a write raises is taken back; one that was there before stays.
+    /// As [`write()`]. The signal that a write raises is taken back; one that was there before stays.
     ///
     /// # Errors
     ///
-    /// Those of [`write`].
+    /// Those of [`write()`].
     pub fn write(&self, fd: i32, kind: Kind, line: &[u8]) -> Result<(), i32> {
         let (signal, error) = kind.raises();
         // Only what the program blocks can have been waiting.
