@@ -100,7 +100,7 @@ fn lines_go_to_the_end_of_a_file_for_its_owner() {
     tells_of_a_channel(&said);
     assert_eq!(said.iter().filter(|said| said.starts_with("start: ")).count(), 4, "{said:#?}");
     assert_eq!(fs::metadata(&path).expect("the log").permissions().mode() & 0o777, 0o600);
-    // Whoever may write to the folder cannot make it another's file.
+    // A link that somebody else put into the folder does not make the shim write to another file.
     let link = folder.file("link");
     std::os::unix::fs::symlink(&path, &link).expect("a link");
     ok(&exchanges().env("DP_LOG", &link.display().to_string()).run(&Combo::shimmed()));

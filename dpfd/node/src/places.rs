@@ -72,7 +72,7 @@ pub struct Places {
     counts: Counts,
 }
 
-/// What is counted of the file.
+/// How often the file had no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Places of former flows that others needed the room of.

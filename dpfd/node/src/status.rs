@@ -289,7 +289,7 @@ impl Door {
     }
 }
 
-/// Who asks from now on is told that there is none, and not that it died.
+/// A gateway that ends takes its socket away: without it no gateway runs, while one that refuses is of a gateway that died.
 impl Drop for Door {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);

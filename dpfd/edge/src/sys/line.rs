@@ -59,7 +59,7 @@ pub fn open(path: &CStr) -> Result<i32, i32> {
 }
 
 /// Opens a device, for which `fd` stands, once more: the open file behind `fd` is somebody else's, and so is whether it waits.
-/// Whoever does so looks whether it is the same one.
+/// The caller has to look whether it is the same device: `fd` may stand for something else by then.
 ///
 /// # Errors
 ///

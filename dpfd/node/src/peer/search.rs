@@ -53,7 +53,7 @@ struct Question {
     overtaken: Option<u64>,
 }
 
-/// What is known of a route, and what was asked.
+/// How long packets may be on a route, as far as that is known, and the question that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     state: State,

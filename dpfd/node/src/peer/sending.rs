@@ -222,7 +222,7 @@ impl<M: Message> Peer<M> {
         false
     }
 
-    /// What is left of a batch is not sent.
+    /// Drops the frames of a line's batch that have not left, and counts them.
     fn drop_left(&mut self, at: usize) {
         self.counts.unsent += self.lines[at].left().len() as u64;
         self.lines[at].clear();
