@@ -255,6 +255,23 @@ pub fn bells_are_gone(conn: u32) {
     with_sets_of(conn, |set, w| set.bells_are_gone(conn, w));
 }
 
+/// A bell of connection `conn` was taken, or its word is cold, while a set that it tells may sleep: who sleeps there looks at
+/// everything. The caller may have a connection's lock; where a set is locked for long, its second look finds out.
+#[cold]
+pub fn bell_was_taken(conn: u32) {
+    let wake = |i: u32| {
+        if let Some(mut locked) = place(i).and_then(|p| p.lock_soon(i)) {
+            let (set, mut w) = locked.parts();
+            set.bell_was_taken(conn, &mut w);
+        }
+    };
+    match world::registered(conn) {
+        world::Registered::Nowhere => {}
+        world::Registered::In(i) => wake(i),
+        world::Registered::Anywhere => places().for_each(|(i, _)| wake(i)),
+    }
+}
+
 /// A low-water mark of connection `conn` was set, and it has as much.
 pub fn rises_anew(conn: u32) {
     with_sets_of(conn, |set, w| set.rises_anew(conn, w));

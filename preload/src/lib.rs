@@ -22,6 +22,7 @@ mod events;
 mod exec;
 mod fdtable;
 mod give;
+mod groups;
 mod guests;
 #[cfg(not(test))]
 mod hooks;

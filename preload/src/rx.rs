@@ -333,6 +333,7 @@ impl Channel {
                     ask = true;
                     in_vain += 1;
                     spin::rest_in_vain(in_vain);
+                    c.woke_in_vain(in_vain);
                 }
                 Err(e) if c.stage() == Stage::Live && c.has_news(&rx) => {
                     c.count_if_lost(&rx, e);

@@ -62,7 +62,9 @@ pub fn heat(c: &Conn) {
 }
 
 /// Sleeps in a row that may end for nothing before a rest.
-const IN_VAIN: u32 = 16;
+pub const IN_VAIN: u32 = 16;
+/// As many of them, and a tenth of a second of rests: whoever was to wake does not.
+pub const LONG_IN_VAIN: u32 = 7 * IN_VAIN;
 /// The first rests, and the longest, ns.
 const REST_FIRST: u32 = 100_000;
 const REST_LAST: u32 = 10_000_000;

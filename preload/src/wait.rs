@@ -136,6 +136,9 @@ pub fn poll(
         if told.get() {
             in_vain += 1;
             spin::rest_in_vain(in_vain);
+            if in_vain >= spin::IN_VAIN {
+                fds.iter().filter_map(|p| live(family, p)).for_each(|c| c.woke_in_vain(in_vain));
+            }
         }
     }
 }
@@ -314,7 +317,7 @@ fn asleep(
 ) -> Result<i32, i32> {
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    let (slept, news) = briefly(|| arm(family, fds, event));
+    let (slept, news) = briefly(|| arm(family, fds, event.and_then(Event::name)));
     let news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),
@@ -336,6 +339,8 @@ const FIRST: usize = 24;
 
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
 struct Slept {
+    /// The number of the event by which it sleeps; 0: by none.
+    event: u32,
     /// Entries in the table of descriptors of the first ones; 0: not on that one.
     first: [u32; FIRST],
     /// Of what is beyond, what is live on either side of the sleep.
@@ -349,21 +354,29 @@ impl Slept {
             // Its other end may not have agreed after all.
             let has_rings = |c: &&Conn| matches!(c.stage(), Stage::Offered | Stage::Accepted | Stage::Live);
             if let Some(c) = same.map(|i| family.conn(i)).filter(has_rings) {
-                c.receiving().word.awake();
+                self.awake_on(c);
             }
         }
         for p in fds[..self.seen].iter().skip(self.first.len()) {
             if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-                c.receiving().word.awake();
+                self.awake_on(&c);
             }
+        }
+    }
+
+    fn awake_on(&self, c: &Conn) {
+        let rx = c.receiving();
+        match self.event {
+            0 => rx.word.awake(),
+            number => rx.word.awake_by_event(&rx.rx.event, number),
         }
     }
 }
 
 /// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is.
-fn arm(family: Family, fds: &[pollfd], event: Option<&Event>) -> (Slept, bool) {
+fn arm(family: Family, fds: &[pollfd], event: Option<(u32, i32)>) -> (Slept, bool) {
     let mut news = false;
-    let mut slept = Slept { first: [0; FIRST], seen: 0 };
+    let mut slept = Slept { event: event.map_or(0, |(number, _)| number), first: [0; FIRST], seen: 0 };
     for p in fds {
         let entry = fdtable::settled(p.fd);
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
@@ -394,19 +407,16 @@ impl Channel {
     }
 
     /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(&self, event: Option<&Event>) {
+    fn fall_asleep(&self, event: Option<(u32, i32)>) {
         let rx = self.receiving();
-        let Some((number, event)) = event.filter(|_| self.may_have_event()).and_then(Event::name) else {
+        let Some((number, event)) = event.filter(|_| self.may_have_event()) else {
             rx.word.sleep();
             return;
         };
         link::tell(self, number, event);
-        if rx.rx.event.load(Ordering::Relaxed) != number {
-            rx.rx.event.store(number, Ordering::Relaxed);
-        }
         // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
         rx.word.make_hot();
-        rx.word.sleep_by_event();
+        rx.word.sleep_by_event(&rx.rx.event, number);
         // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
         // the word cold then, and nobody would cool it any more.
         if !self.may_have_event() {

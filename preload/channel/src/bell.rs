@@ -18,8 +18,8 @@
 //!
 //! A watcher that sleeps may have an eventfd, which costs a third of a byte over TCP. Its group then has the number by
 //! which the sender's process knows that; a process that does not know it rings a bell. So may a sleeper, if it is the
-//! only one: *event* says so, and the receiver's line has the number. Whatever the kernel's readiness counts for, a second
-//! sleeper or a registration in an epoll set, clears it, and the next token is a bell.
+//! only one: *event* says so, and the receiver's line has the number, which stays that sleeper's until it is awake. Whatever the
+//! kernel's readiness counts for, a second sleeper or a registration in an epoll set, clears it, and the next token is a bell.
 
 pub use dp_edge::sync::settle;
 use dp_edge::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
@@ -183,9 +183,14 @@ impl Word {
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             ) {
-                // The number was there before the word said so. A sleeper that came since with another one has looked
-                // at the edge after that, and seen the token.
-                Ok(_) if by_event => return Owed::Event(event.load(Ordering::Relaxed)),
+                // The number was there before the word said so, and stays until its sleeper is awake. One that came since has
+                // looked at the edge after that, and seen the token.
+                Ok(_) if by_event => {
+                    return match event.load(Ordering::Relaxed) {
+                        0 => Owed::Nothing,
+                        number => Owed::Event(number),
+                    };
+                }
                 Ok(_) => return Owed::Bell,
                 Err(now) => word = now,
             }
@@ -228,14 +233,28 @@ impl Word {
         })
     }
 
-    /// The same, to be woken by an event, whose number the receiver's line has already; by bells if it is not the only
-    /// sleeper.
+    /// The same, to be woken by the event with this number, which `event` in the receiver's line then has; by bells if it is not
+    /// the only sleeper. Another's number stays there: the sender that has found that one asleep reads it only after it has said so
+    /// in the word.
     #[inline]
-    pub fn sleep_by_event(&self) -> Armed {
+    pub fn sleep_by_event(&self, event: &AtomicU32, number: u32) -> Armed {
+        if let Err(other) = event.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+            // The same number: of a thread that ended in its sleep, and whose event this one has now.
+            if other != number {
+                return self.sleep();
+            }
+        }
         self.update(|w| match w & SLEEPERS {
             0 => (w & !RUNG) | EVENT | 1,
             n => (w & !(SLEEPERS | RUNG | EVENT)) | (n.min(SLEEPERS - 1) + 1),
         })
+    }
+
+    /// W2: the sleeper by that event, if it was allowed to be one, is back.
+    #[inline]
+    pub fn awake_by_event(&self, event: &AtomicU32, number: u32) {
+        self.awake();
+        let _ = event.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// W2: the sleeper is back.

@@ -61,7 +61,7 @@ pub struct RxLine {
     pub consumed: AtomicU64,
     /// The CPU the receiver last ran on, plus one; 0 unknown.
     pub cpu: AtomicU32,
-    /// By which event a sleeper is woken, where the word says that it is.
+    /// By which event a sleeper is woken, where the word says that it is; 0: no sleeper has put its number there.
     pub event: AtomicU32,
     /// The spare ring that it has mapped as it was asked to; 0: none.
     granted: AtomicU32,
@@ -305,6 +305,7 @@ impl RxLine {
         self.ack.store(0, Ordering::Relaxed);
         self.consumed.store(0, Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);
+        self.event.store(0, Ordering::Relaxed);
         self.granted.store(0, Ordering::Relaxed);
     }
 

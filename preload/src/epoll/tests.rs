@@ -1,8 +1,11 @@
 use std::os::fd::AsRawFd;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use dp_channel::bell::BY_BELL;
+use dp_channel::family::Stage;
+
 use super::*;
-use crate::testing::Pair;
+use crate::testing::{self, Pair};
 
 fn kernels_set() -> OwnedFd {
     // SAFETY: made by the call, ours alone.
@@ -52,6 +55,57 @@ fn a_socket_that_is_registered_before_it_is_connected_is_that_connection_in_its_
     assert_eq!(c.watched.load(Ordering::SeqCst), 1);
     assert_eq!(ctl(set, libc::EPOLL_CTL_DEL, c.fd, None), Some(Ok(())));
     assert_eq!(c.watched.load(Ordering::SeqCst), 0);
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}
+
+#[test]
+fn a_word_that_a_receive_made_hot_too_early_is_cold_in_a_set() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    // The other end is live, and sends into the ring; this one has not noticed.
+    c.set_stage(Stage::Accepted);
+    assert!(c.receiving().word.make_hot());
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
+    assert!(!c.receiving().word.is_hot(), "a token would owe no bell, and nobody looks");
+    assert_eq!(ctl(set, libc::EPOLL_CTL_DEL, c.fd, None), Some(Ok(())));
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}
+
+#[test]
+fn whoever_sleeps_in_a_set_hears_of_it_when_another_takes_its_bell_in_front_of_data() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let conn = c.family.entry_of(&c);
+    testing::send(pair.client, b"x", 0).unwrap();
+    assert_eq!(testing::receive(c, 1).unwrap(), b"x");
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
+    with_index(n, |set, w| {
+        assert!(w.make_hot(conn));
+        set.enter(state::tid(), w);
+        set.sleeps(state::tid(), true);
+        w.each_group(|group| group.doze(BY_BELL));
+    });
+    // A token, for which the bell is, more of them, and what has no room in the ring.
+    let sent = testing::send(pair.client, &[7; 100_000], 0).unwrap();
+    assert!(sent > 8192, "{sent}");
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+    // SAFETY: room for two.
+    let mut told = || unsafe { raw::epoll_poll(set, events.as_mut_ptr(), 2) };
+    let mut got = 0;
+    while got < sent {
+        got += testing::receive(c, 100_000).unwrap().len();
+    }
+    assert_eq!(raw::queued(c.fd), Ok(0), "the bell as well");
+    assert_eq!(told(), Ok(1));
+    with_index(n, |set, _| set.leave(state::tid()));
     fdtable::set(set, Entry::None);
     close(set, n);
 }

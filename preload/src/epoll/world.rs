@@ -3,7 +3,6 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use dp_channel::arena::GROUPS;
 use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
 use dp_channel::stream;
@@ -16,7 +15,7 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::channel::Channel;
-use crate::{link, own, rx, socket, state};
+use crate::{groups, link, own, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -182,23 +181,14 @@ impl<'a> Ground<'a> {
     /// This set's group in the connection's arena, from 1 on.
     fn group(&self, c: &Conn) -> Option<u8> {
         let looked = self.looked_or_make()?;
-        let groups = c.my_groups();
-        let at = groups.as_ptr() as usize;
+        let of_arena = c.my_groups();
+        let at = of_arena.as_ptr() as usize;
         // SAFETY: the set's lock is held.
         if let Some(i) = unsafe { looked.group(at) } {
             return Some(i);
         }
-        let space = u64::from(dp_channel::family::space());
-        let me = (space << 32) | u64::from(raw::getpid());
-        // A pid says something only in its own namespace; elsewhere the owner counts as alive.
-        let dead = |o: u64| o >> 32 == space && raw::probe_process(o as u32) == Err(libc::ESRCH);
-        let i = (0..GROUPS).find(|&i| {
-            let owner = groups[i].taken.load(Ordering::Relaxed);
-            (owner == 0 || dead(owner))
-                && groups[i].taken.compare_exchange(owner, me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })?;
-        groups[i].wake();
         let family = self.family?;
+        let i = groups::take(family, c)?;
         // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
         // before it goes.
         let added = unsafe {
@@ -211,7 +201,7 @@ impl<'a> Ground<'a> {
             }
         };
         if !added {
-            groups[i].taken.store(0, Ordering::Release);
+            of_arena[i].taken.store(0, Ordering::Release);
         }
         added.then_some(i as u8 + 1)
     }
@@ -283,7 +273,8 @@ impl World for Ground<'_> {
     }
 
     fn make_cold(&mut self, conn: u32) {
-        if let Some(c) = self.live(conn) {
+        // A receive makes the word hot as soon as the other end is live, before this one has noticed.
+        if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
             c.receiving().word.make_cold();
         }
     }

@@ -1,5 +1,6 @@
 //! Following the sender from epoch to epoch, and taking bells out of the kernel (PROTOCOLS E5-E7).
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dp_channel::allowance::Allowance;
@@ -11,7 +12,12 @@ use dp_edge::ring::Cursor;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::{inside, socket, state};
+use crate::{epoll, inside, socket, state};
+
+thread_local! {
+    /// What has the lock took a bell that may be the one that tells a set which sleeps.
+    static ROBBED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
@@ -30,8 +36,12 @@ impl Channel {
             Held::Mine => return None,
             Held::Inherited => self.recount(),
         }
+        let outer = ROBBED.replace(false);
         let result = f();
         self.rx_lock.unlock();
+        if ROBBED.replace(outer) {
+            epoll::bell_was_taken(self.family.entry_of(self));
+        }
         Some(result)
     }
 
@@ -80,7 +90,7 @@ impl Channel {
                     }
                     // Bells of the epoch before are all that may still lie in front of the switch.
                     let bells = self.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
-                    if at < p && (bells == 0 || self.drain(bells) == 0) {
+                    if at < p && (bells == 0 || self.drain_before_data(rx, bells) == 0) {
                         return true;
                     }
                     if self.rx_kernel.load(Ordering::Relaxed) == p {
@@ -118,6 +128,16 @@ impl Channel {
         let brought = rx.spares().is_some_and(|spares| spares.bring(n));
         let alone = || self.is_ours_alone();
         rx.rx.grant(if brought && alone() { n } else { 0 });
+    }
+
+    /// The same, of bells that lie before data, and cannot stay there for the sake of a set that sleeps: it is told otherwise, once
+    /// the lock is given back.
+    pub(super) fn drain_before_data(&self, rx: &End, n: usize) -> usize {
+        let sum = self.drain(n);
+        if sum > 0 && self.is_telling(rx) {
+            ROBBED.set(true);
+        }
+        sum
     }
 
     /// Takes up to `n` bells out of the kernel. Under the receive lock, and counted before.

@@ -2,15 +2,16 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, End};
+use dp_channel::bell::Group;
+use dp_channel::family::{Conn, End, Stage};
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
 use super::epoch::SWITCHES;
 use crate::channel::Channel;
-use crate::lost;
 use crate::socket::{self, Kernel};
+use crate::{epoll, groups, lost, spin};
 
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
@@ -97,9 +98,11 @@ impl Channel {
                     .saturating_sub(self.rx_kernel.load(Ordering::Relaxed));
                 (before as usize).min(there)
             };
-            if bells > 0 && !(ring && self.is_telling(rx)) {
+            if bells > 0 && !ring {
+                self.drain_before_data(rx, bells);
+            } else if bells > 0 && !self.is_telling(rx) {
                 self.drain(bells);
-                if ring && self.is_overdrawn(rx) {
+                if self.is_overdrawn(rx) {
                     return Settled::Err;
                 }
             }
@@ -175,9 +178,28 @@ impl Channel {
     /// Whether a bell that lies in the kernel may be the one that tells an epoll set which sleeps: it stays until the set is awake,
     /// and takes it itself. Taken by another thread before, it would be none to the kernel, and the set would sleep on while
     /// all its senders take it for awake.
-    fn is_telling(&self, rx: &End) -> bool {
-        let group = rx.word.group();
-        group != 0 && self.my_groups().get(group - 1).is_some_and(|group| !group.is_awake())
+    pub(super) fn is_telling(&self, rx: &End) -> bool {
+        self.sleeping_group(rx).is_some()
+    }
+
+    fn sleeping_group(&self, rx: &End) -> Option<&'static Group> {
+        let group = rx.word.group().checked_sub(1)?;
+        self.my_groups().get(group).filter(|group| !group.is_awake())
+    }
+
+    /// The kernel has ended a sleep for nothing, for the `n`th time in a row: there may lie a bell for a set that does not wake, as
+    /// its thread was cancelled in its wait, or its process has ended. It is not left there for ever: the word is cold from then
+    /// on, and the next look takes it. A set that wakes after all finds it so.
+    pub fn woke_in_vain(&self, n: u32) {
+        if n < spin::IN_VAIN {
+            return;
+        }
+        let rx = self.receiving();
+        let never_wakes = |group: &Group| n >= spin::LONG_IN_VAIN || groups::owner_has_ended(group);
+        if self.stage() == Stage::Live && self.sleeping_group(&rx).is_some_and(never_wakes) {
+            rx.word.make_cold();
+            epoll::bell_was_taken(self.family.entry_of(self));
+        }
     }
 
     /// Bells that were counted by the sender and not drained yet; a hint, the kernel has the truth.

@@ -165,11 +165,15 @@ impl Family {
         self.at(CONNS_AT + (i as usize & (CONNS - 1)) * size_of::<Conn>())
     }
 
+    /// The number of connection `c`, which is one of ours.
+    pub fn entry_of(&self, c: &Conn) -> u32 {
+        let from = (core::ptr::from_ref(c) as usize).wrapping_sub(self.base as usize + CONNS_AT);
+        (from / size_of::<Conn>()) as u32
+    }
+
     /// The processes that have connection `c`, which is one of ours.
     pub fn holders(&self, c: &Conn) -> &'static Holders {
-        let i =
-            (core::ptr::from_ref(c) as usize).wrapping_sub(self.base as usize + CONNS_AT) / size_of::<Conn>();
-        self.at(HOLDERS_AT + (i & (CONNS - 1)) * size_of::<Holders>())
+        self.at(HOLDERS_AT + (self.entry_of(c) as usize & (CONNS - 1)) * size_of::<Holders>())
     }
 
     /// The connections in use.

@@ -192,8 +192,7 @@ fn talk(hot: bool, how: Sleep, fence: bool, receivers: &[u32]) {
 fn sleep_by_event(e: &Edge, looks_again: bool) {
     let mut drained = e.drained.lock().unwrap();
     let counted = e.word.bells();
-    e.event.store(7, Ordering::Relaxed);
-    e.word.sleep_by_event();
+    e.word.sleep_by_event(&e.event, 7);
     let waiting = looks_again && e.waiting();
     if !waiting {
         *drained += e.kernel.drain(0, counted.wrapping_sub(*drained));
@@ -203,7 +202,7 @@ fn sleep_by_event(e: &Edge, looks_again: bool) {
         e.kernel.readable_of(2);
         e.kernel.drain(1, u32::MAX);
     }
-    e.word.awake();
+    e.word.awake_by_event(&e.event, 7);
 }
 
 /// The same without one.
@@ -257,6 +256,50 @@ fn by_event(first: u32, other: u32, looks_again: bool) {
     if let Some(second) = second {
         second.join().unwrap();
     }
+}
+
+/// Beside a sleeper by an event, a poll that would sleep by another one: it looks, takes nothing, and its time is over.
+/// `minds`: it leaves the other's number alone.
+fn beside_a_poll(minds: bool) {
+    let e = Arc::new(edge());
+    let sender = {
+        let e = e.clone();
+        thread::spawn(move || {
+            match e.owed(&mut Tail::default(), 0, true, &[]) {
+                Owed::Event(7) => e.kernel.ring(1),
+                Owed::Event(8) => {} // the poll's
+                Owed::Bell => e.kernel.ring(0),
+                owed => assert_eq!(owed, Owed::Nothing),
+            }
+            e.kernel.over();
+        })
+    };
+    let poll = {
+        let e = e.clone();
+        thread::spawn(move || {
+            if !minds {
+                e.event.store(8, Ordering::Relaxed);
+            }
+            e.word.sleep_by_event(&e.event, 8);
+            e.word.awake_by_event(&e.event, 8);
+        })
+    };
+    while !e.take() {
+        sleep_by_event(&e, true);
+    }
+    poll.join().unwrap();
+    sender.join().unwrap();
+}
+
+#[test]
+fn loom_sleeper_by_an_event_beside_one_by_another() {
+    explore(Some(2), || beside_a_poll(true));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_number_of_another_overwritten() {
+    explore(Some(2), || beside_a_poll(false));
 }
 
 #[test]

@@ -283,8 +283,8 @@ fn robbed(leaves: bool) {
     receiver.join().unwrap();
 }
 
-/// For two preemptions. With three, loom 0.7.2 lets the sender read the group's word older than what was stored before a fence that
-/// was before the sender's own, which no order of sequentially consistent fences allows; why is not known.
+/// For two preemptions. With three, loom 0.7.2 lets the sender read the group's word older than what it has seen, by the fault that
+/// `loom_itself.rs` shows; where that is mended in loom, the test holds for three.
 #[test]
 fn loom_watcher_hears_the_bell_of_what_another_thread_received() {
     explore(Some(2), || robbed(true));

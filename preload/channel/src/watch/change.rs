@@ -286,6 +286,14 @@ impl Set {
         }
     }
 
+    /// A bell of the connection, which may be the one that tells whoever sleeps here, was taken by somebody else.
+    pub fn bell_was_taken(&mut self, conn: u32, w: &mut impl World) {
+        let asleep = self.waiters.anyone_asleep() && !self.inherited;
+        if let Some(r) = (0..self.rows.high()).find(|&r| asleep && self.conn_of(r) == Some(conn)) {
+            self.kick(r, w);
+        }
+    }
+
     /// A connection's low-water mark was set, and it has as much: the kernel makes an edge of that, so it is one here.
     pub fn rises_anew(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {

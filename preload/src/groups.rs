@@ -1,0 +1,66 @@
+//! Groups, by which sets say that they sleep: whose they are, and what of those becomes whose owners ended (PROTOCOLS W3).
+
+use core::sync::atomic::Ordering;
+
+use dp_channel::arena::GROUPS;
+use dp_channel::bell::Group;
+use dp_channel::family::{space, Conn, Family, Stage};
+use dp_edge::sys::raw;
+
+/// Pid namespace and pid of this process, as an owner.
+fn me() -> u64 {
+    u64::from(space()) << 32 | u64::from(raw::getpid())
+}
+
+/// A pid says something only in its own namespace; elsewhere the owner counts as alive.
+fn has_ended(owner: u64) -> bool {
+    owner >> 32 == u64::from(space()) && raw::probe_process(owner as u32) == Err(libc::ESRCH)
+}
+
+/// Whether the process whose set has the group has ended. It has left the group asleep, or told, for ever.
+pub fn owner_has_ended(group: &Group) -> bool {
+    match group.taken.load(Ordering::Relaxed) {
+        0 => false,
+        owner => has_ended(owner),
+    }
+}
+
+/// A group for a set of this process, in the arena of connection `c`: its number, from 0 on. `None`: all are taken.
+pub fn take(family: Family, c: &Conn) -> Option<usize> {
+    let groups = c.my_groups();
+    let me = me();
+    let i = (0..GROUPS).find(|&i| {
+        let owner = groups[i].taken.load(Ordering::Relaxed);
+        let exchange =
+            || groups[i].taken.compare_exchange(owner, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        match owner {
+            0 => exchange(),
+            _ if has_ended(owner) && exchange() => {
+                leave_those_of(family, groups, i);
+                true
+            }
+            _ => false,
+        }
+    })?;
+    groups[i].wake();
+    Some(i)
+}
+
+/// Connections that the dead owner had hot, and that a relative of its has as well, tell this group still: theirs are bells from
+/// here on, or each would be one for a set in which they are not.
+#[cold]
+fn leave_those_of(family: Family, groups: &[Group], i: usize) {
+    for conn in family.used() {
+        let c = family.conn(conn);
+        if !matches!(c.stage(), Stage::Accepted | Stage::Live) || c.my_groups().as_ptr() != groups.as_ptr() {
+            continue;
+        }
+        let word = c.receiving().word;
+        if word.group() == i + 1 {
+            word.make_cold();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
