@@ -365,6 +365,19 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
     forgotten && spin::nobody_looks()
 }
 
+/// This process becomes another program, which knows of no set: relatives that have connections of its sets are told by bells from
+/// here on, and its groups are free. Where that fails, the sets go on, and have hot ones anew.
+pub fn before_exec() {
+    for (i, p) in places() {
+        let Some(mut locked) = p.lock(i) else { continue };
+        let (set, mut w) = locked.parts();
+        if !set.is_inherited() {
+            set.cool(&mut w);
+            w.leave_groups(false);
+        }
+    }
+}
+
 /// In a forked child: the sets are the parent's, too.
 pub fn inherited() {
     for (_, p) in places() {

@@ -10,7 +10,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::give::give;
 use crate::leave::leave;
-use crate::{life, relay, socket, state};
+use crate::{epoll, life, relay, socket, state};
 
 /// Before this process starts another program beside itself: channels that one would inherit leave.
 pub fn before_spawn() {
@@ -38,6 +38,9 @@ pub fn before() {
         }
     });
     let_others_have();
+    if !state::is_borrowed_memory() {
+        epoll::before_exec();
+    }
 }
 
 /// Before this process becomes another program: relatives alone have what is closed with that. Else each of them would be

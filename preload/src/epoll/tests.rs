@@ -109,3 +109,36 @@ fn whoever_sleeps_in_a_set_hears_of_it_when_another_takes_its_bell_in_front_of_d
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+#[test]
+fn a_program_that_becomes_another_leaves_no_word_hot() {
+    let pair = Pair::live();
+    let c = pair.server;
+    testing::send(pair.client, b"x", 0).unwrap();
+    assert_eq!(testing::receive(c, 1).unwrap(), b"x");
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+    let mut looks = || {
+        let now = |events, max, _| {
+            // SAFETY: the array below.
+            unsafe { raw::epoll_poll(set, events, max) }.map(|n| n as i32)
+        };
+        wait(n, events.as_mut_ptr(), 2, 0, false, now).unwrap().unwrap()
+    };
+    while !c.receiving().word.is_hot() {
+        testing::send(pair.client, b"y", 0).unwrap();
+        assert_eq!(looks(), 1);
+        assert_eq!(testing::receive(c, 1).unwrap(), b"y");
+    }
+    before_exec();
+    assert!(!c.receiving().word.is_hot());
+    // It did not become one.
+    testing::send(pair.client, b"z", 0).unwrap();
+    assert_eq!((looks(), looks()), (1, 1), "it is told");
+    assert!(c.receiving().word.is_hot(), "and hot again");
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}

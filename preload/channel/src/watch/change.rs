@@ -309,7 +309,7 @@ impl Set {
     }
 
     /// Wakes somebody who sleeps, who then looks at everything: once is enough until one of them has come back.
-    fn kick(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn kick(&mut self, r: u32, w: &mut impl World) {
         if core::mem::replace(&mut self.unheard, true) {
             return;
         }

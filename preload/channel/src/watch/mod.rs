@@ -346,6 +346,15 @@ impl Set {
         }
     }
 
+    /// All that is hot is watched by the kernel again, until it is hot anew.
+    pub fn cool(&mut self, w: &mut impl World) {
+        let last = self.hot.all().last().copied();
+        self.cool_all(w);
+        if let Some(r) = last.filter(|&r| self.waiters.anyone_asleep() && self.rows.is_used(r)) {
+            self.kick(r, w);
+        }
+    }
+
     /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
     pub fn hand_over(&mut self, w: &mut impl World) {
         self.expose(true, w);
