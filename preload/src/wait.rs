@@ -157,6 +157,18 @@ fn lost(family: Family, fds: &[pollfd]) -> bool {
     })
 }
 
+/// A sleep of some seconds by an event brought nothing, and is not over to senders. Where a channel holds something all the same,
+/// and neither the event nor a bell comes for it, a wake-up was lost; the next look finds what it was for.
+#[cold]
+fn count_if_untold(family: Family, fds: &[pollfd], event: &Event) {
+    let holds = |p: &pollfd| {
+        p.events & IN != 0 && live(family, p).is_some_and(|c| c.is_readable()) && !raw::is_readable(p.fd)
+    };
+    if never_comes(|| !event.is_told() && fds.iter().any(holds)) {
+        lost::count();
+    }
+}
+
 /// Sets in the list are watched from outside while the call lasts.
 struct Exposed<'a>(&'a [pollfd]);
 
@@ -327,6 +339,9 @@ fn asleep(
         }
         None => pass(family, fds, timeout, kernel),
     };
+    if let Some(event) = event.filter(|_| result == Ok(0) && timeout >= FIRST_NET) {
+        count_if_untold(family, fds, event);
+    }
     briefly(|| slept.awake(family, fds));
     if let Some(event) = event {
         event.give_back();

@@ -89,6 +89,11 @@ impl Event {
         self.fd().map(|fd| (self.number.load(Ordering::Relaxed), fd))
     }
 
+    /// Whether somebody has written to it.
+    pub fn is_told(&self) -> bool {
+        self.fd().is_some_and(raw::is_readable)
+    }
+
     /// Others may have it.
     pub fn give_back(&self) {
         self.sleeper.store(0, Ordering::Release);
