@@ -43,6 +43,8 @@ const SHORT: u64 = 20_000_000;
 const RESUME: u64 = 10_000_000;
 /// While it looks, epoll is asked each so many rounds: routes and proxies are looked at themselves.
 const ROUNDS: u32 = 8;
+/// While it looks in vain, whoever is ready to run goes first each so many rounds.
+const YIELDS: u32 = 4;
 /// How long a gateway that is told to end waits for acknowledgements, nanoseconds. Told once more, it does not.
 const ENDING: u64 = 2_000_000_000;
 
@@ -146,6 +148,9 @@ impl Server {
             }
             if done > 0 {
                 self.look.came(now);
+            } else if looks && !more && self.round % YIELDS == 0 {
+                // Whoever it waits for may be ready to run on this processor (W19).
+                std::thread::yield_now();
             }
         }
     }
