@@ -142,6 +142,12 @@ pub fn flood_tcp(mut tcp: &TcpStream, len: usize, time: Duration) -> f64 {
     u64::from_ne_bytes(sum) as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
+/// A byte to a node's sink, and the 8 of its answer.
+pub fn ask_tcp(mut tcp: &TcpStream) {
+    tcp.write_all(&[1]).expect("room");
+    tcp.read_exact(&mut [0; 8]).expect("an answer");
+}
+
 /// A connection to a node's sink.
 pub fn connect(nid: u16) -> TcpStream {
     let mut tcp = None;

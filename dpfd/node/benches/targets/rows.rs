@@ -9,7 +9,7 @@ use dp_node::Limits;
 use dpfd::Addr;
 
 use crate::cables::{shape, tcp_leaves, By, Cables};
-use crate::ends::{connect, flood, flood_tcp, median, one_way, recv, servers, ECHO, SINK};
+use crate::ends::{ask_tcp, connect, flood, flood_tcp, median, one_way, recv, servers, ECHO, SINK};
 use crate::kit::{open, stay_on, Child, Node};
 use crate::{Effort, Figure};
 
@@ -20,7 +20,7 @@ const LONG: usize = 64 << 10;
 /// What a row measures.
 pub fn about(name: &str) -> &'static str {
     match name {
-        "latency" => "round trips of one byte, looking and asleep, beside UDP's",
+        "latency" => "round trips of one byte, looking and asleep, beside UDP's; asleep beside TCP's, too",
         "stream" => "messages of 64 KiB, a processor a side, beside a TCP stream",
         "shaped" => "the same on cables of 100 and 1000 Mbit/s, beside what framing leaves",
         "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
@@ -83,8 +83,9 @@ fn latency(effort: Effort) -> Vec<Figure> {
             let udp = UdpSocket::bind("10.1.0.1:0").expect("a socket");
             udp.connect("10.1.0.2:9000").expect("a route");
             udp.set_nonblocking(looks).expect("a flag");
+            let tcp = (!looks).then(|| connect(2));
             let mut byte = [0; 1];
-            let mut results: [Vec<f64>; 2] = Default::default();
+            let mut results: [Vec<f64>; 3] = Default::default();
             for _ in 0..effort.turns {
                 results[0].push(one_way(effort.rounds, || {
                     e.send_to(b"x", there(ECHO)).expect("room");
@@ -94,13 +95,18 @@ fn latency(effort: Effort) -> Vec<Figure> {
                     udp.send(b"x").expect("room");
                     while udp.recv(&mut byte).is_err() {}
                 }));
+                if let Some(tcp) = &tcp {
+                    results[2].push(one_way(effort.rounds, || ask_tcp(tcp)));
+                }
             }
-            results.map(median).to_vec()
+            results.into_iter().filter(|all| !all.is_empty()).map(median).collect()
         });
         end(all);
         let how = if looks { "looking" } else { "asleep" };
         let what = format!("1 B one way, {}, {how}", by.word());
-        figures.push(Figure::new(what, "us", found[0], "UDP", found[1]).at_most(most));
+        figures.push(Figure::new(what.clone(), "us", found[0], "UDP", found[1]).at_most(most));
+        // No target: what a connection that went by the gateways would have to beat (docs/TCP-BETWEEN-NODES.md).
+        figures.extend(found.get(2).map(|&tcp| Figure::new(what, "us", found[0], "TCP", tcp)));
     }
     figures
 }
