@@ -124,7 +124,7 @@ fn a_program_that_becomes_another_leaves_no_word_hot() {
     let mut looks = || {
         let now = |events, max, _| {
             // SAFETY: the array below.
-            unsafe { raw::epoll_poll(set, events, max) }.map(|n| n as i32)
+            unsafe { raw::epoll_poll(set, events, max) }
         };
         wait(n, events.as_mut_ptr(), 2, 0, false, now).unwrap().unwrap()
     };
