@@ -105,15 +105,17 @@ pub fn send(c: Channel, bytes: &[u8], flags: i32) -> Result<usize, i32> {
     let frame = 0u8;
     let inside = Inside::enter(c.fd, &frame).expect("a connection");
     let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
-    let kernel = |w: &Walk, flags: i32| {
-        let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 1];
-        let list = w.fill_list(&mut pieces, usize::MAX);
-        // SAFETY: what is left of the bytes.
-        unsafe { raw::send(c.fd, list[0].iov_base.cast(), list[0].iov_len, flags | libc::MSG_DONTWAIT) }
-    };
-    let sent = c.send(&inside, &mut w, flags | libc::MSG_DONTWAIT, kernel);
+    let sent = c.send(&inside, &mut w, flags | libc::MSG_DONTWAIT, |w, flags| by_kernel(c, w, flags));
     inside.leave();
     sent
+}
+
+/// The kernel's part of a send, of one piece.
+pub fn by_kernel(c: Channel, w: &Walk, flags: i32) -> Result<usize, i32> {
+    let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 1];
+    let list = w.fill_list(&mut pieces, usize::MAX);
+    // SAFETY: what is left of the bytes.
+    unsafe { raw::send(c.fd, list[0].iov_base.cast(), list[0].iov_len, flags) }
 }
 
 /// A receive of up to `n` bytes that does not block.

@@ -188,13 +188,13 @@ impl Channel {
                     sum += n;
                 }
                 Ok(Then::Kernel(n)) => {
-                    let flags = if blocking { flags } else { flags | libc::MSG_DONTWAIT };
-                    // Where something went out before, the call succeeds, and nothing is to be told of the rest.
-                    let flags = if sum + n > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
-                    return match c.in_kernel(blocking, || kernel(w, flags)) {
-                        Ok(more) => Ok(sum + n + more),
-                        Err(e) => begun(sum + n, e),
+                    let result = match (blocking, sum + n > 0) {
+                        (false, false) => c.in_kernel(false, || kernel(w, flags | libc::MSG_DONTWAIT)),
+                        (true, false) => c.in_kernel(true, || kernel(w, flags)),
+                        // The call succeeds, and nothing is to be told of the rest.
+                        (_, true) => c.rest_in_kernel(w, flags | libc::MSG_NOSIGNAL, blocking, &kernel),
                     };
+                    return result.map_or_else(|e| begun(sum + n, e), |more| Ok(sum + n + more));
                 }
                 Ok(Then::Done(n)) => {
                     c.tx_lock.unlock_to_others();
@@ -258,6 +258,47 @@ impl Channel {
         Ok(())
     }
 
+    /// The kernel's part of a send of which something is in the ring already, and the end of the sender's lock: the rest follows
+    /// before anything of anybody else's, as far as the socket takes it at once. TCP, too, lets others in between where
+    /// it waits for room, and only there.
+    #[cold]
+    fn rest_in_kernel(
+        &self,
+        w: &mut Walk,
+        flags: i32,
+        blocking: bool,
+        kernel: impl Fn(&Walk, i32) -> Result<usize, i32>,
+    ) -> Result<usize, i32> {
+        let at_once = self.asks_kernel(|| kernel(w, flags | libc::MSG_DONTWAIT));
+        w.skip(at_once.unwrap_or(0));
+        // A handler that has run meanwhile ends the wait for room before it begins.
+        let waits =
+            blocking && w.left() > 0 && matches!(at_once, Ok(_) | Err(libc::EAGAIN)) && !signals::came();
+        if !waits {
+            self.tx_lock.unlock();
+            return at_once;
+        }
+        let sent = at_once.unwrap_or(0);
+        match self.in_kernel(true, || kernel(w, flags)) {
+            Ok(more) => Ok(sent + more),
+            Err(e) if sent > 0 => {
+                self.keep_error_of_send(e);
+                Ok(sent)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A send of the kernel's, and what it tells of the connection.
+    fn asks_kernel(&self, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+        let result = kernel();
+        match result {
+            Ok(n) => drop(self.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
+            Err(e) => self.was_told(e),
+        }
+        result
+    }
+
     /// The kernel's part of a send, and the end of the sender's lock.
     fn in_kernel(&self, may_wait: bool, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
         if may_wait {
@@ -265,11 +306,7 @@ impl Channel {
             self.tx_flight.fetch_add(1, Ordering::SeqCst);
             self.tx_lock.unlock();
         }
-        let result = kernel();
-        match result {
-            Ok(n) => drop(self.tx_kernel.fetch_add(n as u64, Ordering::Relaxed)),
-            Err(e) => self.was_told(e),
-        }
+        let result = self.asks_kernel(kernel);
         if may_wait {
             self.tx_flight.fetch_sub(1, Ordering::SeqCst);
         } else {

@@ -76,6 +76,12 @@ impl Walk {
         self.pieces + usize::from(self.here > 0)
     }
 
+    /// What is left as the program's own list has it: where that begins, its pieces and its bytes. `None`: a part of a piece is
+    /// left before them.
+    pub fn whole_pieces(&self) -> Option<(*const iovec, usize, usize)> {
+        (self.here == 0).then_some((self.rest, self.pieces, self.left))
+    }
+
     #[inline(always)]
     fn step(&mut self, mut n: usize, mut f: impl FnMut(*mut u8, usize)) {
         while n > 0 {

@@ -6,6 +6,9 @@ same_everywhere! {
     long_streams_in_both_directions_at_once => Pair::c("threads").arg("duplex").arg("8");
     four_threads_on_each_side_of_young_connections => Pair::c("threads").arg("young");
     two_senders_on_one_socket => Pair::c("threads").arg("two_senders");
+    records_of_several_writers => Pair::c("records").arg("calls");
+    records_from_files_and_pipes_beside_others => Pair::c("records").arg("files");
+    records_of_several_processes => Pair::c("records").arg("forked");
     two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
     tasks_that_believe_in_edges => Pair::c("reactor").arg("reactor").arg("4").arg("4096");
     tasks_that_believe_in_edges_on_many_connections => Pair::c("reactor").arg("reactor").arg("24").arg("512");

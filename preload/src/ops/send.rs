@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Family, Reason, Stage};
+use dp_edge::sys::raw;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{fail, took, Outcome, RWF_NOWAIT};
@@ -92,20 +93,33 @@ fn quiet(sent: usize) -> c_int {
 }
 
 impl Channel {
-    /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever.
+    /// What is left goes to the kernel, in libc's own function: a cancellation point, and SIGPIPE as ever. What cannot wait is
+    /// sent under the sender's lock, where nobody is to be cancelled.
     fn rest_by_kernel(&self, at: &Inside, w: &Walk, flags: c_int) -> Result<usize, i32> {
         let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 32];
         let mut w = *w;
         let mut sum = 0;
         loop {
-            let list = w.fill_list(&mut pieces, usize::MAX);
-            let asked: usize = list.iter().map(|p| p.iov_len).sum();
+            // The program's own list where that is longer: one call has the socket to itself, and two have not.
+            let (list, n, asked) =
+                w.whole_pieces().filter(|list| list.1 > pieces.len()).unwrap_or_else(|| {
+                    let list = w.fill_list(&mut pieces, usize::MAX);
+                    (list.as_ptr(), list.len(), list.iter().map(|p| p.iov_len).sum())
+                });
             // SAFETY: plain data.
             let mut msg: msghdr = unsafe { core::mem::zeroed() };
-            msg.msg_iov = list.as_mut_ptr();
-            msg.msg_iovlen = list.len() as _;
+            msg.msg_iov = list.cast_mut();
+            msg.msg_iovlen = n as _;
+            let (fd, flags) = (at.fd(), flags | quiet(sum));
             // SAFETY: the list covers the program's own buffers.
-            match took(unsafe { real::sendmsg()(at.fd(), &msg, flags | quiet(sum)) }) {
+            let sent = unsafe {
+                if flags & libc::MSG_DONTWAIT != 0 {
+                    raw::sendmsg(fd, &msg, flags)
+                } else {
+                    took(real::sendmsg()(fd, &msg, flags))
+                }
+            };
+            match sent {
                 Ok(n) => {
                     sum += n;
                     w.skip(n);

@@ -1,4 +1,7 @@
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -6,7 +9,7 @@ use dp_edge::sys::raw;
 
 use super::*;
 
-use crate::testing::{receive, send, Pair};
+use crate::testing::{by_kernel, receive, send, Pair};
 
 fn is_in_ring(c: Channel) -> bool {
     in_ring(c.sending().tx.epoch())
@@ -104,6 +107,44 @@ fn errors_that_are_the_calls_alone_are_not_kept_for_the_next() {
         c.keep_error_of_send(e);
         assert_eq!(c.error.swap(0, Ordering::Relaxed), e as u32);
     }
+}
+
+/// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
+#[test]
+fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_send() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let message: Vec<u8> = (0..6000).map(|n| n as u8).collect();
+    let (frame, calls) = (0u8, Cell::new(0));
+    std::thread::scope(|s| {
+        let (tell, told) = mpsc::channel();
+        let kernel = |w: &Walk, flags: i32| {
+            calls.set(calls.get() + 1);
+            if calls.get() == 1 {
+                let tell = tell.clone();
+                s.spawn(move || tell.send(send(to, b"another's", 0)));
+                // As long as that may take; it is not over where it waits for this one.
+                let _ = told.recv_timeout(Duration::from_millis(100));
+            }
+            by_kernel(to, w, flags)
+        };
+        let inside = Inside::enter(to.fd, &frame).expect("a connection");
+        let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
+        assert_eq!(to.send(&inside, &mut w, 0, kernel), Ok(message.len()));
+        inside.leave();
+    });
+    assert!((1..message.len() as u64).contains(&to.tx_bytes.load(Ordering::Relaxed)), "the ring took a part");
+    let all = [&message[..], b"another's"].concat();
+    let mut got = Vec::new();
+    while got.len() < all.len() {
+        got.extend(receive(from, 10_000).unwrap_or_default());
+    }
+    assert!(
+        got == all,
+        "{} of its bytes came first",
+        got.iter().zip(&all).take_while(|(a, b)| a == b).count()
+    );
+    assert_eq!(calls.get(), 1, "nothing had to wait");
 }
 
 #[derive(Debug, Clone)]
