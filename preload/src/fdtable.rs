@@ -245,6 +245,20 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
     }
 }
 
+/// `fd`, if it stands for the connection that `is` meant, or is being changed; else another number for it, if there is one.
+pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
+    let has = |w: u32| {
+        let kept = w >> KIND == INTERNAL && w & REST != 0;
+        (matches!(w >> KIND, CONN | CHANGING) || kept) && is(w & INDEX)
+    };
+    let elsewhere = || (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| has(word(fd)));
+    if has(word(fd)) {
+        Some(fd)
+    } else {
+        elsewhere()
+    }
+}
+
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
 pub fn mark_kept(fd: i32, of: u32) {
     if let Some(c) = cell(fd) {

@@ -3,6 +3,7 @@
 mod begin;
 pub mod dead;
 mod fork;
+mod late;
 #[cfg(test)]
 mod tests;
 
@@ -223,10 +224,7 @@ fn wait_for(lock: &Lock) -> bool {
 /// This process has connection `i` no more, and others do.
 pub fn forget(i: u32) {
     if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
-        let c = family.conn(i);
-        if family.holders(c).remove(me) {
-            let_go(family, i, c, Whose::Ours);
-        }
+        late::release(family, i, me, Whose::Ours);
     }
 }
 
@@ -261,13 +259,12 @@ fn abandon(i: u32) {
     let c = Channel::new(family, -1, i);
     // The dead are no holders.
     c.is_ours_alone();
-    if family.holders(&c).remove(me) {
-        let_go(family, i, &c, Whose::Ours);
-    }
+    late::release(family, i, me, Whose::Ours);
 }
 
 /// The last close of connection `i` in this process. `fd` is its open file; -1: that is closed.
 pub fn end(fd: i32, i: u32) {
+    late::look_again();
     ends::forget(i);
     if fd < 0 {
         return abandon(i);
@@ -298,9 +295,7 @@ pub fn end(fd: i32, i: u32) {
     }
     link::look_after(&c);
     // The others may have left at the same moment.
-    if family.holders(&c).remove(me) {
-        let_go(family, i, &c, Whose::Ours);
-    }
+    late::release(family, i, me, Whose::Ours);
 }
 
 impl Channel {
@@ -329,11 +324,15 @@ enum Whose {
     Another,
 }
 
-/// The entry goes back; the slot too.
-fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
+/// The entry goes back; the slot too. False: nothing was done, as somebody was in a section of it during so many tries.
+fn let_go(family: Family, i: u32, c: &Conn, whose: Whose, tries: u32) -> bool {
     if c.has(Conn::UNCOUNTED) {
         // Somebody who is not counted may still look here.
-        return;
+        return true;
+    }
+    // What began before the number changed is over then, and what comes after finds under the lock that the entry is gone.
+    if !late::take_locks(family, c, tries) {
+        return false;
     }
     let h = family.header();
     for (to, from) in [
@@ -358,17 +357,13 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose) {
     }
     c.offer.store(0, Ordering::Release);
     c.set_stage(Stage::Unused);
-    // A send that found the entry just before is in its section, or finds under the lock that it is gone. A handler
-    // inside such a section must not wait for it, nor for a lock of the dead.
-    for lock in [&c.tx_lock, &c.rx_lock] {
-        if !wait_for(lock) {
-            lock.reset();
-        }
-    }
+    c.tx_lock.unlock();
+    c.rx_lock.unlock();
     family.free(i);
     if !client {
         door::sweep();
     }
+    true
 }
 
 /// The slot goes back.

@@ -6,7 +6,7 @@ use dp_channel::family::Reason;
 use dp_channel::slot::Side;
 use dp_channel::tcp;
 
-use super::dead;
+use super::{dead, late};
 use crate::channel::Channel;
 use crate::{fdtable, own, state};
 
@@ -27,6 +27,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
         family.count(Reason::Slots);
         return false;
     };
+    late::look_again();
     let before = family.header().high.load(Ordering::Relaxed);
     let again = || {
         dead::clear(family, true);

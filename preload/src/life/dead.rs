@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use dp_channel::family::Family;
 
-use super::{let_go, Whose};
+use super::{late, Whose};
 use crate::state;
 
 /// See the module.
@@ -51,13 +51,13 @@ pub fn clear(family: Family, thorough: bool) {
         if pid == 0 || !(if thorough { !member.alive() } else { member.is_gone() }) {
             continue;
         }
+        let mut through = true;
         for i in family.used() {
-            let c = family.conn(i);
-            if family.holders(c).remove(n) {
-                let_go(family, i, c, Whose::Another);
-            }
+            through &= late::release(family, i, n, Whose::Another);
         }
-        member.leave(pid);
+        if through {
+            member.leave(pid);
+        }
     }
     lock.unlock();
 }

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use dp_channel::family::{Conn, Family, Member, Reason, Stage};
 use dp_edge::sys::raw;
 
-use super::{dead, let_go, Whose};
+use super::{dead, late, Whose};
 use crate::fdtable::{self, Entry};
 use crate::{client, diag, door, epoll, inside, leave, link, log, rules, socket, spin, state, wait};
 
@@ -89,7 +89,7 @@ fn prepare_place() -> Option<(u32, u32)> {
         });
         return None;
     };
-    let held = |c: &&Conn| family.holders(c).has(me);
+    let held = |c: &&Conn| family.holders(c).has(me) && !c.has(Conn::KEPT);
     for c in family.used().map(|i| family.conn(i)).filter(held) {
         hold(family, c, n);
     }
@@ -130,10 +130,7 @@ pub fn forget_fork(prepared: Prepared) {
 }
 
 fn drop_mark(family: Family, i: u32, n: u32) {
-    let c = family.conn(i);
-    if family.holders(c).remove(n) {
-        let_go(family, i, c, Whose::Ours);
-    }
+    late::release(family, i, n, Whose::Ours);
 }
 
 /// After a fork, in the child.

@@ -1,8 +1,13 @@
-use std::sync::mpsc;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
+use std::sync::{mpsc, Mutex, PoisonError};
 
 use super::*;
 
-use crate::testing::Pair;
+use crate::testing::{receive, send, Pair};
+use crate::walk::Walk;
 
 /// While another thread is in a call by the number of a connection at `stage`, counted or not: what [`is_quiet`] says.
 fn quiet_beside_a_call(stage: Stage, counted: bool) -> bool {
@@ -48,4 +53,111 @@ fn a_call_on_a_candidate_is_found_by_its_count() {
 #[test]
 fn a_call_in_a_channel_finds_its_number_by_itself() {
     assert!(quiet_beside_a_call(Stage::Accepted, false));
+}
+
+/// A page of a program's that is not there yet: whoever touches it waits in [`wait_for_memory`].
+static PAGE: AtomicUsize = AtomicUsize::new(0);
+/// 1: a send is in the middle of that; 2: the memory may come.
+static STEP: AtomicU32 = AtomicU32::new(0);
+/// What is done there: nothing, or this number is closed.
+static CLOSES: AtomicI32 = AtomicI32::new(-1);
+const LENGTH: usize = 4096;
+
+fn wait_for_step(n: u32) {
+    for _ in 0..50_000 {
+        if STEP.load(Ordering::SeqCst) >= n {
+            return;
+        }
+        raw::nap(100_000);
+    }
+}
+
+/// Memory that is slow to come: the thread that touches it stands in the middle of what it does.
+extern "C" fn wait_for_memory(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let page = PAGE.load(Ordering::SeqCst);
+    // SAFETY: the kernel's.
+    let at = unsafe { (*info).si_addr() }.addr();
+    if !(page..page + LENGTH).contains(&at) {
+        // SAFETY: no handler of ours; the fault comes again.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
+    }
+    let fd = CLOSES.load(Ordering::SeqCst);
+    if fd >= 0 {
+        in_one_step(fd, None, || 0);
+    }
+    STEP.store(1, Ordering::SeqCst);
+    wait_for_step(2);
+    // SAFETY: the page.
+    unsafe { libc::mprotect(page as *mut libc::c_void, LENGTH, libc::PROT_READ) };
+}
+
+/// A connection is closed, by another thread or by a handler of the sender's own, while a send on it waits for its
+/// memory in the middle.
+fn closed_in_the_middle_of_a_send(by_handler: bool) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let pair = Pair::live();
+    let c = pair.client;
+    let (word, fd) = (fdtable::word(c.fd), c.fd);
+    let i = fdtable::conn_of(word).expect("a connection");
+    // In the ring, and whoever sends there next owes a bell.
+    assert_eq!(send(c, b"first", 0), Ok(5));
+    assert_eq!(receive(pair.server, 100).as_deref(), Ok(&b"first"[..]));
+    // SAFETY: fresh memory, and a handler for it.
+    let page = unsafe {
+        let page = libc::mmap(
+            core::ptr::null_mut(),
+            LENGTH,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = wait_for_memory as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, core::ptr::null_mut()), 0);
+        page
+    };
+    PAGE.store(page.addr(), Ordering::SeqCst);
+    STEP.store(0, Ordering::SeqCst);
+    CLOSES.store(if by_handler { fd } else { -1 }, Ordering::SeqCst);
+    let (mut here, there) = UnixStream::pair().expect("two");
+    std::thread::scope(|scope| {
+        let address = page.addr();
+        let sender = scope.spawn(move || {
+            let mut w = Walk::one(address as *mut u8, 100);
+            c.quick_send(word, &mut w)
+        });
+        wait_for_step(1);
+        if !by_handler {
+            in_one_step(fd, None, || 0);
+        }
+        // The number is another file's by now.
+        // SAFETY: descriptors.
+        unsafe { libc::dup2(there.as_raw_fd(), fd) };
+        let kept = (c.family.in_use(i), c.stage(), c.slot_live());
+        STEP.store(2, Ordering::SeqCst);
+        assert_eq!(sender.join().expect("no panic"), Some(100));
+        assert_eq!(kept, (true, Stage::Live, true), "nobody else gets its entry and slot meanwhile");
+    });
+    assert!(c.receiving().word.has_left(), "it was the last close");
+    here.set_nonblocking(true).expect("a socket");
+    let mut byte = [0];
+    assert!(here.read(&mut byte).is_err(), "a bell in a foreign file: {byte:?}");
+    late::look_again();
+    assert!(c.stage() == Stage::Unused && !c.slot_live(), "they go back when it is over");
+    // Its entries may be others' by now.
+    core::mem::forget(pair);
+}
+
+#[test]
+fn a_connection_that_another_thread_closes_stays_until_the_send_in_it_is_over() {
+    closed_in_the_middle_of_a_send(false);
+}
+
+#[test]
+fn a_connection_that_a_handler_closes_stays_until_the_send_that_it_interrupted_is_over() {
+    closed_in_the_middle_of_a_send(true);
 }

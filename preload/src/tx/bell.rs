@@ -7,7 +7,7 @@ use dp_channel::family::End;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::{link, state};
+use crate::{fdtable, link, state};
 
 impl Channel {
     /// After a token: the wake word, a bell if one is owed. A receiver that left for plain TCP is followed.
@@ -50,8 +50,12 @@ impl Channel {
     pub(super) fn ring_bell(&self, tx: &End) {
         let bell = b'!';
         here(tx);
+        // The number may have been closed while this thread was in the middle of its send.
+        let Some(fd) = fdtable::stands_for(self.fd, |i| core::ptr::eq(self.family.conn(i), self.conn)) else {
+            return tx.word.undo_bell();
+        };
         // SAFETY: one byte.
-        match unsafe { raw::send(self.fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
+        match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
             Ok(_) => {
                 tx.tx.bell_sent();
                 self.tx_kernel.fetch_add(1, Ordering::Relaxed);

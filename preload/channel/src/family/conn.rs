@@ -213,6 +213,8 @@ impl Conn {
     pub const COUNTS: u32 = 8192;
     /// Its rule demands a channel: where it cannot become one, it ends.
     pub const REQUIRED: u32 = 16384;
+    /// It is over but for a thread of its last holder's that is still in the middle of it.
+    pub const KEPT: u32 = 32768;
 
     /// How far it has come.
     #[inline(always)]

@@ -112,10 +112,7 @@ impl Lock {
         loop {
             let now = self.word.load(Ordering::Relaxed);
             if now & !WANTED == me {
-                // Stacks grow downwards: a handler lies below what it interrupted.
-                let outer = self.frame.load(Ordering::Relaxed);
-                let inside = frame < outer || raw::on_signal_stack_above(outer);
-                return if inside { Held::Mine } else { Held::Inherited };
+                return self.held_by_me(frame);
             }
             if now == 0 {
                 if self.free_to(me) {
@@ -143,6 +140,38 @@ impl Lock {
                 }
             }
         }
+    }
+
+    /// How this thread, whose the lock is, has it; `frame` is where it is on its stack now.
+    fn held_by_me(&self, frame: u64) -> Held {
+        // Stacks grow downwards: a handler lies below what it interrupted.
+        let outer = self.frame.load(Ordering::Relaxed);
+        let inside = frame < outer || raw::on_signal_stack_above(outer);
+        if inside {
+            Held::Mine
+        } else {
+            Held::Inherited
+        }
+    }
+
+    /// Takes the lock without waiting for anybody, unless this thread has it already. `None`: another one has it, and lives.
+    pub fn lock_at_once(&self, me: u64, family: Family) -> Option<Held> {
+        let here = 0u8;
+        let frame = &raw const here as u64;
+        let now = self.word.load(Ordering::Relaxed);
+        let held = if now & !WANTED == me {
+            self.held_by_me(frame)
+        } else if self.free_to(me) {
+            Held::Clean
+        } else if now != 0 && gone(family, now) && self.take_from(now, me) {
+            Held::Inherited
+        } else {
+            return None;
+        };
+        if held != Held::Mine {
+            self.frame.store(frame, Ordering::Relaxed);
+        }
+        Some(held)
     }
 
     /// Somebody waits for the lock. Where the owner is another by the time that this is said, it is said to none.
@@ -213,11 +242,5 @@ impl Lock {
         if self.word.load(Ordering::Relaxed) == 0 {
             self.frame.store(u64::MAX, Ordering::Relaxed);
         }
-    }
-
-    /// Free again, whoever had it. Only when the entry is not used any more.
-    pub fn reset(&self) {
-        self.frame.store(u64::MAX, Ordering::Relaxed);
-        self.word.store(0, Ordering::Relaxed);
     }
 }

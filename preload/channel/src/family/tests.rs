@@ -233,6 +233,32 @@ fn a_lock_that_is_wanted_is_inherited_from_a_dead_owner() {
     assert!(lock.take_from_dead(lock::owner(0, 7), f) && !lock.is_wanted());
 }
 
+#[test]
+fn a_lock_is_taken_at_once_from_all_but_the_living() {
+    let (f, _fd) = Family::create().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    f.member(1).claim(child.id(), 0, b"sleep");
+    let (lock, me) = (Lock::default(), lock::owner(0, 7));
+    assert_eq!(lock.lock_at_once(lock::owner(1, child.id()), f), Some(Held::Clean));
+    assert_eq!(lock.lock_at_once(me, f), None, "its owner lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(lock.lock_at_once(me, f), Some(Held::Inherited));
+    assert_eq!(deeper_at_once(&lock, f), Some(Held::Mine));
+    lock.unlock();
+    assert_eq!(deeper_at_once(&lock, f), Some(Held::Clean));
+    assert_eq!(lock.lock_at_once(me, f), Some(Held::Inherited), "left by longjmp");
+}
+
+/// As [`deeper`].
+#[inline(never)]
+fn deeper_at_once(lock: &Lock, f: Family) -> Option<Held> {
+    let room = core::hint::black_box([0u8; 4096]);
+    let held = lock.lock_at_once(lock::owner(0, 7), f);
+    core::hint::black_box(&room);
+    held
+}
+
 /// As deep on the stack as a handler would be.
 #[inline(never)]
 fn deeper(lock: &Lock, f: Family) -> Held {
