@@ -125,6 +125,15 @@ impl Channel {
         !self.has(Conn::SHUT_WR)
     }
 
+    /// How far the connection has come, when nobody is just moving it: one that is Accepted for a moment, to see whether a receive is
+    /// under way, may fall back, but for the one that is asked for here.
+    pub fn settled_stage(&self) -> Stage {
+        match self.stage() {
+            Stage::Accepted => self.as_receiver(|| self.stage()).unwrap_or(Stage::Accepted),
+            stage => stage,
+        }
+    }
+
     /// Both sides agreed. Under the receiver's lock.
     pub fn go_live(&self) {
         // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a

@@ -131,3 +131,20 @@ pub fn receive(c: Channel, n: usize) -> Result<Vec<u8>, i32> {
         bytes
     })
 }
+
+/// Does `f` while another thread moves `c`, a candidate, on its way to a channel, and then back.
+pub fn moved_and_back<R>(c: Channel, f: impl FnOnce() -> R) -> R {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            assert!(c.rx_lock.try_lock(state::me()));
+            c.set_stage(Stage::Accepted);
+            tell.send(()).expect("somebody waits");
+            raw::nap(50_000_000);
+            c.set_stage(Stage::Candidate);
+            c.rx_lock.unlock();
+        });
+        told.recv().expect("moved");
+        f()
+    })
+}

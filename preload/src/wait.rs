@@ -92,7 +92,7 @@ pub fn poll(
     let start = if timeout > 0 { state::now() } else { 0 };
     let _exposed = Exposed::new(fds);
     // Where one has become a channel just now, the first look finds that out.
-    let _flight = (timeout != 0).then(|| Flight::begin(fds));
+    let flight = (timeout != 0).then(|| Flight::begin(fds).0);
     let mut spun = quiet;
     let mut net = FIRST_NET;
     let mut in_vain = 0;
@@ -116,7 +116,7 @@ pub fn poll(
         let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
         let slice = if (0..net).contains(&remaining) { remaining } else { net };
         let told = Cell::new(false);
-        let n = asleep(family, fds, slice, &|fds: &mut [pollfd], timeout| {
+        let n = asleep(family, fds, flight.as_ref(), slice, &|fds: &mut [pollfd], timeout| {
             let got = kernel(fds, timeout);
             told.set(got != Ok(0) || timeout == 0);
             got
@@ -324,12 +324,13 @@ fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
 fn asleep(
     family: Family,
     fds: &mut [pollfd],
+    flight: Option<&Flight>,
     timeout: i64,
     kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    let (slept, news) = briefly(|| arm(family, fds, event.and_then(Event::name)));
+    let (slept, news) = briefly(|| arm(family, fds, flight, event.and_then(Event::name)));
     let news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),
@@ -352,25 +353,44 @@ fn asleep(
 /// Descriptors of a list that are remembered one by one.
 const FIRST: usize = 24;
 
+/// A connection whose word says that this thread sleeps.
+#[derive(Clone, Copy, Default)]
+struct Sleeper {
+    /// Its entry in the table of descriptors; 0: none.
+    entry: u32,
+    /// The use of its slot, and where that is: in the same entry of the family, a relative may have another connection since.
+    generation: u32,
+    slot: u64,
+}
+
+impl Sleeper {
+    fn of(entry: u32, c: &Conn) -> Sleeper {
+        let (generation, slot) = (c.generation.load(Ordering::Relaxed), c.offer.load(Ordering::Acquire));
+        Sleeper { entry, generation, slot }
+    }
+
+    fn conn(&self, family: Family) -> Option<&'static Conn> {
+        let c = family.conn(fdtable::conn_of(self.entry)?);
+        let now = Sleeper::of(self.entry, c);
+        let is_same = (now.generation, now.slot) == (self.generation, self.slot);
+        (is_same && matches!(c.stage(), Stage::Accepted | Stage::Live)).then_some(c)
+    }
+}
+
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
 struct Slept {
     /// The number of the event by which it sleeps; 0: by none.
     event: u32,
-    /// Entries in the table of descriptors of the first ones; 0: not on that one.
-    first: [u32; FIRST],
+    /// The first ones.
+    first: [Sleeper; FIRST],
     /// Of what is beyond, what is live on either side of the sleep.
     seen: usize,
 }
 
 impl Slept {
     fn awake(&self, family: Family, fds: &[pollfd]) {
-        for &entry in &self.first {
-            let same = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i));
-            // Its other end may not have agreed after all.
-            let has_rings = |c: &&Conn| matches!(c.stage(), Stage::Offered | Stage::Accepted | Stage::Live);
-            if let Some(c) = same.map(|i| family.conn(i)).filter(has_rings) {
-                self.awake_on(c);
-            }
+        for c in self.first.iter().filter_map(|sleeper| sleeper.conn(family)) {
+            self.awake_on(c);
         }
         for p in fds[..self.seen].iter().skip(self.first.len()) {
             if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
@@ -388,19 +408,23 @@ impl Slept {
     }
 }
 
-/// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is.
-fn arm(family: Family, fds: &[pollfd], event: Option<(u32, i32)>) -> (Slept, bool) {
+/// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is. Those that are
+/// counted in `flight` are none, whatever they are for the moment.
+fn arm(family: Family, fds: &[pollfd], flight: Option<&Flight>, event: Option<(u32, i32)>) -> (Slept, bool) {
     let mut news = false;
-    let mut slept = Slept { event: event.map_or(0, |(number, _)| number), first: [0; FIRST], seen: 0 };
+    let event_number = event.map_or(0, |(number, _)| number);
+    let mut slept = Slept { event: event_number, first: [Sleeper::default(); FIRST], seen: 0 };
     for p in fds {
         let entry = fdtable::settled(p.fd);
-        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
+        let counted = flight.is_some_and(|flight| flight.has(entry));
+        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0 && !counted) {
             c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
             news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
+            let sleeper = Sleeper::of(entry, &c);
             c.fall_asleep(event);
             if let Some(first) = slept.first.get_mut(slept.seen) {
-                *first = entry;
+                *first = sleeper;
             }
         }
         slept.seen += 1;
@@ -466,3 +490,6 @@ fn spin(family: Family, fds: &[pollfd], budget: u32) -> bool {
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

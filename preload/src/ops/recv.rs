@@ -43,14 +43,18 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 }
 
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
-    match c.stage_of_call() {
+    let stage = match c.stage_of_call() {
+        Stage::Accepted => c.settled_stage(),
+        stage => stage,
+    };
+    match stage {
         Stage::Unused => return Outcome::Kernel,
         Stage::Plain => return c.stays(inside),
         Stage::Candidate | Stage::Offered => {
             // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs), and so does one that
             // puts another connection at the number.
             c.rx_flight.fetch_add(1, Ordering::SeqCst);
-            let stage = c.stage();
+            let stage = c.settled_stage();
             let same = inside.stands(c.fd);
             if same && matches!(stage, Stage::Plain | Stage::Candidate | Stage::Offered) {
                 return Outcome::Counted(&c.conn.rx_flight, inside);
@@ -450,3 +454,6 @@ pub unsafe fn preadv2(fd: c_int, iov: *const iovec, n: c_int, at: i64, flags: c_
     // SAFETY: the program's scatter list.
     unsafe { scatter(fd, iov, n, if flags & RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 }, real) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use dp_channel::family::{Family, Stage};
 use libc::pollfd;
 
+use crate::channel::Channel;
 use crate::fdtable;
 use crate::state;
 
@@ -31,8 +32,8 @@ impl Flight {
         let Some(family) = flight.family else { return (flight, false) };
         for p in fds {
             let entry = fdtable::settled(p.fd);
-            let Some(c) = fdtable::conn_of(entry).map(|i| family.conn(i)) else { continue };
-            if !matches!(c.stage(), Stage::Candidate | Stage::Offered) {
+            let Some(c) = fdtable::conn_of(entry).map(|i| Channel::new(family, p.fd, i)) else { continue };
+            if !matches!(c.stage(), Stage::Candidate | Stage::Offered | Stage::Accepted) {
                 continue;
             }
             if flight.n == MOST {
@@ -45,23 +46,30 @@ impl Flight {
             flight.entries[flight.n] = entry;
             flight.n += 1;
             // Counted, then asked again: the thread that moves the stage counts after it (candidate.rs).
-            if matches!(c.stage(), Stage::Accepted | Stage::Live) {
+            if matches!(c.settled_stage(), Stage::Accepted | Stage::Live) {
                 flight.n -= 1;
-                land(&c.rx_flight);
+                land(&c.conn.rx_flight);
                 moved = true;
             }
         }
         (flight, moved)
     }
+
+    /// Whether the connection with that entry is counted, so that it is no channel while this lasts.
+    pub fn has(&self, entry: u32) -> bool {
+        self.entries[..self.n].contains(&entry)
+    }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let Some(family) = self.family else { return };
+        let (Some(family), Some(me)) = (self.family, state::member_if_joined()) else { return };
         for &entry in &self.entries[..self.n] {
-            // Where the descriptor was closed meanwhile, its connection's place may be another's, whose count began anew.
-            if let Some(i) = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i)) {
-                land(&family.conn(i).rx_flight);
+            // Where the descriptor was closed meanwhile, its connection's place may be another's, whose count began anew: one
+            // of this process's, or of a relative's. What others still have, and this process has not, stays counted.
+            let same = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i));
+            if let Some(c) = same.map(|i| family.conn(i)).filter(|c| family.holders(c).has(me)) {
+                land(&c.rx_flight);
             }
         }
     }

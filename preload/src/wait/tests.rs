@@ -1,0 +1,76 @@
+use super::*;
+
+use crate::testing::{moved_and_back, Pair};
+
+fn list(fd: i32) -> [pollfd; 1] {
+    [pollfd { fd, events: POLLIN, revents: 0 }]
+}
+
+/// Another thread looks whether the connection can become a channel, and finds that it cannot.
+#[test]
+fn a_poll_beside_a_receive_that_keeps_a_connection_from_becoming_a_channel_is_counted() {
+    let pair = Pair::new();
+    let c = pair.server;
+    let fds = list(c.fd);
+    let (flight, moved) = moved_and_back(c, || Flight::begin(&fds));
+    assert!(!moved && c.rx_flight.load(Ordering::SeqCst) == 1);
+    // Looked at once more, it is moved again; its word is not asked, which is no channel's.
+    c.set_stage(Stage::Accepted);
+    let (slept, news) = arm(c.family, &fds, Some(&flight), None);
+    assert!(!news && slept.first.iter().all(|sleeper| sleeper.entry == 0));
+    c.set_stage(Stage::Candidate);
+    drop(flight);
+    assert_eq!(c.rx_flight.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_poll_counts_no_channel() {
+    let pair = Pair::live();
+    let (flight, moved) = Flight::begin(&list(pair.server.fd));
+    assert!(!moved && !flight.has(fdtable::word(pair.server.fd)));
+    let accepted = Pair::new();
+    accepted.server.set_stage(Stage::Accepted);
+    let (flight, moved) = Flight::begin(&list(accepted.server.fd));
+    assert!(moved && !flight.has(fdtable::word(accepted.server.fd)));
+    assert_eq!(accepted.server.rx_flight.load(Ordering::SeqCst), 0);
+}
+
+/// Another thread closes the connection, and a relative has another one in its entry.
+#[test]
+fn a_poll_that_is_over_counts_nothing_off_a_relatives_connection() {
+    let pair = Pair::new();
+    let c = pair.server;
+    let (flight, _) = Flight::begin(&list(c.fd));
+    let relative = 200;
+    c.family.holders(c.conn).begin(relative);
+    c.rx_flight.store(1, Ordering::SeqCst);
+    drop(flight);
+    assert_eq!(c.rx_flight.load(Ordering::SeqCst), 1, "its own receive is under way");
+}
+
+/// The same of a channel.
+#[test]
+fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let fds = list(c.fd);
+    let (slept, news) = arm(c.family, &fds, None, None);
+    assert!(!news && c.receiving().word.has_sleepers());
+    let another = Pair::live();
+    let theirs = another.server;
+    for (to, from) in c.edges.iter().zip(&theirs.edges) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    let former = c.offer.swap(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
+    theirs.receiving().word.sleep();
+    slept.awake(c.family, &fds);
+    assert!(theirs.receiving().word.has_sleepers(), "a relative sleeps");
+    // Whatever became of the number here, the same connection hears of it.
+    let pair = Pair::live();
+    let c = pair.server;
+    let fds = list(c.fd);
+    let (slept, _) = arm(c.family, &fds, None, None);
+    c.family.holders(c.conn).begin(200);
+    slept.awake(c.family, &fds);
+    assert!(!c.receiving().word.has_sleepers() && former != 0);
+}
