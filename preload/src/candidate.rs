@@ -112,6 +112,7 @@ impl Channel {
         self.rx_kernel.store(at, Ordering::Relaxed);
         self.rx_data.store(0, Ordering::Relaxed);
         self.rx_counted.store(0, Ordering::Relaxed);
+        self.forget_drain();
         self.receiving().rx.consumed.store(at, Ordering::Relaxed);
         true
     }

@@ -46,15 +46,14 @@ impl Channel {
     }
 
     /// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and
-    /// the kernel knows how much that is.
+    /// the kernel knows how much that is, and its note how much of it were bells.
     #[cold]
     fn recount(&self) {
         if !matches!(self.stage(), Stage::Accepted | Stage::Live) {
             return;
         }
         if let Some(at) = tcp::consumed(self.fd) {
-            self.rx_kernel.store(at, Ordering::Relaxed);
-            self.rx_counted.store(0, Ordering::Relaxed);
+            self.inherit_drain(at);
         }
     }
 
@@ -144,6 +143,7 @@ impl Channel {
     pub(super) fn drain(&self, n: usize) -> usize {
         let mut scratch = [0u8; 64];
         let mut sum = 0;
+        self.begin_drain();
         while sum < n {
             let k = (n - sum).min(scratch.len());
             // SAFETY: the scratch buffer is that long.
@@ -152,8 +152,7 @@ impl Channel {
                 Ok(got) => sum += got,
             }
         }
-        self.rx_kernel.fetch_add(sum as u64, Ordering::Relaxed);
-        self.drained.fetch_add(sum as u32, Ordering::Relaxed);
+        self.end_drain(sum);
         sum
     }
 }

@@ -174,3 +174,35 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     let sleeps = sleeps.into_inner();
     assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
 }
+
+/// A receiver ends, with its thread or its process, between a bell's arrival and its count: whoever comes next takes that bell for
+/// drained, and no byte of what comes on TCP afterwards for one.
+#[test]
+fn a_bell_that_a_receiver_took_before_it_ended_is_counted() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    // Both are in the ring afterwards.
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    for turn in 0..3 {
+        assert!(!from.bells_out(&from.receiving()));
+        assert_eq!(send(to, b"message", 0), Ok(7));
+        let ends = || {
+            assert!(from.rx_lock.try_lock(state::me()));
+            from.begin_drain();
+            let mut bell = 0u8;
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+            // The position may have been counted already.
+            if turn == 1 {
+                from.rx_kernel.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+        assert!(!from.bells_out(&from.receiving()), "{} drained", from.drained.load(Ordering::Relaxed));
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN));
+    }
+    assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]));
+}

@@ -103,7 +103,7 @@ pub struct Conn {
     pub rx_counted: AtomicU64,
     /// Kernel position from which on bytes are data in this TCP epoch; before it, bells.
     pub rx_data: AtomicU64,
-    /// Bells drained, modulo 2^32.
+    /// Bells drained, modulo 2^32. See [`Conn::begin_drain`].
     pub drained: AtomicU32,
     /// Kernel receives under way outside the lock.
     pub rx_flight: AtomicU32,
@@ -133,7 +133,7 @@ pub struct Conn {
     pub claimed: AtomicU32,
     /// Times the sender handed back to TCP.
     pub back: AtomicU64,
-    /// When it began to look for the other side, ns of the monotonic clock.
+    /// When it began to look for the other side, ns of the monotonic clock; afterwards see [`Conn::begin_drain`].
     pub since: AtomicU64,
     /// The program's SO_LINGER while the connection is [`Conn::OWES`]: the seconds, plus one if there is one.
     pub linger: AtomicU32,
@@ -185,6 +185,9 @@ const _: () = {
     assert!(offset_of!(Conn, back) == 320 && offset_of!(Conn, guest) == 384);
     assert!(offset_of!(Conn, chosen) == 348 && offset_of!(Conn, full_since) == 352);
 };
+
+/// The bits of a kernel position that are noted; nobody takes so many bells at a time.
+const LOW: u32 = u32::MAX >> 1;
 
 impl Conn {
     /// This side has shut down sending.
@@ -350,6 +353,38 @@ impl Conn {
     /// stream is counted any more by then.
     pub fn owed(&self) -> &AtomicU64 {
         &self.full_since[0]
+    }
+
+    /// A receiver is about to take bells out of the kernel: it notes where it stands. Under the receiver's lock, as the rest; nobody
+    /// looks for the other side any more.
+    pub fn begin_drain(&self) {
+        let (at, drained) = (self.rx_kernel.load(Ordering::Relaxed), self.drained.load(Ordering::Relaxed));
+        self.since.store(u64::from(drained) << 32 | u64::from(at as u32 & LOW) << 1 | 1, Ordering::Relaxed);
+    }
+
+    /// It has taken `n`.
+    pub fn end_drain(&self, n: usize) {
+        self.rx_kernel.fetch_add(n as u64, Ordering::Relaxed);
+        self.drained.fetch_add(n as u32, Ordering::Relaxed);
+        self.forget_drain();
+    }
+
+    /// Nobody is taking bells.
+    pub fn forget_drain(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// A receiver was left in the middle, and `at` bytes are taken from the kernel: what it had noted says how many of them are
+    /// bells. Whoever is left in the middle of this does no harm: it is done again.
+    pub fn inherit_drain(&self, at: u64) {
+        let note = self.since.load(Ordering::Relaxed);
+        if note & 1 != 0 {
+            let taken = (at as u32).wrapping_sub((note >> 1) as u32) & LOW;
+            self.drained.store(((note >> 32) as u32).wrapping_add(taken), Ordering::Relaxed);
+        }
+        self.rx_kernel.store(at, Ordering::Relaxed);
+        self.rx_counted.store(0, Ordering::Relaxed);
+        self.forget_drain();
     }
 
     /// Whether a flag is set.
