@@ -4,14 +4,16 @@
 //! the kernel and to channels ([`world`]), and waiting ([`wait`]).
 //!
 //! Every set that the program makes is known, also before it has a connection in it: a value that a connection shares
-//! with another registration must be seen. Sets lie in slabs that are never unmapped, and a set's place is used again
-//! only when nobody waits in it: threads look at hot connections without the lock ([`list`]).
+//! with another registration must be seen. Sets lie in slabs that are never unmapped: threads look at hot connections
+//! without the lock ([`list`]). A set's place is used again as soon as it is closed. Whoever waits on it still, or has it among
+//! the registrations of another set, knows it by its name, and finds that it is open no more.
 //!
 //! Lock order: a set's lock, then those of sets inside it, then a connection's. Nothing sleeps in the kernel holding one.
 
 mod event;
 mod list;
 mod lock;
+mod relatives;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -20,7 +22,7 @@ mod world;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::watch::{Set, Target, World, IN};
+use dp_channel::watch::{Set, SetName, Target, World, IN};
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
@@ -29,7 +31,8 @@ use crate::{spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
-use lock::{Guard, Lock};
+use lock::{Had, Lock};
+use relatives::Relatives;
 pub use wait::wait;
 use world::Ground;
 
@@ -44,6 +47,8 @@ static FREE_FROM: AtomicU32 = AtomicU32::new(0);
 /// Where a set lies. All zero is a free place.
 struct Place {
     taken: AtomicBool,
+    /// Sets that had it before this one.
+    life: AtomicU32,
     /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
     /// One of them.
@@ -58,6 +63,8 @@ struct Place {
     spin: AtomicU32,
     /// Sleeps with something hot in it.
     slept: AtomicU32,
+    /// Whether a relative may wait on it, too ([`Relatives`]).
+    relatives: Relatives,
     /// The event that wakes whoever sleeps in it.
     event: Event,
     set: UnsafeCell<Set>,
@@ -66,11 +73,11 @@ struct Place {
 // SAFETY: `set` is used under the lock only; the rest is made of atomics.
 unsafe impl Sync for Place {}
 
-/// A locked set.
+/// A locked set, until it is unlocked ([`lock`]).
+#[must_use]
 struct Locked<'a> {
     place: &'a Place,
     index: u32,
-    _guard: Guard<'a>,
 }
 
 impl<'a> Locked<'a> {
@@ -79,25 +86,36 @@ impl<'a> Locked<'a> {
         // SAFETY: the lock is held, and this borrow ends before it is given back.
         (unsafe { &mut *self.place.set.get() }, Ground::new(self.place, self.index))
     }
+
+    /// Does `f` with both, and unlocks.
+    #[inline(always)]
+    fn once<R>(mut self, f: impl FnOnce(&mut Set, &mut Ground) -> R) -> R {
+        let (set, mut w) = self.parts();
+        let result = f(set, &mut w);
+        self.unlock();
+        result
+    }
+
+    fn unlock(self) {
+        self.place.lock.unlock();
+    }
 }
 
 impl Place {
     /// `None` in a signal handler that interrupted this thread while it had the lock.
     fn lock(&self, index: u32) -> Option<Locked<'_>> {
-        self.lock.lock().map(|guard| Locked { place: self, index, _guard: guard })
+        let had = self.lock.lock()?;
+        let mut locked = Locked { place: self, index };
+        if had == Had::Torn {
+            let (set, mut w) = locked.parts();
+            set.mend(&mut w);
+        }
+        Some(locked)
     }
 
     /// [`Lock::lock_soon`].
     fn lock_soon(&self, index: u32) -> Option<Locked<'_>> {
-        self.lock.lock_soon().map(|guard| Locked { place: self, index, _guard: guard })
-    }
-
-    /// After the last descriptor, and the last wait: the place may be used again.
-    fn give_back_if_over(&self, set: &Set, i: u32) {
-        if self.refs.load(Ordering::Acquire) == 0 && !set.is_waited_on() {
-            self.taken.store(false, Ordering::Release);
-            FREE_FROM.fetch_min(i, Ordering::Relaxed);
-        }
+        self.lock.lock_soon().then_some(Locked { place: self, index })
     }
 }
 
@@ -112,6 +130,16 @@ fn places() -> impl Iterator<Item = (u32, &'static Place)> {
     (0..MADE.load(Ordering::Acquire) * SLAB as u32)
         .filter_map(|i| place(i).map(|p| (i, p)))
         .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// The set that is in place `i` now.
+pub fn name(i: u32) -> SetName {
+    SetName { place: i, life: place(i).map_or(0, |p| p.life.load(Ordering::Relaxed)) }
+}
+
+/// Whether a set is not closed yet.
+fn is_open(set: SetName) -> bool {
+    name(set.place) == set
 }
 
 /// A free place, taken.
@@ -148,14 +176,17 @@ pub fn born(fd: i32) -> Option<u32> {
     let i = take()?;
     let p = place(i)?;
     {
-        let mut locked = p.lock(i)?;
+        let locked = p.lock(i)?;
         p.fd.store(fd, Ordering::Relaxed);
         p.checked.store(0, Ordering::Relaxed);
         p.hits.store(0, Ordering::Relaxed);
         p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
         p.slept.store(0, Ordering::Relaxed);
-        locked.parts().0.renew(true);
-        p.refs.store(1, Ordering::Release);
+        p.relatives.renew();
+        locked.once(|set, _| {
+            set.renew(true);
+            p.refs.store(1, Ordering::Release);
+        });
     }
     fdtable::set(fd, Entry::Epoll(i));
     Some(i)
@@ -163,19 +194,14 @@ pub fn born(fd: i32) -> Option<u32> {
 
 /// Does `f` with set `i`, if it still is the one of descriptor `epfd`.
 fn with<R>(epfd: i32, i: u32, f: impl FnOnce(&mut Set, &mut Ground) -> R) -> Option<R> {
-    let mut locked = place(i)?.lock(i)?;
-    if fdtable::get(epfd) != Entry::Epoll(i) {
-        return None;
-    }
-    let (set, mut w) = locked.parts();
-    Some(f(set, &mut w))
+    let is_it = || fdtable::get(epfd) == Entry::Epoll(i);
+    place(i)?.lock(i)?.once(|set, w| is_it().then(|| f(set, w)))
 }
 
 /// Does `f` with set `i`, whatever it is by now.
 fn with_index(i: u32, f: impl FnOnce(&mut Set, &mut Ground)) {
-    if let Some(mut locked) = place(i).and_then(|p| p.lock(i)) {
-        let (set, mut w) = locked.parts();
-        f(set, &mut w);
+    if let Some(locked) = place(i).and_then(|p| p.lock(i)) {
+        locked.once(f);
     }
 }
 
@@ -183,7 +209,7 @@ fn with_index(i: u32, f: impl FnOnce(&mut Set, &mut Ground)) {
 pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Option<Result<(), i32>> {
     let target = match fdtable::get(fd) {
         Entry::Conn(i) => Target::Conn(i),
-        Entry::Epoll(i) => Target::Set(i),
+        Entry::Epoll(i) => Target::Set(name(i)),
         _ => Target::Other,
     };
     let set = match fdtable::get(epfd) {
@@ -220,10 +246,7 @@ fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option
 pub fn connected(fd: i32, conn: u32) {
     for (i, place) in places() {
         match place.lock(i) {
-            Some(mut locked) => {
-                let (set, mut w) = locked.parts();
-                set.connected(fd, conn, &mut w);
-            }
+            Some(locked) => locked.once(|set, w| set.connected(fd, conn, w)),
             // A handler inside the lock cannot know.
             None => Ground::new(place, i).uncounted(conn),
         }
@@ -245,6 +268,19 @@ pub fn closing(fd: i32, conn: u32, other: Option<i32>, kept: bool) {
     with_sets_of(conn, |set, w| set.closing(fd, conn, other, kept, w));
 }
 
+/// Number `fd` of connection `conn` is about to stand for another file, which the program takes for the same connection: what
+/// sets have of it goes over, with [`replaced`].
+pub fn replacing(fd: i32, conn: u32) {
+    with_sets_of(conn, |set, w| set.replacing(fd, conn, w));
+}
+
+/// Number `fd` stands for it.
+pub fn replaced(fd: i32) {
+    for (i, _) in places() {
+        with_index(i, |set, w| set.replaced(fd, w));
+    }
+}
+
 /// `fd` stands for connection `conn` now: perhaps a registration was left behind under that number.
 pub fn reopened(fd: i32, conn: u32) {
     with_sets_of(conn, |set, _| set.reopened(fd, conn));
@@ -260,9 +296,8 @@ pub fn bells_are_gone(conn: u32) {
 #[cold]
 pub fn bell_was_taken(conn: u32) {
     let wake = |i: u32| {
-        if let Some(mut locked) = place(i).and_then(|p| p.lock_soon(i)) {
-            let (set, mut w) = locked.parts();
-            set.bell_was_taken(conn, &mut w);
+        if let Some(locked) = place(i).and_then(|p| p.lock_soon(i)) {
+            locked.once(|set, w| set.bell_was_taken(conn, w));
         }
     };
     match world::registered(conn) {
@@ -287,7 +322,12 @@ pub fn retain(i: u32) {
 /// Descriptor `fd` of set `i` is closed.
 pub fn close(fd: i32, i: u32) {
     let Some(p) = place(i) else { return };
-    let Some(mut locked) = p.lock(i) else { return };
+    if let Some(locked) = p.lock(i) {
+        locked.once(|set, w| closed(fd, i, p, set, w));
+    }
+}
+
+fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
     if p.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
         if p.fd.load(Ordering::Relaxed) == fd {
             // Calls are made by another number of it from now on.
@@ -299,18 +339,24 @@ pub fn close(fd: i32, i: u32) {
         }
         return;
     }
-    let (set, mut w) = locked.parts();
-    w.leave_groups(set.is_inherited());
-    w.end_event();
+    let inherited = set.is_inherited();
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
-    set.close((i as usize) < SLAB, &mut w);
+    set.close((i as usize) < SLAB, w);
+    // Behind the connections, whose words say which group it is.
+    w.leave_groups(inherited);
+    w.end_event();
     p.fd.store(-1, Ordering::Relaxed);
-    p.give_back_if_over(set, i);
+    p.life.fetch_add(1, Ordering::Relaxed);
+    p.taken.store(false, Ordering::Release);
+    FREE_FROM.fetch_min(i, Ordering::Relaxed);
 }
 
-/// Makes a set's readiness the kernel's while somebody polls the set itself, or no more.
-pub fn expose(i: u32, more: bool) {
-    with_index(i, |set, w| {
+/// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.
+pub fn expose(name: SetName, more: bool) {
+    with_index(name.place, |set, w| {
+        if !is_open(name) {
+            return;
+        }
         set.expose(more, w);
         // Its event would make the set itself readable. Whoever sleeps in it now may be on the way to be woken by it.
         if more && !set.is_slept_in() {
@@ -354,35 +400,43 @@ pub fn hand_over(fd: i32, i: u32) {
 /// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
 /// look at one that was, or works with a set. The caller may have a connection's lock.
 pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
-    let forgotten = places().all(|(i, p)| {
-        let locked = p.lock_soon(i);
-        let done = locked.is_some();
-        if let Some(mut locked) = locked {
-            locked.parts().1.forget_groups_in(range);
-        }
-        done
-    });
+    let forgotten = places()
+        .all(|(i, p)| p.lock_soon(i).map(|locked| locked.once(|_, w| w.forget_groups_in(range))).is_some());
     forgotten && spin::nobody_looks()
 }
 
 /// This process becomes another program, which knows of no set: relatives that have connections of its sets are told by bells from
 /// here on, and its groups are free. Where that fails, the sets go on, and have hot ones anew.
 pub fn before_exec() {
-    for (i, p) in places() {
-        let Some(mut locked) = p.lock(i) else { continue };
-        let (set, mut w) = locked.parts();
-        if !set.is_inherited() {
-            set.cool(&mut w);
-            w.leave_groups(false);
-        }
+    for (i, _) in places() {
+        with_index(i, |set, w| {
+            if !set.is_inherited() {
+                set.cool(w);
+                w.leave_groups(false);
+            }
+        });
     }
 }
 
-/// In a forked child: the sets are the parent's, too.
+/// Before a fork: parent and child are to find the same in the kernel's sets.
+pub fn before_fork() {
+    for (i, p) in places() {
+        with_index(i, |set, w| set.sync(w));
+        p.relatives.may_be();
+    }
+}
+
+/// In a forked child: the sets are the parent's, too, and their groups are its alone.
 pub fn inherited() {
-    for (_, p) in places() {
-        p.lock.reset();
+    for (i, p) in places() {
+        let torn = p.lock.reset();
+        let mut w = Ground::new(p, i);
+        w.leave_groups(true);
         // SAFETY: a new child has one thread, and the lock is free.
-        unsafe { &mut *p.set.get() }.inherit();
+        let set = unsafe { &mut *p.set.get() };
+        if torn {
+            set.rebuild(&mut w);
+        }
+        set.inherit(&mut w);
     }
 }

@@ -7,13 +7,13 @@ use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
-use dp_channel::watch::{Set, Settled, World};
+use dp_channel::watch::{Set, SetName, Settled, World};
 use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::list::Looked;
-use super::Place;
+use super::{relatives, Place};
 use crate::channel::Channel;
 use crate::{groups, link, own, rx, socket, state};
 
@@ -72,17 +72,12 @@ fn note(conn: u32, i: u32) -> bool {
 static KICK: AtomicI32 = AtomicI32::new(-1);
 
 fn kicker() -> Option<i32> {
-    let now = KICK.load(Ordering::Acquire);
-    if now >= 0 {
-        return Some(now);
-    }
-    // SAFETY: numbers.
-    let fd = unsafe { libc::eventfd(1, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    let fd = if fd >= 0 { own::keep(fd)? } else { return None };
-    if KICK.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        own::forget(fd);
-    }
-    Some(KICK.load(Ordering::Acquire))
+    let made = || {
+        let fd = raw::eventfd()?;
+        raw::signal_event(fd);
+        Ok(fd)
+    };
+    own::once(&KICK, made)
 }
 
 /// See the module. The set's lock is held.
@@ -373,8 +368,17 @@ impl World for Ground<'_> {
         state::thread_lives(tid)
     }
 
-    fn expose(&mut self, set: u32, more: bool) {
+    fn used_by_both(&mut self, wake: bool) {
+        let fd = self.place.fd.load(Ordering::Relaxed);
+        relatives::begin(wake.then_some((&self.place.event, fd)));
+    }
+
+    fn expose(&mut self, set: SetName, more: bool) {
         super::expose(set, more);
+    }
+
+    fn is_open(&self, set: SetName) -> bool {
+        super::is_open(set)
     }
 
     fn list(&mut self, at: usize, conn: u32, reads: bool) {

@@ -18,6 +18,10 @@ use crate::state;
 const MOST: usize = 32;
 
 /// The connections that are counted, by their entries in the table of descriptors.
+///
+/// This has no destructor, as [`crate::inside::Inside`] has none. What a thread leaves that is ended in the sleep never becomes a
+/// channel.
+#[must_use]
 pub struct Flight {
     family: Option<Family>,
     entries: [u32; MOST],
@@ -57,14 +61,13 @@ impl Flight {
 
     /// Whether the connection with that entry is counted, so that it is no channel while this lasts.
     pub fn has(&self, entry: u32) -> bool {
-        self.entries[..self.n].contains(&entry)
+        self.entries.iter().take(self.n).any(|counted| *counted == entry)
     }
-}
 
-impl Drop for Flight {
-    fn drop(&mut self) {
+    /// The sleep is over.
+    pub fn end(self) {
         let (Some(family), Some(me)) = (self.family, state::member_if_joined()) else { return };
-        for &entry in &self.entries[..self.n] {
+        for &entry in self.entries.iter().take(self.n) {
             // Where the descriptor was closed meanwhile, its connection's place may be another's, whose count began anew: one
             // of this process's, or of a relative's. What others still have, and this process has not, stays counted.
             let same = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i));

@@ -172,15 +172,14 @@ impl Set {
     /// Adds a row for what the kernel has accepted.
     fn noted(&mut self, fd: i32, target: Target, events: u32, data: u64, w: &mut impl World) -> Option<u32> {
         // Whatever had this number and was not seen closed is gone.
-        if target != Target::Other {
-            if let Some(stale) = self.rows.find(fd, Target::Other) {
-                self.lose(stale, w);
-            }
+        while let Some(stale) = self.stale(fd, w) {
+            self.lose(stale, w);
         }
         // An event with this value no longer tells which one it is.
         self.cool_value(data, None, w);
         match self.rows.insert(Row::new(fd, target, events | ALWAYS, data)) {
             Some(r) => {
+                self.rows.get_mut(r).forks = self.forks;
                 self.special += usize::from(target != Target::Other);
                 Some(r)
             }
@@ -194,10 +193,19 @@ impl Set {
         }
     }
 
+    /// A row of number `fd` that was another descriptor's.
+    fn stale(&self, fd: i32, w: &impl World) -> Option<u32> {
+        self.rows.with_number(fd).find(|&r| match self.rows.get(r).target {
+            Target::Conn(_) => false,
+            Target::Set(set) => !w.is_open(set),
+            Target::Other => true,
+        })
+    }
+
     /// Removes the row of a descriptor that is no connection and was closed. A copy of it may keep its registration.
-    fn lose(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn lose(&mut self, r: u32, w: &mut impl World) {
         let data = self.rows.get(r).kernel_data;
-        self.rows.remove(r);
+        self.remove(r, w);
         self.may_tell_unknown(data, w);
     }
 
@@ -267,7 +275,7 @@ impl Set {
     }
 
     /// A cold row, new or changed: what its ring has already, nobody announces. Whoever sleeps is woken for it.
-    fn hear(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn hear(&mut self, r: u32, w: &mut impl World) {
         self.peek_at(r, w);
         if self.waiters.anyone_asleep() && self.has_unheard(r, w) {
             self.kick(r, w);

@@ -4,16 +4,27 @@
 //! description. Descriptors that are no connections are noted as well, because an event carries nothing but the
 //! program's value, and two registrations may have the same.
 
+use core::mem::ManuallyDrop;
+
 use dp_edge::ring::Pos;
 use dp_edge::sys::pages::Pages;
+
+/// An epoll set, as no other one ever is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetName {
+    /// Its place among the sets of the process.
+    pub place: u32,
+    /// Which of the sets that had the place, one after the other.
+    pub life: u32,
+}
 
 /// What is behind a registered descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A connection, by its index in the family.
     Conn(u32),
-    /// Another epoll set, by its index.
-    Set(u32),
+    /// Another epoll set.
+    Set(SetName),
     /// Anything else: the kernel's alone. It may be closed without our seeing it.
     Other,
 }
@@ -62,6 +73,8 @@ pub struct Row {
     pub detached: bool,
     /// Sleeps since it last had something.
     pub age: u8,
+    /// How often the set had been inherited when it was registered: a registration of a parent's is counted by that.
+    pub forks: u8,
     used: bool,
 }
 
@@ -85,6 +98,7 @@ impl Row {
             spent: false,
             detached: false,
             age: 0,
+            forks: 0,
             used: true,
         }
     }
@@ -271,9 +285,14 @@ impl Rows {
 
     /// The row of `fd` for `target`.
     pub fn find(&self, fd: i32, target: Target) -> Option<u32> {
-        self.by_fd.candidates(fd as u64).find(|&r| {
+        self.with_number(fd).find(|&r| self.get(r).target == target)
+    }
+
+    /// The rows of number `fd`.
+    pub fn with_number(&self, fd: i32) -> impl Iterator<Item = u32> + '_ {
+        self.by_fd.candidates(fd as u64).filter(move |&r| {
             let row = self.get(r);
-            row.used && row.fd == fd && row.target == target
+            row.used && row.fd == fd
         })
     }
 
@@ -298,15 +317,40 @@ impl Rows {
         (self.free, self.used, self.filled) = (0, 0, 0);
     }
 
+    /// What the rows themselves say: after a change that somebody has left in the middle. False without memory.
+    pub fn rebuild(&mut self) -> bool {
+        if self.high() == 0 {
+            return true;
+        }
+        (self.free, self.used) = (0, 0);
+        for r in 0..self.high() {
+            if self.get(r).used {
+                self.used += 1;
+            } else {
+                self.get_mut(r).fd = self.free as i32;
+                self.free = r + 1;
+            }
+        }
+        self.rehash((self.used + 1) * 4)
+    }
+
     /// Builds both indexes anew, with room for `places` at least.
     fn rehash(&mut self, places: usize) -> bool {
         let places = places.max(PLACES).next_power_of_two();
         if places != self.by_fd.0.len() {
-            let (mut by_fd, mut by_data) = (Index::default(), Index::default());
-            if !by_fd.0.resize(places, 0) || !by_data.0.resize(places, 0) {
+            // Nothing is dropped by leaving: a thread may be ended here at any instruction.
+            let mut by_fd = ManuallyDrop::new(Index(Pages::new()));
+            let mut by_data = ManuallyDrop::new(Index(Pages::new()));
+            let there = by_fd.0.resize(places, 0) && by_data.0.resize(places, 0);
+            if there {
+                core::mem::swap(&mut self.by_fd, &mut *by_fd);
+                core::mem::swap(&mut self.by_data, &mut *by_data);
+            }
+            by_fd.0.clear();
+            by_data.0.clear();
+            if !there {
                 return false;
             }
-            (self.by_fd, self.by_data) = (by_fd, by_data);
         } else {
             self.by_fd.0.all_mut().fill(0);
             self.by_data.0.all_mut().fill(0);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES};
+use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES, INNER};
 
 /// Everything.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Sim {
     pub fn close(&mut self, fd: i32) {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };
         let other = self.kernel.numbers.iter().find(|&(&n, &f)| n != fd && f == file).map(|(&n, _)| n);
-        if self.kernel.target(Some(file)) != Target::Other {
+        if matches!(self.kernel.target(Some(file)), Target::Conn(_)) {
             self.set.closing(fd, file as u32, other, false, &mut self.kernel);
         }
         self.kernel.numbers.remove(&fd);
@@ -192,6 +192,66 @@ impl Sim {
             if Kernel::is_conn(file) {
                 assert_eq!(self.kernel.files[file].watched, 0, "every registration ended with the file");
             }
+            if file == INNER {
+                let life = self.kernel.files[file].life + 1;
+                self.kernel.files[file] = File { life, ..File::default() };
+            }
+        }
+    }
+
+    /// The inner set is closed by all its numbers, of which no set hears, and another one is made in its place.
+    pub fn renews_inner(&mut self) {
+        while let Some(fd) = self.kernel.numbers.iter().find(|n| *n.1 == INNER).map(|n| *n.0) {
+            self.close(fd);
+        }
+        if let Some(fd) = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd)) {
+            self.kernel.numbers.insert(fd, INNER);
+        }
+    }
+
+    /// This is a child from here on, which has the kernel's set and its peers together with its parent.
+    pub fn forks(&mut self) {
+        self.set.inherit(&mut self.kernel);
+    }
+
+    /// What the kernel has of number `fd`, which stands for `file`.
+    pub fn told_kernel(&self, file: usize, fd: i32) -> Option<u32> {
+        self.kernel.regs.get(&(file, fd)).map(|reg| reg.events)
+    }
+
+    /// Registrations of a connection, by all processes.
+    pub fn watched(&self, file: usize) -> u32 {
+        self.kernel.files[file].watched
+    }
+
+    /// The program closes its last descriptor of the set.
+    pub fn leaves(&mut self) {
+        self.set.close(true, &mut self.kernel);
+    }
+
+    /// What is counted and listed of the rows is nonsense, and made anew.
+    pub fn tears(&mut self) {
+        let set = &mut self.set;
+        set.hot.push(7);
+        (set.special, set.detached, set.dirty, set.peeks, set.unheard) = (0, 9, 9, 9, true);
+        set.mend(&mut self.kernel);
+    }
+
+    /// Number `fd` of a connection comes to stand for another file, while somebody else keeps the connection's open.
+    pub fn replaces(&mut self, fd: i32) {
+        let Some(&file) = self.kernel.numbers.get(&fd) else { return };
+        if !Kernel::is_conn(file) || self.kernel.files[file].unconnected {
+            return;
+        }
+        let reg = self.believed.remove(&(file, fd));
+        self.set.replacing(fd, file as u32, &mut self.kernel);
+        assert!(!self.kernel.regs.contains_key(&(file, fd)), "nobody finds it any more");
+        self.close(fd);
+        self.kernel.numbers.insert(fd, CONNS);
+        self.set.replaced(fd, &mut self.kernel);
+        if let Some(reg) = reg {
+            self.owners.entry(reg.data).or_default().insert((CONNS, fd));
+            self.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
         }
     }
 
@@ -203,6 +263,7 @@ impl Sim {
                 self.kernel.files.iter().all(|f| f.watched == 0),
                 "every registration ended with the set"
             );
+            assert_eq!(self.kernel.files[INNER].exposed, 0, "nobody watches it from outside");
             self.kernel.regs.clear();
             self.kernel.kick = None;
             self.believed.clear();
@@ -347,6 +408,10 @@ impl Sim {
 
     /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
     pub fn settle(&mut self) -> Result<(), String> {
+        let watched = self.believed.keys().filter(|key| key.0 == INNER).count();
+        if self.kernel.files[INNER].exposed != watched {
+            return Err(format!("the inner set is watched {watched} times: {:?}", self.kernel.files[INNER]));
+        }
         for _ in 0..40 {
             let Some(thread) = (0..2).find(|&t| self.asleep[t]) else { return Ok(()) };
             if !self.kernel.is_ready() {
