@@ -55,3 +55,32 @@ fn a_socket_that_is_registered_before_it_is_connected_is_that_connection_in_its_
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+#[test]
+fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
+    crate::testing::start();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    let place = place(n).unwrap();
+    let (inside, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _locked = place.lock(n).unwrap();
+            inside.store(true, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            over.store(true, Ordering::SeqCst);
+        });
+        while !inside.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        hold_still();
+        assert!(over.load(Ordering::SeqCst), "the child would have it half changed");
+        let kept_out = scope.spawn(|| place.lock_soon(n).is_none());
+        assert!(kept_out.join().unwrap());
+        go_on();
+        assert!(place.lock_soon(n).is_some());
+    });
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}
