@@ -92,11 +92,7 @@ fn prepare() {
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
     unsafe {
-        pthread_atfork(
-            Some(life::prepare_fork_c),
-            Some(life::parent_of_fork_c),
-            Some(life::child_of_fork_c),
-        )
+        pthread_atfork(Some(life::prepare_fork_c), Some(life::parent_of_fork_c), Some(life::child_of_fork_c))
     };
     state::ON.store(true, Ordering::Release);
     log::started(&from);
