@@ -174,3 +174,33 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     let sleeps = sleeps.into_inner();
     assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
 }
+
+/// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
+#[test]
+fn a_receive_brings_one_piece_of_the_stream_beside_others() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let over = AtomicBool::new(false);
+    let torn = thread::scope(|s| {
+        let receiver = || {
+            let mut torn = None;
+            while !over.load(Ordering::Relaxed) {
+                let bytes = receive(from, 100).unwrap_or_default();
+                let is_one = bytes.windows(2).all(|two| two[1] == two[0].wrapping_add(1));
+                torn = torn.or((!is_one).then_some(bytes));
+            }
+            torn
+        };
+        let receivers = [s.spawn(receiver), s.spawn(receiver)];
+        let mut at = 0u8;
+        for round in 0..ROUNDS {
+            let bytes: Vec<u8> = (0..7).map(|n| at.wrapping_add(n)).collect();
+            at = at.wrapping_add(
+                send(to, &bytes, if round % 2 == 0 { 0 } else { libc::MSG_DONTROUTE }).unwrap_or(0) as u8,
+            );
+        }
+        over.store(true, Ordering::Relaxed);
+        receivers.map(|receiver| receiver.join().unwrap())
+    });
+    assert_eq!(torn, [None, None]);
+}
