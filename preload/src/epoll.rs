@@ -49,8 +49,8 @@ struct Place {
     /// One of them.
     fd: AtomicI32,
     lock: Lock,
-    /// The lock is held for a fork, and nobody is in the set.
-    still: AtomicBool,
+    /// The thread that holds the lock for a fork; nobody is in the set then. 0: none.
+    still: AtomicU32,
     /// What is looked at without the lock; made for the first hot connection, and kept.
     looked: AtomicPtr<Looked>,
     /// When the kernel was asked last, ns, and how often it was not since.
@@ -361,7 +361,9 @@ pub fn hold_still() {
     }
     let hold = |i, p: &Place| {
         let locked = p.lock_soon(i).map(core::mem::forget).is_some();
-        p.still.fetch_or(locked, Ordering::Relaxed);
+        if locked {
+            p.still.store(state::tid(), Ordering::Relaxed);
+        }
         locked
     };
     for _ in 0..TRIES {
@@ -378,10 +380,11 @@ pub fn hold_still() {
     });
 }
 
-/// In the parent, after a fork.
+/// In the parent, after a fork. Another thread may fork at the same time.
 pub fn go_on() {
-    places().filter(|(_, p)| p.still.load(Ordering::Relaxed)).for_each(|(_, p)| {
-        p.still.store(false, Ordering::Relaxed);
+    let me = state::tid();
+    places().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
+        p.still.store(0, Ordering::Relaxed);
         p.lock.reset();
     });
 }
@@ -389,9 +392,9 @@ pub fn go_on() {
 /// In a forked child: the sets are the parent's, too.
 pub fn inherited() {
     for (i, p) in places() {
-        let half_changed = p.lock.is_held() && !p.still.load(Ordering::Relaxed);
+        let half_changed = p.lock.is_held() && p.still.load(Ordering::Relaxed) == 0;
         if p.lock.is_held() {
-            p.still.store(false, Ordering::Relaxed);
+            p.still.store(0, Ordering::Relaxed);
             p.lock.reset();
         }
         if half_changed {

@@ -76,7 +76,11 @@ fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
         }
         hold_still();
         assert!(over.load(Ordering::SeqCst), "the child would have it half changed");
-        let kept_out = scope.spawn(|| place.lock_soon(n).is_none());
+        // Others that fork at the same time, too.
+        let kept_out = scope.spawn(|| {
+            go_on();
+            place.lock_soon(n).is_none()
+        });
         assert!(kept_out.join().unwrap());
         go_on();
         assert!(place.lock_soon(n).is_some());

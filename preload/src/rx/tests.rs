@@ -177,30 +177,26 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
 
 /// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
 #[test]
-fn a_receive_brings_one_piece_of_the_stream_beside_others() {
-    let pair = Pair::live();
-    let (to, from) = (pair.client, pair.server);
-    let over = AtomicBool::new(false);
-    let torn = thread::scope(|s| {
-        let receiver = || {
-            let mut torn = None;
-            while !over.load(Ordering::Relaxed) {
-                let bytes = receive(from, 100).unwrap_or_default();
-                let is_one = bytes.windows(2).all(|two| two[1] == two[0].wrapping_add(1));
-                torn = torn.or((!is_one).then_some(bytes));
-            }
-            torn
-        };
-        let receivers = [s.spawn(receiver), s.spawn(receiver)];
-        let mut at = 0u8;
-        for round in 0..ROUNDS {
-            let bytes: Vec<u8> = (0..7).map(|n| at.wrapping_add(n)).collect();
-            at = at.wrapping_add(
-                send(to, &bytes, if round % 2 == 0 { 0 } else { libc::MSG_DONTROUTE }).unwrap_or(0) as u8,
-            );
-        }
-        over.store(true, Ordering::Relaxed);
-        receivers.map(|receiver| receiver.join().unwrap())
-    });
-    assert_eq!(torn, [None, None]);
+fn a_receive_goes_on_only_behind_what_it_has() {
+    let sends: [fn(Channel, &[u8]); 2] = [
+        |to, bytes| assert_eq!(send(to, bytes, 0), Ok(bytes.len()), "into the ring"),
+        |to, bytes| {
+            assert_eq!(send(to, bytes, libc::MSG_DONTROUTE), Ok(bytes.len()), "what the kernel alone can do")
+        },
+    ];
+    let mut pair = Pair::live();
+    // Which way the first part comes, which way the second, and how much of that another one takes between the two.
+    for (first, second, another) in (0..8).map(|n| (n & 1, n >> 1 & 1, n >> 2)) {
+        let (to, from) = (pair.client, pair.server);
+        sends[first](to, b"some");
+        let mut bytes = [0u8; 100];
+        let mut w = Walk::one(bytes.as_mut_ptr(), bytes.len());
+        let mut part = Part::First;
+        assert_eq!(from.receive_step(&mut w, 0, &mut part), Step::Got(4));
+        sends[second](to, b"more");
+        assert!(another == 0 || receive(from, another) == Ok(b"m".to_vec()));
+        let then = if another == 0 { Step::Got(4) } else { Step::Nothing };
+        assert_eq!(from.receive_step(&mut w, 0, &mut part), then, "{first} {second} {another}");
+        pair = Pair::live();
+    }
 }
