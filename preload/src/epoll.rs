@@ -27,7 +27,7 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{spin, state};
+use crate::{inside, spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
@@ -54,6 +54,8 @@ struct Place {
     /// One of them.
     fd: AtomicI32,
     lock: Lock,
+    /// The thread that holds the lock for a fork; nobody is in the set then. 0: none.
+    still: AtomicU32,
     /// What is looked at without the lock; made for the first hot connection, and kept.
     looked: AtomicPtr<Looked>,
     /// When the kernel was asked last, ns, and how often it was not since.
@@ -418,18 +420,59 @@ pub fn before_exec() {
     }
 }
 
-/// Before a fork: parent and child are to find the same in the kernel's sets.
-pub fn before_fork() {
-    for (i, p) in places() {
-        with_index(i, |set, w| set.sync(w));
+/// How often a fork tries to have all sets to itself, and how long is waited in between, ns: some 10 ms in all.
+const TRIES: u32 = 200;
+const TRY: u32 = 50_000;
+
+/// Before a fork: parent and child are to find the same in the kernel's sets, and no other thread is in a set until [`go_on`], or the
+/// child would have it half changed.
+pub fn hold_still() {
+    let leave_as_it_is = |p: &Place, set: &mut Set, w: &mut Ground| {
+        set.sync(w);
         p.relatives.may_be();
+    };
+    if inside::alone() {
+        places().for_each(|(i, p)| with_index(i, |set, w| leave_as_it_is(p, set, w)));
+        return;
     }
+    let hold = |i, p: &Place| {
+        let Some(mut locked) = p.lock_soon(i) else { return false };
+        p.still.store(state::tid(), Ordering::Relaxed);
+        let (set, mut w) = locked.parts();
+        leave_as_it_is(p, set, &mut w);
+        true
+    };
+    for _ in 0..TRIES {
+        if places().all(|(i, p)| hold(i, p)) {
+            return;
+        }
+        // Whoever has one may wait for another, inside of it.
+        go_on();
+        raw::nap(TRY);
+    }
+    // Its holder does not come to run, or has ended. The child does with what is left of what it has.
+    for (i, p) in places() {
+        if !hold(i, p) {
+            p.relatives.may_be();
+        }
+    }
+}
+
+/// In the parent, after a fork. Another thread may fork at the same time.
+pub fn go_on() {
+    let me = state::tid();
+    places().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
+        p.still.store(0, Ordering::Relaxed);
+        p.lock.reset();
+    });
 }
 
 /// In a forked child: the sets are the parent's, too, and their groups are its alone.
 pub fn inherited() {
     for (i, p) in places() {
-        let torn = p.lock.reset();
+        // One that was held for the fork is whole.
+        let held_still = p.still.swap(0, Ordering::Relaxed) != 0;
+        let torn = p.lock.reset() && !held_still;
         let mut w = Ground::new(p, i);
         w.leave_groups(true);
         // SAFETY: a new child has one thread, and the lock is free.

@@ -100,7 +100,7 @@ impl Lock {
         Some(Had::Whole)
     }
 
-    /// Free again, whoever had it, in the only thread of a forked child. Whether somebody had.
+    /// Free again, whoever had it: by who has it for a fork, or in the only thread of a forked child. Whether somebody had.
     pub fn reset(&self) -> bool {
         let torn = self.owner.load(Ordering::Relaxed) != 0;
         if torn {
