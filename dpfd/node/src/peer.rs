@@ -116,8 +116,7 @@ pub struct Peer<M> {
     swept: u64,
     /// The time of the last turn.
     now: u64,
-    /// The longest part that all routes carry, as of when that was last asked; 0: never. Frames were too long since.
-    part_max: u16,
+    /// Frames were too long for their route, or it was found out that it carries longer ones.
     too_long: bool,
     /// Its routes are asked whether they work until then; nothing: nobody needs to know.
     watched: Option<u64>,
@@ -154,7 +153,6 @@ impl<M: Message> Peer<M> {
             parts_left: limits.bytes / 2,
             swept: 0,
             now: 0,
-            part_max: 0,
             too_long: false,
             watched: None,
             unheard: None,
@@ -294,6 +292,7 @@ impl<M: Message> Peer<M> {
         if now >= self.next_sweep() {
             self.sweep(now, false, around);
         }
+        self.answer_again(now, routes, around);
         self.ask(now, routes, around);
         let mut more = self.transmit(now, routes);
         if self.too_long {
@@ -311,6 +310,6 @@ impl<M: Message> Peer<M> {
         let sweeps = !self.by_ends.is_empty() || !self.ended.is_empty();
         let sweep = sweeps.then(|| self.next_sweep());
         let room = self.lines.iter().filter_map(Line::next_try).min();
-        [flows, room, guards, sweep, self.next_question()].into_iter().flatten().min()
+        [flows, room, guards, sweep, self.next_answer(), self.next_question()].into_iter().flatten().min()
     }
 }

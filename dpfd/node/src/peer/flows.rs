@@ -72,9 +72,15 @@ impl<M: Message> Peer<M> {
     /// A flow stands in that line. What it has put into the batch of another leaves by that one.
     fn stand_in(&mut self, at: usize, line: usize) {
         let former = core::mem::replace(&mut self.line[at], line);
-        if former != line && self.is_ready[at] {
+        if former == line {
+            return;
+        }
+        if self.is_ready[at] {
             self.lines[former].remove(at);
             self.lines[line].push(at);
+        }
+        if let Some(fitted) = self.lines[line].fitted {
+            self.cut(self.now, at, fitted.part_max);
         }
     }
 
@@ -121,17 +127,15 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) -> Option<usize> {
-        let longest = self.longest(routes);
-        if self.part_max == 0 {
-            self.part_max = longest;
-        }
+        let line = self.line_of(ends);
+        let way = self.way_of(line);
+        let longest = self.longest(way, routes);
         // Of a way that is shortened now, longer ones may come once it is not: what a flow begins with is the most for its life.
-        let part_max = self.longest_said(routes).max(longest);
+        let part_max = self.longest(None, routes);
         let enough = self.parts_left >= WINDOW * usize::from(part_max);
         let parts = if enough { WINDOW } else { LEAST };
         let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
-        let way = self.way_of(self.line_of(ends));
         let shortest = way.map_or(0, |place| self.ways[place].shortest);
         let (user, checksum) = (around.user, around.checksum);
         let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
@@ -147,7 +151,7 @@ impl<M: Message> Peer<M> {
             self.traffic.len() - 1
         });
         // One that was here before may still stand in its line, and finds nothing to do when it is its turn.
-        self.stand_in(at, self.line_of(ends));
+        self.stand_in(at, line);
         self.traffic[at] = Some(traffic);
         self.by_ends.insert(ends, at);
         Some(at)

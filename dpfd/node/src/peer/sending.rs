@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
 
+use super::lengths::Fitted;
 use super::{note, Peer};
 use crate::local::Message;
 
@@ -33,6 +34,8 @@ pub(super) struct Line {
     sealed: usize,
     /// There was no room: when to try again.
     no_room: Option<u64>,
+    /// How long its flows' parts are, and for which way; none: nobody asked yet.
+    pub(super) fitted: Option<Fitted>,
 }
 
 impl Line {
@@ -40,7 +43,7 @@ impl Line {
     pub fn new(route: Option<&str>) -> Line {
         let route = route.map(str::to_string);
         let batch = Batch::new(FRAME_MAX);
-        Line { route, ready: VecDeque::new(), batch, sent: 0, sealed: 0, no_room: None }
+        Line { route, ready: VecDeque::new(), batch, sent: 0, sealed: 0, no_room: None, fitted: None }
     }
 
     /// The route's name.
@@ -124,7 +127,12 @@ impl<M: Message> Peer<M> {
                 return false;
             }
             let place = self.way_of(at).filter(|&place| self.ways[place].guard.is_open(now));
-            place.into_iter().for_each(|place| self.fill(now, at, place));
+            if let Some(place) = place {
+                if self.lines[at].fitted.is_none_or(|fitted| fitted.by != place) {
+                    self.fit_line(now, at, routes);
+                }
+                self.fill(now, at, place);
+            }
         }
         !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready()
     }

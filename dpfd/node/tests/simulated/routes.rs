@@ -283,3 +283,35 @@ fn a_route_that_has_no_room_holds_up_only_what_goes_by_it() {
     let (alone, beside) = (time(false), time(true));
     assert!(beside < 2 * alone + 1_000_000, "{beside} ns beside a full route, {alone} ns alone");
 }
+
+/// Frames as short as questions fill it to the last byte: most questions find no room, all of the time.
+#[test]
+fn a_queue_that_is_full_of_short_frames_is_no_dead_route() {
+    let mut world = World::new(2, &["first", "second"], 41);
+    world.networks[0].1.set_usual(Link { rate: Some(1_000_000), queue: 2000, ..link(State::Up) });
+    world.networks[1].1.set_usual(link(State::Up));
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..40_000 {
+        world.send((1, 4000), (2, 4000), numbered(i, 8));
+    }
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert_eq!(sent(&mut world, 1), 0, "the first one lives");
+    assert_eq!(world.programs(2).count(4000), 40_000);
+}
+
+/// A queue that takes nothing any more, as of a cable that is pulled while its driver waits.
+#[test]
+fn a_queue_that_never_has_room_is_a_dead_route() {
+    let mut world = World::new(2, &["first", "second"], 42);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..2000 {
+        if i == 100 {
+            world.networks[0].1.set_usual(Link { rate: Some(1), queue: 0, ..link(State::Up) });
+        }
+        world.send((1, 4000), (2, 4000), numbered(i, 3000));
+        world.run(Duration::from_millis(1));
+    }
+    world.until(Duration::from_secs(3), "all by the second", |world| world.node(1).waiting() == 0);
+    assert_eq!(world.programs(2).count(4000), 2000);
+}
