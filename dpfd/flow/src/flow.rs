@@ -191,6 +191,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         frame::frame_max(self.config.part_max)
     }
 
+    /// What goes without the flow ([`Raw`](crate::Raw)) is to be told from a stranger's: the two ends get to know each other, if
+    /// they do not.
+    pub fn meet(&mut self, now: u64) {
+        self.greeting.want(now);
+    }
+
+    /// The tag of frames to the peer; none: it is not known, or does not know this end yet.
+    pub fn tag(&self) -> Option<u32> {
+        let meets = self.peer != 0 && self.awaits.is_none() && self.greeting.is_confirmed();
+        meets.then(|| self.greeting.outgoing())
+    }
+
+    /// A frame with this tag came that goes without the flow.
+    ///
+    /// # Errors
+    ///
+    /// It is not the peer's, and who sent it is told.
+    pub fn admit(&mut self, now: u64, tag: u32) -> Result<(), Refused> {
+        if self.awaits.is_some() {
+            return Err(Refused::Early);
+        }
+        let place = self.place();
+        if let Some(hello) = self.greeting.frame(now, tag)? {
+            self.begin(now, &hello, place);
+        }
+        self.heard(now);
+        Ok(())
+    }
+
     /// How the flow is.
     pub fn state(&self) -> State {
         State {

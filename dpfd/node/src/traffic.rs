@@ -9,7 +9,10 @@ use crate::incoming::{Budget, Incoming, Receiver};
 use crate::local::{Local, Message};
 use crate::outgoing::Outgoing;
 use crate::places::{Ends, Places, Slot};
+use crate::raw::Datagrams;
 use crate::WINDOW;
+
+mod datagrams;
 
 /// Parts for which a flow has memory where there is little left.
 pub const LEAST: usize = 8;
@@ -49,6 +52,12 @@ pub struct Traffic<M> {
     part_max: u16,
     part_most: u16,
     full_arrived: bool,
+    /// Whether the program here sends raw; what was sent like that, or came; and what that is made with.
+    sends_raw: bool,
+    datagrams: Option<Box<Datagrams<M>>>,
+    config: Config,
+    /// Some message named a route of its own: parts may be on their way by several.
+    is_mixed: bool,
 }
 
 /// What both sides of all flows with a node share.
@@ -132,7 +141,8 @@ impl<M: Message> Traffic<M> {
             // began anew. It goes on when the peer is back, and a peer that was restarted says how far it was.
             dead_after: u64::MAX,
             resume: like.resume,
-            ..Config::new(from, to, like.incarnation, like.checksum)
+            // 0 is nobody's name.
+            ..Config::new(from, to, like.incarnation.max(1), like.checksum)
         };
         let memory = parts.max(1) * usize::from(like.part_max);
         Ok(Traffic {
@@ -154,6 +164,10 @@ impl<M: Message> Traffic<M> {
             part_max: like.part_max,
             part_most: like.part_max,
             full_arrived: false,
+            sends_raw: false,
+            datagrams: None,
+            config,
+            is_mixed: false,
         })
     }
 
@@ -165,6 +179,10 @@ impl<M: Message> Traffic<M> {
     /// A program here sends.
     pub fn send(&mut self, now: u64, message: M) {
         self.used = now;
+        self.is_mixed |= message.route() != 0;
+        if self.sends_raw {
+            return self.send_raw(now, message);
+        }
         self.out.push(message);
         self.out.offer(now, &mut self.flow);
     }
@@ -264,6 +282,11 @@ impl<M: Message> Traffic<M> {
 
     /// Writes the next frame, if there is one.
     pub fn poll_transmit(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
+        // The flow's window keeps it from having the way for itself.
+        self.poll_flow(now, out).or_else(|| self.poll_datagrams(out))
+    }
+
+    fn poll_flow(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
         loop {
             let length = self.flow.poll_transmit(now, &mut self.out, out);
             // What it says may make room for more.
@@ -305,7 +328,7 @@ impl<M: Message> Traffic<M> {
     pub fn is_quiet(&self) -> bool {
         let state = self.flow.state();
         let waits = self.again.is_some() && !self.absent;
-        self.out.waiting() == 0 && !waits && state.flying == 0 && state.lost == 0
+        self.waiting() == 0 && !waits && state.flying == 0 && state.lost == 0
     }
 
     /// Whether the next incarnation knows how far this one was in what it received.
@@ -317,17 +340,39 @@ impl<M: Message> Traffic<M> {
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.flow.set_part_max(now, part_max);
         self.part_max = part_max.min(self.part_most);
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.set_part_max(self.part_max);
+        }
     }
 
     /// Bytes of a part as long as may be, if the last frame acknowledged one.
     #[inline]
     pub fn full_arrived(&self) -> Option<u16> {
-        self.full_arrived.then_some(self.part_max)
+        // By which of several ways it went, nobody knows.
+        (self.full_arrived && !self.is_mixed).then_some(self.part_max)
+    }
+
+    /// Whether some message named a route of its own.
+    #[inline]
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// The route of the message that is sent next, which that names, 0: none; nothing: no message is sent next.
+    pub fn next_route(&self) -> Option<u64> {
+        if self.out.is_routed() {
+            return self.flow.next_message().map(|message| self.out.route_of(message));
+        }
+        let raw = self.datagrams.as_ref().and_then(|datagrams| datagrams.next());
+        Some(raw.map_or(0, Message::route))
     }
 
     /// It is forgotten.
     pub fn end(&mut self, budget: &mut Budget, most: usize, places: &mut Places) {
         self.incoming.clear(budget, most);
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.end(budget, most);
+        }
         places.end(self.slot);
     }
 
@@ -357,9 +402,9 @@ impl<M: Message> Traffic<M> {
         self.flow.counts()
     }
 
-    /// Messages of the program here that are not acknowledged.
+    /// Messages of the program here that are not acknowledged, or have not left where nobody does that.
     pub fn waiting(&self) -> usize {
-        self.out.waiting()
+        self.out.waiting() + self.datagrams.as_ref().map_or(0, |datagrams| datagrams.waiting())
     }
 
     /// How often an incarnation ended.

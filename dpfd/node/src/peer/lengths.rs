@@ -10,6 +10,7 @@ use dp_route::Route;
 use super::search::Search;
 use super::Peer;
 use crate::local::Message;
+use crate::traffic::Traffic;
 
 /// The longest part, bytes: what frames of 9000 carry.
 const PART_MOST: usize = 9000 - HEADER - PART_HEAD;
@@ -34,19 +35,29 @@ impl<M: Message> Peer<M> {
                 self.fit_line(now, line, routes);
             }
         }
+        if self.has_mixed {
+            // What is on its way by one route must not be too long for the next message's.
+            let part_max = self.longest(|_| true, routes);
+            for at in 0..self.traffic.len() {
+                if self.traffic[at].as_ref().is_some_and(Traffic::is_mixed) {
+                    self.cut(now, at, part_max);
+                }
+            }
+        }
     }
 
     /// The same for the flows of one line, whose way may be another one.
     pub(super) fn fit_line(&mut self, now: u64, line: usize, routes: &mut [Box<dyn Route>]) {
         // Where none lives nothing leaves, and the next one may be the former.
         let Some(by) = self.way_of(line) else { return };
-        let fitted = Fitted { by, part_max: self.longest(Some(by), routes) };
+        let fitted = Fitted { by, part_max: self.longest(|place| place == by, routes) };
         let former = self.lines[line].fitted.replace(fitted);
         if former.is_some_and(|former| former.part_max == fitted.part_max) {
             return;
         }
         for at in 0..self.traffic.len() {
-            if self.line[at] == line {
+            let follows = |traffic: &Traffic<M>| !traffic.is_mixed();
+            if self.line[at] == line && self.traffic[at].as_ref().is_some_and(follows) {
                 self.cut(now, at, fitted.part_max);
             }
         }
@@ -60,12 +71,12 @@ impl<M: Message> Peer<M> {
         }
     }
 
-    /// The longest part that goes by that way, and by any other as far as routes say.
-    pub(super) fn longest(&self, by: Option<usize>, routes: &mut [Box<dyn Route>]) -> u16 {
+    /// The longest part that goes by all ways as routes say, and by these as far as was found out.
+    pub(super) fn longest(&self, used: impl Fn(usize) -> bool, routes: &mut [Box<dyn Route>]) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
         let longest = |place: usize| {
             let (mtu, way) = (self.carries(place, routes)?, &self.ways[place]);
-            let limit = if by == Some(place) { way.search.limit(mtu) } else { mtu };
+            let limit = if used(place) { way.search.limit(mtu) } else { mtu };
             Some(limit.saturating_sub(way.guard.around()))
         };
         let frame = (0..self.ways.len()).filter_map(longest).min().unwrap_or(1400 - around);

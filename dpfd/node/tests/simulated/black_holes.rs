@@ -189,6 +189,29 @@ fn a_short_path_that_is_not_in_use_shortens_nobodys_frames() {
     assert_eq!(got.len(), 300 + 100 + 100 + 500 + 300);
 }
 
+/// Messages of one edge go by both: none is cut for a path that it does not fit, and the flow does not begin anew for each.
+#[test]
+fn messages_by_two_routes_fit_the_shorter_path() {
+    let mut world = World::new(2, &["first", "second"], 66);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(usize::MAX)));
+    world.programs(2).open(4000, usize::MAX);
+    world.networks[1].1.set_usual(link(600));
+    let go_on = |world: &mut World, from: u64| {
+        for i in from..from + 300 {
+            let name = (i % 2 == 0).then_some("second");
+            world.send_by(name, (1, 4000), (2, 4000), numbered(i, 3000));
+            world.run(Duration::from_millis(20));
+        }
+        world.until(SOON, "all of it", |world| world.node(1).waiting() == 0);
+        world.node(1).peers()[0].traffic().map(|flow| flow.restarts()).sum::<u64>()
+    };
+    let begun = go_on(&mut world, 0);
+    assert!(begun < 5, "{begun} incarnations while it was found out");
+    assert_eq!(go_on(&mut world, 300), begun, "none since");
+    let got = world.programs(2).got(4000);
+    assert!((0..600).all(|i| got[i as usize] == numbered(i, 3000)) && got.len() == 600);
+}
+
 /// One edge names the route whose path is short; the other's frames are long.
 #[test]
 fn a_short_path_shortens_the_frames_of_those_who_go_by_it_alone() {
