@@ -85,7 +85,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     const FITS: () = assert!(W.is_power_of_two() && 4 <= W && W <= 1024);
 
     /// A flow at rest. `memory` holds parts of `part_max` bytes; the peer is granted as many as fit, rounded down to a power
-    /// of two, `W` at most. Its length must not change.
+    /// of two, `W` at most. Its length must not change; [`Flow::grow`] takes another one.
     pub fn new(config: Config, memory: B) -> Result<Flow<B, W>, Invalid> {
         let () = Self::FITS;
         config.check()?;
@@ -171,6 +171,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             (self.probe, self.paced) = (false, false);
             self.ack.said();
         }
+    }
+
+    /// Keeps parts in this memory from now on, which holds more of them; the former comes back.
+    ///
+    /// # Errors
+    ///
+    /// This one, which is not larger, or cannot be used while something is kept: later, if at all.
+    pub fn grow(&mut self, now: u64, memory: B) -> Result<B, B> {
+        let former = self.reassembly.grow(memory)?;
+        if self.peer != 0 {
+            self.ack.hurry(now);
+        }
+        Ok(former)
     }
 
     /// What happened, oldest first.

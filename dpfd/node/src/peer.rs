@@ -272,6 +272,10 @@ impl<M: Message> Peer<M> {
         if traffic.on_frame(now, place, frame, &mut shared).is_err() {
             self.counts.unsound += 1;
         }
+        let memory = traffic.wants_memory();
+        if let Some(memory) = memory.filter(|memory| self.parts_left + traffic.charged() >= *memory) {
+            traffic.grow(now, memory, &mut self.parts_left);
+        }
         let arrived = traffic.full_arrived();
         traffic.again().into_iter().for_each(|time| self.note(at, time));
         if let Some(part) = arrived {

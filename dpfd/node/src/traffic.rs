@@ -14,8 +14,12 @@ use crate::WINDOW;
 
 mod datagrams;
 
-/// Parts for which a flow has memory where there is little left.
+/// Parts for which a flow has memory at first.
+pub const BEGIN: usize = 16;
+/// The same where there is little left.
 pub const LEAST: usize = 8;
+/// Parts that it took, after which it is to have memory for as many as there may be.
+const ACTIVE: u32 = 8;
 /// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
 /// where it is not open.
 const AGAIN: u64 = 50_000;
@@ -47,6 +51,8 @@ pub struct Traffic<M> {
     /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
     charged: usize,
+    /// Parts that it took, as far as that is counted.
+    active: u32,
     /// The longest part that goes to that node, bytes, and that may go there later; the last frame acknowledged one as long as
     /// the former.
     part_max: u16,
@@ -161,6 +167,7 @@ impl<M: Message> Traffic<M> {
             used: 0,
             memory,
             charged: 0,
+            active: 0,
             part_max: like.part_max,
             part_most: like.part_max,
             full_arrived: false,
@@ -222,6 +229,7 @@ impl<M: Message> Traffic<M> {
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
         }
+        self.active += u32::from(self.active < ACTIVE && before.0 != self.flow.place());
         if refused {
             self.absent = absent;
             if self.again.is_none() {
@@ -374,6 +382,21 @@ impl<M: Message> Traffic<M> {
             datagrams.end(budget, most);
         }
         places.end(self.slot);
+    }
+
+    /// Bytes that it is to have for parts, if that is more than it has: others that begin and do nothing leave them to it.
+    pub fn wants_memory(&self) -> Option<usize> {
+        let most = WINDOW * usize::from(self.part_most);
+        (self.active >= ACTIVE && self.memory < most).then_some(most)
+    }
+
+    /// Has so many bytes for parts, out of what is left for them, if it can now.
+    pub fn grow(&mut self, now: u64, memory: usize, left: &mut usize) {
+        if self.flow.grow(now, vec![0; memory]).is_ok() {
+            *left += self.charged;
+            self.memory = memory;
+            self.charge(left);
+        }
     }
 
     /// Takes the memory of its parts from what is left for them, as far as that goes.

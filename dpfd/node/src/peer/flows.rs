@@ -9,8 +9,7 @@ use super::sending::Line;
 use super::{Around, Peer};
 use crate::local::{Local, Message};
 use crate::places::Ends;
-use crate::traffic::{Like, Traffic, LEAST};
-use crate::WINDOW;
+use crate::traffic::{Like, Traffic, BEGIN, LEAST};
 
 /// A flow on which nothing happened for so long makes room for others, or is forgotten for nothing, nanoseconds.
 const UNUSED: u64 = 10_000_000_000;
@@ -184,8 +183,9 @@ impl<M: Message> Peer<M> {
         let longest = self.longest(|place| way == Some(place), routes);
         // Of a way that is shortened now, longer ones may come once it is not: what a flow begins with is the most for its life.
         let part_max = self.longest(|_| false, routes);
-        let enough = self.parts_left >= WINDOW * usize::from(part_max);
-        let parts = if enough { WINDOW } else { LEAST };
+        // One that is used has more soon: half of all is left for those. How many have the least, is bounded as flows are.
+        let plenty = self.parts_left >= self.limits.bytes / 4;
+        let parts = if plenty { BEGIN } else { LEAST };
         let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
         let shortest = way.map_or(0, |place| self.ways[place].shortest);
@@ -195,7 +195,9 @@ impl<M: Message> Peer<M> {
         let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
         traffic.set_part_max(now, longest);
         traffic.set_raw(self.is_raw(ends));
-        traffic.charge(&mut self.parts_left);
+        if plenty {
+            traffic.charge(&mut self.parts_left);
+        }
         let at = self.free.pop().unwrap_or_else(|| {
             self.traffic.push(None);
             self.is_ready.push(false);
