@@ -53,19 +53,24 @@ ssize_t dp_writev(int fd, const struct iovec *iov, int iovcnt);
 /* To `nid` and `dpid`; without it, to the target. */
 #define DP_MSG_TO 2u
 
+/* By `route`; without it, as all messages of the endpoint. */
+#define DP_MSG_ROUTE 4u
+
 /* A message for dp_sendmsg(). Fields may be added at the end. */
 typedef struct dpmsg {
     size_t size;             /* sizeof(dpmsg_t) */
     const struct iovec *iov; /* its pieces */
     int iovcnt;              /* how many, 0 to 1024 */
-    unsigned flags;          /* DP_MSG_IMMEDIATE, DP_MSG_TO, both or 0 */
+    unsigned flags;          /* DP_MSG_IMMEDIATE, DP_MSG_TO, DP_MSG_ROUTE, together or 0 */
     int nid;                 /* with DP_MSG_TO: the node, 0: this one */
     int dpid;                /* and the endpoint */
     uint64_t immediate;      /* with DP_MSG_IMMEDIATE: 8 bytes that travel beside the message */
+    const char *route;       /* with DP_MSG_ROUTE: by which it goes to another node, such as "udp" or "eth" */
 } dpmsg_t;
 
 /* Sends one message of several pieces, to any destination, with an immediate or without. As dp_writev() and dp_sendto();
- * also EPROTONOSUPPORT: the receiver's library, the kernel's module, or a route to another node knows no immediates. */
+ * also EPROTONOSUPPORT: the receiver's library, the kernel's module, or a route to another node knows no immediates;
+ * ENOENT: the gateway has no such route, or there is none. */
 ssize_t dp_sendmsg(int fd, const dpmsg_t *msg);
 
 /* The next message, in place: its length, and in `*address` its first byte (not if `address` is NULL). It stays
@@ -105,7 +110,8 @@ int dp_close(int fd);
 #define DP_OPT_SPIN 1
 /* 1: calls fail with EAGAIN instead of waiting; 0, the default: they wait. The same as O_NONBLOCK. */
 #define DP_OPT_NONBLOCK 2
-/* 0: nothing is lost. Other values: EOPNOTSUPP. */
+/* 0, the default: nothing is lost. 1: messages to other nodes go raw: they wait for nobody, and what is lost is counted. It cannot
+ * be turned off again. EOPNOTSUPP: other values, and 0 where it is 1. */
 #define DP_OPT_RELIABILITY 3
 /* 1: a write(2) is never overtaken by a dp_write() after it; each dp_write() costs a system call then. */
 #define DP_OPT_ORDER 4

@@ -94,7 +94,7 @@ impl fmt::Display for Fault {
                 "the process that opened the endpoint on descriptor {fd} has ended; open one here with dp_open"
             ),
             Fault::NoOption(option) => {
-                write!(f, "option {option} cannot have this value on this driver; leave it at 0")
+                write!(f, "option {option} cannot have this value, or not any more; leave it as it is")
             }
             Fault::Null(what) => write!(f, "{what} is NULL; pass the address of a variable"),
             Fault::StatSize(size) => {
@@ -104,7 +104,7 @@ impl fmt::Display for Fault {
                 write!(f, "dpmsg_t.size is {size}; set it to sizeof(dpmsg_t) before the call")
             }
             Fault::MsgFlags(flags) => {
-                write!(f, "dpmsg_t.flags is {flags:#x}; DP_MSG_IMMEDIATE and DP_MSG_TO are possible")
+                write!(f, "dpmsg_t.flags is {flags:#x}; DP_MSG_IMMEDIATE, DP_MSG_TO and DP_MSG_ROUTE are possible")
             }
             Fault::MsgPieces(n) => write!(f, "a message of {n} pieces; pass 0 to 1024"),
             Fault::Negative(n) => write!(f, "{n} messages to release; pass 0 or more"),

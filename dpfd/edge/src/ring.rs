@@ -12,7 +12,8 @@
 //!                                   |   stamp    |kind |   length   |
 //!                                   +------------+-----+------------+
 //!
-//!  kind: a message; a message with an immediate, 8 bytes before it; the number of a message out of line
+//!  kind: a message; a message with an immediate, 8 bytes before it; one with a route, 24 bytes before it; the number of a
+//!  message out of line
 //!
 //!  +------+-----------+- - - - - - - - -+
 //!  |header| immediate | message         |     length = 8 + bytes of the message
@@ -35,6 +36,8 @@ pub const HEADER: usize = 8;
 pub const SMALL: usize = LINE - HEADER;
 /// Bytes of an immediate.
 pub const IMMEDIATE: usize = 8;
+/// Bytes of a route and an immediate or none.
+pub const ROUTED: usize = 24;
 /// Longest payload a header can describe.
 pub const MAX_LEN: usize = (1 << 30) - 1;
 
@@ -55,6 +58,21 @@ pub enum Kind {
     Immediate = 1,
     /// A message out of line (`edge/out_of_line.rs` of dpfd); the payload is its number, 8 bytes.
     OutOfLine = 2,
+    /// A message that names a route: the payload's first [`ROUTED`] bytes say which, and whether there is an immediate, the rest
+    /// is the message.
+    Routed = 3,
+}
+
+impl Kind {
+    /// Bytes before the message.
+    #[inline]
+    pub const fn before(self) -> usize {
+        match self {
+            Kind::Data | Kind::OutOfLine => 0,
+            Kind::Immediate => IMMEDIATE,
+            Kind::Routed => ROUTED,
+        }
+    }
 }
 
 /// A position in a ring: a count of lines since it was made, modulo 2^48 (16 PiB of traffic).
@@ -345,6 +363,7 @@ pub fn look<L: Lines + ?Sized>(ring: &L, pos: Pos) -> Result<Token, Error> {
         0 => Ok(Token { len, kind: Kind::Data }),
         1 if len >= IMMEDIATE => Ok(Token { len, kind: Kind::Immediate }),
         2 => Ok(Token { len, kind: Kind::OutOfLine }),
+        3 if len >= ROUTED => Ok(Token { len, kind: Kind::Routed }),
         _ => Err(Error::Corrupt),
     }
 }

@@ -85,7 +85,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     const FITS: () = assert!(W.is_power_of_two() && 4 <= W && W <= 1024);
 
     /// A flow at rest. `memory` holds parts of `part_max` bytes; the peer is granted as many as fit, rounded down to a power
-    /// of two, `W` at most. Its length must not change.
+    /// of two, `W` at most. Its length must not change; [`Flow::grow`] takes another one.
     pub fn new(config: Config, memory: B) -> Result<Flow<B, W>, Invalid> {
         let () = Self::FITS;
         config.check()?;
@@ -173,6 +173,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         }
     }
 
+    /// Keeps parts in this memory from now on, which holds more of them; the former comes back.
+    ///
+    /// # Errors
+    ///
+    /// This one, which is not larger, or cannot be used while something is kept: later, if at all.
+    pub fn grow(&mut self, now: u64, memory: B) -> Result<B, B> {
+        let former = self.reassembly.grow(memory)?;
+        if self.peer != 0 {
+            self.ack.hurry(now);
+        }
+        Ok(former)
+    }
+
     /// What happened, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.poll(self.outbox.done())
@@ -189,6 +202,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// Length of the longest frame that [`poll_transmit`](Flow::poll_transmit) writes.
     pub fn frame_max(&self) -> usize {
         frame::frame_max(self.config.part_max)
+    }
+
+    /// What goes without the flow ([`Raw`](crate::Raw)) is to be told from a stranger's: the two ends get to know each other, if
+    /// they do not.
+    pub fn meet(&mut self, now: u64) {
+        self.greeting.want(now);
+    }
+
+    /// The tag of frames to the peer; none: it is not known, or does not know this end yet.
+    pub fn tag(&self) -> Option<u32> {
+        let meets = self.peer != 0 && self.awaits.is_none() && self.greeting.is_confirmed();
+        meets.then(|| self.greeting.outgoing())
+    }
+
+    /// A frame with this tag came that goes without the flow.
+    ///
+    /// # Errors
+    ///
+    /// It is not the peer's, and who sent it is told.
+    pub fn admit(&mut self, now: u64, tag: u32) -> Result<(), Refused> {
+        if self.awaits.is_some() {
+            return Err(Refused::Early);
+        }
+        let place = self.place();
+        if let Some(hello) = self.greeting.frame(now, tag)? {
+            self.begin(now, &hello, place);
+        }
+        self.heard(now);
+        Ok(())
     }
 
     /// How the flow is.

@@ -39,6 +39,8 @@ pub struct RawCounts {
 #[derive(Clone, Debug, Hash)]
 pub struct Raw {
     config: Config,
+    /// The longest part that the way carries.
+    part_max: u16,
     /// Of the next frame and message to be sent.
     number: u32,
     message: u32,
@@ -79,8 +81,19 @@ impl Raw {
     /// incarnation must not be 0 and must be another one than all before, or the peer takes what comes for late.
     pub fn new(config: Config) -> Result<Raw, Invalid> {
         config.check()?;
-        let number = config.first_number;
-        Ok(Raw { config, number, message: 0, from_peer: None, messages_in: 0, counts: RawCounts::default() })
+        let (number, part_max) = (config.first_number, config.part_max);
+        let counts = RawCounts::default();
+        Ok(Raw { config, part_max, number, message: 0, from_peer: None, messages_in: 0, counts })
+    }
+
+    /// What it sends from now on is of another incarnation; not 0.
+    pub fn set_tag(&mut self, tag: u32) {
+        self.config.incarnation = tag;
+    }
+
+    /// From now on no longer parts than these are sent, 1 to [`Config::part_max`]; also of a message that was begun.
+    pub fn set_part_max(&mut self, part_max: u16) {
+        self.part_max = part_max.clamp(1, self.config.part_max);
     }
 
     /// Begins a message; `id` is what the source will be asked for. [`None`]: it is longer than [`MESSAGE_MAX`]. A message
@@ -102,7 +115,7 @@ impl Raw {
         }
         let Outgoing { total, immediate } = rest.message;
         let left = total - rest.begin;
-        let bytes = left.min(self.config.part_max.into());
+        let bytes = left.min(self.part_max.into());
         let last = bytes == left;
         let (head, flags) =
             frame::write_piece_head(&mut out[HEADER..], rest.begin == 0, last, total, immediate);
@@ -133,7 +146,17 @@ impl Raw {
     /// A frame came, from anybody. What is in order goes into the sink; one that is refused ends its message, which is
     /// counted as lost. An error: the frame was dropped, and is counted.
     pub fn on_frame(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Refused> {
-        let taken = self.take(bytes, sink);
+        self.on_frame_if(bytes, |_| Ok(()), sink)
+    }
+
+    /// The same, if frames with its tag are taken.
+    pub fn on_frame_if(
+        &mut self,
+        bytes: &[u8],
+        admit: impl FnOnce(u32) -> Result<(), Refused>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refused> {
+        let taken = self.take(bytes, admit, sink);
         if taken.is_err() {
             add(&mut self.counts.refused, 1);
         }
@@ -150,12 +173,18 @@ impl Raw {
         frame::frame_max(self.config.part_max)
     }
 
-    fn take(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Refused> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        admit: impl FnOnce(u32) -> Result<(), Refused>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refused> {
         let (header, body) = frame::parse(bytes, self.config.checksum)?;
         if !frame::is_between(&header, self.config.to, self.config.from) {
             return Err(Refused::Address);
         }
         let Body::Raw(piece) = body else { return Err(Refused::Kind) };
+        admit(header.tag)?;
         let mut peer = match self.from_peer {
             Some(peer) if peer.tag == header.tag => peer,
             Some(peer) if peer.former == Some(header.tag) => return Err(Refused::Incarnation),
@@ -220,6 +249,13 @@ impl Raw {
         if let Some(peer) = &mut self.from_peer {
             (peer.message, peer.taken) = (header.acknowledged.wrapping_add(1), 0);
         }
+    }
+}
+
+impl RawFrame {
+    /// Whether all frames of the message were written.
+    pub fn is_done(&self) -> bool {
+        self.done
     }
 }
 

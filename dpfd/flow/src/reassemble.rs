@@ -107,9 +107,7 @@ pub(crate) struct Reassembly<B, const W: usize> {
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
     /// [`None`]: the memory does not hold a single part.
     pub fn new(memory: B, part_max: u16) -> Option<Reassembly<B, W>> {
-        let parts = memory.as_ref().len().checked_div(part_max.into())?.min(W).min(ROOM_MAX.into());
-        // A power of two, so that neighbours have different places across the end of all numbers.
-        let room = 1 << parts.checked_ilog2()?;
+        let room = Self::room_in(&memory, part_max)?;
         Some(Reassembly {
             memory,
             part_max,
@@ -122,6 +120,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
             current: Current::default(),
             kept: [Kept::default(); W],
         })
+    }
+
+    /// Parts that fit.
+    fn room_in(memory: &B, part_max: u16) -> Option<u16> {
+        let parts = memory.as_ref().len().checked_div(part_max.into())?.min(W).min(ROOM_MAX.into());
+        // A power of two, so that neighbours have different places across the end of all numbers.
+        Some(1 << parts.checked_ilog2()?)
+    }
+
+    /// Keeps parts in other memory from now on, which holds more of them; not while any is kept. The one that is not used.
+    pub fn grow(&mut self, memory: B) -> Result<B, B> {
+        match Self::room_in(&memory, self.part_max) {
+            Some(room) if room > self.room && self.span == 0 => {
+                self.room = room;
+                Ok(core::mem::replace(&mut self.memory, memory))
+            }
+            _ => Err(memory),
+        }
     }
 
     /// Numbers begin anew, as does the name; what is kept, and what there is of a message, is void.

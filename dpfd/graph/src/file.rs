@@ -184,7 +184,7 @@ impl Reader<'_> {
     }
 
     fn edge(&mut self, table: &DeTable<'_>, at: Range<usize>, i: usize) -> Option<Edge> {
-        self.known(table, &["from", "to", "route"], "of an edge");
+        self.known(table, &["from", "to", "route", "raw"], "of an edge");
         let from = self.needed(table, "from", &at, "an edge", "from = \"1/5001\"");
         let to = self.needed(table, "to", &at, "an edge", "to = \"2/5001\"");
         self.places.insert(Place::Edge(i), at);
@@ -195,7 +195,8 @@ impl Reader<'_> {
             self.places.insert(Place::EdgeRoute(i), value.span());
             by = Some(self.string(value, "route")?);
         }
-        Some(Edge { from: from?, to: to?, route: by })
+        let raw = table.get("raw").and_then(|value| self.boolean(value, "raw")).unwrap_or(false);
+        Some(Edge { from: from?, to: to?, route: by, raw })
     }
 
     fn addr(&mut self, value: Value<'_, '_>, key: &str, place: Place) -> Option<Addr> {

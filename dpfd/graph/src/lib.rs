@@ -108,6 +108,8 @@ pub struct Edge {
     pub to: Addr,
     /// The route that it goes by; else the first that both nodes have.
     pub route: Option<String>,
+    /// Its messages go raw: what is lost on its way between nodes is counted, and not sent again.
+    pub raw: bool,
 }
 
 impl Graph {

@@ -47,6 +47,9 @@ impl Graph {
             if let Some(route) = &edge.route {
                 let _ = writeln!(text, "route = \"{route}\"");
             }
+            if edge.raw {
+                text += "raw = true\n";
+            }
         }
         text
     }

@@ -13,6 +13,7 @@
 //! | [`node`] | all of it put together, without I/O of its own but that of its routes, and without a clock |
 //! | [`peer`] | another node: its routes, which of them is used, and the traffic with its endpoints |
 //! | [`traffic`] | a flow, with what waits on both sides of it |
+//! | [`raw`] | the same without one: messages that nobody acknowledges |
 //! | [`outgoing`], [`incoming`] | messages of programs here, until acknowledged; of programs there, until whole |
 //! | [`probe`] | frames by which nodes find out whether a route works |
 //! | [`guard`] | what stands between flows and routes |
@@ -52,6 +53,7 @@ pub mod peer;
 pub mod places;
 pub mod probe;
 pub mod proxies;
+pub mod raw;
 pub mod serve;
 pub mod status;
 pub mod traffic;

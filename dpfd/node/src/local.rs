@@ -11,6 +11,11 @@ pub trait Message {
     /// The 8 bytes beside it.
     fn immediate(&self) -> Option<u64>;
 
+    /// The code of the route that it is to go by ([`dpfd::driver::user::route::code`]); 0: it names none.
+    fn route(&self) -> u64 {
+        0
+    }
+
     /// Copies what is behind its first `begin` bytes, as far as `to` has room; how much that was.
     fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize;
 }

@@ -22,8 +22,19 @@ pub struct Other {
     pub name: Option<String>,
     /// Which of this node's own addresses leads to it, by place, its address there, and what frames between the two are to be.
     pub ways: Vec<(usize, PeerAddr, Security)>,
-    /// Edges to it whose messages are to go by a route that is named.
-    pub wishes: Vec<(Ends, String)>,
+    /// Edges to it whose messages are to go otherwise than all do.
+    pub wishes: Vec<EdgeWish>,
+}
+
+/// How messages of an edge are to go, as the graph says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeWish {
+    /// The edge.
+    pub ends: Ends,
+    /// By this route while it works.
+    pub route: Option<String>,
+    /// Raw: nobody acknowledges them.
+    pub raw: bool,
 }
 
 /// This node's view of the graph.
@@ -80,9 +91,11 @@ impl Nart {
             };
             let ways: Vec<_> = node.routes.iter().enumerate().filter_map(way).collect();
             let edges = graph.edges.iter().filter(|edge| (edge.from.nid, edge.to.nid) == (nid, node.nid));
-            let wish =
-                |edge: &Edge| Some((Ends { here: edge.from.dpid, there: edge.to.dpid }, edge.route.clone()?));
-            let wishes = edges.filter_map(wish).collect();
+            let wish = |edge: &Edge| {
+                let ends = Ends { here: edge.from.dpid, there: edge.to.dpid };
+                EdgeWish { ends, route: edge.route.clone(), raw: edge.raw }
+            };
+            let wishes = edges.map(wish).filter(|wish| wish.raw || wish.route.is_some()).collect();
             (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways, wishes })
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();

@@ -151,6 +151,13 @@ impl<L: Local> Node<L> {
         }
     }
 
+    /// What it sends there is to go raw, or as the graph says.
+    pub fn ask_raw(&mut self, from: Dpid, to: Addr, raw: bool) {
+        if let Some(&at) = self.by_nid.get(&to.nid) {
+            self.peers[at].ask_raw(Ends { here: from, there: to.dpid }, raw);
+        }
+    }
+
     /// The link over which that was asked for ended; what came over it may still be sent.
     pub fn link_ended(&mut self, now: u64, from: Dpid, to: Addr) {
         if let Some(&at) = self.by_nid.get(&to.nid) {
@@ -225,7 +232,7 @@ impl<L: Local> Node<L> {
         }
         let ends = Ends { here: header.to_dpid, there: header.from_dpid };
         let (peers, routes, mut around) = self.apart();
-        peers[at].on_frame(now, (place, ends), frame, routes, &mut around);
+        peers[at].on_frame(now, (place, ends), (&header, frame), routes, &mut around);
     }
 
     /// What the clock brings; then sends what can be sent. True: there is more to do at once.

@@ -16,18 +16,36 @@ pub struct Outgoing<M> {
     accepted: usize,
     /// The flow's number of the first.
     first: u64,
+    /// How many of them name a route.
+    routed: usize,
 }
 
 impl<M> Default for Outgoing<M> {
     fn default() -> Outgoing<M> {
-        Outgoing { queue: VecDeque::new(), accepted: 0, first: 0 }
+        Outgoing { queue: VecDeque::new(), accepted: 0, first: 0, routed: 0 }
     }
 }
 
 impl<M: Message> Outgoing<M> {
     /// One more.
     pub fn push(&mut self, message: M) {
+        self.routed += usize::from(message.route() != 0);
         self.queue.push_back(message);
+    }
+
+    /// Whether any of them names a route.
+    pub fn is_routed(&self) -> bool {
+        self.routed > 0
+    }
+
+    /// The route that the flow's message of that number names; 0: none.
+    pub fn route_of(&self, message: u64) -> u64 {
+        self.get(message).map_or(0, Message::route)
+    }
+
+    fn get(&self, message: u64) -> Option<&M> {
+        let at = message.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.queue.get(at))
     }
 
     /// Those that are not acknowledged.
@@ -55,7 +73,8 @@ impl<M: Message> Outgoing<M> {
     /// The flow said: those before this number are with their receiver.
     pub fn delivered(&mut self, before: u64) {
         let n = before.saturating_sub(self.first).min(self.accepted as u64) as usize;
-        self.queue.drain(..n);
+        let routed = self.queue.drain(..n).filter(|message| message.route() != 0).count();
+        self.routed -= routed;
         self.accepted -= n;
         self.first += n as u64;
     }
@@ -69,7 +88,6 @@ impl<M: Message> Outgoing<M> {
 
 impl<M: Message> Source for Outgoing<M> {
     fn read(&mut self, message: u64, begin: u32, out: &mut [u8]) -> usize {
-        let at = message.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        at.and_then(|at| self.queue.get(at)).map_or(0, |message| message.copy_from(begin as usize, out))
+        self.get(message).map_or(0, |message| message.copy_from(begin as usize, out))
     }
 }

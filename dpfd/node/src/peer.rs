@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use dp_abi::frame2::{Header, KIND_RAW};
 use dp_flow::Checksum;
 use dp_graph::trust::Users;
 use dp_route::choice::{Choice, Want};
@@ -21,6 +22,7 @@ mod lengths;
 mod search;
 mod sending;
 mod ways;
+use flows::Wished;
 use sending::Line;
 pub use ways::Way;
 
@@ -100,11 +102,17 @@ pub struct Peer<M> {
     /// Those that may have a frame to send, and which they are.
     lines: Vec<Line>,
     is_ready: Vec<bool>,
-    /// The line of each.
+    /// The line of each, and the one in which it stands where no message names another.
     line: Vec<usize>,
-    /// The lines that some are to stand in: as the graph says, and as programs of this node do, which counts for more.
-    wishes: HashMap<Ends, usize>,
-    asked: HashMap<Ends, usize>,
+    home: Vec<usize>,
+    /// Lines by the codes of their routes' names. Some flow has messages that name one.
+    codes: Vec<(u64, usize)>,
+    has_mixed: bool,
+    /// Flows that go over to another line, while they do.
+    moved: Vec<(usize, usize)>,
+    /// How messages of some edges are to go: as the graph says, and as programs of this node do, which counts for more.
+    wishes: HashMap<Ends, Wished>,
+    asked: HashMap<Ends, Wished>,
     /// Whose programs' links have ended, and when.
     ended: HashMap<Ends, u64>,
     /// When they are to be looked at, and the earliest time that is noted for each.
@@ -116,8 +124,7 @@ pub struct Peer<M> {
     swept: u64,
     /// The time of the last turn.
     now: u64,
-    /// The longest part that all routes carry, as of when that was last asked; 0: never. Frames were too long since.
-    part_max: u16,
+    /// Frames were too long for their route, or it was found out that it carries longer ones.
     too_long: bool,
     /// Its routes are asked whether they work until then; nothing: nobody needs to know.
     watched: Option<u64>,
@@ -144,6 +151,10 @@ impl<M: Message> Peer<M> {
             lines: vec![Line::new(None)],
             is_ready: Vec::new(),
             line: Vec::new(),
+            home: Vec::new(),
+            codes: Vec::new(),
+            has_mixed: false,
+            moved: Vec::new(),
             wishes: HashMap::new(),
             asked: HashMap::new(),
             ended: HashMap::new(),
@@ -154,7 +165,6 @@ impl<M: Message> Peer<M> {
             parts_left: limits.bytes / 2,
             swept: 0,
             now: 0,
-            part_max: 0,
             too_long: false,
             watched: None,
             unheard: None,
@@ -221,10 +231,14 @@ impl<M: Message> Peer<M> {
             None => self.begin(now, ends, routes, around),
         };
         self.watch(now);
-        if let Some(traffic) = at.and_then(|at| self.traffic[at].as_mut()) {
+        let Some(at) = at else { return };
+        if message.route() != 0 {
+            self.mix(now, at, message.route(), routes);
+        }
+        if let Some(traffic) = self.traffic[at].as_mut() {
             traffic.send(now, message);
         }
-        at.into_iter().for_each(|at| self.make_ready(at));
+        self.make_ready(at);
     }
 
     /// A frame of a flow came by the way at `place`, for these endpoints.
@@ -232,7 +246,7 @@ impl<M: Message> Peer<M> {
         &mut self,
         now: u64,
         (place, ends): (usize, Ends),
-        frame: &[u8],
+        (header, frame): (&Header, &[u8]),
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) {
@@ -248,8 +262,19 @@ impl<M: Message> Peer<M> {
         self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };
         let mut shared = shared(around, &mut self.budget, self.limits, &self.ways[place].users);
+        if header.kind == KIND_RAW {
+            let taken = traffic.on_datagram(now, frame, &mut shared);
+            self.counts.unsound += u64::from(taken.is_err());
+            // Nobody acknowledges it; a stranger is greeted.
+            self.make_ready(at);
+            return;
+        }
         if traffic.on_frame(now, place, frame, &mut shared).is_err() {
             self.counts.unsound += 1;
+        }
+        let memory = traffic.wants_memory();
+        if let Some(memory) = memory.filter(|memory| self.parts_left + traffic.charged() >= *memory) {
+            traffic.grow(now, memory, &mut self.parts_left);
         }
         let arrived = traffic.full_arrived();
         traffic.again().into_iter().for_each(|time| self.note(at, time));
@@ -294,6 +319,7 @@ impl<M: Message> Peer<M> {
         if now >= self.next_sweep() {
             self.sweep(now, false, around);
         }
+        self.answer_again(now, routes, around);
         self.ask(now, routes, around);
         let mut more = self.transmit(now, routes);
         if self.too_long {
@@ -311,6 +337,6 @@ impl<M: Message> Peer<M> {
         let sweeps = !self.by_ends.is_empty() || !self.ended.is_empty();
         let sweep = sweeps.then(|| self.next_sweep());
         let room = self.lines.iter().filter_map(Line::next_try).min();
-        [flows, room, guards, sweep, self.next_question()].into_iter().flatten().min()
+        [flows, room, guards, sweep, self.next_answer(), self.next_question()].into_iter().flatten().min()
     }
 }

@@ -61,6 +61,9 @@ impl Message for Taken {
     fn immediate(&self) -> Option<u64> {
         self.held.immediate()
     }
+    fn route(&self) -> u64 {
+        self.held.route()
+    }
     fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {
         self.held.copy_from(begin, to)
     }

@@ -196,16 +196,17 @@ impl Server {
         n
     }
 
-    /// Before anything is taken: a program has named its route before it sent.
+    /// Before anything is taken: a program has said how its messages go before it sent them.
     #[inline]
     fn hear_wishes(&mut self, now: u64) {
-        for Wish { from, to, route, ended } in self.node.local().wishes() {
+        for Wish { from, to, how, ended } in self.node.local().wishes() {
             if ended {
                 self.node.link_ended(now, from, to);
                 continue;
             }
-            let name = self.names.iter().find(|name| code(name) == route);
+            let name = self.names.iter().find(|name| code(name) == how.route);
             self.node.ask_for(from, to, name.map(String::as_str));
+            self.node.ask_raw(from, to, how.raw);
         }
     }
 

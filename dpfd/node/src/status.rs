@@ -146,9 +146,34 @@ pub struct Flow {
     pub refused: u64,
     /// How often one side began anew.
     pub restarts: u64,
+    /// What went between the two without a flow; none: nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Raw>,
+}
+
+/// What goes raw between two endpoints: nobody acknowledges it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raw {
+    /// Messages that left, and that were dropped here since no route to the node works, or it did not greet.
+    pub messages_out: u64,
+    /// As above.
+    pub dropped: u64,
+    /// Messages that are with their receiver.
+    pub messages_in: u64,
+    /// Messages from there of which something did not come, or for which there was no room.
+    pub lost: u64,
+    /// Of those: the receiver had no room, is not there, or does not let the sender in.
+    pub no_room: u64,
+    /// Frames from there that did not come, or were overtaken.
+    pub frames_lost: u64,
 }
 
 impl Flow {
+    /// Whether there is nothing of it but what went raw.
+    pub fn is_raw_alone(&self) -> bool {
+        self.raw.is_some() && self.messages_out + self.messages_in == 0
+    }
+
     /// "open", "greeting", or "down" as the node is that it is with.
     pub fn state(&self, with: &Other) -> &'static str {
         match (&with.by, self.open) {
@@ -206,6 +231,14 @@ impl Gateway {
                     timeouts: counts.timeouts,
                     refused: counts.refused_sum(),
                     restarts: traffic.restarts(),
+                    raw: traffic.raw_counts().map(|(counts, sent)| Raw {
+                        messages_out: sent.messages,
+                        dropped: sent.dropped,
+                        messages_in: counts.messages_in,
+                        lost: counts.messages_lost,
+                        no_room: counts.no_room,
+                        frames_lost: counts.frames_lost,
+                    }),
                 }
             });
             let flows = flows.collect();

@@ -9,10 +9,17 @@ use crate::incoming::{Budget, Incoming, Receiver};
 use crate::local::{Local, Message};
 use crate::outgoing::Outgoing;
 use crate::places::{Ends, Places, Slot};
+use crate::raw::Datagrams;
 use crate::WINDOW;
 
-/// Parts for which a flow has memory where there is little left.
+mod datagrams;
+
+/// Parts for which a flow has memory at first.
+pub const BEGIN: usize = 16;
+/// The same where there is little left.
 pub const LEAST: usize = 8;
+/// Parts that it took, after which it is to have memory for as many as there may be.
+const ACTIVE: u32 = 8;
 /// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
 /// where it is not open.
 const AGAIN: u64 = 50_000;
@@ -44,11 +51,19 @@ pub struct Traffic<M> {
     /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
     charged: usize,
+    /// Parts that it took, as far as that is counted.
+    active: u32,
     /// The longest part that goes to that node, bytes, and that may go there later; the last frame acknowledged one as long as
     /// the former.
     part_max: u16,
     part_most: u16,
     full_arrived: bool,
+    /// Whether the program here sends raw; what was sent like that, or came; and what that is made with.
+    sends_raw: bool,
+    datagrams: Option<Box<Datagrams<M>>>,
+    config: Config,
+    /// Some message named a route of its own: parts may be on their way by several.
+    is_mixed: bool,
 }
 
 /// What both sides of all flows with a node share.
@@ -132,7 +147,8 @@ impl<M: Message> Traffic<M> {
             // began anew. It goes on when the peer is back, and a peer that was restarted says how far it was.
             dead_after: u64::MAX,
             resume: like.resume,
-            ..Config::new(from, to, like.incarnation, like.checksum)
+            // 0 is nobody's name.
+            ..Config::new(from, to, like.incarnation.max(1), like.checksum)
         };
         let memory = parts.max(1) * usize::from(like.part_max);
         Ok(Traffic {
@@ -151,9 +167,14 @@ impl<M: Message> Traffic<M> {
             used: 0,
             memory,
             charged: 0,
+            active: 0,
             part_max: like.part_max,
             part_most: like.part_max,
             full_arrived: false,
+            sends_raw: false,
+            datagrams: None,
+            config,
+            is_mixed: false,
         })
     }
 
@@ -165,6 +186,10 @@ impl<M: Message> Traffic<M> {
     /// A program here sends.
     pub fn send(&mut self, now: u64, message: M) {
         self.used = now;
+        self.is_mixed |= message.route() != 0;
+        if self.sends_raw {
+            return self.send_raw(now, message);
+        }
         self.out.push(message);
         self.out.offer(now, &mut self.flow);
     }
@@ -204,6 +229,7 @@ impl<M: Message> Traffic<M> {
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
             self.used = now;
         }
+        self.active += u32::from(self.active < ACTIVE && before.0 != self.flow.place());
         if refused {
             self.absent = absent;
             if self.again.is_none() {
@@ -264,6 +290,11 @@ impl<M: Message> Traffic<M> {
 
     /// Writes the next frame, if there is one.
     pub fn poll_transmit(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
+        // The flow's window keeps it from having the way for itself.
+        self.poll_flow(now, out).or_else(|| self.poll_datagrams(out))
+    }
+
+    fn poll_flow(&mut self, now: u64, out: &mut [u8]) -> Option<usize> {
         loop {
             let length = self.flow.poll_transmit(now, &mut self.out, out);
             // What it says may make room for more.
@@ -305,7 +336,7 @@ impl<M: Message> Traffic<M> {
     pub fn is_quiet(&self) -> bool {
         let state = self.flow.state();
         let waits = self.again.is_some() && !self.absent;
-        self.out.waiting() == 0 && !waits && state.flying == 0 && state.lost == 0
+        self.waiting() == 0 && !waits && state.flying == 0 && state.lost == 0
     }
 
     /// Whether the next incarnation knows how far this one was in what it received.
@@ -317,18 +348,55 @@ impl<M: Message> Traffic<M> {
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.flow.set_part_max(now, part_max);
         self.part_max = part_max.min(self.part_most);
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.set_part_max(self.part_max);
+        }
     }
 
     /// Bytes of a part as long as may be, if the last frame acknowledged one.
     #[inline]
     pub fn full_arrived(&self) -> Option<u16> {
-        self.full_arrived.then_some(self.part_max)
+        // By which of several ways it went, nobody knows.
+        (self.full_arrived && !self.is_mixed).then_some(self.part_max)
+    }
+
+    /// Whether some message named a route of its own.
+    #[inline]
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// The route of the message that is sent next, which that names, 0: none; nothing: no message is sent next.
+    pub fn next_route(&self) -> Option<u64> {
+        if self.out.is_routed() {
+            return self.flow.next_message().map(|message| self.out.route_of(message));
+        }
+        let raw = self.datagrams.as_ref().and_then(|datagrams| datagrams.next());
+        Some(raw.map_or(0, Message::route))
     }
 
     /// It is forgotten.
     pub fn end(&mut self, budget: &mut Budget, most: usize, places: &mut Places) {
         self.incoming.clear(budget, most);
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.end(budget, most);
+        }
         places.end(self.slot);
+    }
+
+    /// Bytes that it is to have for parts, if that is more than it has: others that begin and do nothing leave them to it.
+    pub fn wants_memory(&self) -> Option<usize> {
+        let most = WINDOW * usize::from(self.part_most);
+        (self.active >= ACTIVE && self.memory < most).then_some(most)
+    }
+
+    /// Has so many bytes for parts, out of what is left for them, if it can now.
+    pub fn grow(&mut self, now: u64, memory: usize, left: &mut usize) {
+        if self.flow.grow(now, vec![0; memory]).is_ok() {
+            *left += self.charged;
+            self.memory = memory;
+            self.charge(left);
+        }
     }
 
     /// Takes the memory of its parts from what is left for them, as far as that goes.
@@ -357,9 +425,9 @@ impl<M: Message> Traffic<M> {
         self.flow.counts()
     }
 
-    /// Messages of the program here that are not acknowledged.
+    /// Messages of the program here that are not acknowledged, or have not left where nobody does that.
     pub fn waiting(&self) -> usize {
-        self.out.waiting()
+        self.out.waiting() + self.datagrams.as_ref().map_or(0, |datagrams| datagrams.waiting())
     }
 
     /// How often an incarnation ended.

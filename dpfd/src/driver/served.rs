@@ -279,6 +279,41 @@ impl Served {
         }
     }
 
+    /// Whether a message may name that route.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRoute`].
+    #[inline(never)]
+    pub fn permit_route(&self, name: &str) -> Result<()> {
+        match self {
+            User(inner) => inner.permit_route(name),
+            Kernel(_) => self.set_route(Some(name)),
+        }
+    }
+
+    /// The code of the route that message `number` named, which is loaned; 0: none.
+    pub fn route_of(&self, number: u64) -> u64 {
+        match self {
+            User(inner) => inner.route_of(number),
+            Kernel(_) => 0,
+        }
+    }
+
+    /// As [`crate::Endpoint::set_raw`].
+    pub fn set_raw(&self) {
+        match self {
+            User(inner) => inner.set_raw(),
+            // Its frames to other nodes always are.
+            Kernel(_) => {}
+        }
+    }
+
+    /// Whether [`Served::set_raw`] was called.
+    pub fn is_raw(&self) -> bool {
+        matches!(self, User(inner) if inner.raw.load(Ordering::Relaxed))
+    }
+
     /// The sender of the message read last.
     pub fn peer(&self) -> Addr {
         match self {

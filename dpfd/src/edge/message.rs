@@ -3,10 +3,11 @@
 //! One message is one token. The receiver (`pool/in_edge.rs`) either copies it out or reads it in place, in a mapping
 //! where the ring stands twice in a row, and gives lines back in order. One sender and one receiver at a time.
 
-use dp_edge::ring::{self, lines_for, Kind, Lines, Pos, Tail, HEADER, IMMEDIATE};
+use dp_edge::ring::{self, lines_for, Kind, Lines, Pos, Tail, HEADER, ROUTED};
 use dp_edge::sync::AtomicU64;
 use dp_edge::Error;
 
+use super::beside::Beside;
 use super::parts::Parts;
 
 /// Writes one token: `before` bytes of ours and the message's `len` behind them.
@@ -78,7 +79,7 @@ pub fn send_bytes<L: Lines + ?Sized>(
     })
 }
 
-/// Sends pieces as one message, with its immediate if it has one; the only copy is the one into the ring.
+/// Sends pieces as one message, with what goes beside it; the only copy is the one into the ring.
 #[inline]
 pub fn send_parts<L: Lines + ?Sized>(
     ring: &L,
@@ -86,13 +87,13 @@ pub fn send_parts<L: Lines + ?Sized>(
     cursor: &AtomicU64,
     parts: &Parts<'_>,
 ) -> Result<(), Error> {
-    let (before, kind) = match parts.immediate() {
-        Some(_) => (IMMEDIATE, Kind::Immediate),
-        None => (0, Kind::Data),
-    };
+    let (beside, kind) = (parts.beside(), kind_of(parts.beside()));
+    let before = kind.before();
     send(ring, tail, cursor, (before, parts.len(), kind), |ring, pos| {
-        if let Some(immediate) = parts.immediate() {
-            put_word(ring, pos, immediate);
+        match beside.immediate {
+            Some(immediate) if kind == Kind::Immediate => put_word(ring, pos, immediate),
+            _ if before > 0 => put_beside(ring, pos, beside),
+            _ => {}
         }
         let mut at = HEADER + before;
         for piece in parts.pieces() {
@@ -103,10 +104,36 @@ pub fn send_parts<L: Lines + ?Sized>(
     })
 }
 
-/// The immediate in a token of [`Kind::Immediate`] at `pos`.
+#[inline(always)]
+fn kind_of(beside: Beside) -> Kind {
+    match beside {
+        Beside { immediate: None, route: 0 } => Kind::Data,
+        Beside { route: 0, .. } => Kind::Immediate,
+        _ => Kind::Routed,
+    }
+}
+
+/// A route, and an immediate or none, behind the header of the token at `pos`, which has the bytes.
+#[inline(never)]
+fn put_beside<L: Lines + ?Sized>(ring: &L, pos: Pos, beside: Beside) {
+    let (bytes, len) = beside.encode();
+    // SAFETY: at most three words, and every ring is longer than that.
+    unsafe { ring.put(pos, HEADER, bytes.as_ptr(), len) };
+}
+
+/// What lies before the message in a token of that kind at `pos`.
 #[inline]
-pub fn immediate<L: Lines + ?Sized>(ring: &L, pos: Pos) -> u64 {
-    word(ring, pos)
+pub fn beside<L: Lines + ?Sized>(ring: &L, pos: Pos, kind: Kind) -> Beside {
+    match kind {
+        Kind::Data | Kind::OutOfLine => Beside::default(),
+        Kind::Immediate => Beside::of(Some(word(ring, pos))),
+        Kind::Routed => {
+            let mut bytes = [0; ROUTED];
+            // SAFETY: the buffer is that long; three words are inside any ring.
+            unsafe { ring.get(pos, HEADER, bytes.as_mut_ptr(), bytes.len()) };
+            Beside::decode(&bytes).unwrap_or_default()
+        }
+    }
 }
 
 /// A message as it is sent over an edge: in one piece, or in parts.
@@ -115,6 +142,8 @@ pub trait Content {
     fn size(&self) -> usize;
     /// Whether only a receiver that knows immediates may have it.
     fn has_immediate(&self) -> bool;
+    /// Whether only a gateway that knows routes of messages may have it as it is.
+    fn has_route(&self) -> bool;
     /// Sends it.
     fn send_over<L: Lines + ?Sized>(
         &self,
@@ -131,6 +160,10 @@ impl Content for &[u8] {
     }
     #[inline(always)]
     fn has_immediate(&self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn has_route(&self) -> bool {
         false
     }
     #[inline(always)]
@@ -152,6 +185,10 @@ impl Content for &Parts<'_> {
     #[inline(always)]
     fn has_immediate(&self) -> bool {
         self.immediate().is_some()
+    }
+    #[inline(always)]
+    fn has_route(&self) -> bool {
+        self.beside().route != 0
     }
     #[inline(always)]
     fn send_over<L: Lines + ?Sized>(

@@ -4,6 +4,7 @@
 //! | module | holds | rules |
 //! |---|---|---|
 //! | [`message`], [`parts`] | whole messages over tokens, the sender's side; a message in pieces, with an immediate | R5, R7 |
+//! | [`beside`] | what goes beside a message: an immediate, a route | U8 |
 //! | [`segment`], [`lines`] | an edge's memory, its ring twice in a row; its control lines | E12 |
 //! | [`out_of_line`] | a message no edge can hold | R5 |
 //! | [`arm`] | a receiver of many edges: does it sleep? | U3 |
@@ -16,6 +17,7 @@
 //! A hostile peer may have written anything that an edge holds: it is read once, checked against the mapping, then used. A bad value is a [`dp_edge::Error::Corrupt`], never a panic.
 
 pub mod arm;
+pub mod beside;
 pub mod event_count;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]

@@ -6,12 +6,14 @@
 
 use std::io::IoSlice;
 
+use super::beside::{code, Beside};
+
 /// Pieces that one message may have; as many as writev(2) takes (IOV_MAX).
 pub const MOST_PIECES: usize = 1024;
 /// Pieces that are handed to the kernel as they are, with what stands before them.
 const FEW: usize = 8;
 
-/// The pieces of one message, and its immediate.
+/// The pieces of one message, its immediate, and the route that it names.
 ///
 /// ```
 /// use std::io::IoSlice;
@@ -25,7 +27,8 @@ const FEW: usize = 8;
 pub struct Parts<'a> {
     pieces: &'a [IoSlice<'a>],
     len: usize,
-    immediate: Option<u64>,
+    beside: Beside,
+    route: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
@@ -33,7 +36,7 @@ impl<'a> Parts<'a> {
     #[inline(always)]
     pub fn new(pieces: &'a [IoSlice<'a>]) -> Parts<'a> {
         let len = pieces.iter().fold(0usize, |sum, piece| sum.saturating_add(piece.len()));
-        Parts { pieces, len, immediate: None }
+        Parts { pieces, len, beside: Beside::of(None), route: None }
     }
 
     /// The same with an immediate; any 8 bytes are one.
@@ -45,7 +48,27 @@ impl<'a> Parts<'a> {
     #[inline(always)]
     #[must_use]
     pub fn with_immediate(self, immediate: u64) -> Parts<'a> {
-        Parts { immediate: Some(immediate), ..self }
+        Parts { beside: Beside { immediate: Some(immediate), ..self.beside }, ..self }
+    }
+
+    /// The same, which goes to another node by the route of this name while that works, and else as all do. Those of one
+    /// sender to one receiver keep their order, whatever routes they name; within a node a route changes nothing.
+    ///
+    /// ```
+    /// let parts = dpfd::Parts::new(&[]).by_route("eth");
+    /// assert_eq!((parts.route(), parts.immediate()), (Some("eth"), None));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn by_route(self, name: &'a str) -> Parts<'a> {
+        Parts { beside: Beside { route: code(name), ..self.beside }, route: Some(name), ..self }
+    }
+
+    /// What goes beside it, as it was told before.
+    #[inline]
+    #[must_use]
+    pub(crate) fn with_beside(self, beside: Beside) -> Parts<'a> {
+        Parts { beside, route: None, ..self }
     }
 
     /// Bytes of the message: of all pieces together, without the immediate.
@@ -63,7 +86,19 @@ impl<'a> Parts<'a> {
     /// Its immediate.
     #[inline(always)]
     pub fn immediate(&self) -> Option<u64> {
-        self.immediate
+        self.beside.immediate
+    }
+
+    /// The route that it names.
+    #[inline(always)]
+    pub fn route(&self) -> Option<&'a str> {
+        self.route
+    }
+
+    /// What goes beside it.
+    #[inline(always)]
+    pub fn beside(&self) -> Beside {
+        self.beside
     }
 
     /// The pieces.

@@ -129,9 +129,11 @@ impl Endpoint {
 
     /// The same to another destination than the target.
     ///
+    /// One message can name its route to another node ([`Parts::by_route`]), as [`Endpoint::set_route`] does for all.
+    ///
     /// # Errors
     ///
-    /// As [`Endpoint::send_parts`]; [`crate::Error::NoRoute`].
+    /// As [`Endpoint::send_parts`]; [`crate::Error::NoRoute`]; [`crate::Error::NoSuchRoute`].
     ///
     /// ```
     /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));

@@ -65,6 +65,15 @@ impl Held {
         self.got.has_immediate().then(|| self.lender.served.immediate_of(self.got.number)).flatten()
     }
 
+    /// The code of the route that it named; 0: none.
+    pub fn route(&self) -> u64 {
+        if self.got.has_route() {
+            self.lender.served.route_of(self.got.number)
+        } else {
+            0
+        }
+    }
+
     /// Copies what is behind its first `begin` bytes, as far as `to` has room; how much that was.
     #[allow(unsafe_code, clippy::allow_attributes)]
     pub fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {

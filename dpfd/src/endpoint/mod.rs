@@ -332,6 +332,26 @@ impl Endpoint {
         self.served.set_route(name)
     }
 
+    /// Messages to endpoints of other nodes go *raw* from now on. It cannot be turned off again. An edge of the graph can say
+    /// the same. What is sent in the moment after this call may still go reliably.
+    ///
+    /// A raw message waits for room in this machine's own queue and for nobody else: not for an acknowledgement, a receiver that
+    /// does not read, or a node that is down. It comes once, whole, and behind those sent raw before it, or not at all. Each
+    /// loss is counted, and shown by `dp ls`: by the receiver's node, or by this one where no route to it works. What is sent
+    /// raw and what is not keep no order among each other. Within a node nothing changes, and nothing is lost. Endpoints of
+    /// the kernel driver always send so to other nodes.
+    ///
+    /// ```
+    /// # std::env::set_var("DP_RUNTIME_DIR", std::env::temp_dir().join(format!("dp-doc-{}", std::process::id())));
+    /// # use dpfd::{driver::Driver, Endpoint};
+    /// let endpoint = Endpoint::open_on(Driver::User, 0)?;
+    /// endpoint.set_raw(); // the next measurement is worth more than one that is late
+    /// # Ok::<(), dpfd::Error>(())
+    /// ```
+    pub fn set_raw(&self) {
+        self.served.set_raw();
+    }
+
     /// Counters and limits. Two locks and a system call; grows with the number of destinations and senders.
     ///
     /// ```

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::budget::Returned;
-use super::loaned::Queue;
+use super::loaned::{told_of, Queue};
 use super::out_of_line::Memory;
 use crate::addr::Addr;
 use crate::edge::segment::Segment;
 use crate::edge::{longer, message};
 use crate::sys::loaned::{Copied, Got};
-use dp_edge::ring::{self, Cursor, Kind, Pos, Token, IMMEDIATE};
+use dp_edge::ring::{self, Cursor, Kind, Pos, Token};
 use dp_edge::sync::Ordering;
 use dp_edge::Error;
 
@@ -173,8 +173,7 @@ impl InEdge {
             _ => (self.look().ok()?, &self.out_of_line),
         };
         match token.kind {
-            Kind::Data => Some(token.len),
-            Kind::Immediate => Some(token.len - IMMEDIATE),
+            Kind::Data | Kind::Immediate | Kind::Routed => Some(token.len - token.kind.before()),
             Kind::OutOfLine => memory.as_ref().map(|(_, message)| message.size()),
         }
     }
@@ -200,14 +199,14 @@ impl InEdge {
         returned.grown += self.next.as_ref().map_or(0, |next| next.ring_len());
     }
 
-    /// Lends a message with an immediate, whose token has `len` bytes, and notes that.
-    pub fn take_with_immediate(&mut self, me: usize, len: usize, loaned: &mut Queue) -> Got {
-        let immediate = message::immediate(&self.segment.lines(), self.at);
-        let got = self.take(me, len, loaned);
-        loaned.note_immediate(immediate);
+    /// Lends the message of this token, which has something before it, and notes that.
+    pub fn take_with_beside(&mut self, me: usize, token: Token, loaned: &mut Queue) -> Got {
+        let beside = message::beside(&self.segment.lines(), self.at, token.kind);
+        let got = self.take(me, token.len, loaned);
+        loaned.note(beside);
         // It was counted with the message.
-        self.taken.1 -= IMMEDIATE as u64;
-        got.behind(IMMEDIATE).with_immediate()
+        self.taken.1 -= token.kind.before() as u64;
+        told_of(got.behind(token.kind.before()), beside)
     }
 
     /// Lends the message of `len` bytes that is the next; `me`: which edge this is.

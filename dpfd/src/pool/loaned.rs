@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::edge::beside::Beside;
 use crate::edge::out_of_line::OutOfLine;
 use crate::edge::segment::Segment;
+use crate::sys::loaned::Got;
 use crate::sys::mapped::Mapping;
 use dp_edge::ring::Pos;
 
@@ -21,7 +23,7 @@ pub struct Loan<E = Pos> {
     /// There is memory of its own.
     kept: bool,
     /// What came beside it is noted.
-    immediate: bool,
+    beside: bool,
     /// The library copies it, and releases it then: to the program it is not loaned.
     copied: bool,
     /// It was released.
@@ -31,7 +33,7 @@ pub struct Loan<E = Pos> {
 impl<E> Loan<E> {
     #[inline(always)]
     fn new(edge: u32, end: E) -> Loan<E> {
-        Loan { end, edge, kept: false, immediate: false, copied: false, done: false }
+        Loan { end, edge, kept: false, beside: false, copied: false, done: false }
     }
 
     /// Whether the program may release it.
@@ -71,6 +73,17 @@ impl Kept {
     }
 }
 
+/// The same message, of which is told what came beside it.
+#[inline]
+pub fn told_of(got: Got, beside: Beside) -> Got {
+    let got = if beside.immediate.is_some() { got.with_immediate() } else { got };
+    if beside.route == 0 {
+        got
+    } else {
+        got.with_route()
+    }
+}
+
 /// Bytes of a ring that nobody else keeps.
 fn bytes_of_last(ring: Arc<Segment>) -> usize {
     Arc::into_inner(ring).map_or(0, |ring| ring.ring_len())
@@ -88,7 +101,7 @@ pub struct Queue<E = Pos> {
     /// How many are being copied.
     copies: usize,
     kept: Vec<(u64, Kept)>,
-    immediates: Vec<(u64, u64)>,
+    beside: Vec<(u64, Beside)>,
 }
 
 impl<E: Copy + Default> Queue<E> {
@@ -147,19 +160,26 @@ impl<E: Copy + Default> Queue<E> {
 
     /// Notes what came beside the youngest, until it is released.
     #[inline]
-    pub fn note_immediate(&mut self, immediate: u64) {
+    pub fn note(&mut self, beside: Beside) {
         let number = self.next.wrapping_sub(1);
         if let Some(youngest) = self.get_mut(number) {
-            youngest.immediate = true;
-            self.immediates.push((number, immediate));
+            youngest.beside = true;
+            self.beside.push((number, beside));
         }
     }
 
     /// What came beside message `number`.
     #[inline]
-    pub fn immediate(&self, number: u64) -> Option<u64> {
+    pub fn beside(&self, number: u64) -> Beside {
         // The youngest is asked for most.
-        self.immediates.iter().rev().find(|(of, _)| *of == number).map(|(_, immediate)| *immediate)
+        let noted = self.beside.iter().rev().find(|(of, _)| *of == number);
+        noted.map_or(Beside::default(), |(_, beside)| *beside)
+    }
+
+    /// The immediate that came beside message `number`.
+    #[inline]
+    pub fn immediate(&self, number: u64) -> Option<u64> {
+        self.beside(number).immediate
     }
 
     /// Nobody sends over the ring of edge `ix` any more: it is memory of those of its messages that are loaned, until the last
@@ -195,7 +215,7 @@ impl<E: Copy + Default> Queue<E> {
             || oldest.edge == NO_EDGE
             || oldest.kept
             || oldest.copied
-            || oldest.immediate
+            || oldest.beside
         {
             return None;
         }
@@ -226,13 +246,13 @@ impl<E: Copy + Default> Queue<E> {
     pub fn mark(&mut self, number: u64) -> Option<(Loan<E>, usize)> {
         let loaned = self.get_mut(number).filter(|loaned| !loaned.done)?;
         loaned.done = true;
-        let (kept, noted) = (core::mem::take(&mut loaned.kept), core::mem::take(&mut loaned.immediate));
+        let (kept, noted) = (core::mem::take(&mut loaned.kept), core::mem::take(&mut loaned.beside));
         let copy = *loaned;
         self.copies -= usize::from(copy.copied);
         self.early += 1;
         if noted {
-            if let Some(at) = self.immediates.iter().position(|(of, _)| *of == number) {
-                self.immediates.swap_remove(at);
+            if let Some(at) = self.beside.iter().position(|(of, _)| *of == number) {
+                self.beside.swap_remove(at);
             }
         }
         let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::edge::beside::Beside;
 use crate::edge::out_of_line::{self, OutOfLine};
 
 /// A message in the sender's memory.
@@ -14,7 +15,7 @@ use crate::edge::out_of_line::{self, OutOfLine};
 pub struct Memory {
     place: Place,
     /// What came beside it.
-    pub immediate: Option<u64>,
+    pub beside: Beside,
 }
 
 #[derive(Debug)]
@@ -27,10 +28,10 @@ enum Place {
 
 impl Memory {
     /// Nothing of memory that is not as it must be.
-    pub fn new(memory: OwnedFd, immediate: Option<u64>) -> Option<Memory> {
+    pub fn new(memory: OwnedFd, beside: Beside) -> Option<Memory> {
         out_of_line::check(&memory).ok()?;
         let place = OutOfLine::open(&memory).map_or(Place::Held(memory), Place::Mapped);
-        Some(Memory { place, immediate })
+        Some(Memory { place, beside })
     }
 
     /// As it is read.
@@ -60,7 +61,7 @@ impl Memory {
 #[derive(Debug)]
 pub enum Own {
     /// Its bytes, and what came beside them.
-    Bytes(Box<[u8]>, Option<u64>),
+    Bytes(Box<[u8]>, Beside),
     /// In the sender's memory.
     OutOfLine(Memory),
 }

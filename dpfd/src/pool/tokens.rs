@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 
 use super::budget::Returned;
 use super::in_edge::{InEdge, Longer};
-use super::loaned::{Kept, Loan, Queue, NO_EDGE};
+use super::loaned::{told_of, Kept, Loan, Queue, NO_EDGE};
 use super::out_of_line::{Memory, Own};
 use super::SHORT;
 use crate::addr::Addr;
+use crate::edge::beside::Beside;
 use crate::edge::message::far_number;
 use crate::edge::out_of_line::OutOfLine;
 use crate::sys::loaned::{Copied, Got};
@@ -181,7 +182,7 @@ impl Tokens {
                         return Look::Fresh(ix);
                     }
                     let got = match token.kind {
-                        Kind::Immediate => edge.take_with_immediate(ix, token.len, &mut self.loaned),
+                        Kind::Immediate | Kind::Routed => edge.take_with_beside(ix, token, &mut self.loaned),
                         _ => edge.take(ix, token.len, &mut self.loaned),
                     };
                     self.took(ix);
@@ -224,12 +225,12 @@ impl Tokens {
     #[cold]
     fn look_own(&mut self) -> Look {
         let Some((from, message)) = self.own.pop_front() else { return Look::Nothing };
-        let (kept, immediate) = match message {
-            Own::Bytes(bytes, immediate) => (Kept::Bytes(bytes), immediate),
+        let (kept, beside) = match message {
+            Own::Bytes(bytes, beside) => (Kept::Bytes(bytes), beside),
             Own::OutOfLine(message) => {
-                let immediate = message.immediate;
+                let beside = message.beside;
                 match message.map() {
-                    Ok(memory) => (Kept::OutOfLine(memory), immediate),
+                    Ok(memory) => (Kept::OutOfLine(memory), beside),
                     Err((message, e)) => {
                         self.own.push_front((from, Own::OutOfLine(message)));
                         return Look::Failed(e.raw_os_error().unwrap_or(libc::ENOMEM));
@@ -241,19 +242,25 @@ impl Tokens {
         self.past = (self.past.0 + 1, self.past.1 + len as u64);
         let number = self.loaned.push(NO_EDGE, Pos::default());
         let got = Got::new(number, self.loaned.keep(kept), len, from);
-        Look::Got(self.noted(got, immediate))
+        Look::Got(self.noted(got, beside))
     }
 
     /// Notes what came beside the message that was just loaned.
-    fn noted(&mut self, got: Got, immediate: Option<u64>) -> Got {
-        let Some(immediate) = immediate else { return got };
-        self.loaned.note_immediate(immediate);
-        got.with_immediate()
+    fn noted(&mut self, got: Got, beside: Beside) -> Got {
+        if beside != Beside::default() {
+            self.loaned.note(beside);
+        }
+        told_of(got, beside)
     }
 
-    /// What came beside a message that is loaned.
+    /// The immediate that came beside a message that is loaned.
     pub fn immediate(&self, number: u64) -> Option<u64> {
         self.loaned.immediate(number)
+    }
+
+    /// All that did.
+    pub fn beside(&self, number: u64) -> Beside {
+        self.loaned.beside(number)
     }
 
     /// The token of a message out of line. Its packet was sent before: if it is not here, it waits on the
@@ -267,11 +274,11 @@ impl Tokens {
         let number = far_number(&edge.segment.lines(), edge.at, token.len).ok();
         match edge.out_of_line.take() {
             Some((n, message)) if Some(n) == number => {
-                let immediate = message.immediate;
+                let beside = message.beside;
                 match message.map() {
                     Ok(memory) => {
                         let got = self.got_out_of_line(ix, token, memory);
-                        Some(Look::Got(self.noted(got, immediate)))
+                        Some(Look::Got(self.noted(got, beside)))
                     }
                     Err((message, e)) => {
                         edge.out_of_line = Some((n, message));

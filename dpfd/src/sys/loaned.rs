@@ -2,8 +2,9 @@
 
 use crate::addr::Addr;
 
-/// In the length, of which it is no bit: 8 bytes came beside the message.
+/// In the length, of which they are no bits: 8 bytes came beside the message; it named a route.
 const IMMEDIATE: u32 = 1 << 31;
+const ROUTED: u32 = 1 << 30;
 
 /// A message that was read, of either driver. A few words that say where it is; they keep nothing: the pool keeps the
 /// memory, mapped and unchanged by itself, until the message is released.
@@ -33,6 +34,19 @@ impl Got {
     #[must_use]
     pub fn with_immediate(self) -> Got {
         Got { told: Copied { len: self.told.len | IMMEDIATE, ..self.told }, ..self }
+    }
+
+    /// The same; it named a route.
+    #[inline]
+    #[must_use]
+    pub fn with_route(self) -> Got {
+        Got { told: Copied { len: self.told.len | ROUTED, ..self.told }, ..self }
+    }
+
+    /// Whether its pool knows of a route that it named.
+    #[inline(always)]
+    pub fn has_route(&self) -> bool {
+        self.told.len & ROUTED != 0
     }
 
     /// Whether its pool knows of something that came beside it. The 8 bytes are not here: nearly no message has any, and
@@ -107,7 +121,7 @@ impl Copied {
     /// Bytes of the whole message.
     #[inline(always)]
     pub fn size(&self) -> usize {
-        (self.len & !IMMEDIATE) as usize
+        (self.len & !(IMMEDIATE | ROUTED)) as usize
     }
 
     /// Its sender; 0 where nobody can tell.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use dpfd::driver::user::deposit::Deposit;
 use dpfd::driver::user::gateway::Gateway;
+use dpfd::driver::user::route::code;
 use dpfd::driver::Driver;
+use dpfd::endpoint::Held;
 use dpfd::{Addr, Endpoint, Error, Parts};
 use nix::sys::signal::{kill, Signal};
 use nix::sys::wait::waitpid;
@@ -220,6 +222,111 @@ pub fn one_that_said_no_routes_is_told_of_none(d: Driver) {
     })
     .ok();
     end(sender);
+}
+
+/// By every way that a message can take: before there is a proxy, over the edge, with an immediate, out of line, plainly before.
+pub fn a_message_that_names_its_route_says_so(d: Driver) {
+    let node = Node::new(1);
+    const COUNT: u64 = 60;
+    let long = |i: u64| if i % 20 == 13 { 3 << 20 } else { length(i) };
+    let names = [None, Some("eth"), Some("udp")];
+    let name = |i: u64| names[(i / 2 % 3) as usize];
+    let gateway = node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        gateway.offer(&["eth", "udp"]).expect("a file");
+        until("somebody asks", || gateway.asked() == [there(2)]);
+        // What was sent until now waits in the sender's process.
+        sleep(Duration::from_millis(50));
+        let proxy = std::sync::Arc::new(Endpoint::proxy(&gateway, there(2)).expect("a proxy"));
+        for i in 0..2 * COUNT {
+            let mut held = None;
+            until("a message", || {
+                held = Held::next(&proxy).expect("a message");
+                held.is_some()
+            });
+            let held = held.expect("there is one");
+            let mut bytes = vec![0; held.size()];
+            held.copy_from(0, &mut bytes);
+            assert!(bytes == numbered(i, long(i)), "message {i}");
+            assert_eq!(held.immediate(), immediate_of(i), "message {i}");
+            assert_eq!(held.route(), name(i).map_or(0, code), "message {i}");
+        }
+        std::fs::write(node.folder().join("all"), "").is_ok()
+    });
+    let sender = node.run(|| {
+        until("a gateway", || node.folder().join("gateway.routes").exists());
+        let e = open_here(d, 0);
+        let send = |i: u64| {
+            let message = numbered(i, long(i));
+            let (first, second) = message.split_at(5);
+            let pieces = [IoSlice::new(first), IoSlice::new(second)];
+            let parts = Parts::new(&pieces);
+            let parts = immediate_of(i).map_or(parts, |immediate| parts.with_immediate(immediate));
+            e.send_parts_to(name(i).map_or(parts, |name| parts.by_route(name)), there(2)).expect("room");
+        };
+        (0..2 * COUNT).for_each(|i| {
+            if i == COUNT {
+                sleep(Duration::from_millis(200));
+            }
+            send(i);
+        });
+        let error =
+            e.send_parts_to(Parts::new(&[]).by_route("wireless"), there(2)).expect_err("there is none");
+        assert!(error.errno() == libc::ENOENT && error.to_string().contains("eth, udp"), "{error}");
+        // Within a node nothing of it is seen.
+        let own = Addr::local(e.dpid());
+        e.send_parts_to(Parts::new(&[IoSlice::new(b"here")]).by_route("eth"), own).expect("room");
+        assert_eq!(recv(&e), b"here");
+        until("all of it", || node.folder().join("all").exists());
+        true
+    });
+    gateway.ok();
+    sender.ok();
+}
+
+/// One that goes raw, and the next one with its number, which does not.
+pub fn who_goes_raw_says_so_and_the_next_one_is_not_taken_for_it(d: Driver) {
+    let node = Node::new(1);
+    let dpid = numbers(1);
+    let sender = |raw: bool, i: u64| {
+        node.run(|| {
+            until("a gateway", || node.folder().join("gateway").is_symlink());
+            let e = open_here(d, dpid);
+            if raw {
+                e.set_raw();
+            }
+            send(&e, i, there(2));
+            loop {
+                sleep(Duration::from_secs(1));
+            }
+        })
+    };
+    let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let gateway = node.run(|| {
+        let gateway = Gateway::start().expect("none lives");
+        until("somebody asks", || gateway.asked() == [there(2)]);
+        let proxy = Endpoint::proxy(&gateway, there(2)).expect("a proxy");
+        let mut raw = None;
+        let hear = |raw: &mut Option<bool>| {
+            let mut of = gateway.wishes().into_iter().filter(|wish| (wish.from, wish.to) == (dpid, there(2)));
+            *raw = of.next_back().map(|wish| wish.how.raw).or(*raw);
+        };
+        assert_eq!(number_of(&proxy.recv().expect("a message").to_vec()), 1);
+        until("its word", || {
+            hear(&mut raw);
+            raw == Some(true)
+        });
+        theirs.write_all(b"x").expect("the other side");
+        assert_eq!(number_of(&proxy.recv().expect("a message").to_vec()), 2);
+        hear(&mut raw);
+        raw == Some(false)
+    });
+    let first = sender(true, 1);
+    ours.read_exact(&mut [0]).expect("the gateway");
+    end(first);
+    let second = sender(false, 2);
+    gateway.ok();
+    end(second);
 }
 
 pub fn what_a_proxy_deposits_is_with_its_receiver_or_nowhere(d: Driver) {

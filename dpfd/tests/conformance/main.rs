@@ -90,6 +90,8 @@ conformance!(user_more, dpfd::driver::Driver::User, [
     gateway: without_one_the_error_names_the_node, another_node_is_reached_through_it,
         one_that_comes_back_is_found_again, a_node_that_it_does_not_know_is_an_error, a_node_has_one,
         one_that_said_no_routes_is_told_of_none,
+        a_message_that_names_its_route_says_so,
+        who_goes_raw_says_so_and_the_next_one_is_not_taken_for_it,
         what_a_proxy_deposits_is_with_its_receiver_or_nowhere,
         an_unused_proxy_ends_where_its_receiver_is_another,
         an_unused_proxy_ends_where_its_senders_are_through;

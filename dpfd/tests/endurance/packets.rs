@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use dp_edge::segment::sealed_memory;
 use dp_edge::sys::unix;
 use dpfd::driver::user::note::OutOfLinePacket;
+use dpfd::edge::beside::Beside;
 use dpfd::Addr;
 
 use crate::crowd::{Crowd, How, RECEIVER};
@@ -112,7 +113,8 @@ fn far_messages_that_are_none() {
         };
         let key = [0, 1, random.next()][random.below(3) as usize];
         let immediate = (random.below(2) == 0).then(|| random.next());
-        let packet = OutOfLinePacket { key, number: random.below(4), immediate };
+        let beside = Beside { immediate, route: random.below(3) };
+        let packet = OutOfLinePacket { key, number: random.below(4), beside };
         let (bytes, len) = packet.encode();
         let cut = if random.below(5) == 0 { random.below(28) as usize } else { len };
         let tag = if random.below(2) == 0 { name.as_fd() } else { other.as_fd() };
@@ -134,7 +136,7 @@ fn a_forger_cannot_take_the_place_of_an_out_of_line_message() {
     beside("places", move |_, way| {
         number += 1;
         // The numbers of the honest one's tokens, which anybody can count; its key nobody knows.
-        let packet = OutOfLinePacket { key: number * 7919, number: number % 64, immediate: None };
+        let packet = OutOfLinePacket { key: number * 7919, number: number % 64, beside: Beside::default() };
         let (bytes, len) = packet.encode();
         if put(&way.back, &bytes[..len], &[name.as_fd(), file.as_fd()]).is_err() {
             sleep(Duration::from_micros(200));

@@ -59,10 +59,22 @@ static void immediates(int fd, int to) {
     CHECK(dp_recvfrom(fd, NULL, 0, NULL, &dpid) == 0 && dpid == alone.dpid);
     CHECK(dp_immediate(fd, &got) == 1 && got == 77);
 
+    /* No gateway runs here, so there is no route. A program from before there were any has a shorter dpmsg_t. */
+    alone.flags |= DP_MSG_ROUTE;
+    FAILS(dp_sendmsg(fd, &alone), EFAULT, "NULL");
+    alone.route = "eth";
+    FAILS(dp_sendmsg(fd, &alone), ENOENT, "no route eth");
+    alone.size = offsetof(dpmsg_t, route);
+    FAILS(dp_sendmsg(fd, &alone), EINVAL, "sizeof(dpmsg_t)");
+    alone.flags &= ~DP_MSG_ROUTE;
+    alone.route = (const char *)1;
+    CHECK(dp_sendmsg(fd, &alone) == 0);
+    CHECK(dp_recvfrom(fd, NULL, 0, NULL, &dpid) == 0 && dpid == alone.dpid);
+
     alone.dpid = 70000;
     FAILS(dp_sendmsg(fd, &alone), EINVAL, "70000");
-    alone.flags = 4;
-    FAILS(dp_sendmsg(fd, &alone), EINVAL, "0x4");
+    alone.flags = 8;
+    FAILS(dp_sendmsg(fd, &alone), EINVAL, "0x8");
     alone.size = 8;
     FAILS(dp_sendmsg(fd, &alone), EINVAL, "sizeof(dpmsg_t)");
     FAILS(dp_sendmsg(fd, NULL), EFAULT, "NULL");
@@ -77,6 +89,9 @@ static void in_a_child(int fd, int to) {
         CHECK(dp_writev(fd, two, 2) == 12);
         dpmsg_t msg = message(two, 2);
         msg.flags = DP_MSG_IMMEDIATE;
+        FAILS(dp_sendmsg(fd, &msg), EOPNOTSUPP, "another process");
+        msg.flags = DP_MSG_ROUTE;
+        msg.route = "eth";
         FAILS(dp_sendmsg(fd, &msg), EOPNOTSUPP, "another process");
         CHECK(dp_immediate(fd, NULL) == 0);
         _exit(0);

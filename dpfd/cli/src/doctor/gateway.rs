@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "node 1, process 70; other nodes: 2, flows: 1",
+                "node 1, process 70; other nodes: 2, flows: 2",
                 "node 3 is down; tried: udp:192.0.2.3:7411",
                 "frames waited 4 times for want of descriptors",
             ]

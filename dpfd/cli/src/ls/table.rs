@@ -1,7 +1,7 @@
 //! The listing as people read it: endpoints, their edges, other nodes, flows with their endpoints, connections, then a line a
 //! family.
 
-use dp_node::status::{Flow, Other};
+use dp_node::status::{Flow, Other, Raw};
 
 use super::endpoints::{Edge, Endpoint};
 use super::families::{Connection, Family, State};
@@ -83,6 +83,17 @@ const FLOWS: [Column; 12] = [
     Column::right("RESTARTS"),
 ];
 
+const RAW: [Column; 8] = [
+    Column::right("HERE"),
+    Column::right("THERE"),
+    Column::right("SENT RAW"),
+    Column::right("DROPPED"),
+    Column::right("RECEIVED"),
+    Column::right("LOST"),
+    Column::right("NO ROOM"),
+    Column::right("FRAMES LOST"),
+];
+
 struct Column {
     title: &'static str,
     right: bool,
@@ -135,10 +146,15 @@ pub fn text(listing: &Listing, exactly: bool) -> String {
     }
     if let Some(gateway) = &listing.gateway {
         tables.push(table(&NODES, &gateway.nodes.iter().map(node).collect::<Vec<_>>()));
-        let flows = gateway.nodes.iter().flat_map(|node| node.flows.iter().map(|of| flow(of, node)));
+        let all = || gateway.nodes.iter().flat_map(|node| node.flows.iter().map(move |of| (of, node)));
+        let flows = all().filter(|(of, _)| !of.is_raw_alone()).map(|(of, node)| flow(of, node));
         let flows: Vec<_> = flows.collect();
         if !flows.is_empty() {
             tables.push(table(&FLOWS, &flows));
+        }
+        let raw: Vec<_> = all().filter_map(|(of, _)| Some(raw(of, of.raw?))).collect();
+        if !raw.is_empty() {
+            tables.push(table(&RAW, &raw));
         }
     }
     if !listing.families.is_empty() {
@@ -219,6 +235,13 @@ fn flow(of: &Flow, with: &Other) -> [String; 12] {
         format!("{loss:.1} %"),
         of.restarts.to_string(),
     ]
+}
+
+fn raw(of: &Flow, raw: Raw) -> [String; 8] {
+    let [sent, dropped, received, lost, no_room, frames] =
+        [raw.messages_out, raw.dropped, raw.messages_in, raw.lost, raw.no_room, raw.frames_lost]
+            .map(|n| n.to_string());
+    [of.here.clone(), of.there.clone(), sent, dropped, received, lost, no_room, frames]
 }
 
 fn time(ns: u64) -> String {

@@ -141,7 +141,11 @@ pub const GATEWAY: &str = r#"{
             "flows": [{"here": "5000", "there": "2/7000", "open": true, "round_trip_ns": 45000, "window": 20,
                 "flying": 2, "room": 126, "waiting": 3, "messages_out": 100, "messages_in": 99, "frames_out": 200,
                 "frames_in": 150, "repeats": 3, "again": 0, "timeouts": 0, "refused": 0, "restarts": 1,
-                "route": "udp", "user": 1000}]},
+                "route": "udp", "user": 1000},
+                {"here": "5001", "there": "2/7001", "open": false, "round_trip_ns": 0, "window": 8, "flying": 0, "room": 0,
+                "waiting": 0, "messages_out": 0, "messages_in": 0, "frames_out": 0, "frames_in": 0, "repeats": 0, "again": 0,
+                "timeouts": 0, "refused": 0, "restarts": 0, "route": "udp", "user": null,
+                "raw": {"messages_out": 50, "dropped": 4, "messages_in": 40, "lost": 3, "no_room": 1, "frames_lost": 2}}]},
         {"nid": 3, "name": null, "by": null, "refused": 0, "crowded": 0, "unsent": 7, "flows": [],
             "routes": [{"address": "udp:192.0.2.3:7411", "security": "none", "alive": false, "round_trip_ns": 0,
                 "longest": null}]}
@@ -154,11 +158,14 @@ fn the_table_lists_other_nodes_and_flows() {
     listing.gateway = Some(serde_json::from_str(GATEWAY).unwrap());
     let expected = "\
 NODE  NAME  STATE  BY                  ROUND TRIP  FLOWS  REFUSED  UNSENT
-   2  beta  up     udp:192.0.2.2:7411     31.5 us      1        3       0
+   2  beta  up     udp:192.0.2.2:7411     31.5 us      2        3       0
    3  -     down   -                            -      0        0       7
 
 HERE   THERE  STATE  ROUND TRIP  WINDOW  FLYING  WAITING  SENT  RECEIVED  REPEATS   LOSS  RESTARTS
 5000  2/7000  open      45.0 us      20       2        3   100        99        3  1.5 %         1
+
+HERE   THERE  SENT RAW  DROPPED  RECEIVED  LOST  NO ROOM  FRAMES LOST
+5001  2/7001        50        4        40     3        1            2
 ";
     assert_eq!(table::text(&listing, false), expected);
     let told: serde_json::Value = serde_json::from_str(GATEWAY).unwrap();

@@ -33,6 +33,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         Some(len)
     }
 
+    /// The message that the next part is of, if there is one that the peer has room for: for whoever sends some by another way.
+    pub fn next_message(&self) -> Option<u64> {
+        match self.window.first_lost() {
+            Some((_, sent)) => Some(sent.message),
+            None if self.window.room() > 0 => self.outbox.next_cut(1).map(|cut| cut.message),
+            None => None,
+        }
+    }
+
     /// When to call [`poll_transmit`](Flow::poll_transmit) again at the latest; [`None`]: when something has happened. To be
     /// asked after it had nothing to send.
     pub fn next_timeout(&self) -> Option<u64> {

@@ -119,3 +119,23 @@ fn frames_of_others_are_dropped_and_counted() {
     assert_eq!(there.on_frame(&damaged, &mut sink), Err(Refused::Checksum));
     assert_eq!((here.counts().refused, there.counts().refused), (1, 1));
 }
+
+#[test]
+fn a_way_that_becomes_shorter_shortens_the_rest_of_a_message() {
+    let (mut here, mut there) = both();
+    let bytes = b"abcdefghi";
+    let mut source = |_: u64, begin: u32, out: &mut [u8]| {
+        out.copy_from_slice(&bytes[begin as usize..][..out.len()]);
+        out.len()
+    };
+    let mut rest = here.begin(0, Outgoing { total: 9, immediate: Some(3) }).unwrap();
+    let (mut out, mut frames) = (vec![0; here.frame_max()], vec![]);
+    for part_max in [4, 2, 1, 9, 9] {
+        here.set_part_max(part_max);
+        assert!(!rest.is_done() || part_max == 9);
+        frames.extend(here.write(&mut rest, &mut source, &mut out).map(|len| out[..len].to_vec()));
+    }
+    assert!(rest.is_done());
+    assert_eq!(frames.len(), 4, "4, 2, 1 and 2 bytes; never more than it was made for");
+    assert_eq!(come(&mut there, &frames, 9), [bytes]);
+}

@@ -31,6 +31,32 @@ impl Sink for Got {
 }
 
 #[test]
+fn more_room_is_taken_when_nothing_is_kept() {
+    for first in [0, u32::MAX - 5] {
+        let number = |i: u32| first.wrapping_add(i);
+        let mut small = Small::new(vec![0; 2 * 4], 4).unwrap();
+        small.restart(first, 1);
+        let mut got = Got(99, vec![]);
+        assert_eq!(small.room(), 2);
+        assert_eq!(small.arrive(number(2), piece(true, true, 1, b"c"), &mut got), Err(Refused::Beyond));
+        assert_eq!(small.arrive(number(1), piece(true, true, 1, b"b"), &mut got), Ok(Arrival::Kept));
+        assert!(small.grow(vec![0; 8 * 4]).is_err(), "one is kept");
+        assert!(small.arrive(number(0), piece(true, true, 1, b"a"), &mut got).is_ok());
+        assert!(small.grow(vec![0; 3 * 4]).is_err(), "no more fit");
+        assert_eq!(small.grow(vec![0; 8 * 4]).unwrap().len(), 2 * 4);
+        assert_eq!(small.room(), 8);
+        for i in (3..10).rev() {
+            assert_eq!(
+                small.arrive(number(i), piece(true, true, 1, &[i as u8]), &mut got),
+                Ok(Arrival::Kept)
+            );
+        }
+        assert!(small.arrive(number(2), piece(true, true, 1, b"c"), &mut got).is_ok());
+        assert_eq!((got.1.len(), small.expected()), (10, number(10)));
+    }
+}
+
+#[test]
 fn parts_come_out_in_order_whatever_order_they_came_in() {
     let first = u32::MAX - 1;
     let number = |i: u32| first.wrapping_add(i);

@@ -89,7 +89,7 @@ fn graph(
         let ((a, from), (b, to)) = (pick(from), pick(to));
         if a != b && !graph.has(from, to) {
             let route = (*routed && from.nid != to.nid).then(|| "udp".to_string());
-            graph.edges.push(Edge { from, to, route });
+            graph.edges.push(Edge { from, to, route, raw: *routed && from.dpid % 2 == 0 });
         }
     }
     graph

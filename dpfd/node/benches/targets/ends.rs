@@ -86,15 +86,21 @@ fn look(udp: &UdpSocket, into: &mut [u8]) -> (usize, std::net::SocketAddr) {
     udp.recv_from(into).expect("a byte")
 }
 
-/// A message of nothing ends a flood: it is answered with how many bytes came since the last one from there.
+/// A message of nothing ends a flood: it is answered with how many bytes came since the last one from there; one of two bytes
+/// asks the same of the endpoint there that they name.
 fn take(sink: &Endpoint) {
     let mut bytes = std::collections::HashMap::<Addr, u64>::new();
     loop {
         let message = sink.recv().expect("a message");
         let from = message.from();
-        if message.is_empty() {
+        let of = match message.len() {
+            0 => Some(from),
+            2 => Some(Addr { dpid: u16::from_ne_bytes(message.to_vec().try_into().expect("two")), ..from }),
+            _ => None,
+        };
+        if let Some(of) = of {
             drop(message);
-            let sum = bytes.remove(&from).unwrap_or(0);
+            let sum = bytes.remove(&of).unwrap_or(0);
             sink.send_to(&sum.to_ne_bytes(), from).expect("room");
         } else {
             *bytes.entry(from).or_default() += message.len() as u64;
@@ -123,6 +129,19 @@ pub fn flood(e: &Endpoint, to: Addr, len: usize, time: Duration) -> f64 {
     }
     e.send_to(b"", to).expect("room");
     let sum = e.recv().expect("an answer").to_vec();
+    let sum = u64::from_ne_bytes(sum.try_into().expect("a sum"));
+    sum as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+/// MB/s of raw messages that came; `asks` is an endpoint whose question for them does.
+pub fn flood_raw(raw: &Endpoint, asks: &Endpoint, to: Addr, len: usize, time: Duration) -> f64 {
+    let message = vec![0; len];
+    let start = Instant::now();
+    while start.elapsed() < time {
+        (0..64).for_each(|_| raw.send_to(&message, to).expect("room"));
+    }
+    asks.send_to(&raw.dpid().to_ne_bytes(), to).expect("room");
+    let sum = asks.recv().expect("an answer").to_vec();
     let sum = u64::from_ne_bytes(sum.try_into().expect("a sum"));
     sum as f64 / start.elapsed().as_secs_f64() / 1e6
 }

@@ -9,11 +9,13 @@ use dp_node::Limits;
 use dpfd::Addr;
 
 use crate::cables::{shape, tcp_leaves, By, Cables};
-use crate::ends::{ask_tcp, connect, flood, flood_tcp, median, one_way, recv, servers, ECHO, SINK};
+use crate::ends::{
+    ask_tcp, connect, flood, flood_raw, flood_tcp, median, one_way, recv, servers, ECHO, SINK,
+};
 use crate::kit::{open, stay_on, Child, Node};
 use crate::{Effort, Figure};
 
-pub const NAMES: [&str; 7] = ["latency", "stream", "shaped", "half-power", "loss", "three", "edges"];
+pub const NAMES: [&str; 8] = ["latency", "stream", "shaped", "half-power", "raw", "loss", "three", "edges"];
 
 const LONG: usize = 64 << 10;
 
@@ -24,6 +26,7 @@ pub fn about(name: &str) -> &'static str {
         "stream" => "messages of 64 KiB, a processor a side, beside a TCP stream",
         "shaped" => "the same on cables of 100 and 1000 Mbit/s, beside what framing leaves",
         "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
+        "raw" => "messages of 1 KiB on cables of 100 and 1000 Mbit/s, beside raw ones",
         "loss" => "messages of 64 KiB while a frame in a hundred is lost",
         "three" => "three senders to one receiver, by DP and by TCP",
         _ => "ten edges, alone and among 10 000",
@@ -36,6 +39,7 @@ pub fn measure(name: &str, effort: Effort) -> Vec<Figure> {
         "stream" => stream(effort),
         "shaped" => [100, 1000].into_iter().flat_map(|mbit| shaped(effort, mbit, false)).collect(),
         "half-power" => half_power(effort),
+        "raw" => raw(effort),
         "loss" => shaped(effort, 100, true),
         "three" => three(effort),
         _ => edges(effort),
@@ -196,6 +200,32 @@ fn half_power(effort: Effort) -> Vec<Figure> {
         });
         let what = format!("half-power length at 100 Mbit/s, {}", by.word());
         figures.push(Figure::new(what, "B", length, "GAMMA", 192.0).at_most(1.0));
+    }
+    figures
+}
+
+/// What the reliable layer costs: messages that each lie in a frame, so that a raw one that is lost takes no other along.
+fn raw(effort: Effort) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for mbit in [100, 1000] {
+        let by = By::Udp;
+        let cables = Cables::new(2, by);
+        cables.shape(mbit);
+        let mut all: Vec<Child> = cables.nodes.iter().map(Node::gateway).collect();
+        all.extend(servers(&cables.nodes[1], false, None));
+        let found = told(&cables.nodes[0], || {
+            let (e, raw) = (open(0), open(0));
+            raw.set_raw();
+            let mut results: [Vec<f64>; 2] = Default::default();
+            for _ in 0..effort.turns {
+                results[0].push(flood(&e, there(SINK), 1024, effort.flood));
+                results[1].push(flood_raw(&raw, &e, there(SINK), 1024, effort.flood));
+            }
+            results.map(median).to_vec()
+        });
+        end(all);
+        let what = format!("1 KiB at {mbit} Mbit/s, {}", by.word());
+        figures.push(Figure::new(what, "MB/s", found[0], "raw, what came", found[1]).at_least(0.97));
     }
     figures
 }

@@ -86,7 +86,7 @@ endpoints = [5001, 5002]
 [[process]]
 name = "b"
 node = 2
-endpoints = [5001]
+endpoints = [5001, 5002]
 [[edge]]
 from = "1/5001"
 to = "2/5001"
@@ -94,10 +94,16 @@ route = "udp"
 [[edge]]
 from = "1/5002"
 to = "2/5001"
+[[edge]]
+from = "1/5001"
+to = "2/5002"
+raw = true
 "#;
     let graph = Graph::parse(&text).unwrap();
     let nart = Nart::of(&graph, 1).unwrap();
-    assert_eq!(nart.others[0].wishes, [(Ends { here: 5001, there: 5001 }, "udp".to_string())]);
+    let routed = EdgeWish { ends: Ends { here: 5001, there: 5001 }, route: Some("udp".into()), raw: false };
+    let raw = EdgeWish { ends: Ends { here: 5001, there: 5002 }, route: None, raw: true };
+    assert_eq!(nart.others[0].wishes, [routed, raw]);
     assert!(Nart::of(&graph, 2).unwrap().others[0].wishes.is_empty(), "the way back is another edge");
     assert_eq!(nart.users("udp").here(1000), 5);
     assert_eq!(nart.users("eth"), Users::Squash);

@@ -1,4 +1,8 @@
-//! How long frames to a node may be: what all its routes carry, as they say, and as was found out ([`Search`]).
+//! How long frames to a node may be: what all its routes say that they carry, and what was found out of the one by which they
+//! go ([`Search`]).
+//!
+//! The routes' word counts for all flows, so that frames fit whichever comes next. What was found out of a route counts where
+//! it is in use: the length of a path that nobody takes shortens nobody's frames. A flow that comes to it is told then.
 
 use dp_abi::frame2::{HEADER, PART_HEAD};
 use dp_route::Route;
@@ -6,45 +10,74 @@ use dp_route::Route;
 use super::search::Search;
 use super::Peer;
 use crate::local::Message;
+use crate::traffic::Traffic;
 
 /// The longest part, bytes: what frames of 9000 carry.
 const PART_MOST: usize = 9000 - HEADER - PART_HEAD;
 
+/// What the flows of a line were told last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fitted {
+    /// The way by which they went.
+    pub by: usize,
+    /// The longest part.
+    pub part_max: u16,
+}
+
 impl<M: Message> Peer<M> {
-    /// The paths may be others: flows send no longer parts than all carry.
+    /// The paths may be others: flows send no longer parts than the routes carry.
     pub fn fit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
         self.too_long = false;
-        if self.by_ends.is_empty() {
-            self.part_max = 0;
-            return;
+        for line in 0..self.lines.len() {
+            if self.by_ends.is_empty() {
+                self.lines[line].fitted = None;
+            } else {
+                self.fit_line(now, line, routes);
+            }
         }
-        let part_max = self.longest(routes);
-        if core::mem::replace(&mut self.part_max, part_max) == part_max {
-            return;
-        }
-        for at in 0..self.traffic.len() {
-            if let Some(traffic) = &mut self.traffic[at] {
-                traffic.set_part_max(now, part_max);
-                self.make_ready(at);
+        if self.has_mixed {
+            // What is on its way by one route must not be too long for the next message's.
+            let part_max = self.longest(|_| true, routes);
+            for at in 0..self.traffic.len() {
+                if self.traffic[at].as_ref().is_some_and(Traffic::is_mixed) {
+                    self.cut(now, at, part_max);
+                }
             }
         }
     }
 
-    /// The longest part that all routes carry.
-    pub(super) fn longest(&self, routes: &mut [Box<dyn Route>]) -> u16 {
-        self.shortest_of_all(routes, |search, mtu| search.limit(mtu))
+    /// The same for the flows of one line, whose way may be another one.
+    pub(super) fn fit_line(&mut self, now: u64, line: usize, routes: &mut [Box<dyn Route>]) {
+        // Where none lives nothing leaves, and the next one may be the former.
+        let Some(by) = self.way_of(line) else { return };
+        let fitted = Fitted { by, part_max: self.longest(|place| place == by, routes) };
+        let former = self.lines[line].fitted.replace(fitted);
+        if former.is_some_and(|former| former.part_max == fitted.part_max) {
+            return;
+        }
+        for at in 0..self.traffic.len() {
+            let follows = |traffic: &Traffic<M>| !traffic.is_mixed();
+            if self.line[at] == line && self.traffic[at].as_ref().is_some_and(follows) {
+                self.cut(now, at, fitted.part_max);
+            }
+        }
     }
 
-    /// The same, as they say: what it may be once nothing is shortened.
-    pub(super) fn longest_said(&self, routes: &mut [Box<dyn Route>]) -> u16 {
-        self.shortest_of_all(routes, |_, mtu| mtu)
+    /// A flow sends no longer parts than these from now on.
+    pub(super) fn cut(&mut self, now: u64, at: usize, part_max: u16) {
+        if let Some(traffic) = &mut self.traffic[at] {
+            traffic.set_part_max(now, part_max);
+            self.make_ready(at);
+        }
     }
 
-    fn shortest_of_all(&self, routes: &mut [Box<dyn Route>], limit: impl Fn(&Search, usize) -> usize) -> u16 {
+    /// The longest part that goes by all ways as routes say, and by these as far as was found out.
+    pub(super) fn longest(&self, used: impl Fn(usize) -> bool, routes: &mut [Box<dyn Route>]) -> u16 {
         let around = self.ways.iter().map(|way| way.guard.around()).max().unwrap_or(0);
         let longest = |place: usize| {
             let (mtu, way) = (self.carries(place, routes)?, &self.ways[place]);
-            Some(limit(&way.search, mtu).saturating_sub(way.guard.around()))
+            let limit = if used(place) { way.search.limit(mtu) } else { mtu };
+            Some(limit.saturating_sub(way.guard.around()))
         };
         let frame = (0..self.ways.len()).filter_map(longest).min().unwrap_or(1400 - around);
         frame.saturating_sub(HEADER + PART_HEAD).clamp(64, PART_MOST) as u16

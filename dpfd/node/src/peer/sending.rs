@@ -1,7 +1,8 @@
 //! Frames of all flows with a node, in turns, on their way to a route.
 //!
 //! Flows stand in *lines*, one for those that go by whatever route is the first, and one for each route that some are to go by
-//! (an edge's `route` in the graph). Each line has a batch of its own, which goes by one route and passes one guard, so a route
+//! (an edge's `route` in the graph, what a program says of its endpoint, or of a message: a flow stands where the message that it
+//! sends next is to go). Each line has a batch of its own, which goes by one route and passes one guard, so a route
 //! that has no room holds up only those that go by it.
 
 use std::collections::VecDeque;
@@ -9,8 +10,10 @@ use std::time::Duration;
 
 use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
 
+use super::lengths::Fitted;
 use super::{note, Peer};
 use crate::local::Message;
+use crate::traffic::Traffic;
 
 /// Frames of one flow in a row, while others wait.
 const TURN: u32 = 16;
@@ -33,6 +36,8 @@ pub(super) struct Line {
     sealed: usize,
     /// There was no room: when to try again.
     no_room: Option<u64>,
+    /// How long its flows' parts are, and for which way; none: nobody asked yet.
+    pub(super) fitted: Option<Fitted>,
 }
 
 impl Line {
@@ -40,7 +45,7 @@ impl Line {
     pub fn new(route: Option<&str>) -> Line {
         let route = route.map(str::to_string);
         let batch = Batch::new(FRAME_MAX);
-        Line { route, ready: VecDeque::new(), batch, sent: 0, sealed: 0, no_room: None }
+        Line { route, ready: VecDeque::new(), batch, sent: 0, sealed: 0, no_room: None, fitted: None }
     }
 
     /// The route's name.
@@ -119,14 +124,24 @@ impl<M: Message> Peer<M> {
             return false;
         }
         line.no_room = None;
+        let mut moved = false;
         if line.is_empty() {
             if line.ready.is_empty() {
                 return false;
             }
             let place = self.way_of(at).filter(|&place| self.ways[place].guard.is_open(now));
-            place.into_iter().for_each(|place| self.fill(now, at, place));
+            if let Some(place) = place {
+                if self.lines[at].fitted.is_none_or(|fitted| fitted.by != place) {
+                    self.fit_line(now, at, routes);
+                }
+                moved = self.fill(now, at, place);
+            } else if self.way_of(at).is_none() {
+                self.drop_datagrams(at);
+            }
         }
-        !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready()
+        let more = !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready();
+        // Another line may have had its turn already.
+        more || moved
     }
 
     /// The way by which the frames of a line go now; none if all are dead.
@@ -137,8 +152,21 @@ impl<M: Message> Peer<M> {
         }
     }
 
-    /// Has flows write frames, in turns, until the batch is full, and the guard of the way at `place` seal them.
-    fn fill(&mut self, now: u64, line: usize, place: usize) {
+    /// Has flows write frames, in turns, until the batch is full, and the guard of the way at `place` seal them. Whether one
+    /// went over to another line, since its next message names that one's route.
+    fn fill(&mut self, now: u64, line: usize, place: usize) -> bool {
+        let mut moved = core::mem::take(&mut self.moved);
+        self.fill_until(now, line, place, &mut moved);
+        let any = !moved.is_empty();
+        for (at, to) in moved.drain(..) {
+            self.line[at] = to;
+            self.lines[to].push(at);
+        }
+        self.moved = moved;
+        any
+    }
+
+    fn fill_until(&mut self, now: u64, line: usize, place: usize, moved: &mut Vec<(usize, usize)>) {
         let Line { ready, batch, sealed, .. } = &mut self.lines[line];
         let guard = &mut self.ways[place].guard;
         *sealed = place;
@@ -146,6 +174,16 @@ impl<M: Message> Peer<M> {
         while let Some(&at) = ready.front() {
             let mut done = true;
             if let Some(traffic) = self.traffic[at].as_mut() {
+                let to = if self.has_mixed { traffic.next_route() } else { None };
+                let of =
+                    |route: u64| self.codes.iter().find(|(code, _)| *code == route).map(|(_, line)| *line);
+                let to = to.map_or(line, |route| of(route).unwrap_or(self.home[at]));
+                if to != line {
+                    ready.pop_front();
+                    moved.push((at, to));
+                    turn = 0;
+                    continue;
+                }
                 let room = traffic.frame_max() + guard.around();
                 done = false;
                 let pushed =
@@ -220,6 +258,13 @@ impl<M: Message> Peer<M> {
         }
         self.drop_left(at);
         false
+    }
+
+    /// Nobody waits for a node that is down to take what would go raw.
+    fn drop_datagrams(&mut self, line: usize) {
+        for &at in &self.lines[line].ready {
+            self.traffic[at].iter_mut().for_each(Traffic::drop_datagrams);
+        }
     }
 
     /// Drops the frames of a line's batch that have not left, and counts them.

@@ -23,6 +23,10 @@ const ASK: [u64; 2] = [1_000_000_000, 200_000_000];
 const WATCHED: u64 = 2_000_000_000;
 /// Questions in a row without an answer after which it is dead.
 const SILENT: usize = 4;
+/// A question or an answer that found no room is tried again after this time, nanoseconds; a question that has found none for so
+/// long counts as one that was not answered, since a queue that takes nothing leads nowhere.
+const AGAIN: u64 = 1_000_000;
+const NO_ROOM: u64 = 200_000_000;
 
 /// A route to a node.
 #[derive(Debug)]
@@ -44,6 +48,11 @@ pub struct Way {
     asked: Vec<(u32, u64)>,
     /// When the last one was sent.
     last: Option<u64>,
+    /// Since when one finds no room, and when it is tried again.
+    no_room: Option<(u64, u64)>,
+    /// The numbers of answers that found none, since when each, and when they are tried again.
+    answers: Vec<(u32, u64)>,
+    answer_at: Option<u64>,
     /// When frames last went by it; 0: never.
     pub(super) used: u64,
     /// How long packets may be, where it carries shorter ones than it says.
@@ -62,6 +71,9 @@ impl Way {
             shortest: 0,
             asked: Vec::with_capacity(SILENT),
             last: None,
+            no_room: None,
+            answers: Vec::with_capacity(SILENT),
+            answer_at: None,
             used: 0,
             search: Search::default(),
         }
@@ -79,6 +91,16 @@ impl Way {
     }
 }
 
+/// What became of a question or an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Left,
+    /// The queue below is full.
+    NoRoom,
+    /// Its guard has no keys yet.
+    NoKeys,
+}
+
 impl<M: Message> Peer<M> {
     /// A probe came from `place`.
     pub fn on_probe<L>(
@@ -91,8 +113,11 @@ impl<M: Message> Peer<M> {
     ) {
         self.unheard = None;
         if probe.asks {
-            let answer = Probe { from: around.nid, to: self.nid, number: probe.number, asks: false };
-            let _ = self.say(now, place, answer, 0, routes, around);
+            let answers = &mut self.ways[place].answers;
+            if answers.len() < SILENT {
+                answers.push((probe.number, now));
+            }
+            self.answer(now, place, routes, around);
             return;
         }
         let mtu = self.mtu(place, routes);
@@ -107,6 +132,45 @@ impl<M: Message> Peer<M> {
         } else {
             self.searches(place, mtu, |search| search.answered(now, mtu, probe.number));
         }
+    }
+
+    /// Answers what was asked by that way, as far as there is room.
+    fn answer<L>(
+        &mut self,
+        now: u64,
+        place: usize,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) {
+        self.ways[place].answer_at = None;
+        while let Some(&(number, since)) = self.ways[place].answers.first() {
+            let answer = Probe { from: around.nid, to: self.nid, number, asks: false };
+            let said = self.say(now, place, answer, 0, routes, around);
+            if said == Ok(Said::NoRoom) && now < since.saturating_add(NO_ROOM) {
+                self.ways[place].answer_at = Some(now + AGAIN);
+                return;
+            }
+            self.ways[place].answers.remove(0);
+        }
+    }
+
+    /// Answers that found no room, whose time has come.
+    pub(super) fn answer_again<L>(
+        &mut self,
+        now: u64,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) {
+        for place in 0..self.ways.len() {
+            if self.ways[place].answer_at.is_some_and(|at| at <= now) {
+                self.answer(now, place, routes, around);
+            }
+        }
+    }
+
+    /// When they are to be tried again.
+    pub(super) fn next_answer(&self) -> Option<u64> {
+        self.ways.iter().filter_map(|way| way.answer_at).min()
     }
 
     /// Asks the routes whose time has come.
@@ -168,7 +232,8 @@ impl<M: Message> Peer<M> {
         let due = |place: usize| {
             let way = &self.ways[place];
             let quickly = !way.asked.is_empty() || self.unheard.is_some() || way.search.is_urgent();
-            (place, way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)])))
+            let due = way.last.map_or(0, |last| last.saturating_add(ASK[usize::from(quickly)]));
+            (place, way.no_room.map_or(due, |(_, again)| again))
         };
         (0..self.ways.len()).filter(|&place| in_use(place)).map(due).min_by_key(|(_, due)| *due)
     }
@@ -184,15 +249,23 @@ impl<M: Message> Peer<M> {
             self.long_question(now, place, routes, around);
         }
         let number = around.random.draw();
+        let question = Probe { from: around.nid, to: self.nid, number, asks: true };
+        let said = self.say(now, place, question, 0, routes, around);
         let way = &mut self.ways[place];
+        let since = way.no_room.map_or(now, |(since, _)| since);
+        if said == Ok(Said::NoRoom) && now < since.saturating_add(NO_ROOM) {
+            // What has the room is sent, and tells nothing of the way.
+            way.no_room = Some((since, now + AGAIN));
+            return;
+        }
+        way.no_room = None;
         if way.asked.len() == SILENT {
             // Of one that is dead.
             way.asked.remove(0);
         }
         way.asked.push((number, now));
         way.last = Some(now);
-        let question = Probe { from: around.nid, to: self.nid, number, asks: true };
-        if let Err(reason) = self.say(now, place, question, 0, routes, around) {
+        if let Err(reason) = said {
             self.choice.failed(Duration::from_nanos(now), place, reason);
         }
     }
@@ -214,13 +287,13 @@ impl<M: Message> Peer<M> {
         // Of other errors the short one tells.
         let said = self.say(now, place, question, length, routes, around);
         self.too_long |= said == Err(Reason::TooLong);
-        if said != Ok(true) {
+        if said != Ok(Said::Left) {
             // A queue that was full is no black hole.
             self.ways[place].search.take_back();
         }
     }
 
-    /// Sends a question or an answer, filled up to a packet of `length` bytes. Whether it left.
+    /// Sends a question or an answer, filled up to a packet of `length` bytes.
     fn say<L>(
         &mut self,
         now: u64,
@@ -229,7 +302,7 @@ impl<M: Message> Peer<M> {
         length: usize,
         routes: &mut [Box<dyn Route>],
         around: &Around<'_, L>,
-    ) -> Result<bool, Reason> {
+    ) -> Result<Said, Reason> {
         let bytes = probe::write(what, around.checksum);
         let way = &mut self.ways[place];
         let frame = length.saturating_sub(way.guard.around()).max(bytes.len());
@@ -241,7 +314,14 @@ impl<M: Message> Peer<M> {
         };
         let lengths = [length as u16];
         // A guard that has no keys yet lets no question pass; that counts as one that was not answered.
-        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return Ok(false) };
-        routes[way.route].send(&way.address, frames).map(|n| n > 0).map_err(|error| Reason::of(&error))
+        let Some(frames) = Frames::new(&packet[..length], &lengths) else { return Ok(Said::NoKeys) };
+        match routes[way.route].send(&way.address, frames) {
+            Ok(0) => Ok(Said::NoRoom),
+            Ok(_) => Ok(Said::Left),
+            Err(error) => match Reason::of(&error) {
+                Reason::Full => Ok(Said::NoRoom),
+                reason => Err(reason),
+            },
+        }
     }
 }

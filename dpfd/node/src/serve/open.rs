@@ -145,7 +145,7 @@ fn peers(
         }
         if !ways.is_empty() {
             let mut peer = Peer::new(other.nid, other.name.clone(), ways, limits);
-            other.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, route));
+            other.wishes.iter().for_each(|wish| peer.wish(wish.ends, wish.route.as_deref(), wish.raw));
             peers.push(peer);
         }
     }

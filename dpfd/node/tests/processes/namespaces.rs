@@ -78,6 +78,10 @@ fn three_nodes_on_a_bridge_over_udp_and_ethernet() {
     }
 }
 
+fn receive_some(e: &dpfd::Endpoint, some: std::ops::Range<u64>) {
+    some.for_each(|i| assert!(e.recv().expect("an answer").to_vec() == numbered(i, 64), "message {i}"));
+}
+
 /// Two programs, one of which names the second route.
 #[test]
 fn a_program_names_the_route_of_its_endpoint() {
@@ -107,6 +111,27 @@ fn a_program_names_the_route_of_its_endpoint() {
     let (usual, named) = (exchange_by(None), exchange_by(Some("eth")));
     assert!(usual[0] > 200 && usual[1] < 20, "{usual:?}");
     assert!(named[0] < 20 && named[1] > 200, "{named:?}");
+    // Message by message, of one edge: in order, and each by the route that it names.
+    let before = sent();
+    cluster.nodes[0]
+        .run(|| {
+            let e = open(0);
+            for i in 0..400u64 {
+                let message = numbered(i, 64);
+                let pieces = [std::io::IoSlice::new(&message)];
+                let parts = dpfd::Parts::new(&pieces);
+                let parts = if i % 2 == 0 { parts } else { parts.by_route("eth") };
+                e.send_parts_to(parts, there(2)).expect("room");
+                if i % 8 == 7 {
+                    receive_some(&e, i - 7..i + 1);
+                }
+            }
+            true
+        })
+        .ok();
+    let after = sent();
+    let turns = [after[0] - before[0], after[1] - before[1]];
+    assert!(turns.iter().all(|frames| *frames > 150), "{turns:?}");
     // The next gateway is told again.
     let before = sent();
     let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -127,6 +152,52 @@ fn a_program_names_the_route_of_its_endpoint() {
     let after = sent();
     assert!(after[0] < 20 && after[1] > 200, "{after:?}");
     gateways.into_iter().chain([answers]).for_each(Child::kill);
+}
+
+/// A program that goes raw: what comes is whole and in order, and both gateways count.
+#[test]
+fn raw_messages_wait_for_nobody_and_are_counted() {
+    if !namespaces_are_possible("raw messages") {
+        return;
+    }
+    const COUNT: u64 = 2000;
+    let cluster = Cluster::new(2, "\"udp:10.0.0.N:7411\"");
+    let gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
+    let receiver = cluster.nodes[1].run(|| {
+        let (e, mut next) = (open(ECHO), 0);
+        while next < COUNT {
+            let bytes = e.recv().expect("a message").to_vec();
+            let i = number_of(&bytes).expect("a number");
+            assert!(i >= next && bytes == numbered(i, 2000), "message {i} behind {next}");
+            next = i + 1;
+        }
+        true
+    });
+    let sender = cluster.nodes[0].run(|| {
+        let e = open(0);
+        e.set_raw();
+        for i in 0.. {
+            // The last one until it came.
+            e.send_to(&numbered(i.min(COUNT - 1) + i / COUNT, 2000), there(2)).expect("room");
+            if i % 16 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        false
+    });
+    receiver.ok();
+    sender.kill();
+    let raw = |n: usize| {
+        let status = cluster.nodes[n].status().expect("it runs");
+        status.nodes[0].flows.iter().find_map(|flow| flow.raw).expect("it went raw")
+    };
+    let (here, there) = (raw(0), raw(1));
+    assert!(here.messages_out >= COUNT / 2 && here.messages_out + here.dropped >= COUNT - 100, "{here:?}");
+    assert!(
+        there.messages_in > COUNT / 2 && there.messages_in + there.lost <= here.messages_out,
+        "{there:?}"
+    );
+    gateways.into_iter().for_each(Child::kill);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use dp_route::sim::Link;
+use dp_node::places::Ends;
+use dp_route::sim::{Link, State};
+use dpfd::Addr;
 
 use crate::world::{numbered, World};
 use crate::SOON;
@@ -143,4 +145,92 @@ fn a_flow_that_began_in_the_hole_has_long_frames_once_they_come_through_again() 
     assert_eq!(shortened(&mut world), None);
     let long = [frames(&mut world, 1), frames(&mut world, 2)];
     assert!(long.iter().all(|frames| *frames < 60), "{long:?} frames of 1500 bytes");
+}
+
+/// Frames that node 1's flow of that endpoint has sent.
+fn frames_of(world: &mut World, dpid: u16) -> u64 {
+    let mut flows = world.node(1).peers()[0].traffic();
+    flows.find(|flow| flow.ends().here == dpid).map_or(0, |flow| flow.counts().frames_out)
+}
+
+/// Sends `count` messages of three long frames each, and says how many frames it took.
+fn frames_for(world: &mut World, dpid: u16, count: u64) -> u64 {
+    let (before, had) = (frames_of(world, dpid), world.programs(2).count(dpid));
+    for i in 0..count {
+        world.send((1, dpid), (2, dpid), numbered(i, 3000));
+        world.run(Duration::from_millis(20));
+    }
+    world.until(SOON, "all of it", |world| world.programs(2).count(dpid) == had + count as usize);
+    frames_of(world, dpid) - before
+}
+
+/// The first is dead and its path known to be short: the next one's frames are as long as it carries.
+#[test]
+fn a_short_path_that_is_not_in_use_shortens_nobodys_frames() {
+    let mut world = World::new(2, &["first", "second"], 64);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(usize::MAX)));
+    world.programs(2).open(4000, usize::MAX);
+    world.networks[0].1.set_usual(link(600));
+    frames_for(&mut world, 4000, 300);
+    assert!(shortened(&mut world).is_some_and(|found| found <= 600));
+    let short = frames_for(&mut world, 4000, 100);
+    assert!(short >= 600, "{short} frames of 600 bytes");
+    world.networks[0].1.set_usual(Link { state: State::Silent, ..link(600) });
+    frames_for(&mut world, 4000, 100);
+    assert_eq!(world.node(1).peers()[0].current(), Some(1));
+    let long = frames_for(&mut world, 4000, 500);
+    assert!(long <= 1600, "{long} frames for 500 messages by the second route");
+    // Parts that were on their way by the second are cut anew for the first.
+    world.networks[0].1.set_usual(link(600));
+    world.networks[1].1.set_usual(Link { state: State::Down, ..link(usize::MAX) });
+    let back = frames_for(&mut world, 4000, 300);
+    assert!(back >= 1800, "{back} frames by the first route");
+    let got = world.programs(2).got(4000);
+    assert_eq!(got.len(), 300 + 100 + 100 + 500 + 300);
+}
+
+/// Messages of one edge go by both: none is cut for a path that it does not fit, and the flow does not begin anew for each.
+#[test]
+fn messages_by_two_routes_fit_the_shorter_path() {
+    let mut world = World::new(2, &["first", "second"], 66);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(usize::MAX)));
+    world.programs(2).open(4000, usize::MAX);
+    world.networks[1].1.set_usual(link(600));
+    let go_on = |world: &mut World, from: u64| {
+        for i in from..from + 300 {
+            let name = (i % 2 == 0).then_some("second");
+            world.send_by(name, (1, 4000), (2, 4000), numbered(i, 3000));
+            world.run(Duration::from_millis(20));
+        }
+        world.until(SOON, "all of it", |world| world.node(1).waiting() == 0);
+        world.node(1).peers()[0].traffic().map(|flow| flow.restarts()).sum::<u64>()
+    };
+    let begun = go_on(&mut world, 0);
+    assert!(begun < 5, "{begun} incarnations while it was found out");
+    assert_eq!(go_on(&mut world, 300), begun, "none since");
+    let got = world.programs(2).got(4000);
+    assert!((0..600).all(|i| got[i as usize] == numbered(i, 3000)) && got.len() == 600);
+}
+
+/// One edge names the route whose path is short; the other's frames are long.
+#[test]
+fn a_short_path_shortens_the_frames_of_those_who_go_by_it_alone() {
+    let mut world = World::new(2, &["first", "second"], 65);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(usize::MAX)));
+    world.wishes = vec![(Ends { here: 4001, there: 4001 }, "second")];
+    world.start(1);
+    (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+    world.networks[1].1.set_usual(link(600));
+    frames_for(&mut world, 4001, 300);
+    let (usual, named) = (frames_for(&mut world, 4000, 200), frames_for(&mut world, 4001, 200));
+    assert!(usual <= 640, "{usual} frames for 200 messages by the first route");
+    assert!(named >= 1200, "{named} frames of 600 bytes by the second");
+    // A program moves its edge to the other route, and back.
+    let to = Addr { nid: 2, dpid: 4001 };
+    world.node(1).ask_for(4001, to, Some("first"));
+    let moved = frames_for(&mut world, 4001, 200);
+    assert!(moved <= 640, "{moved} frames by the first route");
+    world.node(1).ask_for(4001, to, None);
+    let back = frames_for(&mut world, 4001, 200);
+    assert!(back >= 1200, "{back} frames by the second route");
 }

@@ -3,6 +3,7 @@
 
 mod black_holes;
 mod idle;
+mod raw;
 mod restarts;
 mod routes;
 mod strangers;

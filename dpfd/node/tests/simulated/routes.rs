@@ -283,3 +283,105 @@ fn a_route_that_has_no_room_holds_up_only_what_goes_by_it() {
     let (alone, beside) = (time(false), time(true));
     assert!(beside < 2 * alone + 1_000_000, "{beside} ns beside a full route, {alone} ns alone");
 }
+
+/// Messages of one edge name two routes in turns, of which one is slower; then it dies, and comes back.
+#[test]
+fn messages_go_by_the_routes_that_they_name_and_keep_their_order() {
+    for (seed, networks) in (45..).zip([["first", "second"], ["first", "encrypted"]]) {
+        let mut world = World::new(2, &networks, seed);
+        world.networks[0].1.set_usual(Link { loss: 0.01, ..link(State::Up) });
+        let slow = Link { delay: Duration::from_millis(2), loss: 0.01, ..link(State::Up) };
+        world.networks[1].1.set_usual(slow);
+        (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+        let mut next = 0;
+        let mut by = |world: &mut World, names: &[Option<&str>]| {
+            let before = [sent(world, 0), sent(world, 1)];
+            for _ in 0..300 {
+                for name in names {
+                    world.send_by(*name, (1, 4000), (2, 4000), numbered(next, 3000));
+                    next += 1;
+                }
+                world.run(Duration::from_millis(2));
+            }
+            [sent(world, 0) - before[0], sent(world, 1) - before[1]]
+        };
+        let named = Some(networks[1]);
+        let usual = by(&mut world, &[None]);
+        assert!(usual[0] >= 900 && usual[1] < 10, "{usual:?}");
+        let turns = by(&mut world, &[None, named]);
+        assert!(turns.iter().all(|frames| (900..1500).contains(frames)), "{turns:?}");
+        let (only, unknown) = (by(&mut world, &[named]), by(&mut world, &[Some("wireless")]));
+        assert!(only[0] < 30 && only[1] >= 900, "{only:?}");
+        assert!(unknown[0] >= 900 && unknown[1] < 30, "the node has no such route: {unknown:?}");
+        world.networks[1].1.set_usual(Link { state: State::Silent, ..slow });
+        for _ in 0..2 {
+            by(&mut world, &[None, named]);
+        }
+        let dead = by(&mut world, &[None, named]);
+        assert!(dead[0] >= 1800 && dead[1] < 30, "the first carries both: {dead:?}");
+        world.networks[1].1.set_usual(slow);
+        for _ in 0..15 {
+            by(&mut world, &[None, named]);
+        }
+        let back = by(&mut world, &[None, named]);
+        assert!(back.iter().all(|frames| (900..1500).contains(frames)), "taken back: {back:?}");
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        let got = world.programs(2).got(4000);
+        assert_eq!(got.len() as u64, next);
+        assert!((0..next).all(|i| got[i as usize] == numbered(i, 3000)), "once, and in order");
+        assert_eq!(world.node(1).peers()[0].traffic().map(|flow| flow.restarts()).sum::<u64>(), 0);
+    }
+}
+
+/// A flood by one route, which is slow, and short messages by the other: all of one edge, so the short ones wait for their turn,
+/// but not for the slow route's queue.
+#[test]
+fn a_slow_route_that_some_messages_name_is_used_beside_the_other() {
+    let mut world = World::new(2, &["first", "second"], 47);
+    world.networks[0].1.set_usual(link(State::Up));
+    world.networks[1].1.set_usual(Link { rate: Some(10_000_000), queue: 20_000, ..link(State::Up) });
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..1000 {
+        let name = (i % 10 == 0).then_some("second");
+        world.send_by(name, (1, 4000), (2, 4000), numbered(i, 1000));
+    }
+    let begin = world.now();
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    let took = (world.now() - begin) / 1_000_000;
+    // A hundred messages of 8.5 kbit each take 85 ms there; a thousand would 850.
+    assert!(took < 400, "{took} ms");
+    let got = world.programs(2).got(4000);
+    assert!((0..1000).all(|i| got[i as usize] == numbered(i, 1000)) && got.len() == 1000);
+}
+
+/// Frames as short as questions fill it to the last byte: most questions find no room, all of the time.
+#[test]
+fn a_queue_that_is_full_of_short_frames_is_no_dead_route() {
+    let mut world = World::new(2, &["first", "second"], 41);
+    world.networks[0].1.set_usual(Link { rate: Some(1_000_000), queue: 2000, ..link(State::Up) });
+    world.networks[1].1.set_usual(link(State::Up));
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..40_000 {
+        world.send((1, 4000), (2, 4000), numbered(i, 8));
+    }
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert_eq!(sent(&mut world, 1), 0, "the first one lives");
+    assert_eq!(world.programs(2).count(4000), 40_000);
+}
+
+/// A queue that takes nothing any more, as of a cable that is pulled while its driver waits.
+#[test]
+fn a_queue_that_never_has_room_is_a_dead_route() {
+    let mut world = World::new(2, &["first", "second"], 42);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    world.programs(2).open(4000, usize::MAX);
+    for i in 0..2000 {
+        if i == 100 {
+            world.networks[0].1.set_usual(Link { rate: Some(1), queue: 0, ..link(State::Up) });
+        }
+        world.send((1, 4000), (2, 4000), numbered(i, 3000));
+        world.run(Duration::from_millis(1));
+    }
+    world.until(Duration::from_secs(3), "all by the second", |world| world.node(1).waiting() == 0);
+    assert_eq!(world.programs(2).count(4000), 2000);
+}

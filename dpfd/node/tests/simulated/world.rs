@@ -22,18 +22,25 @@ use dpfd::{Addr, Dpid, Nid};
 
 /// A message that a program here sent.
 #[derive(Debug)]
-pub struct Sent(pub Rc<Vec<u8>>, pub Option<u64>);
+pub struct Sent {
+    bytes: Rc<Vec<u8>>,
+    immediate: Option<u64>,
+    route: u64,
+}
 
 impl Message for Sent {
     fn size(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
     fn immediate(&self) -> Option<u64> {
-        self.1
+        self.immediate
+    }
+    fn route(&self) -> u64 {
+        self.route
     }
     fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {
-        let n = to.len().min(self.0.len() - begin);
-        to[..n].copy_from_slice(&self.0[begin..][..n]);
+        let n = to.len().min(self.bytes.len() - begin);
+        to[..n].copy_from_slice(&self.bytes[begin..][..n]);
         n
     }
 }
@@ -111,6 +118,8 @@ pub struct World {
     pub limits: Limits,
     /// Of node 1's flows to node 2.
     pub wishes: Vec<(Ends, &'static str)>,
+    /// Of these, those that go raw.
+    pub raw: Vec<Ends>,
     /// Who owns the endpoints of each node, and who users of others are there.
     pub owners: Vec<u32>,
     pub users: Users,
@@ -131,6 +140,7 @@ impl World {
             programs: (0..nodes).map(|_| Programs::default()).collect(),
             limits: Limits::default(),
             wishes: Vec::new(),
+            raw: Vec::new(),
             owners: vec![0; nodes],
             users: Users::Squash,
             folder,
@@ -160,7 +170,8 @@ impl World {
             let ways = self.networks.iter().enumerate().map(way).collect();
             let mut peer = Peer::new(other, None, ways, self.limits);
             if (nid, other) == (1, 2) {
-                self.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, route));
+                self.wishes.iter().for_each(|(ends, route)| peer.wish(*ends, Some(route), false));
+                self.raw.iter().for_each(|ends| peer.wish(*ends, None, true));
             }
             peer
         });
@@ -191,10 +202,17 @@ impl World {
     }
 
     pub fn send(&mut self, from: (Nid, Dpid), to: (Nid, Dpid), message: Vec<u8>) {
+        self.send_by(None, from, to, message);
+    }
+
+    /// A message that names its route.
+    pub fn send_by(&mut self, route: Option<&str>, from: (Nid, Dpid), to: (Nid, Dpid), message: Vec<u8>) {
         let now = self.now();
         let to = Addr { nid: to.0, dpid: to.1 };
         let immediate = (message.len() % 2 == 1).then_some(message.len() as u64);
-        self.node(from.0).send(now, from.1, to, Sent(Rc::new(message), immediate));
+        let route = route.map_or(0, dpfd::driver::user::route::code);
+        let message = Sent { bytes: Rc::new(message), immediate, route };
+        self.node(from.0).send(now, from.1, to, message);
     }
 
     pub fn now(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! were released goes back to the kernel in order.
 
 use crate::addr::Addr;
+use crate::edge::beside::Beside;
 use crate::error::{Error, Result};
 use crate::pool::loaned::{Kept, Queue};
 use crate::sys::device;
@@ -95,7 +96,7 @@ impl Pool {
                 Some(memory) => self.keep(memory, end),
             };
             if let Some(immediate) = immediate {
-                self.loaned.note_immediate(immediate);
+                self.loaned.note(Beside::of(Some(immediate)));
             }
             self.taken = (self.taken.0 + 1, self.taken.1 + len as u64);
             self.next = end;

@@ -57,9 +57,9 @@ impl UserEndpoint {
             }
             let mut direct = None;
             if !behind && link.try_direct() {
-                let immediate = load.msg.immediate().filter(|_| !link.has_edge());
+                let beside = link.tagged(load.msg.beside());
                 let mut made = None;
-                let delivery = load.deliver(link, self.tag_for(immediate, &mut made)?, &mut || ())?;
+                let delivery = load.deliver(link, self.tag_for(beside, &mut made)?, &mut || ())?;
                 direct = Some(delivery);
                 if link.asks_for_longer() {
                     self.process.command(Command::Outgrown(self.entry.serial, link.to));
@@ -134,20 +134,19 @@ impl UserEndpoint {
 
     /// Puts a message into the endpoint's own pair, for the service to take on. None: it is there.
     fn enqueue(&self, link: &mut Link, fd: i32, load: &mut Load<'_>) -> Result<Option<Until>> {
-        let limit = plain_limit(&self.back) - ENVELOPE;
-        let immediate = load.msg.immediate();
-        let envelope = |what| Envelope { key: self.key, to: link.to, what, immediate }.encode();
-        let sent = if load.msg.len() <= limit {
-            let envelope = envelope(Inside::Message);
-            load.msg.behind(&envelope, |packet| unix::send(fd, packet, &[], libc::MSG_DONTWAIT))
+        let beside = load.msg.beside();
+        let envelope = |what| Envelope { key: self.key, to: link.to, what, beside }.encode();
+        let (message, len) = envelope(Inside::Message);
+        let sent = if load.msg.len() <= plain_limit(&self.back) - len {
+            load.msg.behind(&message[..len], |packet| unix::send(fd, packet, &[], libc::MSG_DONTWAIT))
         } else {
             // A receiver that reads plainly takes some that are too long for this pair only because of the envelope.
             if matches!(link.destination, Destination::Plain(_)) && load.msg.len() > plain_limit(&self.back) {
-                load.too_long(link, limit + ENVELOPE)?;
+                load.too_long(link, plain_limit(&self.back))?;
                 return Ok(Some(Until::Later));
             }
-            let envelope = envelope(Inside::OutOfLine);
-            let parts = [IoSlice::new(&envelope), IoSlice::new(&PADDING)];
+            let (envelope, len) = envelope(Inside::OutOfLine);
+            let parts = [IoSlice::new(&envelope[..len]), IoSlice::new(&PADDING)];
             unix::send(fd, &parts, &[load.memory()?.as_fd()], libc::MSG_DONTWAIT)
         };
         match sent {

@@ -55,9 +55,9 @@ impl UserEndpoint {
         if matches!(link.destination, Destination::Plain(_)) && plain_for < POOL_TOLD {
             return Ok(Deposit::Full);
         }
-        let immediate = msg.immediate().filter(|_| !link.has_edge());
+        let beside = link.tagged(msg.beside());
         let mut made = None;
-        let delivery = Load::new(msg).deliver(link, self.tag_for(immediate, &mut made)?, published)?;
+        let delivery = Load::new(msg).deliver(link, self.tag_for(beside, &mut made)?, published)?;
         if delivery == Delivery::Full {
             link.count_short();
         }

@@ -8,6 +8,7 @@ use super::endpoint::{Rx, UserEndpoint};
 use super::note::OutOfLinePacket;
 use super::tag::Tag;
 use crate::addr::Addr;
+use crate::edge::beside::Beside;
 use crate::edge::wake::Event;
 use crate::error::{Error, Result};
 use crate::pool::out_of_line::{Memory, Own};
@@ -77,7 +78,7 @@ impl UserEndpoint {
             } else {
                 bytes += text.len();
                 let from = tag.map_or(Addr::default(), |t| t.from);
-                rx.tokens.add_own(from, Own::Bytes(text.into(), tag.and_then(|t| t.immediate)));
+                rx.tokens.add_own(from, Own::Bytes(text.into(), tag.map_or(Beside::default(), |t| t.beside)));
             }
             messages += 1;
         }
@@ -88,7 +89,7 @@ impl UserEndpoint {
     #[cold]
     fn take_elsewhere(&self, rx: &mut Rx, tag: Option<Tag>, packet: &[u8], memory: OwnedFd) {
         let (Some(packet), Some(tag)) = (OutOfLinePacket::decode(packet), tag) else { return };
-        let Some(message) = Memory::new(memory, packet.immediate) else { return };
+        let Some(message) = Memory::new(memory, packet.beside) else { return };
         if packet.has_no_edge() {
             return rx.tokens.add_own(tag.from, Own::OutOfLine(message));
         }

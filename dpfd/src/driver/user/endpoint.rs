@@ -17,6 +17,7 @@ use super::sleeps::Sleeps;
 use super::tag::Tag;
 use super::tx::Tx;
 use crate::addr::{Addr, Dpid, Nid};
+use crate::edge::beside::Beside;
 use crate::edge::inbox::Inbox;
 pub use crate::edge::out_of_line::MAX_MESSAGE;
 use crate::edge::wake::Wake;
@@ -103,6 +104,8 @@ pub struct UserEndpoint {
     pub retired: AtomicBool,
     /// By which route messages to other nodes are to go: its code; 0: whichever the graph says.
     pub route: AtomicU64,
+    /// Whether they go raw; else as the graph says.
+    pub raw: AtomicBool,
     /// Longest look before sleeping, ns.
     pub max_spin: AtomicU32,
     /// Times the program was woken in the kernel, and times a direct way was full.
@@ -146,6 +149,7 @@ impl UserEndpoint {
             mixed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             route: AtomicU64::new(0),
+            raw: AtomicBool::new(false),
             max_spin: AtomicU32::new(DEFAULT_SPIN),
             sleeps: AtomicU64::new(0),
             full: AtomicU64::new(0),
@@ -195,24 +199,20 @@ impl UserEndpoint {
         if let Some(tag) = self.tag.get() {
             return Ok(tag);
         }
-        let made = Tag { from: self.addr(), immediate: None }.make()?;
+        let made = Tag { from: self.addr(), beside: Beside::default() }.make()?;
         Ok(self.tag.get_or_init(|| made))
     }
 
-    /// The same; with an immediate one for a single message, which says that, too, and is kept in `made`.
+    /// The same; where something goes beside a message, one for that message alone, which says that, too, and is kept in `made`.
     ///
     /// # Errors
     ///
     /// As [`UserEndpoint::tag`].
-    pub fn tag_for<'a>(
-        &'a self,
-        immediate: Option<u64>,
-        made: &'a mut Option<OwnedFd>,
-    ) -> Result<&'a OwnedFd> {
-        match immediate {
-            None => self.tag(),
-            immediate => Ok(made.insert(Tag { from: self.addr(), immediate }.make()?)),
+    pub fn tag_for<'a>(&'a self, beside: Beside, made: &'a mut Option<OwnedFd>) -> Result<&'a OwnedFd> {
+        if beside == Beside::default() {
+            return self.tag();
         }
+        Ok(made.insert(Tag { from: self.addr(), beside }.make()?))
     }
 
     /// Pool mode, one way (U2). `size` None: the usual size, if there is no pool yet.

@@ -17,6 +17,7 @@ use super::packet::{refused, Delivery};
 use super::wakers::{Until, Wakers};
 use crate::addr::Addr;
 use crate::edge::arm::Due;
+use crate::edge::beside::Beside;
 use crate::edge::inbox::Doorbell;
 use crate::edge::message::Content;
 use crate::edge::parts::Parts;
@@ -38,7 +39,7 @@ pub struct Queued {
     /// The message.
     pub body: Body,
     /// What goes beside it.
-    pub immediate: Option<u64>,
+    pub beside: Beside,
 }
 
 /// Where such a message lies.
@@ -96,6 +97,10 @@ pub struct Link {
     pub refused: Option<Refused>,
     /// The destination's library knows immediates.
     pub knows_immediates: bool,
+    /// It is a gateway's that is told by which routes messages are to go.
+    pub knows_routes: bool,
+    /// It is a gateway's that is told what goes raw.
+    pub knows_raw: bool,
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
     /// Futures that wait to send.
@@ -124,6 +129,8 @@ impl Link {
             plain_since: 0,
             refused: None,
             knows_immediates: false,
+            knows_routes: false,
+            knows_raw: false,
             sent: (0, 0),
             wakers: Wakers::default(),
         }
@@ -148,6 +155,20 @@ impl Link {
     /// Whether the destination is found, and is one to which no immediate is sent.
     pub fn refuses_immediates(&self) -> bool {
         !self.knows_immediates && !matches!(self.destination, Destination::Unknown)
+    }
+
+    /// What goes beside a message there: a route only to a gateway that knows such.
+    pub fn known(&self, beside: Beside) -> Beside {
+        Beside { route: if self.knows_routes { beside.route } else { 0 }, ..beside }
+    }
+
+    /// The same, where it is the tag that says it: an edge has it with the message.
+    pub fn tagged(&self, beside: Beside) -> Beside {
+        if self.has_edge() {
+            Beside::default()
+        } else {
+            self.known(beside)
+        }
     }
 
     /// Whether there is an edge, whose receiver tells of room in it.
@@ -180,6 +201,7 @@ impl Link {
     pub fn deliver_soon(&mut self, msg: impl Content) -> bool {
         let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         (!msg.has_immediate() || self.knows_immediates)
+            && (!msg.has_route() || self.knows_routes)
             && !edge.outgrown()
             && self.deliver_edge(msg) == Some(Delivery::Done)
     }
@@ -214,6 +236,7 @@ impl Link {
         if let Destination::Pool { edge: Some(edge), .. } = &mut self.destination {
             edge.outgrown();
         }
+        let msg = &msg.with_beside(self.known(msg.beside()));
         self.deliver_edge_then(msg, &mut *published).unwrap_or_else(|| {
             let delivery = self.deliver_plain(msg, tag);
             if delivery == Delivery::Done {
@@ -228,18 +251,19 @@ impl Link {
     pub fn deliver_out_of_line(
         &mut self,
         memory: &OwnedFd,
-        immediate: Option<u64>,
+        beside: Beside,
         tag: &OwnedFd,
         published: &mut dyn FnMut(),
     ) -> Delivery {
-        if immediate.is_some() && !self.knows_immediates {
+        if beside.immediate.is_some() && !self.knows_immediates {
             return Delivery::NoWay;
         }
+        let beside = self.known(beside);
         let Destination::Pool { back, bell, edge } = &mut self.destination else { return Delivery::NoWay };
         let Ok(meta) = nix::sys::stat::fstat(memory) else { return Delivery::Short };
-        let mut packet = OutOfLinePacket { immediate, ..OutOfLinePacket::default() };
+        let mut packet = OutOfLinePacket { beside, ..OutOfLinePacket::default() };
         if let Some(edge) = edge {
-            match edge.place_out_of_line(immediate) {
+            match edge.place_out_of_line(beside) {
                 Ok(placed) => packet = placed,
                 Err(delivery) => return delivery,
             }

@@ -75,8 +75,8 @@ impl<'a> Load<'a> {
                 other => return Ok(other),
             }
         }
-        let immediate = self.msg.immediate();
-        Ok(link.deliver_out_of_line(self.memory()?, immediate, tag, published))
+        let beside = self.msg.beside();
+        Ok(link.deliver_out_of_line(self.memory()?, beside, tag, published))
     }
 
     /// How long to look for room for it, ns.

@@ -10,6 +10,8 @@
 //! A *link* is one sender endpoint's way to one receiver endpoint, numbered by the sender's service.
 
 use crate::addr::{Addr, Dpid};
+use crate::edge::beside::Beside;
+use dp_edge::ring::{IMMEDIATE, ROUTED};
 
 /// Bytes of a note.
 pub const LEN: usize = 16;
@@ -17,6 +19,12 @@ const VERSION: u8 = 4;
 
 /// The library tells its program the immediate of a message. One that does not say so is not sent any.
 pub const IMMEDIATES: u32 = 1;
+/// The library is told which messages to other nodes go raw, if it is their gateway's.
+pub const RAW: u32 = 2;
+/// The library tells its gateway by which route a message is to go.
+pub const ROUTES: u32 = 4;
+/// All that this library knows.
+pub const ALL: u32 = IMMEDIATES | RAW | ROUTES;
 
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +42,7 @@ pub enum Note {
     Attached {
         /// The link.
         link: u32,
-        /// What the receiver's library knows: [`IMMEDIATES`], or 0 where it is older than that.
+        /// What the receiver's library knows: [`IMMEDIATES`], [`RAW`], [`ROUTES`], or 0 where it is older than that.
         knows: u32,
     },
     /// `<-` The receiver is in pool mode; beside it the inbox, and an edge if the pool has one left. Once more: beside it
@@ -82,6 +90,11 @@ pub enum Note {
         /// The code.
         code: u64,
     },
+    /// `->` Messages to this receiver, of another node, go raw from now on. Only where the gateway's library knows [`RAW`].
+    Raw {
+        /// The link.
+        link: u32,
+    },
     /// `->` The sender is through with it.
     Detach {
         /// The link.
@@ -125,6 +138,7 @@ impl Note {
             Note::Longer { link } => (12, link, 0, 0),
             Note::Unreachable { link } => (13, link, 0, 0),
             Note::Route { link, code } => (14, link, (code >> 32) as u32, code as u32),
+            Note::Raw { link } => (15, link, 0, 0),
         };
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&[b'D', b'P', VERSION, kind]);
@@ -163,6 +177,7 @@ impl Note {
             12 => Note::Longer { link },
             13 => Note::Unreachable { link },
             14 => Note::Route { link, code: u64::from(a) << 32 | u64::from(b) },
+            15 => Note::Raw { link },
             _ => return None,
         })
     }
@@ -181,7 +196,7 @@ pub struct Envelope {
     /// What is in it.
     pub what: Inside,
     /// What comes beside the message.
-    pub immediate: Option<u64>,
+    pub beside: Beside,
 }
 
 /// What is behind an [`Envelope`].
@@ -195,42 +210,51 @@ pub enum Inside {
     Target,
 }
 
-/// Bytes of an envelope.
+/// Bytes of an envelope, at least, and at most: a message that names a route has more beside it.
 pub const ENVELOPE: usize = 24;
+/// As above.
+pub const ENVELOPE_MOST: usize = BEFORE + ROUTED;
+/// Bytes of it before what comes beside the message, for which there is always room for an immediate.
+const BEFORE: usize = 16;
 
 impl Envelope {
-    /// As bytes.
-    pub fn encode(self) -> [u8; ENVELOPE] {
-        let mut out = [0; ENVELOPE];
-        out[..4].copy_from_slice(match (self.what, self.immediate) {
-            (Inside::Message, None) => b"DPto",
-            (Inside::Message, Some(_)) => b"DPti",
-            (Inside::OutOfLine, None) => b"DPaw",
-            (Inside::OutOfLine, Some(_)) => b"DPai",
+    /// As bytes: the first `.1` of `.0`.
+    pub fn encode(self) -> ([u8; ENVELOPE_MOST], usize) {
+        let mut out = [0; ENVELOPE_MOST];
+        let (beside, len) = self.beside.encode();
+        out[..4].copy_from_slice(match (self.what, len) {
+            (Inside::Message, 0) => b"DPto",
+            (Inside::Message, IMMEDIATE) => b"DPti",
+            (Inside::Message, _) => b"DPtr",
+            (Inside::OutOfLine, 0) => b"DPaw",
+            (Inside::OutOfLine, IMMEDIATE) => b"DPai",
+            (Inside::OutOfLine, _) => b"DPar",
             (Inside::Target, _) => b"DPrt",
         });
         out[4..6].copy_from_slice(&self.to.nid.to_ne_bytes());
         out[6..8].copy_from_slice(&self.to.dpid.to_ne_bytes());
         out[8..16].copy_from_slice(&self.key.to_ne_bytes());
-        out[16..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
-        out
+        out[BEFORE..BEFORE + len].copy_from_slice(&beside[..len]);
+        (out, (BEFORE + len).max(ENVELOPE))
     }
 
-    /// From the start of a packet of the endpoint with this key.
-    pub fn decode(bytes: &[u8], key: u64) -> Option<Envelope> {
-        let bytes = bytes.get(..ENVELOPE)?;
-        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let (what, has_immediate) = match &bytes[..4] {
-            b"DPto" => (Inside::Message, false),
-            b"DPti" => (Inside::Message, true),
-            b"DPaw" => (Inside::OutOfLine, false),
-            b"DPai" => (Inside::OutOfLine, true),
-            b"DPrt" => (Inside::Target, false),
+    /// From the start of a packet of the endpoint with this key; and how many bytes of it that is.
+    pub fn decode(bytes: &[u8], key: u64) -> Option<(Envelope, usize)> {
+        let (what, len) = match bytes.get(..4)? {
+            b"DPto" => (Inside::Message, 0),
+            b"DPti" => (Inside::Message, IMMEDIATE),
+            b"DPtr" => (Inside::Message, ROUTED),
+            b"DPaw" => (Inside::OutOfLine, 0),
+            b"DPai" => (Inside::OutOfLine, IMMEDIATE),
+            b"DPar" => (Inside::OutOfLine, ROUTED),
+            b"DPrt" => (Inside::Target, 0),
             _ => return None,
         };
+        let bytes = bytes.get(..(BEFORE + len).max(ENVELOPE))?;
+        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let to = Addr { nid: word(4), dpid: word(6) };
-        let immediate = has_immediate.then(|| double(bytes, 16));
-        (double(bytes, 8) == key).then_some(Envelope { key, to, what, immediate })
+        let beside = Beside::decode(&bytes[BEFORE..BEFORE + len])?;
+        (double(bytes, 8) == key).then_some((Envelope { key, to, what, beside }, bytes.len()))
     }
 }
 
@@ -242,7 +266,7 @@ fn double(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The packet beside a message out of line: which token it belongs to, zeros where there is no edge, and packets are the
-/// order; and the message's immediate, if it has one.
+/// order; and what comes beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfLinePacket {
     /// The edge's key.
@@ -250,21 +274,22 @@ pub struct OutOfLinePacket {
     /// The number in its token.
     pub number: u64,
     /// What comes beside the message.
-    pub immediate: Option<u64>,
+    pub beside: Beside,
 }
 
-/// Bytes of it, without an immediate and with one.
-const OUT_OF_LINE: [usize; 2] = [20, 28];
+/// Bytes of it before what comes beside the message.
+const OUT_OF_LINE: usize = 20;
 
 impl OutOfLinePacket {
     /// As bytes: the first `.1` of `.0`.
-    pub fn encode(self) -> ([u8; OUT_OF_LINE[1]], usize) {
-        let mut out = [0; OUT_OF_LINE[1]];
+    pub fn encode(self) -> ([u8; OUT_OF_LINE + ROUTED], usize) {
+        let mut out = [0; OUT_OF_LINE + ROUTED];
+        let (beside, len) = self.beside.encode();
         out[..4].copy_from_slice(b"DPfr");
         out[4..12].copy_from_slice(&self.key.to_ne_bytes());
         out[12..20].copy_from_slice(&self.number.to_ne_bytes());
-        out[20..].copy_from_slice(&self.immediate.unwrap_or(0).to_ne_bytes());
-        (out, OUT_OF_LINE[usize::from(self.immediate.is_some())])
+        out[OUT_OF_LINE..].copy_from_slice(&beside);
+        (out, OUT_OF_LINE + len)
     }
 
     /// Whether it is beside no edge's token.
@@ -274,15 +299,12 @@ impl OutOfLinePacket {
 
     /// From a packet.
     pub fn decode(bytes: &[u8]) -> Option<OutOfLinePacket> {
-        let immediate = match OUT_OF_LINE.map(|len| bytes.len() == len) {
-            [true, _] => None,
-            [_, true] => Some(double(bytes, 20)),
-            _ => return None,
-        };
+        let (bytes, beside) = bytes.split_at_checked(OUT_OF_LINE)?;
+        let beside = Beside::decode(beside)?;
         (&bytes[..4] == b"DPfr").then(|| OutOfLinePacket {
             key: double(bytes, 4),
             number: double(bytes, 12),
-            immediate,
+            beside,
         })
     }
 }
@@ -305,6 +327,7 @@ mod tests {
             Note::Room { link: 4 },
             Note::Rest { link: 9 },
             Note::Route { link: 10, code: u64::MAX - 7 },
+            Note::Raw { link: 11 },
             Note::Detach { link: 5 },
             Note::Ask { dpid: 1, serial: u32::MAX },
             Note::Answer { open: true },
@@ -315,19 +338,24 @@ mod tests {
         ] {
             assert_eq!(Note::decode(&note.encode()), Some(note));
         }
-        for immediate in [None, Some(0), Some(u64::MAX - 2)] {
+        let immediates = [None, Some(0), Some(u64::MAX - 2)];
+        let all = immediates.map(|immediate| [0, 7].map(|route| Beside { immediate, route }));
+        for beside in all.into_iter().flatten() {
             for what in [Inside::Message, Inside::OutOfLine] {
-                let envelope = Envelope { key: 1 << 63, to: from, what, immediate };
-                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 63), Some(envelope));
-                assert_eq!(Envelope::decode(&envelope.encode(), 1 << 62), None);
+                let envelope = Envelope { key: 1 << 63, to: from, what, beside };
+                let (bytes, len) = envelope.encode();
+                assert_eq!(Envelope::decode(&bytes[..len], 1 << 63), Some((envelope, len)));
+                assert_eq!(Envelope::decode(&bytes[..len], 1 << 62), None);
+                assert_eq!(Envelope::decode(&bytes[..len - 1], 1 << 63), None);
             }
-            let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7, immediate };
+            let packet = OutOfLinePacket { key: u64::MAX - 1, number: 7, beside };
             let (bytes, len) = packet.encode();
             assert_eq!(OutOfLinePacket::decode(&bytes[..len]), Some(packet));
             assert_eq!(OutOfLinePacket::decode(&bytes[..len - 1]), None);
         }
-        let envelope = Envelope { key: 1, to: from, what: Inside::Target, immediate: None };
-        assert_eq!(Envelope::decode(&envelope.encode(), 1), Some(envelope));
+        let envelope = Envelope { key: 1, to: from, what: Inside::Target, beside: Beside::default() };
+        let (bytes, len) = envelope.encode();
+        assert_eq!(Envelope::decode(&bytes[..len], 1), Some((envelope, ENVELOPE)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use super::note::OutOfLinePacket;
 use super::packet::{ring, Delivery};
 use crate::edge::arm::Due;
+use crate::edge::beside::Beside;
 use crate::edge::inbox::Doorbell;
 use crate::edge::message::{self, Content};
 use crate::edge::segment::Segment;
@@ -117,7 +118,7 @@ impl OutEdge {
 
     /// Where a message out of line has its place; the packet that brings it comes first. One at a time: what a sender has out
     /// of line is not bounded by the pool.
-    pub fn place_out_of_line(&mut self, immediate: Option<u64>) -> Result<OutOfLinePacket, Delivery> {
+    pub fn place_out_of_line(&mut self, beside: Beside) -> Result<OutOfLinePacket, Delivery> {
         if self.tail.refresh(&self.segment.rx().cursor).is_err() {
             return Err(Delivery::Gone);
         }
@@ -126,7 +127,7 @@ impl OutEdge {
         if waits || self.tail.free(self.count()) == 0 {
             return Err(Delivery::Full);
         }
-        Ok(OutOfLinePacket { key: self.key, number: self.out_of_line.0 + 1, immediate })
+        Ok(OutOfLinePacket { key: self.key, number: self.out_of_line.0 + 1, beside })
     }
 
     /// Its packet, of `len` bytes, is with the receiver: the token that keeps its place.

@@ -283,6 +283,14 @@ impl UserEndpoint {
         (self.generation == process::generation()).then(|| self.rx().tokens.immediate(number)).flatten()
     }
 
+    /// The code of the route that message `number` named, which is loaned; 0: none.
+    pub fn route_of(&self, number: u64) -> u64 {
+        if self.generation != process::generation() {
+            return 0;
+        }
+        self.rx().tokens.beside(number).route
+    }
+
     /// Releases one message. Nothing in a child of a fork: the message is its parent's.
     #[inline(always)]
     pub fn release(&self, number: u64) {

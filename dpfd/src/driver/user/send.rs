@@ -15,6 +15,7 @@ use super::shared::Command;
 use super::tx::Tx;
 use crate::addr::Addr;
 use crate::driver::{Sleep, Step};
+use crate::edge::beside::Beside;
 use crate::edge::message::Content;
 use crate::error::{Error, Result};
 use dp_edge::sys::biased::Guard;
@@ -37,9 +38,9 @@ impl UserEndpoint {
         // Plain writes that are still in the pair go to the former target. They were written before this call, so
         // what is not there now is with its link.
         if tx.plain.is_some_and(|former| former != to) && pair_holds(fd)? {
-            let envelope = Envelope { key: self.key, to, what: Inside::Target, immediate: None };
-            let packet = envelope.encode();
-            match unix::send(fd, &[IoSlice::new(&packet)], &[], libc::MSG_DONTWAIT) {
+            let envelope = Envelope { key: self.key, to, what: Inside::Target, beside: Beside::default() };
+            let (packet, len) = envelope.encode();
+            match unix::send(fd, &[IoSlice::new(&packet[..len])], &[], libc::MSG_DONTWAIT) {
                 Ok(_) => return self.targeted(tx, to, false),
                 // Full of messages that say where they go; nobody was seen to write plainly.
                 Err(libc::EAGAIN) if !self.mixed.load(Ordering::Relaxed) => {}

@@ -24,7 +24,7 @@ pub enum Command {
     Busy(u32, Addr),
     /// It sends something that waits for what nobody tells: it is to try again soon.
     Awaited(u32),
-    /// It names another route to other nodes.
+    /// Its messages go otherwise to other nodes.
     Route(u32),
     /// It has outgrown the edge to a destination.
     Outgrown(u32, Addr),

@@ -38,6 +38,8 @@ pub struct Tx {
     pub calls: u32,
     /// Nobody writes plainly: direct calls need not ask. Until the service sees a plain write.
     pub alone: bool,
+    /// Codes of routes that messages named, and that there are.
+    pub routes: Vec<u64>,
     /// The endpoint is over: there are no links any more.
     pub ended: bool,
 }

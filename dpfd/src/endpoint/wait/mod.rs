@@ -150,6 +150,9 @@ pub fn send_parts(
     if count > limit {
         return Err(Error::TooManyPieces { count, limit });
     }
+    if let Some(name) = message.route() {
+        served.permit_route(name)?;
+    }
     match served {
         Served::User(inner) if inner.send_soon(to, &message)? => Ok(()),
         Served::User(inner) => send_late(inner, patience, fd, to, message),

@@ -49,6 +49,9 @@ pub async fn send(fd: &Registered, to: Option<Addr>, message: Parts<'_>) -> Resu
     if count > limit {
         return Err(Error::TooManyPieces { count, limit });
     }
+    if let Some(name) = message.route() {
+        fd.get_ref().served.permit_route(name)?;
+    }
     consume_budget().await;
     match &fd.get_ref().served {
         Served::User(inner) => send_by_library(fd, inner, to, message).await,

@@ -55,7 +55,7 @@ fn what_the_library_copies_is_not_the_programs() {
 #[test]
 fn an_immediate_is_known_until_its_message_is_released() {
     let mut queue = queue(1);
-    queue.note_immediate(7);
+    queue.note(Beside::of(Some(7)));
     queue.push(RING, 20);
     assert_eq!((queue.immediate(0), queue.immediate(1)), (Some(7), None));
     assert!(queue.pop_oldest(0).is_none(), "there is something to forget");

@@ -62,7 +62,7 @@ fn what_has_to_be_asked_first_or_is_long_is_not_copied() {
     a.send(b"behind the descriptor").unwrap();
     assert_eq!(copied(&mut tokens), None);
     tokens.emptied(0);
-    tokens.add_own(Addr::local(9), Own::Bytes((*b"before").into(), None));
+    tokens.add_own(Addr::local(9), Own::Bytes((*b"before").into(), Beside::default()));
     assert_eq!(copied(&mut tokens), None);
     assert_eq!(text(&next(&mut tokens).unwrap()), b"before");
     assert_eq!(copied(&mut tokens), Some((b"behind the descriptor".to_vec(), 7)));
@@ -114,7 +114,7 @@ fn what_is_being_copied_is_not_released_by_others() {
     tokens.release(third.number);
     assert_eq!((tokens.loaned(), given_back(&a)), (0, a.tail.pos.raw()));
     // Of one in memory of its own, too.
-    tokens.add_own(Addr::local(9), Own::Bytes((*b"its own").into(), None));
+    tokens.add_own(Addr::local(9), Own::Bytes((*b"its own").into(), Beside::default()));
     let own = next(&mut tokens).unwrap();
     tokens.copy(own.number);
     assert!(!tokens.release_oldest(1));

@@ -85,7 +85,7 @@ fn what_is_lent_stays_where_it_is_when_its_sender_goes_over() {
 fn messages_that_lie_elsewhere_go_over_too() {
     let mut tokens = Tokens::default();
     let mut a = Edge::into(&mut tokens, 7);
-    let memory = |n: u8| Memory::new(long(&[n; 5000]), None).unwrap();
+    let memory = |n: u8| Memory::new(long(&[n; 5000]), Beside::default()).unwrap();
     let send = |a: &mut Edge| {
         message::send_out_of_line(&a.segment.lines(), &mut a.tail, &a.segment.rx().cursor, 1).unwrap();
     };

@@ -165,18 +165,18 @@ fn memory(len: usize, seals: i32) -> OwnedFd {
 fn hostile_memory_is_no_message() {
     let (sizes, write) = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW, libc::F_SEAL_WRITE);
     for seals in [0, write, sizes, libc::F_SEAL_SHRINK | write, libc::F_SEAL_GROW | write] {
-        assert!(Memory::new(memory(100, seals), None).is_none(), "seals {seals:x}");
+        assert!(Memory::new(memory(100, seals), Beside::default()).is_none(), "seals {seals:x}");
     }
     for len in [0, out_of_line::MAX_MESSAGE + 1, 1 << 40] {
-        assert!(Memory::new(memory(len, sizes | write), None).is_none(), "{len} bytes");
+        assert!(Memory::new(memory(len, sizes | write), Beside::default()).is_none(), "{len} bytes");
     }
     for path in ["/dev/null", "/dev/zero", "/proc/self/exe", "/"] {
-        assert!(Memory::new(File::open(path).unwrap().into(), None).is_none(), "{path}");
+        assert!(Memory::new(File::open(path).unwrap().into(), Beside::default()).is_none(), "{path}");
     }
-    assert!(Memory::new(sealed_memory(c"writable", 100).unwrap(), None).is_none());
-    let good = Memory::new(memory(100, sizes | write), None).unwrap();
+    assert!(Memory::new(sealed_memory(c"writable", 100).unwrap(), Beside::default()).is_none());
+    let good = Memory::new(memory(100, sizes | write), Beside::default()).unwrap();
     assert_eq!((good.size(), good.map().unwrap().len()), (100, 100));
-    let most = Memory::new(long(&vec![3; out_of_line::MAX_MESSAGE]), None).unwrap();
+    let most = Memory::new(long(&vec![3; out_of_line::MAX_MESSAGE]), Beside::default()).unwrap();
     assert_eq!(most.map().unwrap()[out_of_line::MAX_MESSAGE - 1], 3);
 }
 
@@ -186,7 +186,7 @@ fn hostile_tokens_for_memory_that_is_not_there() {
     let mut tokens = Tokens::default();
     let (a, b) = (edge(&mut tokens, 1), edge(&mut tokens, 2));
     let (mut ta, mut tb) = (Tail::default(), Tail::default());
-    let text = |n: u8| Memory::new(long(&[n; 5000]), None).unwrap();
+    let text = |n: u8| Memory::new(long(&[n; 5000]), Beside::default()).unwrap();
     message::send_out_of_line(&a.lines(), &mut ta, &a.rx().cursor, 1).unwrap();
     message::send_out_of_line(&b.lines(), &mut tb, &b.rx().cursor, 1).unwrap();
     // In the name of one of them, without its key; and with the key of the other.

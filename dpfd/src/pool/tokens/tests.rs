@@ -194,7 +194,7 @@ fn a_message_that_is_kept_keeps_no_others() {
         tokens.release(got.number);
         assert_eq!(tokens.loaned(), 1);
     }
-    tokens.add_own(Addr::local(3), Own::Bytes(b"own"[..].into(), None));
+    tokens.add_own(Addr::local(3), Own::Bytes(b"own"[..].into(), Beside::default()));
     let own = next(&mut tokens).unwrap();
     assert_eq!((text(&own), tokens.loaned.kept()), (b"own".to_vec(), 1));
     tokens.release(own.number);

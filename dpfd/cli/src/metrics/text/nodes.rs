@@ -129,6 +129,7 @@ impl Counts {
             counter("dp_flow_refused_frames_total", "Frames that were dropped."),
             counter("dp_flow_restarts_total", "How often one side began anew."),
         ];
+        self.raw(nodes);
         for (node, flow) in nodes.iter().flat_map(|node| node.flows.iter().map(move |flow| (node, flow))) {
             let nid = node.nid.to_string();
             let labels = [nid.as_str(), &flow.here, &flow.there];
@@ -152,6 +153,36 @@ impl Counts {
             for (counter, n) in counters.iter().zip(so_far(flow)) {
                 counter.with_label_values(&labels).inc_by(n);
             }
+        }
+    }
+}
+
+/// What goes without a flow.
+impl Counts {
+    fn raw(&self, nodes: &[Other]) {
+        let with = |label: &'static str| [FLOW, &[label]].concat();
+        let messages = self.counter(
+            "dp_raw_messages_total",
+            "Raw messages that left, and received ones that are with their receiver.",
+            &with("direction"),
+        );
+        let lost = self.counter(
+            "dp_raw_lost_messages_total",
+            "Raw messages that were lost, by why: way (on their way to here), room (their receiver here), down (dropped here).",
+            &with("why"),
+        );
+        let frames = self.counter("dp_raw_lost_frames_total", "Raw frames that did not come here.", FLOW);
+        let all = nodes.iter().flat_map(|node| node.flows.iter().map(move |flow| (node, flow)));
+        for (node, flow, raw) in all.filter_map(|(node, flow)| Some((node, flow, flow.raw?))) {
+            let nid = node.nid.to_string();
+            let labels = [nid.as_str(), &flow.here, &flow.there];
+            let and = |more: &'static str| [labels[0], labels[1], labels[2], more];
+            messages.with_label_values(&and("sent")).inc_by(raw.messages_out);
+            messages.with_label_values(&and("received")).inc_by(raw.messages_in);
+            lost.with_label_values(&and("way")).inc_by(raw.lost.saturating_sub(raw.no_room));
+            lost.with_label_values(&and("room")).inc_by(raw.no_room);
+            lost.with_label_values(&and("down")).inc_by(raw.dropped);
+            frames.with_label_values(&labels).inc_by(raw.frames_lost);
         }
     }
 }

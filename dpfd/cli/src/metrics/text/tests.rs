@@ -83,6 +83,7 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
     let values = values(&text);
     let (node, down) = (r#"name="beta",node="2""#, r#"name="",node="3""#);
     let (flow, route) = (r#"here="5000",node="2",there="2/7000""#, r#"address="udp:192.0.2.1:7411""#);
+    let raw = r#"here="5001",node="2",there="2/7001""#;
     let way = format!(r#"address="udp:192.0.2.2:7411",{node},security="encrypt""#);
     for (name, value) in [
         ("dp_gateway_listed", "1"),
@@ -94,7 +95,7 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
         (&*format!("dp_route_bytes_total{{{route},direction=\"received\"}}"), "800"),
         (&*format!("dp_node_up{{{node}}}"), "1"),
         (&*format!("dp_node_up{{{down}}}"), "0"),
-        (&*format!("dp_node_flows{{{node}}}"), "1"),
+        (&*format!("dp_node_flows{{{node}}}"), "2"),
         (&*format!("dp_node_dropped_frames_total{{{node},why=\"crowded\"}}"), "2"),
         (&*format!("dp_node_dropped_frames_total{{{down},why=\"unsent\"}}"), "7"),
         (&*format!("dp_node_route_up{{{way}}}"), "1"),
@@ -110,6 +111,12 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
         (&*format!("dp_flow_frames_total{{direction=\"received\",{flow}}}"), "150"),
         (&*format!("dp_flow_repeats_total{{{flow}}}"), "3"),
         (&*format!("dp_flow_restarts_total{{{flow}}}"), "1"),
+        (&*format!("dp_raw_messages_total{{direction=\"sent\",{raw}}}"), "50"),
+        (&*format!("dp_raw_messages_total{{direction=\"received\",{raw}}}"), "40"),
+        (&*format!("dp_raw_lost_messages_total{{{raw},why=\"way\"}}"), "2"),
+        (&*format!("dp_raw_lost_messages_total{{{raw},why=\"room\"}}"), "1"),
+        (&*format!("dp_raw_lost_messages_total{{{raw},why=\"down\"}}"), "4"),
+        (&*format!("dp_raw_lost_frames_total{{{raw}}}"), "2"),
     ] {
         assert_eq!(values.get(name), Some(&value), "{name}\n{text}");
     }
@@ -128,7 +135,16 @@ fn nodes_and_flows_are_counted_as_they_are_listed() {
 /// Names of counts in a text.
 fn names(text: &str) -> std::collections::BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let kinds = ["dp_family_", "dp_endpoint", "dp_edge_", "dp_gateway_", "dp_route_", "dp_node_", "dp_flow_"];
+    let kinds = [
+        "dp_family_",
+        "dp_endpoint",
+        "dp_edge_",
+        "dp_gateway_",
+        "dp_route_",
+        "dp_node_",
+        "dp_flow_",
+        "dp_raw_",
+    ];
     words.filter(|word| kinds.iter().any(|kind| word.starts_with(kind))).collect()
 }
 

@@ -12,6 +12,7 @@ use super::super::link::{Body, Destination, Link, Queued};
 use super::super::packet::{plain_limit, Delivery};
 use super::{event, Kind, Service};
 use crate::addr::Addr;
+use crate::edge::beside::Beside;
 use crate::edge::out_of_line;
 use crate::edge::parts::Parts;
 
@@ -100,20 +101,19 @@ impl Service {
 
 /// One message of a backlog; it comes back if it was not delivered.
 fn deliver(link: &mut Link, inner: &UserEndpoint, load: Queued) -> (Delivery, Queued) {
-    let Queued { body, immediate } = load;
+    let Queued { body, beside } = load;
     let mut made = None;
-    let Ok(tag) = inner.tag_for(immediate.filter(|_| !link.has_edge()), &mut made) else {
-        return (Delivery::Short, Queued { body, immediate });
+    let Ok(tag) = inner.tag_for(link.tagged(beside), &mut made) else {
+        return (Delivery::Short, Queued { body, beside });
     };
-    let (delivery, body) = deliver_tagged(link, tag, body, immediate);
-    (delivery, Queued { body, immediate })
+    let (delivery, body) = deliver_tagged(link, tag, body, beside);
+    (delivery, Queued { body, beside })
 }
 
-fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, immediate: Option<u64>) -> (Delivery, Body) {
+fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, beside: Beside) -> (Delivery, Body) {
     let to_link = |link: &mut Link, bytes: &[u8]| {
         let pieces = [IoSlice::new(bytes)];
-        let parts = Parts::new(&pieces);
-        link.deliver(&immediate.map_or(parts, |immediate| parts.with_immediate(immediate)), tag, &mut || ())
+        link.deliver(&Parts::new(&pieces).with_beside(beside), tag, &mut || ())
     };
     let body = match body {
         Body::Bytes(bytes) => match to_link(link, &bytes) {
@@ -139,5 +139,5 @@ fn deliver_tagged(link: &mut Link, tag: &OwnedFd, body: Body, immediate: Option<
             Err(_) => (Delivery::Done, body), // checked when it came
         };
     }
-    (link.deliver_out_of_line(memory, immediate, tag, &mut || ()), body)
+    (link.deliver_out_of_line(memory, beside, tag, &mut || ()), body)
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::super::door::{send_note, Sent};
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
-use super::super::note::{Note, IMMEDIATES};
-use super::super::route::Wish;
+use super::super::note::{self, Note};
+use super::super::route::{How, Wish};
 use super::super::shared::{Command, Shared};
 use super::{Conn, Role, Service};
 use crate::addr::{Addr, Dpid};
@@ -36,8 +36,8 @@ struct Peer {
     from: Addr,
     end: Arc<SenderEnd>,
     given: Given,
-    /// The route that it names, to one of another node; 0: none.
-    route: u64,
+    /// How its messages to one of another node go.
+    how: How,
 }
 
 /// What a sender has been given of a pool.
@@ -106,7 +106,8 @@ impl Service {
             Note::Attach { link, from, to } => self.attach_from(number, link, from, to),
             Note::Longer { link } => self.give_longer(number, link),
             Note::Detach { link } => self.unlink_from(number, link),
-            Note::Route { link, code } => self.go_by(number, link, code),
+            Note::Route { link, code } => self.go_like(number, link, |how| how.route = code),
+            Note::Raw { link } => self.go_like(number, link, |how| how.raw = true),
             Note::Ask { dpid, serial } => {
                 let open = self.is_open(dpid, serial);
                 self.tell(number, Note::Answer { open }, &[]);
@@ -166,13 +167,22 @@ impl Service {
             return;
         }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);
-        let peer =
-            Peer { serial: inner.entry.serial, from, end: Arc::new(end), given: Given::Nothing, route: 0 };
+        let peer = Peer {
+            serial: inner.entry.serial,
+            from,
+            end: Arc::new(end),
+            given: Given::Nothing,
+            how: How::default(),
+        };
         inner.senders.fetch_add(1, Ordering::Relaxed);
         if let Some(old) = incoming.links.insert(link, peer) {
             self.sender_ended(&old);
         }
-        if !self.tell(number, Note::Attached { link, knows: IMMEDIATES }, &[inner.back.as_fd()]) {
+        if self.routed.has(inner.entry.serial, from) {
+            // What one of that number said before is not this one's word: what it sends must not go raw for that.
+            self.wish(inner.entry.serial, from, How::default(), false);
+        }
+        if !self.tell(number, Note::Attached { link, knows: note::ALL }, &[inner.back.as_fd()]) {
             // The sender asks again.
             self.unlink_from(number, link);
             self.tell(number, Note::Gone { link }, &[]);
@@ -207,7 +217,7 @@ impl Service {
 
     fn sender_ended(&mut self, peer: &Peer) {
         peer.end.gone.store(true, Ordering::Release);
-        self.route_ended(peer.serial, peer.from, peer.route);
+        self.how_ended(peer.serial, peer.from, peer.how);
         if let Some(local) = self.endpoints.get(&peer.serial) {
             local.inner.senders.fetch_sub(1, Ordering::Relaxed);
         }
@@ -315,34 +325,35 @@ impl Service {
         }
     }
 
-    /// A sender's messages are to go by a route.
-    pub fn go_by(&mut self, number: u32, link: u32, code: u64) {
+    /// A sender's messages are to go otherwise.
+    pub fn go_like(&mut self, number: u32, link: u32, change: impl FnOnce(&mut How)) {
         let waiting = self.awaiting.iter_mut().find(|a| (a.conn, a.link) == (number, link));
         if let Some(waiting) = waiting {
-            waiting.route = code;
+            change(&mut waiting.how);
         } else if let Some(peer) = self.peer(number, link) {
-            let had = core::mem::replace(&mut peer.route, code) != 0;
-            let (serial, from) = (peer.serial, peer.from);
-            self.routed.change(serial, from, had, code != 0);
-            self.wish(serial, from, code, false);
+            let had = peer.how;
+            change(&mut peer.how);
+            let (serial, from, how) = (peer.serial, peer.from, peer.how);
+            self.routed.change(serial, from, had.is_said(), how.is_said());
+            self.wish(serial, from, how, false);
         }
     }
 
-    /// A link that named a route ended.
-    fn route_ended(&mut self, serial: u32, from: Addr, route: u64) {
-        if route != 0 {
+    /// A link that said how ended.
+    fn how_ended(&mut self, serial: u32, from: Addr, how: How) {
+        if how.is_said() {
             self.routed.change(serial, from, true, false);
             if !self.routed.has(serial, from) {
-                self.wish(serial, from, 0, true);
+                self.wish(serial, from, How::default(), true);
             }
         }
     }
 
     /// Tells the gateway, of a proxy of its.
-    fn wish(&self, serial: u32, from: Addr, route: u64, ended: bool) {
+    fn wish(&self, serial: u32, from: Addr, how: How, ended: bool) {
         let to = self.endpoints.get(&serial).map(|local| local.inner.addr()).filter(|to| to.nid != 0);
         if let (Some(to), Some(gateway), 0) = (to, self.process.gateway(), from.nid) {
-            gateway.wish(Wish { from: from.dpid, to, route, ended });
+            gateway.wish(Wish { from: from.dpid, to, how, ended });
         }
     }
 
@@ -352,14 +363,14 @@ impl Service {
             if let Role::In(incoming) = &mut conn.role {
                 incoming.links.retain(|link, peer| {
                     if peer.serial == serial {
-                        told.push((*number, *link, peer.from, peer.route));
+                        told.push((*number, *link, peer.from, peer.how));
                     }
                     peer.serial != serial
                 });
             }
         }
-        for (number, link, from, route) in told {
-            self.route_ended(serial, from, route);
+        for (number, link, from, how) in told {
+            self.how_ended(serial, from, how);
             self.tell(number, Note::Gone { link }, &[]);
         }
     }

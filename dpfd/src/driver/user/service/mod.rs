@@ -12,7 +12,7 @@
 //! | `outgoing` | links of our endpoints to others: attach, lose, find again |
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
 //! | `proxies` | links of others to endpoints of other nodes, where this process is the gateway |
-//! | `routed` | which of those links name a route |
+//! | `routed` | which of those links say how their messages go |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
 mod backlog;
@@ -76,7 +76,7 @@ struct Service {
     awaiting: Vec<Awaiting>,
     /// Proxies that are to end when their last sender lets go.
     ending: HashSet<u32>,
-    /// Senders to them that name a route.
+    /// Senders to them that say how their messages go.
     routed: Routed,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
@@ -301,7 +301,7 @@ impl Service {
                 self.retry_soon();
             }
             Command::Outgrown(serial, to) => self.outgrown(serial, to),
-            Command::Route(serial) => self.tell_routes(serial),
+            Command::Route(serial) => self.tell_how(serial),
             Command::EndUnused(serial) => self.end_unused(&[serial]),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
             Command::GatewayEnded => self.answer_awaiting(None),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::super::link::{Destination, Refused};
-use super::super::note::{Note, IMMEDIATES};
+use super::super::note::{Note, IMMEDIATES, RAW, ROUTES};
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
 use crate::edge::inbox::Doorbell;
@@ -147,6 +147,9 @@ impl Service {
                 l.plain_since = process::now();
                 l.refused = None;
                 l.knows_immediates = knows & IMMEDIATES != 0;
+                l.knows_raw = knows & RAW != 0;
+                // Within a node there are none.
+                l.knows_routes = to.nid != 0 && knows & ROUTES != 0;
                 self.pause = RETRY[0];
             }
             Note::Pool { .. } => {
@@ -179,9 +182,12 @@ impl Service {
             _ => {}
         }
         drop(tx);
-        if matches!(note, Note::Attached { .. }) {
+        if let Note::Attached { knows, .. } = note {
             // A gateway that was still opening its routes knows them now.
             self.tell_route(number, link, (serial, to));
+            if to.nid != 0 && knows & RAW != 0 && inner.raw.load(Ordering::Acquire) {
+                self.tell(number, Note::Raw { link }, &[]);
+            }
         }
         self.flush(serial, to);
     }
@@ -236,16 +242,25 @@ impl Service {
         self.process.shared.registry.routes_of(&out.process).is_some()
     }
 
-    /// An endpoint names another route: of all its links to other nodes.
-    pub fn tell_routes(&mut self, serial: u32) {
+    /// An endpoint's messages go otherwise from now on: on all its links to other nodes.
+    pub fn tell_how(&mut self, serial: u32) {
         let mut has_routes = HashMap::new();
-        let code = self.route_of(serial);
-        let of =
-            |((of, to), asked): (&(u32, Addr), &(u32, u32))| (*of == serial && to.nid != 0).then_some(*asked);
-        let links: Vec<(u32, u32)> = self.asked.iter().filter_map(of).collect();
-        for (number, link) in links {
+        let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) else { return };
+        let (code, raw) = (inner.route.load(Ordering::Acquire), inner.raw.load(Ordering::Acquire));
+        let of = |((of, to), (number, link)): (&(u32, Addr), &(u32, u32))| {
+            (*of == serial && to.nid != 0).then_some((*number, *link, *to))
+        };
+        let links: Vec<(u32, u32, Addr)> = self.asked.iter().filter_map(of).collect();
+        for (number, link, to) in links {
             if *has_routes.entry(number).or_insert_with(|| self.has_routes(number)) {
                 self.tell(number, Note::Route { link, code }, &[]);
+            }
+            let knows_raw = || {
+                let tx = inner.guest_tx();
+                tx.find(to).is_some_and(|ix| tx.links[ix].knows_raw)
+            };
+            if raw && knows_raw() {
+                self.tell(number, Note::Raw { link }, &[]);
             }
         }
     }

@@ -12,10 +12,11 @@ use nix::sys::epoll::EpollFlags;
 
 use super::super::endpoint::UserEndpoint;
 use super::super::link::{Body, Destination, Path, Queued};
-use super::super::note::{Envelope, Inside, ENVELOPE};
+use super::super::note::{Envelope, Inside};
 use super::super::tx::Tx;
 use super::{event, Kind, Service};
 use crate::addr::Addr;
+use crate::edge::beside::Beside;
 use dp_edge::sys::unix;
 
 /// Messages taken from one endpoint before others have their turn.
@@ -178,7 +179,7 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
         return Ok(Taken::End);
     }
     let bytes = &buf[..got.len.min(buf.len())];
-    let Some(Envelope { to, what, immediate, .. }) = Envelope::decode(bytes, inner.key) else {
+    let Some((Envelope { to, what, beside, .. }, begin)) = Envelope::decode(bytes, inner.key) else {
         // The next direct message could overtake a plain write.
         inner.mixed.store(true, Ordering::Relaxed);
         tx.alone = false;
@@ -186,7 +187,7 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
     };
     let [memory, _] = got.fds;
     let body = match (what, memory) {
-        (Inside::Message, _) => Body::Bytes(bytes[ENVELOPE..].to_vec()),
+        (Inside::Message, _) => Body::Bytes(bytes[begin..].to_vec()),
         (Inside::OutOfLine, Some(memory)) => Body::OutOfLine(memory),
         // Lost: its descriptor could not be had.
         (Inside::OutOfLine, None) => {
@@ -201,7 +202,7 @@ fn take_one(inner: &UserEndpoint, buf: &mut Vec<u8>) -> Result<Taken, i32> {
         }
     };
     let (ix, _) = tx.link(to);
-    Ok(park(&mut tx, ix, Queued { body, immediate }))
+    Ok(park(&mut tx, ix, Queued { body, beside }))
 }
 
 /// A plain write: to the target of the moment.
@@ -212,7 +213,7 @@ fn take_plain(tx: &mut Tx, bytes: Vec<u8>) -> Taken {
     };
     let (ix, _) = tx.link(to);
     tx.queued(ix);
-    park(tx, ix, Queued { body: Body::Bytes(bytes), immediate: None })
+    park(tx, ix, Queued { body: Body::Bytes(bytes), beside: Beside::default() })
 }
 
 fn park(tx: &mut Tx, ix: usize, load: Queued) -> Taken {

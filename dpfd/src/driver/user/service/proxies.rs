@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use super::super::note::Note;
+use super::super::route::How;
 use super::Service;
 use crate::addr::{Addr, Nid};
 
@@ -18,8 +19,8 @@ pub struct Awaiting {
     pub link: u32,
     from: Addr,
     to: Addr,
-    /// The code of the route that it names; 0: none.
-    pub route: u64,
+    /// How its messages are to go.
+    pub how: How,
 }
 
 impl Service {
@@ -27,7 +28,7 @@ impl Service {
     pub fn ask_gateway(&mut self, conn: u32, link: u32, from: Addr, to: Addr) -> bool {
         let told = self.awaiting.len() < MOST && self.process.gateway().is_some_and(|asked| asked.add(to));
         if told {
-            self.awaiting.push(Awaiting { conn, link, from, to, route: 0 });
+            self.awaiting.push(Awaiting { conn, link, from, to, how: How::default() });
         }
         told
     }
@@ -41,10 +42,10 @@ impl Service {
     /// An endpoint is opened: whoever waits for it is let in.
     pub fn proxy_opened(&mut self, addr: Addr) {
         if addr.nid != 0 {
-            for Awaiting { conn, link, from, to, route } in self.take_awaiting(|to| to == addr) {
+            for Awaiting { conn, link, from, to, how } in self.take_awaiting(|to| to == addr) {
                 self.attach_from(conn, link, from, to);
-                if route != 0 {
-                    self.go_by(conn, link, route);
+                if how.is_said() {
+                    self.go_like(conn, link, |as_said| *as_said = how);
                 }
             }
         }

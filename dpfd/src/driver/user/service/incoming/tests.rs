@@ -21,7 +21,7 @@ fn room_is_told_again_after_the_socket_was_full() {
     let end = Arc::new(SenderEnd::new(shared, u32::MAX, conn.fd.clone(), 7));
     let Role::In(incoming) = &mut conn.role else { unreachable!() };
     let given = Given::Edge { key: 0, len: 0 };
-    let peer = Peer { serial: 0, from: Addr::local(1), end: end.clone(), given, route: 0 };
+    let peer = Peer { serial: 0, from: Addr::local(1), end: end.clone(), given, how: How::default() };
     incoming.links.insert(7, peer);
 
     let note = Note::Room { link: 7 };
