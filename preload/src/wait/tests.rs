@@ -19,7 +19,7 @@ fn a_poll_beside_a_receive_that_keeps_a_connection_from_becoming_a_channel_is_co
     let (slept, news) = arm(c.family, &fds, Some(&flight), None);
     assert!(!news && slept.first.iter().all(|sleeper| sleeper.entry == 0));
     c.set_stage(Stage::Candidate);
-    drop(flight);
+    flight.end();
     assert_eq!(c.rx_flight.load(Ordering::SeqCst), 0);
 }
 
@@ -44,7 +44,7 @@ fn a_poll_that_is_over_counts_nothing_off_a_relatives_connection() {
     let relative = 200;
     c.family.holders(c.conn).begin(relative);
     c.rx_flight.store(1, Ordering::SeqCst);
-    drop(flight);
+    flight.end();
     assert_eq!(c.rx_flight.load(Ordering::SeqCst), 1, "its own receive is under way");
 }
 
