@@ -7,6 +7,7 @@
  *   vfork    as standard input of a child of vfork
  *   spawn    as standard input of a child of posix_spawn
  *   stdio    to fdopen
+ *   set      the same, while the descriptor is in an epoll set, by which the rest is read; set_edge: edge-triggered
  * First argument: what the peer did, 0 nothing more, 1 shutdown, 2 close. Second: bytes.
  */
 #include "common.h"
@@ -101,8 +102,39 @@ static void read_stream(int fd) {
     CHECK(fclose(f) == 0 || argument(0, 0) == 2);
 }
 
+/* Reads what is there, and then more whenever the set tells of it. */
+static void read_by_set(int fd, int set) {
+    uint64_t sum = SUM_START;
+    size_t n = HEAD;
+    for (unsigned in_vain = 0; n < bytes() || argument(0, 0) > 0;) {
+        char some[7777];
+        ssize_t got = recv(fd, some, sizeof some, MSG_DONTWAIT);
+        if (got == 0)
+            break;
+        if (got > 0) {
+            sum = checksum(sum, some, (size_t)got);
+            n += (size_t)got;
+            in_vain = 0;
+            continue;
+        }
+        CHECK(errno == EAGAIN && in_vain++ < 20);
+        struct epoll_event event;
+        CHECK(MUST(epoll_wait(set, &event, 1, 5000)) == 1 && event.data.u64 == 7 && event.events & EPOLLIN);
+    }
+    CHECK(n == bytes());
+    CHECK(sum == expected());
+    struct epoll_event event = {.events = EPOLLOUT, .data.u64 = 8};
+    MUST(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event));
+    CHECK(MUST(epoll_wait(set, &event, 1, 5000)) == 1 && event.data.u64 == 8 && event.events & EPOLLOUT);
+    MUST(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL));
+    if (argument(0, 0) < 2)
+        CHECK(write(fd, &sum, sizeof sum) == sizeof sum);
+    note_relay(fd, false);
+}
+
 void helper(int fd) {
     pid_t child = 0;
+    int set = -1;
     int door[2] = {-1, -1};
     char role[16] = "fd0";
     arguments[0] = program_argv[0];
@@ -116,6 +148,12 @@ void helper(int fd) {
             close(fd);
             become("door");
         }
+    }
+    if (mode_is("set") || mode_is("set_edge")) {
+        struct epoll_event event = {.events = EPOLLIN | (mode_is("set_edge") ? EPOLLET : 0), .data.u64 = 7};
+        set = MUST(epoll_create1(0));
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+        CHECK(MUST(epoll_wait(set, &event, 1, 5000)) == 1 && event.data.u64 == 7);
     }
     await_mark("sent");
     note_relay(fd, true);
@@ -148,6 +186,12 @@ void helper(int fd) {
         CHECK(posix_spawn_file_actions_init(&actions) == 0);
         CHECK(posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0);
         CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
+    } else if (set >= 0) {
+        FILE *f = fdopen(fd, "r+");
+        CHECK(f);
+        read_by_set(fd, set);
+        fclose(f);
+        return;
     } else {
         read_stream(fd);
         return;

@@ -250,6 +250,19 @@ pub fn closing(fd: i32, conn: u32, other: Option<i32>, kept: bool) {
     with_sets_of(conn, |set, w| set.closing(fd, conn, other, kept, w));
 }
 
+/// Number `fd` of connection `conn` is about to stand for another file, which the program takes for the same connection: what
+/// sets have of it goes over, with [`replaced`].
+pub fn replacing(fd: i32, conn: u32) {
+    with_sets_of(conn, |set, w| set.replacing(fd, conn, w));
+}
+
+/// Number `fd` stands for it.
+pub fn replaced(fd: i32) {
+    for (i, _) in places() {
+        with_index(i, |set, w| set.replaced(fd, w));
+    }
+}
+
 /// `fd` stands for connection `conn` now: perhaps a registration was left behind under that number.
 pub fn reopened(fd: i32, conn: u32) {
     with_sets_of(conn, |set, _| set.reopened(fd, conn));

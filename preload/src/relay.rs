@@ -21,7 +21,7 @@ use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::{ends, life, own, state};
+use crate::{ends, epoll, fdtable, life, own, state};
 
 /// Starts a relay for connection `i` behind `fd`: the end to give away.
 pub fn start(c: &Channel, i: u32) -> Option<i32> {
@@ -47,17 +47,25 @@ pub fn start(c: &Channel, i: u32) -> Option<i32> {
     Some(ours)
 }
 
-/// Puts the end at `fd`, in place of the connection, with the same flags.
+/// Puts the end at `fd`, in place of the connection, with the same flags, and in the same epoll sets.
 pub fn put_at(end: i32, fd: i32) {
     let flags = raw::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
     // With the last descriptor of the connection the kept one goes as well.
     let Ok(copy) = raw::fcntl(end, libc::F_DUPFD_CLOEXEC, 3) else { return };
+    // In a child of vfork the sets' numbers are its parent's, too, and so are the sets.
+    let conn = fdtable::conn(fd).filter(|_| !state::is_borrowed_memory());
+    if let Some(i) = conn {
+        epoll::replacing(fd, i);
+    }
     let cloexec = if flags as i32 & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
     life::in_one_step(fd, None, || {
         // SAFETY: descriptors only.
         let _ = unsafe { raw::call(libc::SYS_dup3, [copy, fd as usize, cloexec as usize, 0, 0, 0]) };
         0
     });
+    if conn.is_some() {
+        epoll::replaced(fd);
+    }
     raw::close(copy as i32);
 }
 

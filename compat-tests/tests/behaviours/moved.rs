@@ -159,7 +159,7 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
     if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_some() {
         return;
     }
-    for mode in ["pass", "exec", "number", "vfork", "spawn", "stdio"] {
+    for mode in ["pass", "exec", "number", "vfork", "spawn", "stdio", "set", "set_edge"] {
         assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed", false).0, 1, "stranded {mode}");
     }
     for (program, mode, mark) in [

@@ -52,6 +52,10 @@ same_everywhere! {
     stranded_and_spawned_after_a_close => Pair::c("stranded").arg("spawn").arg("2").arg("5000");
     stranded_in_stdio => Pair::c("stranded").arg("stdio");
     stranded_in_stdio_after_a_close => Pair::c("stranded").arg("stdio").arg("2").arg("5000");
+    stranded_in_stdio_beside_an_epoll_set => Pair::c("stranded").arg("set");
+    stranded_in_stdio_beside_an_epoll_set_after_a_shutdown => Pair::c("stranded").arg("set").arg("1");
+    stranded_in_stdio_beside_an_epoll_set_after_a_close => Pair::c("stranded").arg("set").arg("2").arg("5000");
+    stranded_in_stdio_beside_an_epoll_set_with_edges => Pair::c("stranded").arg("set_edge").arg("1");
     given_away_and_not_read_for_long => Pair::c("slow_taker").arg("more");
     given_away_and_shut_down_meanwhile => Pair::c("slow_taker").arg("shut");
     given_away_and_closed_meanwhile => Pair::c("slow_taker").arg("close");

@@ -39,6 +39,8 @@ impl Set {
         let gone = match row.target {
             Target::Conn(_) => false,
             Target::Set(set) => !w.is_open(set),
+            // On its way to another file (replaced.rs): the kernel is to hear of it later.
+            Target::Other if row.kernel == 0 => false,
             // Of a number that is another file by now it tells nothing but an error of that one, in the moment before it
             // is taken out again.
             Target::Other => match w.ctl(libc::EPOLL_CTL_ADD, row.fd, ET | ONESHOT, row.kernel_data) {

@@ -25,6 +25,7 @@ mod change;
 mod filter;
 mod hot;
 mod plain;
+mod replaced;
 mod report;
 mod rows;
 

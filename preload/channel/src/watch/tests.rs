@@ -8,6 +8,7 @@
 
 mod edges;
 mod kernel;
+mod replaced;
 mod world;
 
 use proptest::prelude::*;
@@ -48,6 +49,8 @@ enum Op {
     Connects(usize),
     /// A set among the registered files is closed, and another one has its place, and often its number.
     RenewsInner,
+    /// A connection's number comes to stand for another file, which the program takes for the same.
+    Replaced(i32),
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -81,6 +84,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::Closes),
         1 => (0..FILES).prop_map(Op::Connects),
         1 => Just(Op::RenewsInner),
+        1 => (0..12i32).prop_map(Op::Replaced),
     ]
 }
 
@@ -110,6 +114,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Closes(keep) => sim.closes(keep),
             Op::Connects(file) => sim.connects(file),
             Op::RenewsInner => sim.renews_inner(),
+            Op::Replaced(fd) => sim.replaces(fd),
         }
         sim.settle()?;
     }

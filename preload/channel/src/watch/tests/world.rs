@@ -209,6 +209,24 @@ impl Sim {
         }
     }
 
+    /// Number `fd` of a connection comes to stand for another file, while somebody else keeps the connection's open.
+    pub fn replaces(&mut self, fd: i32) {
+        let Some(&file) = self.kernel.numbers.get(&fd) else { return };
+        if !Kernel::is_conn(file) || self.kernel.files[file].unconnected {
+            return;
+        }
+        let reg = self.believed.remove(&(file, fd));
+        self.set.replacing(fd, file as u32, &mut self.kernel);
+        assert!(!self.kernel.regs.contains_key(&(file, fd)), "nobody finds it any more");
+        self.close(fd);
+        self.kernel.numbers.insert(fd, CONNS);
+        self.set.replaced(fd, &mut self.kernel);
+        if let Some(reg) = reg {
+            self.owners.entry(reg.data).or_default().insert((CONNS, fd));
+            self.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
+        }
+    }
+
     /// The set is closed, and another one begins in its place.
     pub fn closes(&mut self, keep: bool) {
         if self.asleep == [false; 2] {
