@@ -13,6 +13,7 @@
 mod event;
 mod list;
 mod lock;
+mod relatives;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -31,6 +32,7 @@ use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
 use lock::{Guard, Lock};
+use relatives::Relatives;
 pub use wait::wait;
 use world::Ground;
 
@@ -61,6 +63,8 @@ struct Place {
     spin: AtomicU32,
     /// Sleeps with something hot in it.
     slept: AtomicU32,
+    /// Whether a relative may wait on it, too ([`Relatives`]).
+    relatives: Relatives,
     /// The event that wakes whoever sleeps in it.
     event: Event,
     set: UnsafeCell<Set>,
@@ -159,6 +163,7 @@ pub fn born(fd: i32) -> Option<u32> {
         p.hits.store(0, Ordering::Relaxed);
         p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
         p.slept.store(0, Ordering::Relaxed);
+        p.relatives.renew();
         locked.parts().0.renew(true);
         p.refs.store(1, Ordering::Release);
     }
@@ -403,11 +408,21 @@ pub fn before_exec() {
     }
 }
 
-/// In a forked child: the sets are the parent's, too.
+/// Before a fork: parent and child are to find the same in the kernel's sets.
+pub fn before_fork() {
+    for (i, p) in places() {
+        with_index(i, |set, w| set.sync(w));
+        p.relatives.may_be();
+    }
+}
+
+/// In a forked child: the sets are the parent's, too, and their groups are its alone.
 pub fn inherited() {
-    for (_, p) in places() {
+    for (i, p) in places() {
         p.lock.reset();
+        let mut w = Ground::new(p, i);
+        w.leave_groups(true);
         // SAFETY: a new child has one thread, and the lock is free.
-        unsafe { &mut *p.set.get() }.inherit();
+        unsafe { &mut *p.set.get() }.inherit(&mut w);
     }
 }

@@ -27,6 +27,9 @@ same_everywhere! {
     epoll_set_closed_under_a_wait_without_one => Pair::c("set_closed").arg("forever");
     epoll_set_with_a_copy_closed_under_a_wait => Pair::c("set_closed").arg("copy");
     epoll_peer_shutdown => Pair::c("epoll_modes").arg("peer_shutdown");
+    a_child_waits_in_a_set_from_which_something_was_just_deleted => Pair::c("shared_set").arg("deleted");
+    a_child_waits_in_a_set_in_which_something_was_just_changed => Pair::c("shared_set").arg("changed");
+    a_child_and_its_parent_wait_in_one_set => Pair::c("shared_set").arg("asleep");
     two_threads_in_poll_from_the_first_byte_on => Pair::c("born_polled").arg("300");
     two_threads_in_poll => Pair::c("watchers").arg("poll");
     two_threads_in_epoll => Pair::c("watchers").arg("epoll");

@@ -155,6 +155,10 @@ impl Looked {
     /// The caller has the set's lock.
     pub unsafe fn forget_groups(&self) {
         // SAFETY: by the contract.
-        unsafe { &mut *self.groups.get() }.n = 0;
+        let groups = unsafe { &mut *self.groups.get() };
+        // Each page that a forked child writes to is copied.
+        if groups.n != 0 {
+            groups.n = 0;
+        }
     }
 }

@@ -170,6 +170,12 @@ impl<'a> Wait<'a> {
                 let how = w.falls_asleep(set);
                 w.each_group(|g| g.doze(how));
                 bell::settle();
+                if self.place.relatives.wait() {
+                    w.each_group(|g| g.wake());
+                    set.expose(true, &mut w);
+                    w.end_event();
+                    continue;
+                }
                 if set.has_news(&mut w) && turns < PATIENCE {
                     w.each_group(|g| g.wake());
                     if rest == 0 {

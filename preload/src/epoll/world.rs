@@ -13,7 +13,7 @@ use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::list::Looked;
-use super::Place;
+use super::{relatives, Place};
 use crate::channel::Channel;
 use crate::{groups, link, own, rx, socket, state};
 
@@ -366,6 +366,11 @@ impl World for Ground<'_> {
 
     fn thread_lives(&self, tid: u32) -> bool {
         state::thread_lives(tid)
+    }
+
+    fn used_by_both(&mut self, wake: bool) {
+        let fd = self.place.fd.load(Ordering::Relaxed);
+        relatives::begin(wake.then_some((&self.place.event, fd)));
     }
 
     fn expose(&mut self, set: SetName, more: bool) {

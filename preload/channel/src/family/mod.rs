@@ -104,6 +104,8 @@ pub struct Header {
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],
+    /// Epoll sets that a process has inherited by a fork, and begun to use.
+    pub sets: AtomicU32,
 }
 
 /// The family's memory, mapped.

@@ -179,6 +179,7 @@ impl Set {
         self.cool_value(data, None, w);
         match self.rows.insert(Row::new(fd, target, events | ALWAYS, data)) {
             Some(r) => {
+                self.rows.get_mut(r).forks = self.forks;
                 self.special += usize::from(target != Target::Other);
                 Some(r)
             }

@@ -235,6 +235,7 @@ impl Set {
     /// Forgets a registration that the kernel forgets, or has forgotten.
     pub(super) fn remove(&mut self, r: u32, w: &mut impl World) {
         let row = *self.rows.get(r);
+        let parents = self.is_parents(r);
         if row.dirty {
             self.dirty -= 1;
         }
@@ -243,7 +244,7 @@ impl Set {
         match row.target {
             Target::Conn(conn) => {
                 // What the parent said stays said.
-                if !self.inherited {
+                if !parents {
                     if row.is_hot() {
                         w.make_cold(conn);
                     }

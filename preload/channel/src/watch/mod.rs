@@ -116,6 +116,9 @@ pub trait World {
     fn unkick(&mut self);
     /// Whether a thread of this process lives.
     fn thread_lives(&self, tid: u32) -> bool;
+    /// An inherited set is used here from now on: whoever else has it is to hear of that. `wake`: also who sleeps in it; then no
+    /// stranger has it.
+    fn used_by_both(&mut self, wake: bool);
     /// Another set begins, or ceases, to be watched from outside. Nothing where it is closed.
     fn expose(&mut self, set: SetName, more: bool);
     /// Whether this process has another set open.
@@ -221,6 +224,8 @@ pub struct Set {
     exposed: u32,
     /// It was inherited by a fork: its parent waits on it as well.
     inherited: bool,
+    /// How often it was, one after the other.
+    forks: u8,
     /// Inherited, and used nevertheless: everything in it is armed.
     used_by_both: bool,
     wait: u32,
@@ -260,6 +265,7 @@ impl Set {
             waiters: Waiters::new(),
             exposed: 0,
             inherited: false,
+            forks: 0,
             used_by_both: false,
             wait: 0,
             dirty: 0,
@@ -376,15 +382,34 @@ impl Set {
         }
     }
 
-    /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words.
-    pub fn inherit(&mut self) {
+    /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words. What the kernel was not
+    /// told yet, the parent tells it.
+    pub fn inherit(&mut self, w: &mut impl World) {
         self.inherited = true;
+        self.used_by_both = false;
+        self.forks = self.forks.wrapping_add(1);
         self.waiters = Waiters::new();
+        for r in 0..self.rows.high() {
+            if self.dirty == 0 {
+                break;
+            }
+            if self.rows.is_used(r) && core::mem::take(&mut self.rows.get_mut(r).dirty) {
+                self.dirty -= 1;
+                if self.rows.get(r).want == 0 {
+                    self.remove(r, w);
+                }
+            }
+        }
     }
 
     /// Whether it was inherited by a fork.
     pub fn is_inherited(&self) -> bool {
         self.inherited
+    }
+
+    /// Whether registration `r` of a connection is the parent's.
+    fn is_parents(&self, r: u32) -> bool {
+        self.rows.get(r).forks != self.forks
     }
 
     /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel.
@@ -399,6 +424,7 @@ impl Set {
                 self.settle_row(r, w);
             }
         }
+        w.used_by_both(self.exposed == 0);
     }
 
     fn settle_row(&mut self, r: u32, w: &mut impl World) {
@@ -445,7 +471,7 @@ impl Set {
             }
             match self.rows.get(r).target {
                 // What the parent said stays said.
-                Target::Conn(_) if self.inherited => self.off_the_list(r, w),
+                Target::Conn(_) if self.is_parents(r) => self.off_the_list(r, w),
                 Target::Conn(conn) => {
                     if self.rows.get(r).is_hot() {
                         w.make_cold(conn);

@@ -71,6 +71,8 @@ pub struct Row {
     pub detached: bool,
     /// Sleeps since it last had something.
     pub age: u8,
+    /// How often the set had been inherited when it was registered: a registration of a parent's is counted by that.
+    pub forks: u8,
     used: bool,
 }
 
@@ -94,6 +96,7 @@ impl Row {
             spent: false,
             detached: false,
             age: 0,
+            forks: 0,
             used: true,
         }
     }

@@ -7,6 +7,7 @@
 //! not sleep reports all there is.
 
 mod edges;
+mod forks;
 mod kernel;
 mod replaced;
 mod world;

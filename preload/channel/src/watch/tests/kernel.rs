@@ -285,6 +285,7 @@ impl World for Kernel {
     fn thread_lives(&self, _: u32) -> bool {
         true
     }
+    fn used_by_both(&mut self, _: bool) {}
     fn expose(&mut self, set: SetName, more: bool) {
         if self.is_open(set) {
             let n = self.files[INNER].exposed;

@@ -209,6 +209,26 @@ impl Sim {
         }
     }
 
+    /// This is a child from here on, which has the kernel's set and its peers together with its parent.
+    pub fn forks(&mut self) {
+        self.set.inherit(&mut self.kernel);
+    }
+
+    /// What the kernel has of number `fd`, which stands for `file`.
+    pub fn told_kernel(&self, file: usize, fd: i32) -> Option<u32> {
+        self.kernel.regs.get(&(file, fd)).map(|reg| reg.events)
+    }
+
+    /// Registrations of a connection, by all processes.
+    pub fn watched(&self, file: usize) -> u32 {
+        self.kernel.files[file].watched
+    }
+
+    /// The program closes its last descriptor of the set.
+    pub fn leaves(&mut self) {
+        self.set.close(true, &mut self.kernel);
+    }
+
     /// Number `fd` of a connection comes to stand for another file, while somebody else keeps the connection's open.
     pub fn replaces(&mut self, fd: i32) {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };

@@ -1,0 +1,53 @@
+//! A set that a fork has shared.
+
+use super::super::*;
+use super::world::Sim;
+
+/// A hot connection, of which the program changes something that the kernel has not heard of at the fork.
+fn changed_and_forked(change: impl Fn(&mut Sim)) -> Sim {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    assert_eq!(sim.hot(), 1);
+    sim.takes(0, true);
+    change(&mut sim);
+    sim.forks();
+    sim
+}
+
+/// The parent goes by what it has told the kernel, so it alone tells it the rest.
+#[test]
+fn a_child_tells_the_kernel_nothing_that_its_parent_has_not() {
+    let changes: [fn(&mut Sim); 2] = [
+        |sim| sim.control(libc::EPOLL_CTL_MOD, 0, IN | OUT, 1).unwrap(),
+        |sim| sim.control(libc::EPOLL_CTL_DEL, 0, 0, 0).unwrap(),
+    ];
+    for change in changes {
+        let mut sim = changed_and_forked(change);
+        let before = sim.told_kernel(0, 0).expect("registered");
+        assert_eq!(before & OUT, 0);
+        sim.expose(true);
+        let _ = sim.wait_now(0, 4);
+        assert_eq!(sim.told_kernel(0, 0), Some(before));
+    }
+}
+
+/// What a child registers, it takes back, and nothing of its parent's.
+#[test]
+fn a_child_takes_back_what_it_has_registered_and_no_more() {
+    type Ends = fn(&mut Sim);
+    let ends: [Ends; 3] =
+        [|sim| sim.control(libc::EPOLL_CTL_DEL, 1, 0, 0).unwrap(), |sim| sim.close(1), |sim| sim.leaves()];
+    for forks in [1, 2] {
+        for end in ends {
+            let mut sim = Sim::new();
+            sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+            (0..forks).for_each(|_| sim.forks());
+            sim.control(libc::EPOLL_CTL_ADD, 1, IN, 2).unwrap();
+            assert_eq!((sim.watched(0), sim.watched(1)), (1, 1));
+            end(&mut sim);
+            assert_eq!((sim.watched(0), sim.watched(1)), (1, 0));
+        }
+    }
+}
