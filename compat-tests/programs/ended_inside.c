@@ -4,8 +4,17 @@
  *   cancel   it is cancelled, asynchronously
  *   first    the process's first thread ends, in a handler inside a send; the others go on
  * The other side takes all that comes.
+ *
+ * And in the middle of a wait that finds something at once; argument 1: it is cancelled, asynchronously. The others wait as
+ * before, and hear of all that the other side is asked for.
+ *   epoll    epoll_wait
+ *   poll     poll
+ *   select   select
+ *   nested   poll of an epoll set
  */
 #include "common.h"
+
+#include <sys/select.h>
 
 #define ENDS 60
 
@@ -54,10 +63,80 @@ static void finish(void) {
     say("the peer's end: %zd", read(connection, &byte, 1));
 }
 
+static int set;
+
+static void *wait_for_ever(void *unused) {
+    struct epoll_event event;
+    int type;
+    if (argument(0, 0))
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    for (;;) {
+        struct pollfd two[2] = {{.fd = mode_is("nested") ? set : connection, .events = POLLIN}, {.fd = 0, .events = 0}};
+        if (mode_is("epoll")) {
+            epoll_wait(set, &event, 1, 1000);
+        } else if (mode_is("select")) {
+            struct timeval second = {1, 0};
+            fd_set fds;
+            FD_ZERO(&fds);
+            FD_SET(connection, &fds);
+            select(connection + 1, &fds, NULL, NULL, &second);
+        } else {
+            poll(two, 2, 1000);
+        }
+        going = true;
+    }
+    return unused;
+}
+
+/* A wait of each kind hears of what is asked for, within the time that programs wait for an answer. */
+static bool is_heard_of(int kind) {
+    struct epoll_event event;
+    struct pollfd entry = {.fd = kind == 1 ? connection : set, .events = POLLIN};
+    uint64_t before = now_ms();
+    ask(connection, 10);
+    CHECK(MUST(kind == 0 ? epoll_wait(set, &event, 1, 10000) : poll(&entry, 1, 10000)) == 1);
+    return now_ms() - before < 5000;
+}
+
+static void take(void) {
+    char data[10];
+    read_exact(connection, data, sizeof data);
+}
+
+static void wait_and_end(void) {
+    struct epoll_event event = {.events = EPOLLIN};
+    set = MUST(epoll_create1(0));
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, connection, &event));
+    int late = 0;
+    for (unsigned i = 0; i < 3 * ENDS; i++) {
+        for (int k = 0; k < 3; k++) {
+            late += !is_heard_of(k == 0 ? (int)i % 3 : 0);
+            if (k < 2)
+                take();
+        }
+        going = false;
+        pthread_t thread = start_thread(wait_for_ever, NULL);
+        while (!going)
+            ;
+        usleep(i % 50);
+        if (argument(0, 0))
+            pthread_cancel(thread);
+        else
+            pthread_kill(thread, SIGUSR1);
+        pthread_join(thread, NULL);
+        take();
+    }
+    say("heard of late: %d", late);
+}
+
 void tester(int fd) {
     connection = fd;
     struct sigaction action = {.sa_handler = end_thread};
     MUST(sigaction(SIGUSR1, &action, NULL));
+    if (mode_is("epoll") || mode_is("poll") || mode_is("select") || mode_is("nested")) {
+        wait_and_end();
+        return finish();
+    }
     if (mode_is("first")) {
         first = pthread_self();
         start_thread(end_the_first, NULL);
@@ -82,6 +161,9 @@ void tester(int fd) {
 }
 
 void helper(int fd) {
-    read_to_eof(fd, NULL);
+    if (mode_is("epoll") || mode_is("poll") || mode_is("select") || mode_is("nested"))
+        serve_asks(fd);
+    else
+        read_to_eof(fd, NULL);
     say("took it all");
 }

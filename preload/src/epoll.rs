@@ -31,7 +31,7 @@ use crate::{spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
-use lock::{Guard, Lock};
+use lock::{Had, Lock};
 use relatives::Relatives;
 pub use wait::wait;
 use world::Ground;
@@ -73,11 +73,11 @@ struct Place {
 // SAFETY: `set` is used under the lock only; the rest is made of atomics.
 unsafe impl Sync for Place {}
 
-/// A locked set.
+/// A locked set, until it is unlocked ([`lock`]).
+#[must_use]
 struct Locked<'a> {
     place: &'a Place,
     index: u32,
-    _guard: Guard<'a>,
 }
 
 impl<'a> Locked<'a> {
@@ -86,17 +86,36 @@ impl<'a> Locked<'a> {
         // SAFETY: the lock is held, and this borrow ends before it is given back.
         (unsafe { &mut *self.place.set.get() }, Ground::new(self.place, self.index))
     }
+
+    /// Does `f` with both, and unlocks.
+    #[inline(always)]
+    fn once<R>(mut self, f: impl FnOnce(&mut Set, &mut Ground) -> R) -> R {
+        let (set, mut w) = self.parts();
+        let result = f(set, &mut w);
+        self.unlock();
+        result
+    }
+
+    fn unlock(self) {
+        self.place.lock.unlock();
+    }
 }
 
 impl Place {
     /// `None` in a signal handler that interrupted this thread while it had the lock.
     fn lock(&self, index: u32) -> Option<Locked<'_>> {
-        self.lock.lock().map(|guard| Locked { place: self, index, _guard: guard })
+        let had = self.lock.lock()?;
+        let mut locked = Locked { place: self, index };
+        if had == Had::Torn {
+            let (set, mut w) = locked.parts();
+            set.mend(&mut w);
+        }
+        Some(locked)
     }
 
     /// [`Lock::lock_soon`].
     fn lock_soon(&self, index: u32) -> Option<Locked<'_>> {
-        self.lock.lock_soon().map(|guard| Locked { place: self, index, _guard: guard })
+        self.lock.lock_soon().then_some(Locked { place: self, index })
     }
 }
 
@@ -157,15 +176,17 @@ pub fn born(fd: i32) -> Option<u32> {
     let i = take()?;
     let p = place(i)?;
     {
-        let mut locked = p.lock(i)?;
+        let locked = p.lock(i)?;
         p.fd.store(fd, Ordering::Relaxed);
         p.checked.store(0, Ordering::Relaxed);
         p.hits.store(0, Ordering::Relaxed);
         p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
         p.slept.store(0, Ordering::Relaxed);
         p.relatives.renew();
-        locked.parts().0.renew(true);
-        p.refs.store(1, Ordering::Release);
+        locked.once(|set, _| {
+            set.renew(true);
+            p.refs.store(1, Ordering::Release);
+        });
     }
     fdtable::set(fd, Entry::Epoll(i));
     Some(i)
@@ -173,19 +194,14 @@ pub fn born(fd: i32) -> Option<u32> {
 
 /// Does `f` with set `i`, if it still is the one of descriptor `epfd`.
 fn with<R>(epfd: i32, i: u32, f: impl FnOnce(&mut Set, &mut Ground) -> R) -> Option<R> {
-    let mut locked = place(i)?.lock(i)?;
-    if fdtable::get(epfd) != Entry::Epoll(i) {
-        return None;
-    }
-    let (set, mut w) = locked.parts();
-    Some(f(set, &mut w))
+    let is_it = || fdtable::get(epfd) == Entry::Epoll(i);
+    place(i)?.lock(i)?.once(|set, w| is_it().then(|| f(set, w)))
 }
 
 /// Does `f` with set `i`, whatever it is by now.
 fn with_index(i: u32, f: impl FnOnce(&mut Set, &mut Ground)) {
-    if let Some(mut locked) = place(i).and_then(|p| p.lock(i)) {
-        let (set, mut w) = locked.parts();
-        f(set, &mut w);
+    if let Some(locked) = place(i).and_then(|p| p.lock(i)) {
+        locked.once(f);
     }
 }
 
@@ -230,10 +246,7 @@ fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option
 pub fn connected(fd: i32, conn: u32) {
     for (i, place) in places() {
         match place.lock(i) {
-            Some(mut locked) => {
-                let (set, mut w) = locked.parts();
-                set.connected(fd, conn, &mut w);
-            }
+            Some(locked) => locked.once(|set, w| set.connected(fd, conn, w)),
             // A handler inside the lock cannot know.
             None => Ground::new(place, i).uncounted(conn),
         }
@@ -283,9 +296,8 @@ pub fn bells_are_gone(conn: u32) {
 #[cold]
 pub fn bell_was_taken(conn: u32) {
     let wake = |i: u32| {
-        if let Some(mut locked) = place(i).and_then(|p| p.lock_soon(i)) {
-            let (set, mut w) = locked.parts();
-            set.bell_was_taken(conn, &mut w);
+        if let Some(locked) = place(i).and_then(|p| p.lock_soon(i)) {
+            locked.once(|set, w| set.bell_was_taken(conn, w));
         }
     };
     match world::registered(conn) {
@@ -310,7 +322,12 @@ pub fn retain(i: u32) {
 /// Descriptor `fd` of set `i` is closed.
 pub fn close(fd: i32, i: u32) {
     let Some(p) = place(i) else { return };
-    let Some(mut locked) = p.lock(i) else { return };
+    if let Some(locked) = p.lock(i) {
+        locked.once(|set, w| closed(fd, i, p, set, w));
+    }
+}
+
+fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
     if p.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
         if p.fd.load(Ordering::Relaxed) == fd {
             // Calls are made by another number of it from now on.
@@ -322,10 +339,9 @@ pub fn close(fd: i32, i: u32) {
         }
         return;
     }
-    let (set, mut w) = locked.parts();
     let inherited = set.is_inherited();
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
-    set.close((i as usize) < SLAB, &mut w);
+    set.close((i as usize) < SLAB, w);
     // Behind the connections, whose words say which group it is.
     w.leave_groups(inherited);
     w.end_event();
@@ -384,27 +400,21 @@ pub fn hand_over(fd: i32, i: u32) {
 /// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
 /// look at one that was, or works with a set. The caller may have a connection's lock.
 pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
-    let forgotten = places().all(|(i, p)| {
-        let locked = p.lock_soon(i);
-        let done = locked.is_some();
-        if let Some(mut locked) = locked {
-            locked.parts().1.forget_groups_in(range);
-        }
-        done
-    });
+    let forgotten = places()
+        .all(|(i, p)| p.lock_soon(i).map(|locked| locked.once(|_, w| w.forget_groups_in(range))).is_some());
     forgotten && spin::nobody_looks()
 }
 
 /// This process becomes another program, which knows of no set: relatives that have connections of its sets are told by bells from
 /// here on, and its groups are free. Where that fails, the sets go on, and have hot ones anew.
 pub fn before_exec() {
-    for (i, p) in places() {
-        let Some(mut locked) = p.lock(i) else { continue };
-        let (set, mut w) = locked.parts();
-        if !set.is_inherited() {
-            set.cool(&mut w);
-            w.leave_groups(false);
-        }
+    for (i, _) in places() {
+        with_index(i, |set, w| {
+            if !set.is_inherited() {
+                set.cool(w);
+                w.leave_groups(false);
+            }
+        });
     }
 }
 
@@ -419,10 +429,14 @@ pub fn before_fork() {
 /// In a forked child: the sets are the parent's, too, and their groups are its alone.
 pub fn inherited() {
     for (i, p) in places() {
-        p.lock.reset();
+        let torn = p.lock.reset();
         let mut w = Ground::new(p, i);
         w.leave_groups(true);
         // SAFETY: a new child has one thread, and the lock is free.
-        unsafe { &mut *p.set.get() }.inherit(&mut w);
+        let set = unsafe { &mut *p.set.get() };
+        if torn {
+            set.rebuild(&mut w);
+        }
+        set.inherit(&mut w);
     }
 }

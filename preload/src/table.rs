@@ -6,7 +6,8 @@
 //!
 //! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
-//! program there, so they are plain `extern "C-unwind"` functions. A `twin` is another name of the call above
+//! program there, so they are plain `extern "C-unwind"` functions. So is `epoll_ctl`, which event loops call as often as they wait: a
+//! signal handler may end its thread there. A `twin` is another name of the call above
 //! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
 //! program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older C library
 //! lacks fails with ENOSYS: a program that looks for it finds ours.
@@ -151,7 +152,7 @@ macro_rules! table {
             sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::pselect;
             quick fn epoll_create(size: c_int) -> c_int = ops::wait::epoll_create;
             quick fn epoll_create1(flags: c_int) -> c_int = ops::wait::epoll_create1;
-            quick fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int = ops::wait::epoll_ctl;
+            sleep fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int = ops::wait::epoll_ctl;
             sleep fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int = ops::wait::epoll_wait;
             sleep fn epoll_pwait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait;
             sleep fn epoll_pwait2(ep: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::epoll_pwait2;

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use dp_channel::family::{Conn, Family, Stage};
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
+use dp_channel::watch::SetName;
 use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
@@ -40,11 +41,10 @@ pub fn by_kernel(fds: &[pollfd], sleeps: bool, kernel: impl FnOnce() -> i32) -> 
     if concerns(fds) {
         return None;
     }
-    let (_flight, moved) = if sleeps { Flight::begin(fds) } else { return Some(kernel()) };
-    if moved {
-        return None;
-    }
-    Some(kernel())
+    let (flight, moved) = if sleeps { Flight::begin(fds) } else { return Some(kernel()) };
+    let answer = (!moved).then(kernel);
+    flight.end();
+    answer
 }
 
 /// Whether any of the descriptors needs more than the kernel's own answer.
@@ -89,10 +89,26 @@ pub fn poll(
         return Ok(n);
     }
     signals::begin();
-    let start = if timeout > 0 { state::now() } else { 0 };
-    let _exposed = Exposed::new(fds);
+    let exposed = Exposed::begin(fds);
     // Where one has become a channel just now, the first look finds that out.
-    let _flight = (timeout != 0).then(|| Flight::begin(fds));
+    let flight = (timeout != 0).then(|| Flight::begin(fds).0);
+    let result = looking(family, fds, timeout, quiet, kernel);
+    if let Some(flight) = flight {
+        flight.end();
+    }
+    exposed.end();
+    result
+}
+
+/// The same, where sets in the list are exposed, and sleeps are counted.
+fn looking(
+    family: Family,
+    fds: &mut [pollfd],
+    timeout: i64,
+    quiet: bool,
+    kernel: impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
+) -> Result<i32, i32> {
+    let start = if timeout > 0 { state::now() } else { 0 };
     let mut spun = quiet;
     let mut net = FIRST_NET;
     let mut in_vain = 0;
@@ -169,29 +185,35 @@ fn count_if_untold(family: Family, fds: &[pollfd], event: &Event) {
     }
 }
 
-/// Sets in the list are watched from outside while the call lasts.
-struct Exposed<'a>(&'a [pollfd]);
+/// Sets of one call that cease to be exposed with it. Any further one stays so for good, which costs looks, and no wake-up.
+const SETS: usize = 8;
 
-impl Exposed<'_> {
-    fn new(fds: &[pollfd]) -> Exposed<'static> {
-        // SAFETY: the program's array, which outlives its call; only the descriptors are read, and nobody writes those.
-        let fds = unsafe { core::slice::from_raw_parts(fds.as_ptr(), fds.len()) };
-        Self::each(fds, true);
-        Exposed(fds)
-    }
-
-    fn each(fds: &[pollfd], more: bool) {
-        for p in fds {
-            if let Entry::Epoll(i) = fdtable::get(p.fd) {
-                epoll::expose(epoll::name(i), more);
-            }
-        }
-    }
+/// Sets in the list that are watched from outside while the call lasts, by name: their numbers may be others' at its end.
+///
+/// This has no destructor, as [`crate::inside::Inside`] has none. A thread that is ended in the call leaves them exposed.
+#[must_use]
+struct Exposed {
+    sets: [SetName; SETS],
+    n: usize,
 }
 
-impl Drop for Exposed<'_> {
-    fn drop(&mut self) {
-        Self::each(self.0, false);
+impl Exposed {
+    fn begin(fds: &[pollfd]) -> Exposed {
+        let mut exposed = Exposed { sets: [SetName { place: 0, life: 0 }; SETS], n: 0 };
+        for p in fds {
+            let Entry::Epoll(i) = fdtable::get(p.fd) else { continue };
+            let set = epoll::name(i);
+            epoll::expose(set, true);
+            if let Some(at) = exposed.sets.get_mut(exposed.n) {
+                *at = set;
+                exposed.n += 1;
+            }
+        }
+        exposed
+    }
+
+    fn end(self) {
+        self.sets.iter().take(self.n).for_each(|&set| epoll::expose(set, false));
     }
 }
 

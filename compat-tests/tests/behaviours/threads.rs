@@ -44,4 +44,11 @@ same_everywhere! {
     a_thread_exits_inside_a_send => Pair::c("ended_inside").arg("handler");
     a_thread_is_cancelled_inside_a_send => Pair::c("ended_inside").arg("cancel");
     the_first_thread_exits_inside_a_send => Pair::c("ended_inside").arg("first");
+    a_thread_exits_inside_epoll_wait => Pair::c("ended_inside").arg("epoll");
+    a_thread_is_cancelled_inside_epoll_wait => Pair::c("ended_inside").arg("epoll").arg("1");
+    a_thread_exits_inside_poll => Pair::c("ended_inside").arg("poll");
+    a_thread_is_cancelled_inside_poll => Pair::c("ended_inside").arg("poll").arg("1");
+    a_thread_exits_inside_select => Pair::c("ended_inside").arg("select");
+    a_thread_exits_inside_a_poll_of_an_epoll_set => Pair::c("ended_inside").arg("nested");
+    a_thread_is_cancelled_inside_a_poll_of_an_epoll_set => Pair::c("ended_inside").arg("nested").arg("1");
 }

@@ -1,6 +1,6 @@
 //! A signal handler may end its thread anywhere in a call of ours (pthread_exit, an asynchronous cancellation). The unwinding
 //! passes our frames, and it ends the whole program in a frame whose function has something to drop, if it began between
-//! that function's calls. So what sends, receives and introduces has nothing to drop: its unwind tables name no LSDA.
+//! that function's calls. So what sends, receives, waits and introduces has nothing to drop: its unwind tables name no LSDA.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use compat_tests::programs;
 use compat_tests::tools::needed;
 
 /// Parts of names of functions that have to be so.
-const WAYS: [&str; 9] = [
+const WAYS: [&str; 19] = [
     "dp_preload::link::",
     "dp_preload::tx::",
     "dp_preload::rx::",
@@ -19,6 +19,16 @@ const WAYS: [&str; 9] = [
     "dp_preload::ops::recv::",
     "dp_preload::inside::",
     "dp_preload::guests::find",
+    "dp_preload::wait::",
+    "dp_preload::ops::wait::",
+    "dp_preload::epoll::wait::",
+    "dp_preload::epoll::world::",
+    "dp_preload::epoll::ctl",
+    "dp_preload::epoll::expose",
+    "dp_preload::epoll::has_news",
+    "dp_channel::watch::filter::",
+    "dp_channel::watch::report::",
+    "dp_channel::watch::hot::",
     "dp_preload::client::round::go_round",
 ];
 
@@ -57,7 +67,7 @@ fn with_something_to_drop(library: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn a_thread_may_be_ended_anywhere_in_what_sends_and_receives() {
+fn a_thread_may_be_ended_anywhere_in_what_sends_receives_and_waits() {
     let shim = std::env::var_os("DP_SHIM").map(PathBuf::from);
     let library = shim.unwrap_or_else(|| programs::target_dir().join("release/libdp_preload.so"));
     let functions = functions(&library);

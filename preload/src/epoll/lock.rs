@@ -1,4 +1,8 @@
 //! A set's lock: short, known by its owner's thread. Holders never sleep in the kernel.
+//!
+//! It is given back by a call, and by no destructor: a thread that is ended at any instruction, by a handler or a
+//! cancellation, is unwound, which ends the process where a frame has something to drop. Whoever needs the lock next finds its owner
+//! dead, takes it, and mends what it guards.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,32 +18,36 @@ pub struct Lock {
     frame: AtomicU64,
 }
 
-/// Gives it back on drop.
-pub struct Guard<'a>(&'a Lock);
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.0.frame.store(u64::MAX, Ordering::Relaxed);
-        self.0.owner.store(0, Ordering::Release);
-    }
+/// How the lock was had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Had {
+    /// Its last owner gave it back.
+    Whole,
+    /// Its last owner left it by longjmp, or with its thread: what it guards may be half done.
+    Torn,
 }
 
 impl Lock {
-    /// Takes it. `None`: this is a signal handler of the very thread that has it; what it guards is half done.
-    pub fn lock(&self) -> Option<Guard<'_>> {
+    /// Takes it, until [`Lock::unlock`]. `None`: this is a signal handler of the very thread that has it; what it guards is half
+    /// done.
+    pub fn lock(&self) -> Option<Had> {
         let me = state::tid();
         let here = 0u8;
         let frame = &raw const here as u64;
-        if !self.free_to(me) {
-            self.wait(me, frame)?;
-        }
+        let had = if self.free_to(me) { Had::Whole } else { self.wait(me, frame)? };
         self.frame.store(frame, Ordering::Relaxed);
-        Some(Guard(self))
+        Some(had)
     }
 
-    /// The same for somebody who has a connection's lock, which comes after a set's: does not wait for long. `None` also
-    /// where another thread has it all the while.
-    pub fn lock_soon(&self) -> Option<Guard<'_>> {
+    /// Gives it back.
+    pub fn unlock(&self) {
+        self.frame.store(u64::MAX, Ordering::Relaxed);
+        self.owner.store(0, Ordering::Release);
+    }
+
+    /// The same for somebody who has a connection's lock, which comes after a set's: does not wait for long. False also where
+    /// another thread has it all the while.
+    pub fn lock_soon(&self) -> bool {
         let me = state::tid();
         let here = 0u8;
         let free = (0..220).any(|turn| {
@@ -52,10 +60,10 @@ impl Lock {
                 false
             }
         });
-        free.then(|| {
+        if free {
             self.frame.store(&raw const here as u64, Ordering::Relaxed);
-            Guard(self)
-        })
+        }
+        free
     }
 
     fn free_to(&self, me: u32) -> bool {
@@ -63,7 +71,7 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, me: u32, frame: u64) -> Option<()> {
+    fn wait(&self, me: u32, frame: u64) -> Option<Had> {
         let mut turn = 0u32;
         while !self.free_to(me) {
             let owner = self.owner.load(Ordering::Relaxed);
@@ -71,7 +79,7 @@ impl Lock {
                 // Stacks grow downwards: a handler lies below what it interrupted.
                 let outer = self.frame.load(Ordering::Relaxed);
                 let inside = frame < outer || raw::on_signal_stack_above(outer);
-                return (!inside).then_some(());
+                return (!inside).then_some(Had::Torn);
             }
             turn += 1;
             match turn {
@@ -84,19 +92,20 @@ impl Lock {
                     let take =
                         || self.owner.compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed);
                     if gone && take().is_ok() {
-                        return Some(());
+                        return Some(Had::Torn);
                     }
                 }
             }
         }
-        Some(())
+        Some(Had::Whole)
     }
 
-    /// Free again, whoever had it: in the only thread of a forked child.
-    pub fn reset(&self) {
-        if self.owner.load(Ordering::Relaxed) != 0 {
-            self.frame.store(u64::MAX, Ordering::Relaxed);
-            self.owner.store(0, Ordering::Release);
+    /// Free again, whoever had it, in the only thread of a forked child. Whether somebody had.
+    pub fn reset(&self) -> bool {
+        let torn = self.owner.load(Ordering::Relaxed) != 0;
+        if torn {
+            self.unlock();
         }
+        torn
     }
 }

@@ -64,6 +64,7 @@ pub fn wait(
     let tid = state::tid();
     let mut locked = place.lock(i)?;
     if fdtable::get(ep) != Entry::Epoll(i) {
+        locked.unlock();
         return None;
     }
     {
@@ -87,6 +88,7 @@ pub fn wait(
     if !wait.is_over() {
         locked.parts().0.leave(tid);
     }
+    locked.unlock();
     Some(result)
 }
 
@@ -151,7 +153,7 @@ impl<'a> Wait<'a> {
             let looked = w.looked().filter(|_| set.hot() > 0);
             if let (false, Some(looked), Some(family)) = (self.spun, looked, state::family()) {
                 self.spun = true;
-                drop(locked);
+                locked.unlock();
                 let hit = self.spin(looked, family);
                 locked = self.place.lock(self.i)?;
                 if self.is_over() {
@@ -199,7 +201,7 @@ impl<'a> Wait<'a> {
             }
             set.sleeps(self.tid, true);
             let number = self.number();
-            drop(locked);
+            locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
             locked = self.place.lock(self.i)?;
             if got == Ok(0) && rest == self.net && !self.is_over() {
@@ -238,7 +240,7 @@ impl<'a> Wait<'a> {
             return Some((locked, got));
         }
         let Some(empty) = own::once(&EMPTY, raw::epoll_create) else { return Some((locked, got)) };
-        drop(locked);
+        locked.unlock();
         let got = kernel(empty, self.events, self.max as i32, rest);
         Some((self.place.lock(self.i)?, got))
     }
@@ -369,7 +371,7 @@ impl<'a> Wait<'a> {
         if !set.find_lost(&mut w) {
             return Some(locked);
         }
-        drop(locked);
+        locked.unlock();
         let fd = self.place.fd.load(Ordering::Relaxed);
         let announced = !lost::never_comes(|| !raw::is_readable(fd));
         locked = self.place.lock(self.i)?;

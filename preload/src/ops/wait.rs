@@ -244,11 +244,14 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
         };
         return kept::with(with).unwrap_or(Some(Err(libc::ENOMEM)));
     }
-    let mut list = dp_edge::sys::pages::Pages::new();
+    // A thread that is ended here leaves it; a frame with something to drop would end the process.
+    let mut list = core::mem::ManuallyDrop::new(dp_edge::sys::pages::Pages::new());
     if !list.resize(k, NOBODY) {
         return Some(Err(libc::ENOMEM));
     }
-    select_with(&mut sets, list.all_mut(), ns, mask)
+    let answer = select_with(&mut sets, list.all_mut(), ns, mask);
+    list.clear();
+    answer
 }
 
 fn select_with(

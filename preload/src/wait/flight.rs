@@ -17,6 +17,10 @@ use crate::state;
 const MOST: usize = 32;
 
 /// The connections that are counted, by their entries in the table of descriptors.
+///
+/// This has no destructor, as [`crate::inside::Inside`] has none. What a thread leaves that is ended in the sleep never becomes a
+/// channel.
+#[must_use]
 pub struct Flight {
     family: Option<Family>,
     entries: [u32; MOST],
@@ -53,12 +57,11 @@ impl Flight {
         }
         (flight, moved)
     }
-}
 
-impl Drop for Flight {
-    fn drop(&mut self) {
+    /// The sleep is over.
+    pub fn end(self) {
         let Some(family) = self.family else { return };
-        for &entry in &self.entries[..self.n] {
+        for &entry in self.entries.iter().take(self.n) {
             // Where the descriptor was closed meanwhile, its connection's place may be another's, whose count began anew.
             if let Some(i) = fdtable::conn_of(entry).filter(|&i| fdtable::is_same_life(entry, i)) {
                 land(&family.conn(i).rx_flight);

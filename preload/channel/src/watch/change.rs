@@ -275,7 +275,7 @@ impl Set {
     }
 
     /// A cold row, new or changed: what its ring has already, nobody announces. Whoever sleeps is woken for it.
-    fn hear(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn hear(&mut self, r: u32, w: &mut impl World) {
         self.peek_at(r, w);
         if self.waiters.anyone_asleep() && self.has_unheard(r, w) {
             self.kick(r, w);

@@ -28,6 +28,7 @@ mod plain;
 mod replaced;
 mod report;
 mod rows;
+mod torn;
 
 pub use report::Out;
 pub use rows::{Look, Row, Rows, SetName, Target};

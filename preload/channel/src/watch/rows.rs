@@ -4,6 +4,8 @@
 //! description. Descriptors that are no connections are noted as well, because an event carries nothing but the
 //! program's value, and two registrations may have the same.
 
+use core::mem::ManuallyDrop;
+
 use dp_edge::ring::Pos;
 use dp_edge::sys::pages::Pages;
 
@@ -315,15 +317,40 @@ impl Rows {
         (self.free, self.used, self.filled) = (0, 0, 0);
     }
 
+    /// What the rows themselves say: after a change that somebody has left in the middle. False without memory.
+    pub fn rebuild(&mut self) -> bool {
+        if self.high() == 0 {
+            return true;
+        }
+        (self.free, self.used) = (0, 0);
+        for r in 0..self.high() {
+            if self.get(r).used {
+                self.used += 1;
+            } else {
+                self.get_mut(r).fd = self.free as i32;
+                self.free = r + 1;
+            }
+        }
+        self.rehash((self.used + 1) * 4)
+    }
+
     /// Builds both indexes anew, with room for `places` at least.
     fn rehash(&mut self, places: usize) -> bool {
         let places = places.max(PLACES).next_power_of_two();
         if places != self.by_fd.0.len() {
-            let (mut by_fd, mut by_data) = (Index::default(), Index::default());
-            if !by_fd.0.resize(places, 0) || !by_data.0.resize(places, 0) {
+            // Nothing is dropped by leaving: a thread may be ended here at any instruction.
+            let mut by_fd = ManuallyDrop::new(Index(Pages::new()));
+            let mut by_data = ManuallyDrop::new(Index(Pages::new()));
+            let there = by_fd.0.resize(places, 0) && by_data.0.resize(places, 0);
+            if there {
+                core::mem::swap(&mut self.by_fd, &mut *by_fd);
+                core::mem::swap(&mut self.by_data, &mut *by_data);
+            }
+            by_fd.0.clear();
+            by_data.0.clear();
+            if !there {
                 return false;
             }
-            (self.by_fd, self.by_data) = (by_fd, by_data);
         } else {
             self.by_fd.0.all_mut().fill(0);
             self.by_data.0.all_mut().fill(0);

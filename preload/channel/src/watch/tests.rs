@@ -46,6 +46,8 @@ enum Op {
     Ends(usize, bool),
     /// The set is closed, and another one takes its memory, or not.
     Closes(bool),
+    /// Somebody left the set in the middle of a change, and it is mended.
+    Torn,
     /// The program connects a socket.
     Connects(usize),
     /// A set among the registered files is closed, and another one has its place, and often its number.
@@ -84,6 +86,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
         1 => any::<bool>().prop_map(Op::Closes),
         1 => (0..FILES).prop_map(Op::Connects),
+        1 => Just(Op::Torn),
         1 => Just(Op::RenewsInner),
         1 => (0..12i32).prop_map(Op::Replaced),
     ]
@@ -114,6 +117,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Ends(file, killed) => sim.ends(file, killed),
             Op::Closes(keep) => sim.closes(keep),
             Op::Connects(file) => sim.connects(file),
+            Op::Torn => sim.tears(),
             Op::RenewsInner => sim.renews_inner(),
             Op::Replaced(fd) => sim.replaces(fd),
         }

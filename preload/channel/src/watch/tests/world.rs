@@ -229,6 +229,14 @@ impl Sim {
         self.set.close(true, &mut self.kernel);
     }
 
+    /// What is counted and listed of the rows is nonsense, and made anew.
+    pub fn tears(&mut self) {
+        let set = &mut self.set;
+        set.hot.push(7);
+        (set.special, set.detached, set.dirty, set.peeks, set.unheard) = (0, 9, 9, 9, true);
+        set.mend(&mut self.kernel);
+    }
+
     /// Number `fd` of a connection comes to stand for another file, while somebody else keeps the connection's open.
     pub fn replaces(&mut self, fd: i32) {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };
