@@ -118,6 +118,38 @@ static void nested(int fd) {
     close(inner);
 }
 
+static void put_into(int outer, int inner) {
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = inner};
+    MUST(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event));
+}
+
+static void hears_from_inside(int outer, int inner, int fd) {
+    for (int i = 0; i < 3; i++) {
+        ask(fd, 10);
+        CHECK(events_within(outer, 5000) == EPOLLIN && events_within(inner, 0) == EPOLLIN);
+        take(fd, 10);
+        CHECK(events_within(inner, 0) == 0 && events_within(outer, 0) == 0);
+    }
+}
+
+/* The inner set is closed, and another one has its number: in the same outer one, and in another. */
+static void nested_anew(int fd) {
+    int first = MUST(epoll_create1(0)), second = MUST(epoll_create1(0));
+    for (int i = 0; i < 5; i++) {
+        int inner = watch_in(fd, EPOLLIN);
+        put_into(first, inner);
+        hears_from_inside(first, inner, fd);
+        close(inner);
+    }
+    int inner = watch_in(fd, EPOLLIN);
+    put_into(second, inner);
+    hears_from_inside(second, inner, fd);
+    close(first);
+    hears_from_inside(second, inner, fd);
+    close(second);
+    close(inner);
+}
+
 static void two_sets(int fd) {
     int first = watch_in(fd, EPOLLIN), second = watch_in(fd, EPOLLIN), edge = watch_in(fd, EPOLLIN | EPOLLET);
     for (int i = 0; i < 50; i++) {
@@ -179,7 +211,7 @@ void tester(int fd) {
     } modes[] = {
         {"level", level},       {"edge_drain", edge_drain}, {"edge_partial", edge_partial},
         {"oneshot", oneshot},   {"nested", nested},         {"two_sets", two_sets},
-        {"add_mod_del", add_mod_del}, {"peer_shutdown", peer_shutdown},
+        {"add_mod_del", add_mod_del}, {"peer_shutdown", peer_shutdown}, {"nested_anew", nested_anew},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (mode_is(modes[i].name)) {

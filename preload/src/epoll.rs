@@ -20,7 +20,7 @@ mod world;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::watch::{Set, Target, World, IN};
+use dp_channel::watch::{Set, SetName, Target, World, IN};
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
@@ -44,6 +44,8 @@ static FREE_FROM: AtomicU32 = AtomicU32::new(0);
 /// Where a set lies. All zero is a free place.
 struct Place {
     taken: AtomicBool,
+    /// Sets that had it before this one.
+    life: AtomicU32,
     /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
     /// One of them.
@@ -112,6 +114,16 @@ fn places() -> impl Iterator<Item = (u32, &'static Place)> {
     (0..MADE.load(Ordering::Acquire) * SLAB as u32)
         .filter_map(|i| place(i).map(|p| (i, p)))
         .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// The set that is in place `i` now.
+pub fn name(i: u32) -> SetName {
+    SetName { place: i, life: place(i).map_or(0, |p| p.life.load(Ordering::Relaxed)) }
+}
+
+/// Whether a set is not closed yet.
+fn is_open(set: SetName) -> bool {
+    name(set.place) == set
 }
 
 /// A free place, taken.
@@ -183,7 +195,7 @@ fn with_index(i: u32, f: impl FnOnce(&mut Set, &mut Ground)) {
 pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Option<Result<(), i32>> {
     let target = match fdtable::get(fd) {
         Entry::Conn(i) => Target::Conn(i),
-        Entry::Epoll(i) => Target::Set(i),
+        Entry::Epoll(i) => Target::Set(name(i)),
         _ => Target::Other,
     };
     let set = match fdtable::get(epfd) {
@@ -305,12 +317,16 @@ pub fn close(fd: i32, i: u32) {
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
     set.close((i as usize) < SLAB, &mut w);
     p.fd.store(-1, Ordering::Relaxed);
+    p.life.fetch_add(1, Ordering::Relaxed);
     p.give_back_if_over(set, i);
 }
 
-/// Makes a set's readiness the kernel's while somebody polls the set itself, or no more.
-pub fn expose(i: u32, more: bool) {
-    with_index(i, |set, w| {
+/// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.
+pub fn expose(name: SetName, more: bool) {
+    with_index(name.place, |set, w| {
+        if !is_open(name) {
+            return;
+        }
         set.expose(more, w);
         // Its event would make the set itself readable. Whoever sleeps in it now may be on the way to be woken by it.
         if more && !set.is_slept_in() {

@@ -183,7 +183,7 @@ impl Exposed<'_> {
     fn each(fds: &[pollfd], more: bool) {
         for p in fds {
             if let Entry::Epoll(i) = fdtable::get(p.fd) {
-                epoll::expose(i, more);
+                epoll::expose(epoll::name(i), more);
             }
         }
     }

@@ -20,6 +20,7 @@ same_everywhere! {
     epoll_edge_new_bytes_after_a_partial_read_of_a_small_ring => Pair::c("epoll_modes").arg("edge_partial").env("DP_RING", "4096");
     epoll_oneshot => Pair::c("epoll_modes").arg("oneshot");
     epoll_nested => Pair::c("epoll_modes").arg("nested");
+    epoll_nested_and_made_anew => Pair::c("epoll_modes").arg("nested_anew");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
     epoll_peer_shutdown => Pair::c("epoll_modes").arg("peer_shutdown");

@@ -7,7 +7,7 @@ use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
 use dp_channel::stream;
 use dp_channel::switch::in_ring;
-use dp_channel::watch::{Set, Settled, World};
+use dp_channel::watch::{Set, SetName, Settled, World};
 use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 use libc::epoll_event;
@@ -373,8 +373,12 @@ impl World for Ground<'_> {
         state::thread_lives(tid)
     }
 
-    fn expose(&mut self, set: u32, more: bool) {
+    fn expose(&mut self, set: SetName, more: bool) {
         super::expose(set, more);
+    }
+
+    fn is_open(&self, set: SetName) -> bool {
+        super::is_open(set)
     }
 
     fn list(&mut self, at: usize, conn: u32, reads: bool) {

@@ -172,10 +172,8 @@ impl Set {
     /// Adds a row for what the kernel has accepted.
     fn noted(&mut self, fd: i32, target: Target, events: u32, data: u64, w: &mut impl World) -> Option<u32> {
         // Whatever had this number and was not seen closed is gone.
-        if target != Target::Other {
-            if let Some(stale) = self.rows.find(fd, Target::Other) {
-                self.lose(stale, w);
-            }
+        while let Some(stale) = self.stale(fd, w) {
+            self.lose(stale, w);
         }
         // An event with this value no longer tells which one it is.
         self.cool_value(data, None, w);
@@ -194,10 +192,19 @@ impl Set {
         }
     }
 
+    /// A row of number `fd` that was another descriptor's.
+    fn stale(&self, fd: i32, w: &impl World) -> Option<u32> {
+        self.rows.with_number(fd).find(|&r| match self.rows.get(r).target {
+            Target::Conn(_) => false,
+            Target::Set(set) => !w.is_open(set),
+            Target::Other => true,
+        })
+    }
+
     /// Removes the row of a descriptor that is no connection and was closed. A copy of it may keep its registration.
-    fn lose(&mut self, r: u32, w: &mut impl World) {
+    pub(super) fn lose(&mut self, r: u32, w: &mut impl World) {
         let data = self.rows.get(r).kernel_data;
-        self.rows.remove(r);
+        self.remove(r, w);
         self.may_tell_unknown(data, w);
     }
 

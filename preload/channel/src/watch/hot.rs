@@ -32,22 +32,22 @@ impl Set {
         }
     }
 
-    /// Removes the row of a descriptor that is no connection and was closed, which nobody told us: the kernel is asked,
-    /// by adding it once more, which it refuses for one that it has, and changes nothing.
+    /// Removes the row of a descriptor that is no connection and was closed, which nobody told us: of a stranger the kernel
+    /// is asked, by adding it once more, which it refuses for one that it has, and changes nothing.
     pub(super) fn forget_if_gone(&mut self, r: u32, w: &mut impl World) -> bool {
         let row = *self.rows.get(r);
-        if row.target != Target::Other {
-            return false;
-        }
-        // Of a number that is another file by now it tells nothing but an error of that one, in the moment before it is
-        // taken out again.
-        let gone = match w.ctl(libc::EPOLL_CTL_ADD, row.fd, ET | ONESHOT, row.kernel_data) {
-            Ok(()) => w.ctl(libc::EPOLL_CTL_DEL, row.fd, 0, 0).is_ok(),
-            Err(e) => matches!(e, libc::EBADF | libc::EPERM),
+        let gone = match row.target {
+            Target::Conn(_) => false,
+            Target::Set(set) => !w.is_open(set),
+            // Of a number that is another file by now it tells nothing but an error of that one, in the moment before it
+            // is taken out again.
+            Target::Other => match w.ctl(libc::EPOLL_CTL_ADD, row.fd, ET | ONESHOT, row.kernel_data) {
+                Ok(()) => w.ctl(libc::EPOLL_CTL_DEL, row.fd, 0, 0).is_ok(),
+                Err(e) => matches!(e, libc::EBADF | libc::EPERM),
+            },
         };
         if gone {
-            self.rows.remove(r);
-            self.may_tell_unknown(row.kernel_data, w);
+            self.lose(r, w);
         }
         gone
     }

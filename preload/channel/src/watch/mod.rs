@@ -29,7 +29,7 @@ mod report;
 mod rows;
 
 pub use report::Out;
-pub use rows::{Look, Row, Rows, Target};
+pub use rows::{Look, Row, Rows, SetName, Target};
 
 use dp_edge::ring::Pos;
 use plain::Plain;
@@ -115,8 +115,10 @@ pub trait World {
     fn unkick(&mut self);
     /// Whether a thread of this process lives.
     fn thread_lives(&self, tid: u32) -> bool;
-    /// Another set begins, or ceases, to be watched from outside.
-    fn expose(&mut self, set: u32, more: bool);
+    /// Another set begins, or ceases, to be watched from outside. Nothing where it is closed.
+    fn expose(&mut self, set: SetName, more: bool);
+    /// Whether this process has another set open.
+    fn is_open(&self, set: SetName) -> bool;
     /// Place `at` of the list that is looked at without the lock.
     fn list(&mut self, at: usize, conn: u32, reads: bool);
     /// Its length.

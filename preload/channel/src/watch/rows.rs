@@ -7,13 +7,22 @@
 use dp_edge::ring::Pos;
 use dp_edge::sys::pages::Pages;
 
+/// An epoll set, as no other one ever is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetName {
+    /// Its place among the sets of the process.
+    pub place: u32,
+    /// Which of the sets that had the place, one after the other.
+    pub life: u32,
+}
+
 /// What is behind a registered descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A connection, by its index in the family.
     Conn(u32),
-    /// Another epoll set, by its index.
-    Set(u32),
+    /// Another epoll set.
+    Set(SetName),
     /// Anything else: the kernel's alone. It may be closed without our seeing it.
     Other,
 }
@@ -271,9 +280,14 @@ impl Rows {
 
     /// The row of `fd` for `target`.
     pub fn find(&self, fd: i32, target: Target) -> Option<u32> {
-        self.by_fd.candidates(fd as u64).find(|&r| {
+        self.with_number(fd).find(|&r| self.get(r).target == target)
+    }
+
+    /// The rows of number `fd`.
+    pub fn with_number(&self, fd: i32) -> impl Iterator<Item = u32> + '_ {
+        self.by_fd.candidates(fd as u64).filter(move |&r| {
             let row = self.get(r);
-            row.used && row.fd == fd && row.target == target
+            row.used && row.fd == fd
         })
     }
 

@@ -46,6 +46,8 @@ enum Op {
     Closes(bool),
     /// The program connects a socket.
     Connects(usize),
+    /// A set among the registered files is closed, and another one has its place, and often its number.
+    RenewsInner,
 }
 
 fn events() -> impl Strategy<Value = u32> {
@@ -78,6 +80,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
         1 => any::<bool>().prop_map(Op::Closes),
         1 => (0..FILES).prop_map(Op::Connects),
+        1 => Just(Op::RenewsInner),
     ]
 }
 
@@ -106,6 +109,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Ends(file, killed) => sim.ends(file, killed),
             Op::Closes(keep) => sim.closes(keep),
             Op::Connects(file) => sim.connects(file),
+            Op::RenewsInner => sim.renews_inner(),
         }
         sim.settle()?;
     }
@@ -342,6 +346,26 @@ fn a_socket_may_be_registered_before_it_is_connected() {
         assert_eq!(sim.hot(), 1, "a bell makes it hot");
         sim.control(libc::EPOLL_CTL_DEL, 2, 0, 0).unwrap();
         sim.closes(true);
+    }
+}
+
+/// A set that was closed is in nobody's way: neither the next one that has its place, perhaps its number, nor the values.
+#[test]
+fn a_set_that_is_made_anew_is_another_one() {
+    let add = Op::Add(5, IN, 105);
+    for close in [Op::RenewsInner, Op::Close(5)] {
+        run(&[add.clone(), close, Op::RenewsInner, add.clone(), Op::Del(5), add.clone(), Op::Closes(true)])
+            .unwrap();
+    }
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 5, IN, 1).unwrap();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.close(5);
+    for hot in [0, 1] {
+        sim.arrives(0);
+        sim.wait_now(0, 4).unwrap();
+        sim.takes(0, true);
+        assert_eq!(sim.hot(), hot, "from the second bell on the value is that of one registration");
     }
 }
 

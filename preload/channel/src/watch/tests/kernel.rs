@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::*;
 
-/// Files: those below [`CONNS`] are connections.
-pub const FILES: usize = 5;
+/// Files: those below [`CONNS`] are connections, and the last one is another epoll set.
+pub const FILES: usize = 6;
 pub(super) const CONNS: usize = 3;
+pub(super) const INNER: usize = FILES - 1;
 
 /// A file and its peer.
 #[derive(Debug, Default, Clone)]
@@ -34,6 +35,9 @@ pub(super) struct File {
     pub(super) unread: bool,
     /// It will be a connection.
     pub(super) unconnected: bool,
+    /// Of a set: those that were closed before it, and how often it is watched from outside.
+    pub(super) life: u32,
+    pub(super) exposed: usize,
 }
 
 /// A registration, of the kernel's set or of the program's.
@@ -83,8 +87,13 @@ impl Kernel {
     pub(super) fn target(&self, file: Option<usize>) -> Target {
         match file {
             Some(file) if Self::is_conn(file) && !self.files[file].unconnected => Target::Conn(file as u32),
+            Some(INNER) => Target::Set(self.inner()),
             _ => Target::Other,
         }
+    }
+
+    fn inner(&self) -> SetName {
+        SetName { place: 7, life: self.files[INNER].life }
     }
 
     pub(super) fn bits(&self, file: usize) -> u32 {
@@ -276,7 +285,15 @@ impl World for Kernel {
     fn thread_lives(&self, _: u32) -> bool {
         true
     }
-    fn expose(&mut self, _: u32, _: bool) {}
+    fn expose(&mut self, set: SetName, more: bool) {
+        if self.is_open(set) {
+            let n = self.files[INNER].exposed;
+            self.files[INNER].exposed = if more { n + 1 } else { n.checked_sub(1).expect("counted") };
+        }
+    }
+    fn is_open(&self, set: SetName) -> bool {
+        set == self.inner() && self.numbers.values().any(|&file| file == INNER)
+    }
     fn list(&mut self, _: usize, _: u32, _: bool) {}
     fn listed(&mut self, _: usize) {}
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES};
+use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES, INNER};
 
 /// Everything.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Sim {
     pub fn close(&mut self, fd: i32) {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };
         let other = self.kernel.numbers.iter().find(|&(&n, &f)| n != fd && f == file).map(|(&n, _)| n);
-        if self.kernel.target(Some(file)) != Target::Other {
+        if matches!(self.kernel.target(Some(file)), Target::Conn(_)) {
             self.set.closing(fd, file as u32, other, false, &mut self.kernel);
         }
         self.kernel.numbers.remove(&fd);
@@ -192,6 +192,20 @@ impl Sim {
             if Kernel::is_conn(file) {
                 assert_eq!(self.kernel.files[file].watched, 0, "every registration ended with the file");
             }
+            if file == INNER {
+                let life = self.kernel.files[file].life + 1;
+                self.kernel.files[file] = File { life, ..File::default() };
+            }
+        }
+    }
+
+    /// The inner set is closed by all its numbers, of which no set hears, and another one is made in its place.
+    pub fn renews_inner(&mut self) {
+        while let Some(fd) = self.kernel.numbers.iter().find(|n| *n.1 == INNER).map(|n| *n.0) {
+            self.close(fd);
+        }
+        if let Some(fd) = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd)) {
+            self.kernel.numbers.insert(fd, INNER);
         }
     }
 
@@ -203,6 +217,7 @@ impl Sim {
                 self.kernel.files.iter().all(|f| f.watched == 0),
                 "every registration ended with the set"
             );
+            assert_eq!(self.kernel.files[INNER].exposed, 0, "nobody watches it from outside");
             self.kernel.regs.clear();
             self.kernel.kick = None;
             self.believed.clear();
@@ -347,6 +362,10 @@ impl Sim {
 
     /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
     pub fn settle(&mut self) -> Result<(), String> {
+        let watched = self.believed.keys().filter(|key| key.0 == INNER).count();
+        if self.kernel.files[INNER].exposed != watched {
+            return Err(format!("the inner set is watched {watched} times: {:?}", self.kernel.files[INNER]));
+        }
         for _ in 0..40 {
             let Some(thread) = (0..2).find(|&t| self.asleep[t]) else { return Ok(()) };
             if !self.kernel.is_ready() {
