@@ -96,6 +96,17 @@ impl Group {
     pub fn is_awake(&self) -> bool {
         self.asleep.load(Ordering::Acquire) == 0
     }
+    /// Whether a sender has told the watcher, which has not said since that it is awake. Behind what makes a word cold, it sees
+    /// what each sender did that had found the word hot when it counted its bell.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) == TOLD
+    }
+    /// The sender's side: its bell wakes nobody, or could not be sent. The next sender tells the watcher, by a bell of its own.
+    #[cold]
+    pub fn untell(&self) {
+        let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
+    }
     /// The sender's side, after it published and fenced: how the watcher is to be woken, if it is.
     #[inline(always)]
     fn how_asleep(&self) -> Option<u32> {
@@ -178,10 +189,17 @@ impl Word {
                     return Owed::Left;
                 }
                 match group.wake_once() {
-                    _ if counted => return Owed::Bell, // wakes a sleeper, too
-                    Some(how) if how != BY_BELL => return Owed::Event(how),
-                    Some(_) => return if self.count_bell() { Owed::Bell } else { Owed::Left },
+                    None if counted => return Owed::Bell, // wakes a sleeper, too
                     None => {}
+                    Some(how) if !counted && how != BY_BELL => return Owed::Event(how),
+                    Some(_) => {
+                        let counted = counted || self.count_bell();
+                        // Since the word was read, the edge has left the group: its bell may wake nobody there.
+                        if !counted || self.is_out_of_group(word) {
+                            group.untell();
+                        }
+                        return if counted { Owed::Bell } else { Owed::Left };
+                    }
                 }
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
@@ -207,6 +225,14 @@ impl Word {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Whether the edge has left the group in which the word said that it is. The sender asks when it has told the group: either it sees
+    /// that here, or whoever takes the edge out of the group sees that its watcher was told.
+    #[cold]
+    fn is_out_of_group(&self, word: u64) -> bool {
+        fence(Ordering::SeqCst);
+        (self.0.load(Ordering::Relaxed) ^ word) & (HOT | GROUP) != 0
     }
 
     /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).
@@ -335,6 +361,12 @@ impl Word {
         self.update(|w| w & !(HOT | RUNG | GROUP | EVENT))
     }
 
+    /// The same for the sake of somebody beside the watcher, who has the edge in its group and does not know yet. It may have been
+    /// told by a bell, so the group stays known.
+    pub fn make_cold_beside(&self) -> Armed {
+        self.update(|w| w & !(HOT | RUNG | EVENT))
+    }
+
     /// Whether the receiver looks by itself.
     #[inline(always)]
     pub fn is_hot(&self) -> bool {
@@ -348,12 +380,9 @@ impl Word {
         self.0.load(Ordering::Relaxed) & (HOT | SLEEPERS) == HOT
     }
 
-    /// The group that watches it while it is hot, from 1 on; 0: none.
+    /// The group that watches it, or did until somebody else made it cold, from 1 on; 0: none.
     pub fn group(&self) -> usize {
-        match self.0.load(Ordering::Relaxed) {
-            word if word & HOT != 0 => ((word & GROUP) >> GROUP_SHIFT) as usize,
-            _ => 0,
-        }
+        ((self.0.load(Ordering::Relaxed) & GROUP) >> GROUP_SHIFT) as usize
     }
 
     /// Whether somebody sleeps in the kernel for this edge.

@@ -1,5 +1,6 @@
 //! What a set's decisions reach: the kernel's set, and the channels (`dp_channel::watch::World`).
 
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
@@ -49,8 +50,23 @@ pub fn registered(conn: u32) -> Registered {
     }
 }
 
+/// Set `i` gives up the last registration of connection `conn`. Another set may have noted itself just now, and counts itself next:
+/// what it noted stays, until the connection is over.
+fn forget(conn: u32, i: u32) {
+    if let Some(at) = by_conn(conn) {
+        let _ = at.compare_exchange(i + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Entry `conn` is another connection from now on, and in no set yet.
+pub fn begins(conn: u32) {
+    if let Some(at) = by_conn(conn) {
+        at.store(0, Ordering::Release);
+    }
+}
+
 /// Notes that connection `conn` is registered in set `i`. False without memory: then it cannot be found again.
-fn note(conn: u32, i: u32) -> bool {
+pub(super) fn note(conn: u32, i: u32) -> bool {
     if BY_CONN.load(Ordering::Acquire).is_null() {
         let Some(new) = state::reserve::<AtomicU32>(CONNS * 4) else { return false };
         if BY_CONN.compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err()
@@ -218,9 +234,7 @@ impl World for Ground<'_> {
         }
         let left = c.watched.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
         if left == 0 {
-            if let Some(at) = by_conn(conn) {
-                at.store(0, Ordering::Release);
-            }
+            forget(conn, self.index);
         }
         left
     }
@@ -232,7 +246,7 @@ impl World for Ground<'_> {
     fn uncounted(&mut self, conn: u32) {
         if let (Some(c), Some(me)) = (self.conn(conn), state::member_if_joined()) {
             c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.make_cold(conn);
+            self.make_cold_beside(conn);
         }
     }
 
@@ -272,6 +286,18 @@ impl World for Ground<'_> {
         if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
             c.receiving().word.make_cold();
         }
+    }
+
+    fn make_cold_beside(&mut self, conn: u32) {
+        if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
+            c.receiving().word.make_cold_beside();
+        }
+    }
+
+    fn is_told(&self) -> bool {
+        let told = Cell::new(false);
+        self.each_group(|g| told.set(told.get() | g.is_told()));
+        told.get()
     }
 
     fn is_hot(&self, conn: u32) -> bool {

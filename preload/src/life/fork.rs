@@ -90,7 +90,6 @@ fn prepare_place() -> Option<(u32, u32)> {
         return None;
     }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
-    epoll::before_fork();
     dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
         // Nobody could tell when the child is through with them.
