@@ -111,9 +111,12 @@ fn place(i: u32) -> Option<&'static Place> {
 
 /// All places in use.
 fn places() -> impl Iterator<Item = (u32, &'static Place)> {
-    (0..MADE.load(Ordering::Acquire) * SLAB as u32)
-        .filter_map(|i| place(i).map(|p| (i, p)))
-        .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+    made().filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// All places, free ones as well.
+fn made() -> impl Iterator<Item = (u32, &'static Place)> {
+    (0..MADE.load(Ordering::Acquire) * SLAB as u32).filter_map(|i| place(i).map(|p| (i, p)))
 }
 
 /// A free place, taken.
@@ -380,10 +383,11 @@ pub fn hold_still() {
     });
 }
 
-/// In the parent, after a fork. Another thread may fork at the same time.
+/// In the parent, after a fork. Another thread may fork at the same time; and a place that is free by now was held, too, where
+/// its set was closed just before.
 pub fn go_on() {
     let me = state::tid();
-    places().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
+    made().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
         p.still.store(0, Ordering::Relaxed);
         p.lock.reset();
     });
@@ -391,7 +395,7 @@ pub fn go_on() {
 
 /// In a forked child: the sets are the parent's, too.
 pub fn inherited() {
-    for (i, p) in places() {
+    for (i, p) in made() {
         let half_changed = p.lock.is_held() && p.still.load(Ordering::Relaxed) == 0;
         if p.lock.is_held() {
             p.still.store(0, Ordering::Relaxed);
@@ -400,8 +404,10 @@ pub fn inherited() {
         if half_changed {
             forget_what_is_in(i, p);
         }
-        // SAFETY: a new child has one thread, and the lock is free.
-        unsafe { &mut *p.set.get() }.inherit();
+        if p.taken.load(Ordering::Relaxed) {
+            // SAFETY: a new child has one thread, and the lock is free.
+            unsafe { &mut *p.set.get() }.inherit();
+        }
     }
 }
 
