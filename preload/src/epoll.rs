@@ -33,7 +33,7 @@ use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
 use lock::{Had, Lock};
-use places::{place, places, take};
+use places::{made, place, places, take};
 use relatives::Relatives;
 pub use wait::wait;
 pub use world::begins;
@@ -413,10 +413,11 @@ pub fn hold_still() {
     }
 }
 
-/// In the parent, after a fork. Another thread may fork at the same time.
+/// In the parent, after a fork. Another thread may fork at the same time; and a place that is free by now was held, too, where
+/// its set was closed just before.
 pub fn go_on() {
     let me = state::tid();
-    places().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
+    made().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
         p.still.store(0, Ordering::Relaxed);
         p.lock.reset();
     });
@@ -424,10 +425,13 @@ pub fn go_on() {
 
 /// In a forked child: the sets are the parent's, too, and their groups are its alone.
 pub fn inherited() {
-    for (i, p) in places() {
+    for (i, p) in made() {
         // One that was held for the fork is whole.
         let held_still = p.still.swap(0, Ordering::Relaxed) != 0;
         let torn = p.lock.reset() && !held_still;
+        if !p.taken.load(Ordering::Relaxed) {
+            continue;
+        }
         let mut w = Ground::new(p, i);
         w.leave_groups(true);
         // SAFETY: a new child has one thread, and the lock is free.

@@ -107,12 +107,7 @@ impl Group {
     pub fn untell(&self) {
         let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
     }
-    /// The sender's side, after it published and fenced: how the watcher is to be woken, if it is.
-    #[inline(always)]
-    fn how_asleep(&self) -> Option<u32> {
-        Some(self.asleep.load(Ordering::Relaxed)).filter(|&how| how != 0 && how != TOLD)
-    }
-    /// The same: how the watcher is woken, if the caller is the one to do it.
+    /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
     pub fn wake_once(&self) -> Option<u32> {
         let mut how = self.asleep.load(Ordering::Relaxed);
@@ -179,28 +174,18 @@ impl Word {
             // edge-triggered watcher.
             let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
             let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
-            if let Some((group, how)) = watcher.and_then(|group| Some((group, group.how_asleep()?))) {
+            if let Some((group, how)) = watcher.and_then(|group| Some((group, group.wake_once()?))) {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
-                let by_event = how != BY_BELL && word & SLEEPERS == 0;
-                // A bell is counted first, as long as the receiver has not left: it takes no more than it counts then. Where another
-                // sender wakes the watcher meanwhile, there is one more.
-                let counted = !by_event && self.count_bell();
-                if !by_event && !counted {
-                    return Owed::Left;
+                if how != BY_BELL && word & SLEEPERS == 0 {
+                    return Owed::Event(how);
                 }
-                match group.wake_once() {
-                    None if counted => return Owed::Bell, // wakes a sleeper, too
-                    None => {}
-                    Some(how) if !counted && how != BY_BELL => return Owed::Event(how),
-                    Some(_) => {
-                        let counted = counted || self.count_bell();
-                        // Since the word was read, the edge has left the group: its bell may wake nobody there.
-                        if !counted || self.is_out_of_group(word) {
-                            group.untell();
-                        }
-                        return if counted { Owed::Bell } else { Owed::Left };
-                    }
+                // Counted behind telling it: a watcher takes no bell that was not counted when it began to sleep. A receiver that has
+                // left takes none at all. And since the word was read, the edge may have left the group: its bell wakes nobody there.
+                let counted = self.count_bell();
+                if !counted || self.is_out_of_group(word) {
+                    group.untell();
                 }
+                return if counted { Owed::Bell } else { Owed::Left }; // a bell wakes a sleeper, too
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;

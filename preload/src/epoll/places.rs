@@ -48,9 +48,12 @@ pub fn place(i: u32) -> Option<&'static Place> {
 
 /// All places in use.
 pub fn places() -> impl Iterator<Item = (u32, &'static Place)> {
-    (0..MADE.load(Ordering::Acquire) * SLAB as u32)
-        .filter_map(|i| place(i).map(|p| (i, p)))
-        .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+    made().filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// All places, free ones as well.
+pub fn made() -> impl Iterator<Item = (u32, &'static Place)> {
+    (0..MADE.load(Ordering::Acquire) * SLAB as u32).filter_map(|i| place(i).map(|p| (i, p)))
 }
 
 /// Whether it is one of those that are taken first, and so again and again.

@@ -170,7 +170,10 @@ fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
             place.lock_soon(n).is_none()
         });
         assert!(kept_out.join().unwrap());
+        // Its set was closed just before it was held.
+        place.taken.store(false, Ordering::Relaxed);
         go_on();
+        place.taken.store(true, Ordering::Relaxed);
         assert!(place.lock_soon(n).map(Locked::unlock).is_some());
     });
     fdtable::set(set, Entry::None);

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::End;
+use dp_channel::family::{End, Stage};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, View};
 use dp_edge::sys::raw;
@@ -138,12 +138,16 @@ impl Channel {
                 if rx.tx.moved(r) && at_kernel != Err(libc::EAGAIN) && there == 0 {
                     // It said where it went before it ended (W11). If that place is never reached, the end took
                     // bytes with it: a reset, whatever the kernel calls it.
-                    return match (self.catch_up(rx), at_kernel) {
-                        (true, _) if self.rx_epoch.load(Ordering::Relaxed) != r => None,
-                        (_, Err(e)) => Some(Step::Err(e)),
-                        _ if raw::queued(self.fd).is_ok_and(|n| n > 0) => None,
-                        _ => Some(Step::Err(libc::ECONNRESET)),
+                    let error = match (self.catch_up(rx), at_kernel) {
+                        (true, _) if self.rx_epoch.load(Ordering::Relaxed) != r => return None,
+                        (_, Err(e)) => e,
+                        _ if raw::queued(self.fd).is_ok_and(|n| n > 0) => return None,
+                        _ => libc::ECONNRESET,
                     };
+                    // It is told once, and from then on the kernel answers.
+                    self.kill_slot();
+                    self.set_stage(Stage::Plain);
+                    return Some(Step::Err(error));
                 }
                 let steps_over = there == 0 && *part == Part::First && flags & libc::MSG_PEEK == 0;
                 match at_kernel {

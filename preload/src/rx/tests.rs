@@ -232,3 +232,18 @@ fn a_receive_goes_on_only_behind_what_it_has() {
         pair = Pair::live();
     }
 }
+
+/// W11: where the end took bytes with it before which the ring does not begin, that is a reset, which is told once.
+#[test]
+fn bytes_that_the_end_took_with_it_are_a_reset_that_is_told_once() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"here", libc::MSG_DONTROUTE), Ok(4));
+    let out = to.sending();
+    assert!(out.tx.to_ring(out.rx, 4 + 10), "ten bytes that never come");
+    // SAFETY: a number.
+    assert_eq!(unsafe { libc::shutdown(to.fd, libc::SHUT_WR) }, 0);
+    assert_eq!(receive(from, 100), Ok(b"here".to_vec()));
+    assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
+    assert_eq!(from.stage(), Stage::Plain, "what it says from now on, the kernel says");
+}
