@@ -111,7 +111,8 @@ int dp_close(int fd);
 /* 1: calls fail with EAGAIN instead of waiting; 0, the default: they wait. The same as O_NONBLOCK. */
 #define DP_OPT_NONBLOCK 2
 /* 0, the default: nothing is lost. 1: messages to other nodes go raw: they wait for nobody, and what is lost is counted. It cannot
- * be turned off again. EOPNOTSUPP: other values, and 0 where it is 1. */
+ * be turned off again. EOPNOTSUPP: other values, and 0 where it is 1; another process
+ * opened the endpoint. */
 #define DP_OPT_RELIABILITY 3
 /* 1: a write(2) is never overtaken by a dp_write() after it; each dp_write() costs a system call then. */
 #define DP_OPT_ORDER 4

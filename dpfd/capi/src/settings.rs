@@ -90,10 +90,13 @@ pub extern "C" fn dp_option(fd: c_int, option: c_int, value: c_long) -> c_int {
                 Ok(0)
             }
             (OPT_NONBLOCK, 0 | 1) => set_nonblocking(fd, value == 1),
-            (OPT_RELIABILITY, 0) if !matches!(&found, Found::Own(own) if own.is_raw()) => Ok(0),
-            (OPT_RELIABILITY, 1) => {
+            (OPT_RELIABILITY, 0 | 1) => {
                 let Found::Own(own) = found else { return Err(Fault::OnlyOpener(fd)) };
-                own.set_raw();
+                match value {
+                    0 if own.is_raw() => return Err(Fault::NoOption(option)),
+                    0 => {}
+                    _ => own.set_raw(),
+                }
                 Ok(0)
             }
             (OPT_RELIABILITY, _) => Err(Fault::NoOption(option)),

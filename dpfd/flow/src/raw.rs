@@ -163,6 +163,19 @@ impl Raw {
         taken
     }
 
+    /// Whether the sink has the beginning of a message whose other parts may still come.
+    pub fn is_inside(&self) -> bool {
+        self.from_peer.is_some_and(|peer| peer.taken > 0)
+    }
+
+    /// Waits no longer for the rest of that message, which is lost.
+    pub fn give_up_begun(&mut self) {
+        if let Some(peer) = self.from_peer.as_mut().filter(|peer| peer.taken > 0) {
+            (peer.message, peer.taken) = (peer.message.wrapping_add(1), 0);
+            add(&mut self.counts.messages_lost, 1);
+        }
+    }
+
     /// What was counted.
     pub fn counts(&self) -> &RawCounts {
         &self.counts
@@ -190,7 +203,9 @@ impl Raw {
             Some(peer) if peer.former == Some(header.tag) => return Err(Refused::Incarnation),
             Some(before) => {
                 add(&mut self.counts.restarts, 1);
-                add(&mut self.counts.messages_lost, u64::from(before.taken > 0));
+                // A later part of a message whose tag changed on its way is given up, and counted, below.
+                let is_same = !piece.first && header.acknowledged == before.message;
+                add(&mut self.counts.messages_lost, u64::from(before.taken > 0 && !is_same));
                 FromPeer { former: Some(before.tag), ..FromPeer::new(&header) }
             }
             None => FromPeer::new(&header),

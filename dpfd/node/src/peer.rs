@@ -237,6 +237,7 @@ impl<M: Message> Peer<M> {
         }
         if let Some(traffic) = self.traffic[at].as_mut() {
             traffic.send(now, message);
+            traffic.again().into_iter().for_each(|time| self.note(at, time));
         }
         self.make_ready(at);
     }
@@ -265,6 +266,7 @@ impl<M: Message> Peer<M> {
         if header.kind == KIND_RAW {
             let taken = traffic.on_datagram(now, frame, &mut shared);
             self.counts.unsound += u64::from(taken.is_err());
+            traffic.again().into_iter().for_each(|time| self.note(at, time));
             // Nobody acknowledges it; a stranger is greeted.
             self.make_ready(at);
             return;

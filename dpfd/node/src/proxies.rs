@@ -38,13 +38,16 @@ const TOKEN: u64 = 1 << 32;
 #[derive(Debug)]
 pub struct Taken {
     held: Held,
+    /// What came beside it: asked once, when it is the youngest, since each frame asks.
+    immediate: Option<u64>,
+    route: u64,
     account: Rc<Cell<usize>>,
 }
 
 impl Taken {
     fn new(held: Held, account: &Rc<Cell<usize>>) -> Taken {
         account.set(account.get() + held.size() + HELD_EACH);
-        Taken { held, account: account.clone() }
+        Taken { immediate: held.immediate(), route: held.route(), held, account: account.clone() }
     }
 }
 
@@ -59,10 +62,10 @@ impl Message for Taken {
         self.held.size()
     }
     fn immediate(&self) -> Option<u64> {
-        self.held.immediate()
+        self.immediate
     }
     fn route(&self) -> u64 {
-        self.held.route()
+        self.route
     }
     fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {
         self.held.copy_from(begin, to)

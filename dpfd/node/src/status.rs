@@ -171,7 +171,7 @@ pub struct Raw {
 impl Flow {
     /// Whether there is nothing of it but what went raw.
     pub fn is_raw_alone(&self) -> bool {
-        self.raw.is_some() && self.messages_out + self.messages_in == 0
+        self.raw.is_some() && self.messages_out + self.messages_in + self.waiting == 0
     }
 
     /// "open", "greeting", or "down" as the node is that it is with.

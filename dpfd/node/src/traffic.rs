@@ -263,8 +263,9 @@ impl<M: Message> Traffic<M> {
         self.user
     }
 
-    /// Offers again what the sink had refused, if it is time.
+    /// Offers again what the sink had refused, if it is time, and gives up of what goes raw what is not waited for any longer.
     pub fn deliver<L: Local>(&mut self, now: u64, shared: &mut Shared<'_, L>) {
+        self.expire_datagrams(now, shared);
         if self.again.is_none_or(|at| at > now) {
             return;
         }
@@ -306,7 +307,7 @@ impl<M: Message> Traffic<M> {
 
     /// When to call [`Traffic::deliver`] and [`Traffic::poll_transmit`] again at the latest.
     pub fn next_timeout(&self) -> Option<u64> {
-        [self.flow.next_timeout(), self.again].into_iter().flatten().min()
+        [self.flow.next_timeout(), self.again()].into_iter().flatten().min()
     }
 
     /// Hears what the flow has to say, and gives it what it has room for. Whether there was anything.
@@ -319,16 +320,19 @@ impl<M: Message> Traffic<M> {
                 Event::Lost { before, .. } => self.out.lost(before),
                 // What there is of a message is void with the next one's first part, which may have come already: with the
                 // very frame that ended the incarnation.
-                Event::Down(_) => self.restarts += 1,
+                Event::Down(_) => {
+                    self.restarts += 1;
+                    self.greet_for_datagrams(now);
+                }
                 Event::Up => {}
             }
         }
         self.out.offer(now, &mut self.flow) || any
     }
 
-    /// When to offer again what the sink had refused.
+    /// When to call [`Traffic::deliver`], whether anything can leave or not.
     pub fn again(&self) -> Option<u64> {
-        self.again
+        [self.again, self.datagrams_timeout()].into_iter().flatten().min()
     }
 
     /// Nothing waits on either side but for a receiver that is not open, so the flow can be forgotten; it begins anew when it

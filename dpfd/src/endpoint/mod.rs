@@ -333,11 +333,12 @@ impl Endpoint {
     }
 
     /// Messages to endpoints of other nodes go *raw* from now on. It cannot be turned off again. An edge of the graph can say
-    /// the same. What is sent in the moment after this call may still go reliably.
+    /// the same. What is sent in the moment after this call may still go reliably, and so may the first
+    /// messages to each destination, since the gateway hears of it beside them.
     ///
     /// A raw message waits for room in this machine's own queue and for nobody else: not for an acknowledgement, a receiver that
-    /// does not read, or a node that is down. It comes once, whole, and behind those sent raw before it, or not at all. Each
-    /// loss is counted, and shown by `dp ls`: by the receiver's node, or by this one where no route to it works. What is sent
+    /// does not read, or a node that is down. It comes once, whole, and behind those sent raw before it, or not at all. What
+    /// is lost is counted, as dp_option(3) says, and shown by `dp ls`. What is sent
     /// raw and what is not keep no order among each other. Within a node nothing changes, and nothing is lost. Endpoints of
     /// the kernel driver always send so to other nodes.
     ///

@@ -1,6 +1,7 @@
 //! The messages the program has: numbered in the order they were read, released in any. One queue for both drivers: here a
 //! message lies in one of many edges, with the kernel driver in the one ring of the endpoint.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::edge::beside::Beside;
@@ -101,7 +102,8 @@ pub struct Queue<E = Pos> {
     /// How many are being copied.
     copies: usize,
     kept: Vec<(u64, Kept)>,
-    beside: Vec<(u64, Beside)>,
+    /// In the order of their numbers: the oldest goes first, as a rule, and is found first.
+    beside: VecDeque<(u64, Beside)>,
 }
 
 impl<E: Copy + Default> Queue<E> {
@@ -164,7 +166,7 @@ impl<E: Copy + Default> Queue<E> {
         let number = self.next.wrapping_sub(1);
         if let Some(youngest) = self.get_mut(number) {
             youngest.beside = true;
-            self.beside.push((number, beside));
+            self.beside.push_back((number, beside));
         }
     }
 
@@ -252,7 +254,7 @@ impl<E: Copy + Default> Queue<E> {
         self.early += 1;
         if noted {
             if let Some(at) = self.beside.iter().position(|(of, _)| *of == number) {
-                self.beside.swap_remove(at);
+                self.beside.remove(at);
             }
         }
         let its = if kept { self.kept.iter().position(|(of, _)| *of == number) } else { None };

@@ -2,6 +2,7 @@
 #include "check.h"
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 static char message[DP_MESSAGE_MAX + 1];
 
@@ -112,6 +113,14 @@ static void options(void) {
     FAILS(dp_option(fd, DP_OPT_RELIABILITY, 2), EOPNOTSUPP, "option 3");
     CHECK(dp_option(fd, DP_OPT_RELIABILITY, 1) == 0);
     CHECK(dp_option(fd, DP_OPT_RELIABILITY, 1) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        FAILS(dp_option(fd, DP_OPT_RELIABILITY, 0), EOPNOTSUPP, "");
+        FAILS(dp_option(fd, DP_OPT_RELIABILITY, 1), EOPNOTSUPP, "");
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     FAILS(dp_option(fd, 99, 1), EINVAL, "option 99");
     FAILS(dp_option(fd, DP_OPT_ROUTE, 1), EINVAL, "option 5");
     CHECK(dp_option_text(fd, DP_OPT_ROUTE, NULL) == 0);

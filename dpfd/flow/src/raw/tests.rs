@@ -139,3 +139,37 @@ fn a_way_that_becomes_shorter_shortens_the_rest_of_a_message() {
     assert_eq!(frames.len(), 4, "4, 2, 1 and 2 bytes; never more than it was made for");
     assert_eq!(come(&mut there, &frames, 9), [bytes]);
 }
+
+/// The sender's tag changes while a message is on its way, or it was restarted.
+#[test]
+fn a_message_on_whose_way_the_tag_changes_is_lost_once() {
+    for restarted in [false, true] {
+        let (mut here, mut there) = both();
+        let begun = frames(&mut here, b"abcdefghi");
+        assert!(come(&mut there, &begun[..1], 9).is_empty());
+        if restarted {
+            here = Raw::new(config(A, B, 3)).unwrap();
+            assert_eq!(come(&mut there, &frames(&mut here, b"new"), 9), [b"new"]);
+        } else {
+            let mut again = Raw::new(config(A, B, 1)).unwrap();
+            again.set_tag(3);
+            let renamed = frames(&mut again, b"abcdefghi");
+            assert!(come(&mut there, &renamed[1..], 9).is_empty());
+        }
+        assert_eq!(there.counts().messages_lost, 1, "{restarted}");
+    }
+}
+
+#[test]
+fn a_message_whose_rest_is_not_waited_for_is_lost_and_its_rest_is_nothing() {
+    let (mut here, mut there) = both();
+    let begun = frames(&mut here, b"abcdefghi");
+    assert!(come(&mut there, &begun[..1], 9).is_empty());
+    assert!(there.is_inside());
+    (0..2).for_each(|_| there.give_up_begun());
+    assert!(!there.is_inside());
+    assert!(come(&mut there, &begun[1..], 9).is_empty());
+    assert_eq!(come(&mut there, &frames(&mut here, b"x"), 9), [b"x"]);
+    let counts = there.counts();
+    assert_eq!((counts.messages_lost, counts.messages_in, counts.frames_lost), (1, 1, 0));
+}

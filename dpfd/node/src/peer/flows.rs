@@ -180,7 +180,12 @@ impl<M: Message> Peer<M> {
     ) -> Option<usize> {
         let line = self.line_of(ends);
         let way = self.way_of(line);
-        let longest = self.longest(|place| way == Some(place), routes);
+        // Where all are dead, which one works first nobody knows.
+        let longest = self.longest(|place| way.is_none_or(|way| way == place), routes);
+        if self.lines[line].fitted.is_some_and(|fitted| fitted.part_max != longest) {
+            // Another way may be in use by when it sends, of which its line was told before it came.
+            self.lines[line].fitted = None;
+        }
         // Of a way that is shortened now, longer ones may come once it is not: what a flow begins with is the most for its life.
         let part_max = self.longest(|_| false, routes);
         // One that is used has more soon: half of all is left for those. How many have the least, is bounded as flows are.

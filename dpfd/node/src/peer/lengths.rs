@@ -29,7 +29,8 @@ impl<M: Message> Peer<M> {
     pub fn fit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) {
         self.too_long = false;
         for line in 0..self.lines.len() {
-            if self.by_ends.is_empty() {
+            // Where no way lives, what is found out of one meanwhile counts when it lives again.
+            if self.by_ends.is_empty() || self.way_of(line).is_none() {
                 self.lines[line].fitted = None;
             } else {
                 self.fit_line(now, line, routes);

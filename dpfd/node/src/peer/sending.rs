@@ -106,6 +106,8 @@ impl<M: Message> Peer<M> {
     /// Sends what flows have to send. True: there is more at once.
     pub(super) fn transmit(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
         for _ in 0..BATCHES {
+            // A flow whose messages name several routes in turn fills the batches of all their lines before any leaves.
+            while self.fill_lines(now, routes) {}
             let mut more = false;
             for line in 0..self.lines.len() {
                 more |= self.send_line(now, line, routes);
@@ -117,31 +119,39 @@ impl<M: Message> Peer<M> {
         true
     }
 
-    /// Sends a batch of a line. True: the next one can follow.
+    /// Whether a flow went over to another line, which may have had its turn.
+    fn fill_lines(&mut self, now: u64, routes: &mut [Box<dyn Route>]) -> bool {
+        let mut moved = false;
+        for at in 0..self.lines.len() {
+            let line = &self.lines[at];
+            if line.ready.is_empty() || line.sent > 0 || line.no_room.is_some_and(|until| until > now) {
+                continue;
+            }
+            let Some(place) = self.way_of(at) else {
+                self.drop_datagrams(at);
+                continue;
+            };
+            // One guard seals all of a batch.
+            let is_others = !self.lines[at].is_empty() && self.lines[at].sealed != place;
+            if is_others || !self.ways[place].guard.is_open(now) {
+                continue;
+            }
+            if self.lines[at].fitted.is_none_or(|fitted| fitted.by != place) {
+                self.fit_line(now, at, routes);
+            }
+            moved |= self.fill(now, at, place);
+        }
+        moved
+    }
+
+    /// Sends the batch of a line. True: the next one can follow.
     fn send_line(&mut self, now: u64, at: usize, routes: &mut [Box<dyn Route>]) -> bool {
         let line = &mut self.lines[at];
         if line.no_room.is_some_and(|until| until > now) {
             return false;
         }
         line.no_room = None;
-        let mut moved = false;
-        if line.is_empty() {
-            if line.ready.is_empty() {
-                return false;
-            }
-            let place = self.way_of(at).filter(|&place| self.ways[place].guard.is_open(now));
-            if let Some(place) = place {
-                if self.lines[at].fitted.is_none_or(|fitted| fitted.by != place) {
-                    self.fit_line(now, at, routes);
-                }
-                moved = self.fill(now, at, place);
-            } else if self.way_of(at).is_none() {
-                self.drop_datagrams(at);
-            }
-        }
-        let more = !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready();
-        // Another line may have had its turn already.
-        more || moved
+        !self.lines[at].is_empty() && self.flush(now, at, routes) && self.lines[at].has_ready()
     }
 
     /// The way by which the frames of a line go now; none if all are dead.

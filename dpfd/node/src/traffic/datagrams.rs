@@ -52,12 +52,32 @@ impl<M: Message> Traffic<M> {
         self.flow.meet(now);
         let greeted = self.flow.tag().is_some();
         if let Ok(datagrams) = self.datagrams() {
-            datagrams.push(message, greeted);
+            datagrams.push(now, message, greeted);
         }
     }
 
     pub(super) fn poll_datagrams(&mut self, out: &mut [u8]) -> Option<usize> {
         self.datagrams.as_mut()?.poll_transmit(self.flow.tag(), out)
+    }
+
+    /// The ends do not know each other any more, and something waits for that.
+    pub(super) fn greet_for_datagrams(&mut self, now: u64) {
+        if self.datagrams.as_ref().is_some_and(|datagrams| datagrams.waiting() > 0) {
+            self.flow.meet(now);
+        }
+    }
+
+    /// Gives up what would be waited for without end.
+    pub(super) fn expire_datagrams<L>(&mut self, now: u64, shared: &mut Shared<'_, L>) {
+        let greeted = self.flow.tag().is_some();
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.expire(now, greeted, shared.budget, shared.most);
+        }
+    }
+
+    /// When to do that, at the latest.
+    pub(super) fn datagrams_timeout(&self) -> Option<u64> {
+        self.datagrams.as_ref()?.next_timeout(self.flow.tag().is_some())
     }
 
     /// A frame without a flow came.
@@ -83,7 +103,7 @@ impl<M: Message> Traffic<M> {
             Ok(())
         };
         let datagrams = datagrams.as_mut().ok_or(Refused::Kind)?;
-        let taken = datagrams.on_frame(frame, admit, shared.budget, shared.most, &mut to);
+        let taken = datagrams.on_frame(now, frame, admit, shared.budget, shared.most, &mut to);
         if taken.is_ok() {
             self.used = now;
         }
@@ -100,6 +120,6 @@ impl<M: Message> Traffic<M> {
 
     /// What was counted of that, if there was any.
     pub fn raw_counts(&self) -> Option<(dp_flow::RawCounts, crate::raw::Sent)> {
-        self.datagrams.as_ref().map(|datagrams| datagrams.counts())
+        self.datagrams.as_ref().filter(|datagrams| datagrams.is_used()).map(|datagrams| datagrams.counts())
     }
 }

@@ -234,3 +234,21 @@ fn a_short_path_shortens_the_frames_of_those_who_go_by_it_alone() {
     let back = frames_for(&mut world, 4001, 200);
     assert!(back >= 1200, "{back} frames by the second route");
 }
+
+/// A flow begins while the node is down, and its path has been found to be short before.
+#[test]
+fn a_flow_that_began_while_the_node_was_down_fits_the_short_path_as_soon_as_it_is_back() {
+    let mut world = World::new(2, &["sim"], 67);
+    (4000..=4001).for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+    world.networks[0].1.set_usual(link(1200));
+    frames_for(&mut world, 4000, 300);
+    assert!(shortened(&mut world).is_some_and(|found| found <= 1200));
+    world.networks[0].1.set_usual(Link { state: State::Silent, ..link(1200) });
+    world.send((1, 4000), (2, 4000), numbered(0, 3000));
+    world.until(SOON, "nobody answers", |world| world.node(1).peers()[0].current().is_none());
+    (0..50).for_each(|i| world.send((1, 4001), (2, 4001), numbered(i, 3000)));
+    assert!(shortened(&mut world).is_some_and(|found| found <= 1200), "it is still known");
+    world.networks[0].1.set_usual(link(1200));
+    world.until(SOON, "the node's answer", |world| world.node(1).peers()[0].current().is_some());
+    world.until(Duration::from_secs(4), "what waited", |world| world.programs(2).count(4001) == 50);
+}

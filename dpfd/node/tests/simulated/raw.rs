@@ -186,3 +186,31 @@ fn who_may_not_send_is_not_let_in() {
     assert_eq!(world.programs(2).count(4000), 0);
     assert!(shown(&mut world, 2).no_room > 50);
 }
+
+/// A node that answers whether it is there and greets nobody: what would wait for that does not hold its sender up.
+#[test]
+fn nobody_waits_long_for_a_greeting() {
+    let mut world = World::new(2, &["sim"], 215);
+    world.networks[0].1.set_usual(good());
+    world.limits.flows = 1;
+    (1..=2).for_each(|nid| world.start(nid));
+    world.programs(2).open(4001, usize::MAX);
+    world.limits.flows = 100;
+    world.raw = vec![EDGE];
+    world.start(1);
+    world.programs(2).open(4000, usize::MAX);
+    // The only flow that node 2 may have.
+    world.send((1, 4001), (2, 4001), numbered(0, 100));
+    world.until(SOON, "it", |world| world.node(1).waiting() == 0);
+    for i in 0..300 {
+        send(&mut world, i, 100);
+    }
+    assert_eq!(world.node(1).waiting(), 128);
+    for i in 1..30 {
+        world.send((1, 4001), (2, 4001), numbered(i, 100));
+        world.run(Duration::from_millis(100));
+    }
+    let here = shown(&mut world, 1);
+    assert_eq!((here.dropped, here.messages_out, world.programs(2).count(4000)), (300, 0, 0));
+    assert_eq!(world.node(1).waiting(), 0);
+}

@@ -385,3 +385,23 @@ fn a_queue_that_never_has_room_is_a_dead_route() {
     world.until(Duration::from_secs(3), "all by the second", |world| world.node(1).waiting() == 0);
     assert_eq!(world.programs(2).count(4000), 2000);
 }
+
+/// Whole batches leave by each of them, not one frame at a time.
+#[test]
+fn messages_that_name_two_routes_in_turn_leave_in_batches() {
+    let mut world = World::new(2, &["first", "second"], 31);
+    world.networks.iter().for_each(|(_, network)| network.set_usual(link(State::Up)));
+    world.programs(2).open(4000, usize::MAX);
+    let name = |i: u64| (i % 2 == 1).then_some("second");
+    let send = |world: &mut World, i| world.send_by(name(i), (1, 4000), (2, 4000), numbered(i, 100));
+    (0..100).for_each(|i| send(&mut world, i));
+    world.until(SOON, "the window's growth", |world| world.node(1).waiting() == 0);
+    (100..120).for_each(|i| send(&mut world, i));
+    let before = [0, 1].map(|route| sent(&mut world, route));
+    let now = world.now();
+    world.node(1).turn(now);
+    let left = [0, 1].map(|route| sent(&mut world, route) - before[route]);
+    assert!(left.iter().all(|left| *left > 4), "{left:?} frames in one turn");
+    world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+    assert_eq!(world.programs(2).got(4000), (0..120).map(|i| numbered(i, 100)).collect::<Vec<_>>());
+}
