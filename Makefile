@@ -26,6 +26,7 @@ zshcompdir = $(datadir)/zsh/site-functions
 fishcompdir = $(datadir)/fish/vendor_completions.d
 grafanadir = $(datadir)/dp/grafana
 unitdir = $(prefix)/lib/systemd/system
+prometheusdir = $(datadir)/dp/prometheus
 bpftracedir = $(datadir)/dp/bpftrace
 # The shim. dp looks for it in these folders beside its own, and in the one that it was built for.
 shimdir = $(libdir)/dp
@@ -43,9 +44,12 @@ sections = 1 3 4 5 7 8
 licences = LICENSE-APACHE LICENSE-MIT
 # What the crates that are linked in want to be told.
 notices = $(target)/release/THIRD-PARTY
+# And what they are made of, for programs.
+sbom = $(target)/release/directed-point.cdx.json
+units = dp-node.service dp-metrics.service
 headers = dpfd/capi/include/dp.h dpfd/route/include/dp_route.h
 
-.PHONY: help build libdp notices demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
+.PHONY: help build libdp notices sbom demo check check-long check-kernel check-kernel-debug demo-kernel figures-kernel \
 	figures-kernel-smc profile-kernel bench bench-node deb rpm install uninstall clean
 
 help:
@@ -64,6 +68,7 @@ help:
 	@echo 'make bench-node  messages between two nodes beside UDP and TCP on the same cable (root; 6 minutes; ARGS=--quick one)'
 	@echo 'make deb         packages for Debian, in $(target)/packages/deb; packaging/README.md'
 	@echo 'make rpm         the same as RPMs, in $(target)/packages/rpm'
+	@echo 'make sbom        what dp, the shim and libdp are made of, as CycloneDX, in $(target)/release'
 	@echo 'make install     to prefix=$(prefix) (also bindir, libdir, mandir, ...), below DESTDIR=$(DESTDIR);'
 	@echo '                 STRIP= keeps symbols'
 	@echo 'make uninstall   takes away what install put there'
@@ -71,7 +76,7 @@ help:
 
 build:
 	$(CARGO) build --release $(CARGOFLAGS) -p dp-cli -p dp-preload -p dp-capi
-	@$(MAKE) --no-print-directory libdp notices
+	@$(MAKE) --no-print-directory libdp notices sbom
 
 # A cdylib has neither versions of its symbols nor a SONAME: the static library is linked once more, whole.
 libdp: $(target)/release/libdp.so.1
@@ -88,6 +93,10 @@ notices: $(notices)
 
 $(notices): Cargo.lock Cargo.toml packaging/notices
 	CARGO='$(CARGO)' packaging/notices >$@.new && mv $@.new $@
+
+# Made each time, since the compiler is part of it, and replaced where it differs.
+sbom:
+	@CARGO='$(CARGO)' packaging/sbom >$(sbom).new && { cmp -s $(sbom).new $(sbom) && rm $(sbom).new || mv $(sbom).new $(sbom); }
 
 demo:
 	@CARGO='$(CARGO)' ./.ci/demo $(ARGS)
@@ -145,12 +154,12 @@ endef
 
 # Does not build: `make build`, then `sudo make install`.
 install:
-	@for f in dp libdp_preload.so libdp.so libdp.a THIRD-PARTY; do test -f $(target)/release/$$f || \
+	@for f in dp libdp_preload.so libdp.so libdp.a $(notdir $(notices) $(sbom)); do test -f $(target)/release/$$f || \
 		{ echo "install: $(target)/release has no $$f; run make build first" >&2; exit 1; }; done
 	@test -z '$(other_shimdir)' || grep -qaF '$(other_shimdir)' $(target)/release/dp || \
 		{ echo "install: this dp would not find the shim in $(shimdir); run make build libdir=$(libdir) first" >&2; exit 1; }
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(libdir) $(shimdir) $(includedir) $(pkgconfigdir) $(docdir) \
-		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(unitdir) $(bpftracedir) \
+		$(bashcompdir) $(zshcompdir) $(fishcompdir) $(grafanadir) $(prometheusdir) $(unitdir) $(bpftracedir) \
 		$(addprefix $(mandir)/man,$(sections)))
 	$(call install_whole,755,$(target)/release/dp,$(bindir)/dp)
 	$(call install_whole,755,$(target)/release/libdp_preload.so,$(shimdir)/libdp_preload.so,--strip-unneeded)
@@ -162,9 +171,10 @@ install:
 		-e 's|@INCLUDEDIR@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' \
 		-e 's|@VERSION@|$(version)|' -e 's|@LIBS@|$(c_libs)|' dpfd/capi/dp.pc.in >$(DESTDIR)$(pkgconfigdir)/dp.pc
 	$(foreach n,$(sections),$(INSTALL) -m 644 $(wildcard man/*.$(n)) $(DESTDIR)$(mandir)/man$(n) &&) :
-	$(INSTALL) -m 644 $(licences) $(notices) share/dp-preload.conf $(DESTDIR)$(docdir)
-	sed 's|/usr/local/bin/|$(bindir)/|' systemd/dp-node.service >$(DESTDIR)$(unitdir)/dp-node.service
+	$(INSTALL) -m 644 $(licences) $(notices) $(sbom) share/dp-preload.conf $(DESTDIR)$(docdir)
+	for unit in $(units); do sed 's|/usr/local/bin/|$(bindir)/|' systemd/$$unit >$(DESTDIR)$(unitdir)/$$unit || exit 1; done
 	$(INSTALL) -m 644 share/grafana/directed-point.json $(DESTDIR)$(grafanadir)
+	$(INSTALL) -m 644 share/prometheus/directed-point.rules.yml $(DESTDIR)$(prometheusdir)
 	for script in share/bpftrace/*.bt; do to=$(DESTDIR)$(bpftracedir)/$${script##*/}; \
 		sed 's|/usr/local/lib/dp/|$(shimdir)/|' $$script >$$to && chmod 755 $$to || exit 1; done
 	$(target)/release/dp completions bash >$(DESTDIR)$(bashcompdir)/dp
@@ -174,12 +184,14 @@ install:
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(bindir)/dp $(shimdir)/libdp_preload.so $(addprefix $(libdir)/libdp,.so .so.1 .a) \
-		$(addprefix $(includedir)/,$(notdir $(headers))) $(pkgconfigdir)/dp.pc $(unitdir)/dp-node.service \
-		$(addprefix $(docdir)/,$(licences) $(notdir $(notices)) dp-preload.conf) \
+		$(addprefix $(includedir)/,$(notdir $(headers))) $(pkgconfigdir)/dp.pc $(addprefix $(unitdir)/,$(units)) \
+		$(addprefix $(docdir)/,$(licences) $(notdir $(notices) $(sbom)) dp-preload.conf) \
 		$(bashcompdir)/dp $(zshcompdir)/_dp $(fishcompdir)/dp.fish $(grafanadir)/directed-point.json \
+		$(prometheusdir)/directed-point.rules.yml \
 		$(addprefix $(bpftracedir)/,$(notdir $(wildcard share/bpftrace/*.bt))) \
 		$(foreach n,$(sections),$(addprefix $(mandir)/man$(n)/,$(notdir $(wildcard man/*.$(n))))))
-	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(bpftracedir) $(DESTDIR)$(datadir)/dp 2>/dev/null
+	-rmdir $(DESTDIR)$(shimdir) $(DESTDIR)$(docdir) $(DESTDIR)$(grafanadir) $(DESTDIR)$(prometheusdir) $(DESTDIR)$(bpftracedir) \
+		$(DESTDIR)$(datadir)/dp 2>/dev/null
 	$(tell_loader)
 
 clean:

@@ -11,6 +11,7 @@ mod forks;
 mod frames;
 mod hostile;
 mod hygiene;
+mod limits;
 mod listing;
 mod log;
 mod missed;

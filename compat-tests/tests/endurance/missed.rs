@@ -156,7 +156,7 @@ fn connections_too_short_to_pay_stay_on_tcp_and_long_ones_do_not() {
 /// connections. Each has a door there, and each connection is offered to the family that has it.
 #[test]
 fn many_servers_at_one_address() {
-    const SERVERS: usize = 9;
+    const SERVERS: usize = 16;
     const CONNECTIONS: usize = 40;
     let _turn = product::alone();
     let (program, port) = (programs::c("copies"), free_port().to_string());

@@ -163,6 +163,9 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
     let path = std::env::var_os("PATH");
     let file = program::find(whom.as_ref(), path.as_deref()).filter(|file| file.exists());
     let file = file.ok_or_else(|| format!("{whom}: no process has that name, and no program"))?;
+    if !program::is_executable(&file) {
+        return Err(format!("{whom}: is no file that can be executed; name a program or a process"));
+    }
     Ok(vec![Examined { what: file.display().to_string(), pid: None, findings: process::of_file(&file) }])
 }
 

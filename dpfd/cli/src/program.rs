@@ -86,9 +86,14 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
         return Some(PathBuf::from(name));
     }
     let default = OsString::from("/bin:/usr/bin");
-    std::env::split_paths(path.unwrap_or(&default)).map(|folder| folder.join(name)).find(|file| {
-        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(path.unwrap_or(&default))
+        .map(|folder| folder.join(name))
+        .find(|file| is_executable(file))
+}
+
+/// Whether somebody may execute it.
+pub fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// What keeps the shim out of this program; None also when the file cannot be looked at, because then

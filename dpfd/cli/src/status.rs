@@ -56,6 +56,8 @@ struct DropIn {
     version: Option<String>,
     /// Why it is broken; of one that is missing, why it cannot be made.
     problems: Vec<String>,
+    /// What no line of it can change.
+    notes: Vec<String>,
 }
 
 /// One service.
@@ -128,7 +130,7 @@ impl DropIn {
             text => Some(text.map_err(|error| format!("{}: {error}", path.display()))?),
         };
         let version = text.as_deref().and_then(unit::version_of).map(str::to_owned);
-        let mut problems = Vec::new();
+        let (mut problems, mut notes) = (Vec::new(), Vec::new());
         let state = match (&text, &version) {
             (None, _) => {
                 problems.extend(home.read(unit).err());
@@ -136,15 +138,21 @@ impl DropIn {
             }
             (_, None) => State::Foreign,
             (Some(text), _) => match Plan::make(home, unit) {
-                Ok(plan) if plan.text == *text => State::Current,
-                Ok(_) => State::Outdated,
+                Ok(plan) => {
+                    notes = plan.notes;
+                    if plan.text == *text {
+                        State::Current
+                    } else {
+                        State::Outdated
+                    }
+                }
                 Err(why) => {
                     problems = why;
                     State::Broken
                 }
             },
         };
-        Ok(DropIn { path, state, version, problems })
+        Ok(DropIn { path, state, version, problems, notes })
     }
 
     /// In words, with what to do.
@@ -207,6 +215,9 @@ impl Service {
     fn told(&self) -> String {
         let mut text =
             format!("{}\n  drop-in     {}\n", self.unit, self.drop_in.told(&self.unit, self.user_manager));
+        for note in &self.drop_in.notes {
+            text += &format!("  note        {note}\n");
+        }
         let counted = [
             (Shim::Loaded, "with the shim"),
             (Shim::Replaced, "with one that was replaced since"),

@@ -38,6 +38,40 @@ fn notices_name_what_is_linked_in() {
     assert!(texts.contains("SIL OPEN FONT LICENSE"), "the letters in pictures");
 }
 
+/// The bill of materials is compared with cargo's tree, the lock file, and the crates that the programs themselves name. What is not
+/// so is told.
+#[test]
+fn the_bill_of_materials_has_what_is_linked_in() {
+    let place = Place::new();
+    let check = |file: &Path| {
+        let mut check = Command::new(needed("python3", "python3"));
+        check.arg(root().join("packaging/sbom")).arg("--check").arg(file);
+        check.args(["dp", "libdp_preload.so", "libdp.so"].map(|name| release().join(name)));
+        let out = check.output().expect("python3");
+        (out.status.success(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
+    };
+    let bom = release().join("directed-point.cdx.json");
+    let (sound, said) = check(&bom);
+    assert!(sound, "{said}");
+    let told: serde_json::Value =
+        serde_json::from_slice(&fs::read(bom).expect("run make build")).expect("JSON");
+    let wrong = |name: &str, change: &dyn Fn(&mut serde_json::Value), words: &str| {
+        let mut told = told.clone();
+        let components = told["components"].as_array_mut().expect("a list");
+        let at = components.iter().position(|c| c["name"] == name).expect("the crate");
+        change(&mut components[at]);
+        let file = place.path().join("wrong.json");
+        fs::write(&file, told.to_string()).expect("a file");
+        let (sound, said) = check(&file);
+        assert!(!sound && said.contains(words), "{words}: {said}");
+    };
+    wrong("ring", &|c| c["scope"] = "excluded".into(), " is linked into dp-cli, which does not lead to it");
+    wrong("clap_builder", &|c| c["version"] = "0.0.0".into(), "clap_builder");
+    wrong("libc", &|c| c["hashes"][0]["content"] = "00".into(), "has not the digest of Cargo.lock");
+    wrong("snow", &|c| c["licenses"] = serde_json::Value::Null, "has no licence");
+    wrong("toml", &|c| c["bom-ref"] = "another".into(), "is no component's reference");
+}
+
 /// All but folders.
 fn files(below: &Path) -> Vec<String> {
     let out = run(Command::new(needed("find", "findutils"))
@@ -77,6 +111,8 @@ fn what_is_installed_can_be_compiled_with_and_goes_away() {
         "share/doc/directed-point/LICENSE-MIT",
         "share/doc/directed-point/LICENSE-APACHE",
         "share/doc/directed-point/THIRD-PARTY",
+        "share/doc/directed-point/directed-point.cdx.json",
+        "share/dp/prometheus/directed-point.rules.yml",
         "share/doc/directed-point/dp-preload.conf",
         "include/dp_route.h",
         "share/bash-completion/completions/dp",
@@ -85,8 +121,13 @@ fn what_is_installed_can_be_compiled_with_and_goes_away() {
     ] {
         assert!(fs::metadata(prefix.join(file)).is_ok_and(|file| file.len() > 0), "no {file}");
     }
-    let unit = fs::read_to_string(prefix.join("lib/systemd/system/dp-node.service")).expect("the unit");
-    assert!(unit.lines().any(|line| line == "ExecStart=/opt/dp/bin/dp node"), "{unit}");
+    for (name, start) in
+        [("dp-node", "/opt/dp/bin/dp node"), ("dp-metrics", "/opt/dp/bin/dp metrics --listen 127.0.0.1:9780")]
+    {
+        let unit = prefix.join(format!("lib/systemd/system/{name}.service"));
+        let unit = fs::read_to_string(unit).expect("the unit");
+        assert!(unit.lines().any(|line| line.strip_prefix("ExecStart=") == Some(start)), "{unit}");
+    }
     let pages: Vec<_> = files(&prefix.join("share/man"));
     assert_eq!(pages.len(), files(&root().join("man")).len(), "{pages:?}");
 

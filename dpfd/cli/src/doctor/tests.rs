@@ -61,6 +61,10 @@ fn a_name_that_nobody_has_is_an_error() {
     let nobody = of("no-such-program-here", &listing()).map(|_| ());
     assert!(nobody.unwrap_err().contains("no-such-program-here"));
     assert!(of("4194305", &listing()).is_err(), "above pid_max");
+    for no_program in ["/", "/etc/passwd"] {
+        let why = of(no_program, &listing()).map(|_| ()).unwrap_err();
+        assert!(why.contains("no file that can be executed"), "{why}");
+    }
     let sh = of("/bin/sh", &listing()).ok().unwrap();
     assert!(sh[0].pid.is_none() && sh[0].findings[0].verdict == Verdict::Fine);
 }

@@ -258,6 +258,9 @@ fn what_a_line_cannot_change_is_noted() {
     assert!(notes("ExecStart=/x\nLimitNOFILE=100:200\n").contains("LimitNOFILE=100"));
     assert!(notes("ExecStart=/x\nLimitAS=1G\n").contains("LimitAS"));
     assert!(notes("ExecStart=/x\nEnvironment=DP_DISABLE=1\n").contains("DP_DISABLE"));
+    let own = notes("ExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n");
+    assert!(own.contains("/etc/postgresql/VERSION/CLUSTER/environment"), "{own}");
+    assert!(own.contains("LD_PRELOAD = '/usr/lib/dp/libdp_preload.so'"), "{own}");
     assert_eq!(notes("ExecStart=/x\nPrivateNetwork=no\nLimitNOFILE=65536\n"), "");
 }
 

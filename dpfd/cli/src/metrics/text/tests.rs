@@ -149,7 +149,7 @@ fn names(text: &str) -> std::collections::BTreeSet<&str> {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_is_counted_and_the_manual_lists_all_of_it() {
+fn the_dashboard_and_the_alerts_ask_for_what_is_counted_and_the_manual_lists_all_of_it() {
     let text = of(&everything(), true, false);
     let counted = names(&text);
     let dashboard = include_str!("../../../../../share/grafana/directed-point.json");
@@ -157,6 +157,8 @@ fn the_dashboard_asks_for_what_is_counted_and_the_manual_lists_all_of_it() {
     assert!(told["panels"].as_array().unwrap().len() > 15);
     let asked = names(dashboard);
     assert!(asked.len() > 15 && asked.is_subset(&counted), "{:?}", asked.difference(&counted));
+    let alerts = names(include_str!("../../../../../share/prometheus/directed-point.rules.yml"));
+    assert!(alerts.len() > 4 && alerts.is_subset(&counted), "{:?}", alerts.difference(&counted));
     let manual = names(include_str!("../../../../../man/dp-metrics.1"));
     assert_eq!(manual, counted);
 }
