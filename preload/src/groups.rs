@@ -1,11 +1,22 @@
 //! Groups, by which sets say that they sleep: whose they are, and what of those becomes whose owners ended (PROTOCOLS W3).
 
 use core::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use dp_channel::arena::GROUPS;
 use dp_channel::bell::Group;
 use dp_channel::family::{space, Conn, Family, Stage};
 use dp_edge::sys::raw;
+
+/// What wakes whoever sleeps in a set of this process that has a connection, of which a bell was taken that may have told them.
+pub static WAKES: OnceLock<fn(u32)> = OnceLock::new();
+
+/// A bell of connection `conn` was taken, or its word is cold, while a set that it tells may sleep.
+pub fn bell_was_taken(conn: u32) {
+    if let Some(wake) = WAKES.get() {
+        wake(conn);
+    }
+}
 
 /// Pid namespace and pid of this process, as an owner.
 fn me() -> u64 {

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use dp_rules::config::log::Level;
 use dp_rules::config::{self, environment, slips};
 
-use crate::{fdtable, inside, life, log, lost, rules, state};
+use crate::{epoll, fdtable, groups, inside, life, log, lost, rules, state};
 
 extern "C" {
     fn pthread_atfork(
@@ -90,6 +90,7 @@ fn prepare() {
     }
     log::keep();
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
+    let _ = groups::WAKES.set(epoll::bell_was_taken);
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
     unsafe {
         pthread_atfork(Some(life::prepare_fork_c), Some(life::parent_of_fork_c), Some(life::child_of_fork_c))

@@ -15,13 +15,14 @@ use dp_edge::sys::raw;
 use crate::channel::Channel;
 use crate::inside::Inside;
 use crate::walk::Walk;
-use crate::{fdtable, own, state};
+use crate::{epoll, fdtable, groups, own, state};
 
 /// What the constructor does, as far as tests need it.
 pub fn start() {
     static START: Once = Once::new();
     START.call_once(|| {
         assert!(state::prepare_self() && fdtable::prepare(), "no memory for tables");
+        let _ = groups::WAKES.set(epoll::bell_was_taken);
         own::family_or_make().expect("a family");
         state::member().expect("a place in it");
         state::ON.store(true, Ordering::Release);

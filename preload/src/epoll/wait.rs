@@ -85,7 +85,7 @@ pub fn wait(
         net: FIRST_NET,
     };
     let (mut locked, result) = wait.run(locked, kernel)?;
-    if !wait.is_over() {
+    if !wait.is_closed() {
         locked.parts().0.leave(tid);
     }
     locked.unlock();
@@ -118,7 +118,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Whether the set was closed. Under its lock.
-    fn is_over(&self) -> bool {
+    fn is_closed(&self) -> bool {
         !is_open(self.name)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Wait<'a> {
                 locked.unlock();
                 let hit = self.spin(looked, family);
                 locked = self.place.lock(self.i)?;
-                if self.is_over() {
+                if self.is_closed() {
                     return self.outlive(locked, Ok(0), kernel);
                 }
                 if hit {
@@ -204,11 +204,11 @@ impl<'a> Wait<'a> {
             locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
             locked = self.place.lock(self.i)?;
-            if got == Ok(0) && rest == self.net && !self.is_over() {
+            if got == Ok(0) && rest == self.net && !self.is_closed() {
                 locked = self.cast_the_net(locked)?;
             }
             let got = got.map(|got| self.without_event(got));
-            if self.is_over() {
+            if self.is_closed() {
                 return self.outlive(locked, got, kernel);
             }
             let (set, mut w) = locked.parts();
@@ -376,7 +376,7 @@ impl<'a> Wait<'a> {
         let announced = !lost::never_comes(|| !raw::is_readable(fd));
         locked = self.place.lock(self.i)?;
         let (set, mut w) = locked.parts();
-        if !self.is_over() && !announced && set.find_lost(&mut w) {
+        if !self.is_closed() && !announced && set.find_lost(&mut w) {
             lost::count();
             self.net = FIRST_NET;
         }

@@ -12,7 +12,7 @@ use dp_edge::ring::Cursor;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::{epoll, inside, socket, state};
+use crate::{groups, inside, socket, state};
 
 thread_local! {
     /// What has the lock took a bell that may be the one that tells a set which sleeps.
@@ -40,7 +40,7 @@ impl Channel {
         let result = f();
         self.rx_lock.unlock();
         if ROBBED.replace(outer) {
-            epoll::bell_was_taken(self.family.entry_of(self));
+            groups::bell_was_taken(self.family.entry_of(self));
         }
         Some(result)
     }

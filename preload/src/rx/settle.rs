@@ -11,7 +11,7 @@ use dp_edge::sys::raw;
 use super::epoch::SWITCHES;
 use crate::channel::Channel;
 use crate::socket::{self, Kernel};
-use crate::{epoll, groups, lost, spin};
+use crate::{groups, lost, spin};
 
 /// Most bells that are taken at once; an honest peer has one or two out.
 const MANY_BELLS: usize = 64;
@@ -198,7 +198,7 @@ impl Channel {
         let never_wakes = |group: &Group| n >= spin::LONG_IN_VAIN || groups::owner_has_ended(group);
         if self.stage() == Stage::Live && self.sleeping_group(&rx).is_some_and(never_wakes) {
             rx.word.make_cold();
-            epoll::bell_was_taken(self.family.entry_of(self));
+            groups::bell_was_taken(self.family.entry_of(self));
         }
     }
 

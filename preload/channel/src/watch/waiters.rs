@@ -79,8 +79,8 @@ impl Waiters {
                 self.list[self.n]
             }
         };
-        let known = self.list[..self.n].iter_mut().chain(self.beyond.all_mut());
-        if let Some(place) = known.skip(at).next() {
+        let mut known = self.list[..self.n].iter_mut().chain(self.beyond.all_mut());
+        if let Some(place) = known.nth(at) {
             *place = last;
         }
     }
