@@ -4,8 +4,9 @@
 //! the kernel and to channels ([`world`]), and waiting ([`wait`]).
 //!
 //! Every set that the program makes is known, also before it has a connection in it: a value that a connection shares
-//! with another registration must be seen. Sets lie in slabs that are never unmapped, and a set's place is used again
-//! only when nobody waits in it: threads look at hot connections without the lock ([`list`]).
+//! with another registration must be seen. Sets lie in slabs that are never unmapped: threads look at hot connections
+//! without the lock ([`list`]). A set's place is used again as soon as it is closed. Whoever waits on it still, or has it among
+//! the registrations of another set, knows it by its name, and finds that it is open no more.
 //!
 //! Lock order: a set's lock, then those of sets inside it, then a connection's. Nothing sleeps in the kernel holding one.
 
@@ -92,14 +93,6 @@ impl Place {
     /// [`Lock::lock_soon`].
     fn lock_soon(&self, index: u32) -> Option<Locked<'_>> {
         self.lock.lock_soon().map(|guard| Locked { place: self, index, _guard: guard })
-    }
-
-    /// After the last descriptor, and the last wait: the place may be used again.
-    fn give_back_if_over(&self, set: &Set, i: u32) {
-        if self.refs.load(Ordering::Acquire) == 0 && !set.is_waited_on() {
-            self.taken.store(false, Ordering::Release);
-            FREE_FROM.fetch_min(i, Ordering::Relaxed);
-        }
     }
 }
 
@@ -312,13 +305,16 @@ pub fn close(fd: i32, i: u32) {
         return;
     }
     let (set, mut w) = locked.parts();
-    w.leave_groups(set.is_inherited());
-    w.end_event();
+    let inherited = set.is_inherited();
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
     set.close((i as usize) < SLAB, &mut w);
+    // Behind the connections, whose words say which group it is.
+    w.leave_groups(inherited);
+    w.end_event();
     p.fd.store(-1, Ordering::Relaxed);
     p.life.fetch_add(1, Ordering::Relaxed);
-    p.give_back_if_over(set, i);
+    p.taken.store(false, Ordering::Release);
+    FREE_FROM.fetch_min(i, Ordering::Relaxed);
 }
 
 /// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.

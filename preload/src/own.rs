@@ -1,6 +1,7 @@
 //! Descriptors of the shim's own: at high numbers, so that the program's stay small and dense, and marked in the table, so
 //! that the program neither closes nor sees them.
 
+use core::sync::atomic::{AtomicI32, Ordering};
 use std::os::fd::IntoRawFd;
 
 use dp_channel::family::Family;
@@ -57,6 +58,22 @@ pub fn close(fd: i32) {
 pub fn forget(fd: i32) {
     fdtable::set(fd, Entry::None);
     raw::close(fd);
+}
+
+/// The descriptor of ours that `at` has, -1 for none: made now where there is none, or the program has closed it.
+pub fn once(at: &AtomicI32, make: impl FnOnce() -> Result<i32, i32>) -> Option<i32> {
+    let now = at.load(Ordering::Acquire);
+    if is(now) {
+        return Some(now);
+    }
+    let fd = keep(make().ok()?)?;
+    match at.compare_exchange(now, fd, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(fd),
+        Err(other) => {
+            forget(fd);
+            Some(other)
+        }
+    }
 }
 
 /// The family, made now if need be. `None` when there is no memory or descriptor for it.

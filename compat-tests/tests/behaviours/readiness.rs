@@ -23,6 +23,9 @@ same_everywhere! {
     epoll_nested_and_made_anew => Pair::c("epoll_modes").arg("nested_anew");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
+    epoll_set_closed_under_a_wait_with_a_time_limit => Pair::c("set_closed").arg("timed");
+    epoll_set_closed_under_a_wait_without_one => Pair::c("set_closed").arg("forever");
+    epoll_set_with_a_copy_closed_under_a_wait => Pair::c("set_closed").arg("copy");
     epoll_peer_shutdown => Pair::c("epoll_modes").arg("peer_shutdown");
     two_threads_in_poll_from_the_first_byte_on => Pair::c("born_polled").arg("300");
     two_threads_in_poll => Pair::c("watchers").arg("poll");

@@ -122,11 +122,11 @@ fn a_program_that_becomes_another_leaves_no_word_hot() {
     assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
     let mut looks = || {
-        let now = |events, max, _| {
+        let now = |set, events, max, _| {
             // SAFETY: the array below.
             unsafe { raw::epoll_poll(set, events, max) }
         };
-        wait(n, events.as_mut_ptr(), 2, 0, false, now).unwrap().unwrap()
+        wait(set, n, events.as_mut_ptr(), 2, 0, false, now).unwrap().unwrap()
     };
     while !c.receiving().word.is_hot() {
         testing::send(pair.client, b"y", 0).unwrap();

@@ -1,18 +1,19 @@
 //! Waiting on a set: look at the hot connections, ask the kernel now and then, sleep only in the kernel.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use dp_channel::bell;
 use dp_channel::family::Family;
-use dp_channel::watch::{Out, Set};
+use dp_channel::watch::{Out, Set, SetName};
 use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::world::Ground;
-use super::{place, Locked, Place};
+use super::{is_open, name, place, Locked, Place};
+use crate::fdtable::{self, Entry};
 use crate::lost::{self, FIRST_NET, LAST_NET};
-use crate::{signals, spin, state};
+use crate::{own, signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -42,17 +43,18 @@ fn at_most(rest: i64, limit: i64) -> i64 {
     }
 }
 
-/// `epoll_wait` on set `i`: `timeout` in nanoseconds, negative for ever.
+/// `epoll_wait` on set `i`, by its number `ep`: `timeout` in nanoseconds, negative for ever.
 ///
-/// `kernel(events, max, timeout_ns)` is libc's call, a cancellation point. `quiet`: the caller changes the
+/// `kernel(set, events, max, timeout_ns)` is libc's call, a cancellation point. `quiet`: the caller changes the
 /// signal mask for the wait, so nothing may delay signals in user space. `None`: not a set of ours.
 pub fn wait(
+    ep: i32,
     i: u32,
     events: *mut epoll_event,
     max: i32,
     timeout: i64,
     quiet: bool,
-    kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
+    kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
 ) -> Option<Result<i32, i32>> {
     let place = place(i)?;
     if max <= 0 || crate::walk::nowhere(events) {
@@ -61,17 +63,29 @@ pub fn wait(
     signals::begin();
     let tid = state::tid();
     let mut locked = place.lock(i)?;
+    if fdtable::get(ep) != Entry::Epoll(i) {
+        return None;
+    }
     {
         let (set, mut w) = locked.parts();
         set.enter(tid, &mut w);
     }
-    let mut wait =
-        Wait { place, i, tid, events, max: max as usize, timeout, start: 0, spun: quiet, net: FIRST_NET };
+    let mut wait = Wait {
+        place,
+        i,
+        name: name(i),
+        ep,
+        tid,
+        events,
+        max: max as usize,
+        timeout,
+        start: 0,
+        spun: quiet,
+        net: FIRST_NET,
+    };
     let (mut locked, result) = wait.run(locked, kernel)?;
-    let (set, _) = locked.parts();
-    set.leave(tid);
-    if place.refs.load(Ordering::Relaxed) == 0 {
-        place.give_back_if_over(set, i);
+    if !wait.was_closed() {
+        locked.parts().0.leave(tid);
     }
     Some(result)
 }
@@ -79,6 +93,10 @@ pub fn wait(
 struct Wait<'a> {
     place: &'a Place,
     i: u32,
+    /// The set that it waits on: the place may be another's each time the lock is had again.
+    name: SetName,
+    /// By which number.
+    ep: i32,
     tid: u32,
     events: *mut epoll_event,
     max: usize,
@@ -97,11 +115,24 @@ impl<'a> Wait<'a> {
         Out::new(unsafe { core::slice::from_raw_parts_mut(self.events, self.max) })
     }
 
+    /// Whether the set was closed. Under its lock.
+    fn was_closed(&self) -> bool {
+        !is_open(self.name)
+    }
+
+    /// A number of the set, which is not over: that of the call may be closed, or another's. Under its lock.
+    fn number(&self) -> i32 {
+        match fdtable::get(self.ep) == Entry::Epoll(self.i) {
+            true => self.ep,
+            false => self.place.fd.load(Ordering::Relaxed),
+        }
+    }
+
     /// `None` where the lock cannot be had again, in a signal handler inside it.
     fn run(
         &mut self,
         mut locked: Locked<'a>,
-        kernel: impl Fn(*mut epoll_event, i32, i64) -> Result<i32, i32>,
+        kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
     ) -> Ended<'a> {
         let mut turns = 0;
         loop {
@@ -123,6 +154,9 @@ impl<'a> Wait<'a> {
                 drop(locked);
                 let hit = self.spin(looked, family);
                 locked = self.place.lock(self.i)?;
+                if self.was_closed() {
+                    return self.outlive(locked, Ok(0), kernel);
+                }
                 if hit {
                     continue;
                 }
@@ -158,13 +192,17 @@ impl<'a> Wait<'a> {
                 rest = at_most(rest, self.net);
             }
             set.sleeps(self.tid, true);
+            let number = self.number();
             drop(locked);
-            let got = kernel(self.events, self.max as i32, rest);
+            let got = kernel(number, self.events, self.max as i32, rest);
             locked = self.place.lock(self.i)?;
-            if got == Ok(0) && rest == self.net {
+            if got == Ok(0) && rest == self.net && !self.was_closed() {
                 locked = self.cast_the_net(locked)?;
             }
             let got = got.map(|got| self.without_event(got));
+            if self.was_closed() {
+                return self.outlive(locked, got, kernel);
+            }
             let (set, mut w) = locked.parts();
             set.sleeps(self.tid, false);
             w.each_group(|g| g.wake());
@@ -172,16 +210,31 @@ impl<'a> Wait<'a> {
                 Ok(got) => got as usize,
                 Err(e) => return Some((locked, Err(e))),
             };
-            if self.place.refs.load(Ordering::Relaxed) == 0 {
-                // Closed by another thread: its number may mean something else by now.
-                return Some((locked, Ok(got as i32)));
-            }
             let n = self.report(got, set, &mut w);
             if n > 0 || (self.timeout >= 0 && left(self.timeout, self.start) == 0) {
                 return Some((locked, Ok(n as i32)));
             }
             self.spun = true;
         }
+    }
+
+    /// The set was closed by another thread, or a signal handler, with `got` as the kernel's last word. The kernel's own wait
+    /// would go on, so this one does; but there is no number by which it could hear of anything more.
+    fn outlive(
+        &self,
+        locked: Locked<'a>,
+        got: Result<i32, i32>,
+        kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
+    ) -> Ended<'a> {
+        static EMPTY: AtomicI32 = AtomicI32::new(-1);
+        let rest = left(self.timeout, self.start);
+        if got != Ok(0) || rest == 0 {
+            return Some((locked, got));
+        }
+        let Some(empty) = own::once(&EMPTY, raw::epoll_create) else { return Some((locked, got)) };
+        drop(locked);
+        let got = kernel(empty, self.events, self.max as i32, rest);
+        Some((self.place.lock(self.i)?, got))
     }
 
     /// What the kernel reported, but for the set's own event.
@@ -315,7 +368,7 @@ impl<'a> Wait<'a> {
         let announced = !lost::never_comes(|| !raw::is_readable(fd));
         locked = self.place.lock(self.i)?;
         let (set, mut w) = locked.parts();
-        if !announced && set.find_lost(&mut w) {
+        if !self.was_closed() && !announced && set.find_lost(&mut w) {
             lost::count();
             self.net = FIRST_NET;
         }

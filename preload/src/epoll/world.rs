@@ -72,17 +72,12 @@ fn note(conn: u32, i: u32) -> bool {
 static KICK: AtomicI32 = AtomicI32::new(-1);
 
 fn kicker() -> Option<i32> {
-    let now = KICK.load(Ordering::Acquire);
-    if now >= 0 {
-        return Some(now);
-    }
-    // SAFETY: numbers.
-    let fd = unsafe { libc::eventfd(1, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    let fd = if fd >= 0 { own::keep(fd)? } else { return None };
-    if KICK.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        own::forget(fd);
-    }
-    Some(KICK.load(Ordering::Acquire))
+    let made = || {
+        let fd = raw::eventfd()?;
+        raw::signal_event(fd);
+        Ok(fd)
+    };
+    own::once(&KICK, made)
 }
 
 /// See the module. The set's lock is held.

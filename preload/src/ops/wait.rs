@@ -379,25 +379,25 @@ fn epoll_on(
     fine: bool,
 ) -> Option<c_int> {
     let Entry::Epoll(i) = fdtable::get(ep) else { return None };
-    let kernel = |events: *mut epoll_event, max: i32, ns: i64| {
+    let kernel = |set: c_int, events: *mut epoll_event, max: i32, ns: i64| {
         if fine {
             let t = timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
             let t = if ns < 0 { core::ptr::null() } else { &raw const t };
             // SAFETY: the program's array and mask; the program has found this call, too.
-            return result(unsafe { real::epoll_pwait2()(ep, events, max, t, mask) });
+            return result(unsafe { real::epoll_pwait2()(set, events, max, t, mask) });
         }
         // Rounded up, as every timeout of the kernel is.
         let ms = if ns < 0 { -1 } else { ((ns + MS - 1) / MS).min(i64::from(i32::MAX)) as c_int };
         // SAFETY: the program's array and mask.
         result(unsafe {
             if mask.is_null() {
-                real::epoll_wait()(ep, events, max, ms)
+                real::epoll_wait()(set, events, max, ms)
             } else {
-                real::epoll_pwait()(ep, events, max, ms, mask)
+                real::epoll_pwait()(set, events, max, ms, mask)
             }
         })
     };
-    epoll::wait(i, events, max, ns, !mask.is_null(), kernel).map(give_int)
+    epoll::wait(ep, i, events, max, ns, !mask.is_null(), kernel).map(give_int)
 }
 
 /// A wait on set `ep` in which nothing of ours takes part, but that its own event is not the program's to see.

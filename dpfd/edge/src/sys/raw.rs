@@ -217,6 +217,11 @@ pub fn accept(fd: i32, flags: i32) -> Result<i32, i32> {
     sys!(SYS_accept4, fd, 0usize, 0usize, flags).map(|fd| fd as i32)
 }
 
+/// epoll_create1(2), closed on exec.
+pub fn epoll_create() -> Result<i32, i32> {
+    sys!(SYS_epoll_create1, libc::EPOLL_CLOEXEC).map(|fd| fd as i32)
+}
+
 /// epoll_ctl(2).
 pub fn epoll_ctl(ep: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Res {
     let mut e = event.unwrap_or(libc::epoll_event { events: 0, u64: 0 });

@@ -298,11 +298,6 @@ impl Set {
         self.hot.all().iter().map(|&r| self.rows.get(r))
     }
 
-    /// Whether a thread is in a wait.
-    pub fn is_waited_on(&self) -> bool {
-        self.waiters.count() > 0
-    }
-
     /// Whether a thread sleeps in the kernel's set.
     pub fn is_slept_in(&self) -> bool {
         self.waiters.anyone_asleep()
