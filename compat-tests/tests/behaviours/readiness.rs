@@ -23,6 +23,8 @@ same_everywhere! {
     epoll_nested_and_made_anew => Pair::c("epoll_modes").arg("nested_anew");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
+    epoll_of_a_connection_that_is_paused => Pair::c("paused").arg("paused");
+    epoll_of_a_connection_that_is_deleted_as_its_peer_sends => Pair::c("paused").arg("deleted");
     epoll_set_closed_under_a_wait_with_a_time_limit => Pair::c("set_closed").arg("timed");
     epoll_set_closed_under_a_wait_without_one => Pair::c("set_closed").arg("forever");
     epoll_set_with_a_copy_closed_under_a_wait => Pair::c("set_closed").arg("copy");

@@ -96,6 +96,17 @@ impl Group {
     pub fn is_awake(&self) -> bool {
         self.asleep.load(Ordering::Acquire) == 0
     }
+    /// Whether a sender has told the watcher, which has not said since that it is awake. Behind what makes a word cold, it sees
+    /// what each sender did that had found the word hot when it counted its bell.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) == TOLD
+    }
+    /// The sender's side: its bell wakes nobody, so the next sender is to tell the watcher, by a bell of its own.
+    #[cold]
+    pub fn untell(&self) {
+        let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
+    }
     /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
     pub fn wake_once(&self) -> Option<u32> {
@@ -167,7 +178,11 @@ impl Word {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
                 Some(how) if how != BY_BELL && word & SLEEPERS == 0 => return Owed::Event(how),
                 Some(_) => {
-                    self.0.fetch_add(BELL, Ordering::SeqCst);
+                    let now = self.0.fetch_add(BELL, Ordering::SeqCst);
+                    // Since the word was read, the edge has left the group: its bell may wake nobody there.
+                    if let (true, Some(watcher)) = ((now ^ word) & (HOT | GROUP) != 0, watcher) {
+                        watcher.untell();
+                    }
                     return Owed::Bell; // wakes a sleeper, too
                 }
                 None => {}
@@ -323,6 +338,12 @@ impl Word {
         self.update(|w| w & !(HOT | RUNG | GROUP | EVENT))
     }
 
+    /// The same for the sake of somebody beside the watcher, who has the edge in its group and does not know yet. It may have been
+    /// told by a bell, so the group stays known.
+    pub fn make_cold_beside(&self) -> Armed {
+        self.update(|w| w & !(HOT | RUNG | EVENT))
+    }
+
     /// Whether the receiver looks by itself.
     #[inline(always)]
     pub fn is_hot(&self) -> bool {
@@ -336,12 +357,9 @@ impl Word {
         self.0.load(Ordering::Relaxed) & (HOT | SLEEPERS) == HOT
     }
 
-    /// The group that watches it while it is hot, from 1 on; 0: none.
+    /// The group that watches it, or did until somebody else made it cold, from 1 on; 0: none.
     pub fn group(&self) -> usize {
-        match self.0.load(Ordering::Relaxed) {
-            word if word & HOT != 0 => ((word & GROUP) >> GROUP_SHIFT) as usize,
-            _ => 0,
-        }
+        ((self.0.load(Ordering::Relaxed) & GROUP) >> GROUP_SHIFT) as usize
     }
 
     /// Whether somebody sleeps in the kernel for this edge.

@@ -1,5 +1,6 @@
 //! What a set's decisions reach: the kernel's set, and the channels (`dp_channel::watch::World`).
 
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
@@ -232,7 +233,7 @@ impl World for Ground<'_> {
     fn uncounted(&mut self, conn: u32) {
         if let (Some(c), Some(me)) = (self.conn(conn), state::member_if_joined()) {
             c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.make_cold(conn);
+            self.make_cold_beside(conn);
         }
     }
 
@@ -272,6 +273,18 @@ impl World for Ground<'_> {
         if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
             c.receiving().word.make_cold();
         }
+    }
+
+    fn make_cold_beside(&mut self, conn: u32) {
+        if let Some(c) = self.conn(conn).filter(|_| self.is_channel(conn)) {
+            c.receiving().word.make_cold_beside();
+        }
+    }
+
+    fn is_told(&self) -> bool {
+        let told = Cell::new(false);
+        self.each_group(|g| told.set(told.get() | g.is_told()));
+        told.get()
     }
 
     fn is_hot(&self, conn: u32) -> bool {

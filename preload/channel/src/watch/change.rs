@@ -118,7 +118,7 @@ impl Set {
             return;
         }
         w.watch(conn, true);
-        w.make_cold(conn);
+        w.make_cold_beside(conn);
         self.rows.remove(r);
         if let Some(r) = self.noted(row.fd, target, row.want, row.data, w) {
             self.rows.get_mut(r).spent = row.spent;
@@ -155,7 +155,7 @@ impl Set {
                 return Err(e);
             }
             (_, Err(e)) => return Err(e),
-            (Target::Conn(conn), Ok(())) => w.make_cold(conn),
+            (Target::Conn(conn), Ok(())) => w.make_cold_beside(conn),
             (Target::Set(inner), Ok(())) => w.expose(inner, true),
             _ => {}
         }
@@ -259,7 +259,7 @@ impl Set {
             self.cool_value(data, Some(r), w);
         }
         if self.rows.get(r).is_hot() {
-            if events & SPECIAL != 0 || !self.is_only_one(r, w) {
+            if events & SPECIAL != 0 || events & IN == 0 || !self.is_only_one(r, w) {
                 self.make_cold(r, w);
             } else {
                 self.show(r, w);
@@ -325,6 +325,14 @@ impl Set {
             w.unkick();
         }
         w.kick(data);
+    }
+
+    /// Row `r` is hot no more. Its sender may have told whoever sleeps, by a bell that wakes nobody: the kernel has the
+    /// registration no more, or without interest in it, or whoever takes the bytes takes the bell. The others' senders rely on it.
+    pub(super) fn tell_in_its_place(&mut self, r: u32, w: &mut impl World) {
+        if self.waiters.anyone_asleep() && (w.is_told() || self.has_unheard(r, w)) {
+            self.kick(r, w);
+        }
     }
 
     /// A hot row, changed while somebody sleeps: wakes them if it has what they would report.

@@ -72,8 +72,9 @@ impl Set {
             return Some(0);
         }
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
+            let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
             let foreign = row.spent || bits & IN != 0 && !w.has_bytes(row.io);
-            if foreign || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
+            if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
             }

@@ -139,6 +139,14 @@ impl Set {
         if row.want & ET != 0 && row.want & OUT != 0 && row.seen != Some(w.frontier(conn, row.seen)) {
             let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.kernel, row.kernel_data);
         }
+        self.tell_in_its_place(r, w);
+    }
+
+    /// The kernel wakes nobody any more for what comes on it, so its sender must not be the one who tells for all.
+    pub(super) fn cool_if_deaf(&mut self, r: u32, w: &mut impl World) {
+        if self.rows.is_used(r) && self.rows.get(r).kernel & IN == 0 {
+            self.make_cold(r, w);
+        }
     }
 
     /// All rows back to the kernel's readiness.
@@ -205,6 +213,7 @@ impl Set {
             let row = self.rows.get(r);
             if row.dirty && row.conn().is_some_and(|conn| which(row, conn, w)) {
                 self.sync_row(r, w);
+                self.cool_if_deaf(r, w);
             }
             // It may have been taken out, and the last one put here.
             if self.hot.all().get(k) == Some(&r) {
@@ -244,6 +253,7 @@ impl Set {
                 if !self.inherited {
                     if row.is_hot() {
                         w.make_cold(conn);
+                        self.tell_in_its_place(r, w);
                     }
                     w.watch(conn, false);
                 }

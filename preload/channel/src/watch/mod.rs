@@ -77,8 +77,12 @@ pub trait World {
     fn is_channel(&self, conn: u32) -> bool;
     /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.
     fn make_hot(&mut self, conn: u32) -> bool;
-    /// Its sender rings again from here on (fenced).
+    /// The sender of a connection that this set has hot rings again from here on (fenced).
     fn make_cold(&mut self, conn: u32);
+    /// The same of one that another set may have hot, of this process or of a relative.
+    fn make_cold_beside(&mut self, conn: u32);
+    /// Whether a sender has told this set, which said that it sleeps, and has not said since that it is awake.
+    fn is_told(&self) -> bool;
     /// Whether nobody made its sender ring again meanwhile.
     fn is_hot(&self, conn: u32) -> bool;
     /// Whether its ring has something, be it behind bytes that are on their way through TCP.

@@ -135,6 +135,7 @@ impl Set {
         if want & OUT != 0 && !writes && dirty {
             // The direction is on TCP now: only the kernel knows when it is writable.
             self.sync_row(r, w);
+            self.cool_if_deaf(r, w);
             if !self.rows.is_used(r) {
                 return 0;
             }

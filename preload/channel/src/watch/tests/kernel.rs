@@ -22,9 +22,12 @@ pub(super) struct File {
     pub(super) bells_in_flight: u64,
     /// The wake word, and bells in the kernel.
     pub(super) hot: bool,
+    pub(super) grouped: bool,
     pub(super) rung: bool,
     pub(super) bells: u64,
     pub(super) watched: u32,
+    /// Among those that watch it is another set.
+    pub(super) elsewhere: bool,
     pub(super) uncounted: bool,
     /// What the program sends goes through TCP, which has room.
     pub(super) sends_by_tcp: bool,
@@ -66,6 +69,15 @@ impl File {
 
 pub(super) type Key = (usize, i32);
 
+/// What the set says of itself to senders.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    #[default]
+    Awake,
+    Asleep,
+    Told,
+}
+
 /// What the machine sees.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
@@ -75,7 +87,7 @@ pub(super) struct Kernel {
     pub(super) turn: usize,
     pub(super) kick: Option<u64>,
     /// The one group's word.
-    pub(super) asleep: bool,
+    pub(super) group: Group,
 }
 
 impl Kernel {
@@ -110,6 +122,11 @@ impl Kernel {
             f.bells += 1;
             self.event(file);
         }
+    }
+
+    /// Whether a bell of that connection may be the one that tells the set.
+    pub(super) fn is_telling(&self, file: usize) -> bool {
+        self.files[file].grouped && self.group != Group::Awake
     }
 
     pub(super) fn event(&mut self, file: usize) {
@@ -190,7 +207,7 @@ impl World for Kernel {
     }
     fn uncounted(&mut self, conn: u32) {
         self.conn(conn).uncounted = true;
-        self.make_cold(conn);
+        self.make_cold_beside(conn);
     }
     fn is_channel(&self, _: u32) -> bool {
         true
@@ -199,13 +216,20 @@ impl World for Kernel {
         let f = self.conn(conn);
         f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
-            f.rung = false;
+            (f.grouped, f.rung) = (true, false);
         }
         f.hot
     }
     fn make_cold(&mut self, conn: u32) {
         let f = self.conn(conn);
+        (f.hot, f.grouped, f.rung) = (false, false, false);
+    }
+    fn make_cold_beside(&mut self, conn: u32) {
+        let f = self.conn(conn);
         (f.hot, f.rung) = (false, false);
+    }
+    fn is_told(&self) -> bool {
+        self.group == Group::Told
     }
     fn is_hot(&self, conn: u32) -> bool {
         self.files[conn as usize].hot
@@ -260,8 +284,11 @@ impl World for Kernel {
             f.rung |= arm && f.bells > 0;
             return Settled::Ready;
         }
-        f.bells = 0;
-        if f.ended {
+        let ended = f.ended;
+        if !self.is_telling(conn as usize) {
+            self.conn(conn).bells = 0;
+        }
+        if ended {
             Settled::Ready
         } else {
             Settled::Quiet

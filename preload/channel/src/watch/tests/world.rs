@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, control, File, Kernel, Key, Reg, CONNS, FILES, INNER};
+use super::kernel::{arrived, control, File, Group, Kernel, Key, Reg, CONNS, FILES, INNER};
 
 /// Everything.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Sim {
 
     pub fn arrives(&mut self, file: usize) {
         self.connects(file);
-        let asleep = self.kernel.asleep;
+        let asleep = self.kernel.group == Group::Asleep;
         let f = &mut self.kernel.files[file];
         if f.ended {
             return;
@@ -81,7 +81,7 @@ impl Sim {
         if !Kernel::is_conn(file) {
             self.kernel.event(file);
         } else if f.hot && asleep {
-            self.kernel.asleep = false;
+            self.kernel.group = Group::Told;
             self.kernel.bell(file);
         } else if !f.hot && !f.rung {
             f.rung = true;
@@ -133,6 +133,7 @@ impl Sim {
     }
 
     pub fn takes(&mut self, file: usize, all: bool) {
+        let telling = self.kernel.is_telling(file);
         let f = &mut self.kernel.files[file];
         if !f.is_readable() {
             return;
@@ -147,7 +148,7 @@ impl Sim {
             f.rung = false;
         }
         if f.put == f.taken {
-            f.bells = 0;
+            f.bells = if telling { f.bells } else { 0 };
         } else if f.bells > 0 && !f.hot && f.watched == 0 {
             // Where nobody waits for edges the bell that is there will do (W4).
             f.rung = true;
@@ -189,6 +190,7 @@ impl Sim {
         if other.is_none() {
             self.kernel.regs.retain(|key, _| key.0 != file);
             self.believed.retain(|key, _| key.0 != file);
+            self.elsewhere(file, false);
             if Kernel::is_conn(file) {
                 assert_eq!(self.kernel.files[file].watched, 0, "every registration ended with the file");
             }
@@ -209,19 +211,32 @@ impl Sim {
         }
     }
 
-    /// The set is closed, and another one begins in its place.
+    /// The set is closed, and another one begins in its place. Threads that sleep in it never come back to that one.
     pub fn closes(&mut self, keep: bool) {
-        if self.asleep == [false; 2] {
-            self.set.close(keep, &mut self.kernel);
-            assert!(
-                self.kernel.files.iter().all(|f| f.watched == 0),
-                "every registration ended with the set"
-            );
-            assert_eq!(self.kernel.files[INNER].exposed, 0, "nobody watches it from outside");
-            self.kernel.regs.clear();
-            self.kernel.kick = None;
-            self.believed.clear();
-            self.exposed = 0;
+        self.set.close(keep, &mut self.kernel);
+        assert!(
+            self.kernel.files.iter().all(|f| f.watched == u32::from(f.elsewhere)),
+            "every registration ended with the set"
+        );
+        assert_eq!(self.kernel.files[INNER].exposed, 0, "nobody watches it from outside");
+        self.kernel.regs.clear();
+        self.kernel.kick = None;
+        self.kernel.group = Group::Awake;
+        self.believed.clear();
+        (self.exposed, self.asleep) = (0, [false; 2]);
+    }
+
+    /// Another set registers a connection, or no more.
+    pub fn elsewhere(&mut self, file: usize, more: bool) {
+        let is_open = self.kernel.numbers.values().any(|&f| f == file);
+        let f = &mut self.kernel.files[file];
+        if !Kernel::is_conn(file) || f.unconnected || f.elsewhere == more || more && !is_open {
+            return;
+        }
+        f.elsewhere = more;
+        self.kernel.watch(file as u32, more);
+        if more {
+            self.kernel.make_cold_beside(file as u32);
         }
     }
 
@@ -252,7 +267,7 @@ impl Sim {
             if !has.is_some_and(|has| {
                 if fixed {
                     true
-                } else if believed.spent {
+                } else if silent(believed) {
                     silent(has)
                 } else {
                     !silent(has) && same(has)
@@ -348,9 +363,9 @@ impl Sim {
                 }
             }
             self.set.sync(&mut self.kernel);
-            self.kernel.asleep = true;
+            self.kernel.group = Group::Asleep;
             if self.set.has_news(&mut self.kernel) {
-                self.kernel.asleep = false;
+                self.kernel.group = Group::Awake;
                 continue;
             }
             self.set.sleeps(tid, true);
@@ -373,7 +388,7 @@ impl Sim {
             }
             self.asleep[thread] = false;
             self.set.sleeps(thread as u32 + 1, false);
-            self.kernel.asleep = false;
+            self.kernel.group = Group::Awake;
             let told = self.gather(8);
             if told.is_empty() {
                 self.go_on(thread)?;
@@ -382,7 +397,9 @@ impl Sim {
                 self.check(&told, None)?;
             }
         }
-        let asleep = self.asleep.iter().any(|&a| a);
+        // The bell that tells it may be on its way, behind bytes.
+        let comes = self.kernel.files.iter().any(|f| f.grouped && f.bells_in_flight > 0);
+        let asleep = self.asleep.iter().any(|&a| a) && !(self.kernel.group == Group::Told && comes);
         for (key, reg) in &self.believed {
             let bits = self.ready(key.0) & reg.events;
             if asleep && reg.edge && !reg.spent && bits != 0 {
