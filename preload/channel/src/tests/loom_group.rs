@@ -3,7 +3,7 @@
 use dp_edge::ring::{Pos, Tail};
 use dp_edge::testing::explore;
 use dp_edge::testing::kernel::Kernel;
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::loom_bell::{edge, receive, Edge, Sleep};
@@ -294,4 +294,71 @@ fn loom_watcher_hears_the_bell_of_what_another_thread_received() {
 #[should_panic(expected = "lost wake-up")]
 fn loom_broken_bell_taken_from_a_watcher_that_sleeps() {
     explore(Some(2), || robbed(false));
+}
+
+/// An edge leaves the group while the watcher sleeps: another thread takes it out of the set, and with it the wake-up that its bell
+/// is. `minds`: that thread wakes a watcher that was told.
+fn taken_out(minds: bool) {
+    let s = Arc::new((
+        Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(2) },
+        Mutex::new(true),
+    ));
+    for e in &s.0.edges {
+        assert!(e.word.heat_group(1));
+    }
+    let sender = {
+        let s = s.clone();
+        thread::spawn(move || {
+            let (set, is_in) = &*s;
+            if set.edges[0].publish(&mut Tail::default(), 0, true, &set.groups) {
+                let is_in = is_in.lock().unwrap();
+                if *is_in {
+                    set.kernel.ring(0);
+                }
+            }
+            set.send(1, &mut Tail::default(), 1);
+            set.kernel.over();
+        })
+    };
+    let other = {
+        let s = s.clone();
+        thread::spawn(move || {
+            let (set, is_in) = &*s;
+            set.edges[0].word.make_cold();
+            let mut is_in = is_in.lock().unwrap();
+            *is_in = false;
+            set.kernel.drain(0, u32::MAX);
+            drop(is_in);
+            if minds && set.groups[0].is_told() {
+                set.kernel.ring(1);
+            }
+            set.kernel.over();
+        })
+    };
+    let set = &s.0;
+    while !set.edges[1].take() {
+        set.groups[0].doze(BY_BELL);
+        settle();
+        let quiet = !set.edges[1].waiting();
+        if quiet {
+            set.kernel.readable();
+        }
+        set.groups[0].wake();
+        if quiet {
+            (0..2).for_each(|i| drop(set.kernel.drain(i, 2)));
+        }
+    }
+    sender.join().unwrap();
+    other.join().unwrap();
+}
+
+#[test]
+fn loom_watcher_hears_of_what_was_told_by_an_edge_taken_out() {
+    explore(Some(2), || taken_out(true));
+}
+
+#[test]
+#[should_panic(expected = "lost wake-up")]
+fn loom_broken_edge_taken_out_without_a_word() {
+    explore(Some(2), || taken_out(false));
 }
