@@ -102,7 +102,7 @@ impl Group {
     pub fn is_told(&self) -> bool {
         self.asleep.load(Ordering::SeqCst) == TOLD
     }
-    /// The sender's side: its bell wakes nobody, so the next sender is to tell the watcher, by a bell of its own.
+    /// The sender's side: its bell wakes nobody, or could not be sent. The next sender tells the watcher, by a bell of its own.
     #[cold]
     pub fn untell(&self) {
         let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);

@@ -59,6 +59,9 @@ impl Channel {
             }
             Err(e) => {
                 tx.word.undo_bell();
+                if let Some(group) = tx.word.group().checked_sub(1).and_then(|i| self.peer_groups().get(i)) {
+                    group.untell();
+                }
                 self.keep_error_of_send(e);
                 if e != libc::EAGAIN {
                     self.suspect();
