@@ -27,12 +27,14 @@ mod hot;
 mod plain;
 mod report;
 mod rows;
+mod waiters;
 
 pub use report::Out;
 pub use rows::{Look, Row, Rows, SetName, Target};
 
 use dp_edge::ring::Pos;
 use plain::Plain;
+use waiters::Waiters;
 
 /// Always reported, wanted or not.
 pub const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -127,85 +129,6 @@ pub trait World {
     fn list(&mut self, at: usize, conn: u32, reads: bool);
     /// Its length.
     fn listed(&mut self, n: usize);
-}
-
-/// Threads that are inside a wait, and how deep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Inside {
-    tid: u32,
-    asleep: bool,
-}
-
-/// More than so many at once are only known to be many, until all of the known ones are gone.
-const MANY: usize = 16;
-
-/// The threads that wait on the set now. A wait may end without a word (cancelled, or left by longjmp), so they are known
-/// by thread.
-#[derive(Debug)]
-struct Waiters {
-    list: [Inside; MANY],
-    n: usize,
-    more: u32,
-}
-
-impl Waiters {
-    const NOBODY: Inside = Inside { tid: 0, asleep: false };
-
-    const fn new() -> Waiters {
-        Waiters { list: [Self::NOBODY; MANY], n: 0, more: 0 }
-    }
-
-    fn known(&mut self) -> &mut [Inside] {
-        &mut self.list[..self.n]
-    }
-
-    fn count(&self) -> usize {
-        self.n + self.more as usize
-    }
-
-    fn enter(&mut self, tid: u32) {
-        if let Some(left) = self.known().iter_mut().find(|w| w.tid == tid) {
-            // It left its last wait by longjmp.
-            left.asleep = false;
-        } else if self.n < MANY {
-            self.list[self.n] = Inside { tid, asleep: false };
-            self.n += 1;
-        } else {
-            self.more += 1;
-        }
-    }
-
-    fn leave(&mut self, tid: u32) {
-        match self.known().iter().position(|w| w.tid == tid) {
-            Some(at) => {
-                self.n -= 1;
-                self.list[at] = self.list[self.n];
-            }
-            None => self.more = self.more.saturating_sub(1),
-        }
-    }
-
-    fn sleeps(&mut self, tid: u32, asleep: bool) {
-        if let Some(w) = self.known().iter_mut().find(|w| w.tid == tid) {
-            w.asleep = asleep;
-        }
-    }
-
-    fn anyone_asleep(&self) -> bool {
-        self.more > 0 || self.list[..self.n].iter().any(|w| w.asleep)
-    }
-
-    fn forget_dead(&mut self, lives: impl Fn(u32) -> bool) {
-        let mut at = 0;
-        while at < self.n {
-            if lives(self.list[at].tid) {
-                at += 1;
-            } else {
-                self.n -= 1;
-                self.list[at] = self.list[self.n];
-            }
-        }
-    }
 }
 
 /// What one epoll set of the program knows, beside the kernel's set.
