@@ -13,6 +13,7 @@
 mod event;
 mod list;
 mod lock;
+mod places;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -31,16 +32,10 @@ use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
 use lock::{Guard, Lock};
+use places::{place, places, take};
 pub use wait::wait;
+pub use world::begins;
 use world::Ground;
-
-const SLAB: usize = 64;
-const SLABS: usize = 4096;
-static TABLE: [AtomicPtr<Place>; SLABS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; SLABS];
-/// Slabs that there are.
-static MADE: AtomicU32 = AtomicU32::new(0);
-/// Places below this are taken.
-static FREE_FROM: AtomicU32 = AtomicU32::new(0);
 
 /// Where a set lies. All zero is a free place.
 struct Place {
@@ -96,19 +91,6 @@ impl Place {
     }
 }
 
-fn place(i: u32) -> Option<&'static Place> {
-    let slab = TABLE.get(i as usize / SLAB)?.load(Ordering::Acquire);
-    // SAFETY: made by take(), SLAB places, never unmapped.
-    (!slab.is_null()).then(|| unsafe { &*slab.add(i as usize % SLAB) })
-}
-
-/// All places in use.
-fn places() -> impl Iterator<Item = (u32, &'static Place)> {
-    (0..MADE.load(Ordering::Acquire) * SLAB as u32)
-        .filter_map(|i| place(i).map(|p| (i, p)))
-        .filter(|(_, p)| p.taken.load(Ordering::Acquire))
-}
-
 /// The set that is in place `i` now.
 pub fn name(i: u32) -> SetName {
     SetName { place: i, life: place(i).map_or(0, |p| p.life.load(Ordering::Relaxed)) }
@@ -117,32 +99,6 @@ pub fn name(i: u32) -> SetName {
 /// Whether a set is not closed yet.
 fn is_open(set: SetName) -> bool {
     name(set.place) == set
-}
-
-/// A free place, taken.
-fn take() -> Option<u32> {
-    let mut i = FREE_FROM.load(Ordering::Relaxed);
-    loop {
-        let slab = i as usize / SLAB;
-        let there = TABLE.get(slab)?;
-        if there.load(Ordering::Acquire).is_null() {
-            let new = state::reserve::<Place>(SLAB * size_of::<Place>())?;
-            if there
-                .compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-            {
-                // SAFETY: ours, and nobody else has seen it.
-                unsafe { libc::munmap(new.cast(), SLAB * size_of::<Place>()) };
-            }
-            MADE.fetch_max(slab as u32 + 1, Ordering::AcqRel);
-        }
-        let p = place(i)?;
-        if p.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            FREE_FROM.fetch_max(i + 1, Ordering::Relaxed);
-            return Some(i);
-        }
-        i += 1;
-    }
 }
 
 /// The program has a new set, or one that we did not see begin.
@@ -307,14 +263,13 @@ pub fn close(fd: i32, i: u32) {
     let (set, mut w) = locked.parts();
     let inherited = set.is_inherited();
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
-    set.close((i as usize) < SLAB, &mut w);
+    set.close(places::is_early(i), &mut w);
     // Behind the connections, whose words say which group it is.
     w.leave_groups(inherited);
     w.end_event();
     p.fd.store(-1, Ordering::Relaxed);
     p.life.fetch_add(1, Ordering::Relaxed);
-    p.taken.store(false, Ordering::Release);
-    FREE_FROM.fetch_min(i, Ordering::Relaxed);
+    places::give_back(i, p);
 }
 
 /// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.

@@ -142,3 +142,23 @@ fn a_program_that_becomes_another_leaves_no_word_hot() {
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+/// A set ends the last registration of a connection while another one, which has noted itself, is about to count its own.
+#[test]
+fn a_registration_that_begins_beside_the_end_of_the_last_one_is_found() {
+    let pair = Pair::live();
+    let fd = pair.server.fd;
+    let conn = fdtable::conn(fd).unwrap();
+    let kernels = [kernels_set(), kernels_set()];
+    let sets = kernels.each_ref().map(|set| (set.as_raw_fd(), born(set.as_raw_fd()).unwrap()));
+    assert_eq!(ctl(sets[0].0, libc::EPOLL_CTL_ADD, fd, event()), Some(Ok(())));
+    assert!(world::note(conn, sets[1].1));
+    assert_eq!(ctl(sets[0].0, libc::EPOLL_CTL_DEL, fd, None), Some(Ok(())));
+    assert!(!matches!(world::registered(conn), world::Registered::Nowhere));
+    begins(conn);
+    assert!(matches!(world::registered(conn), world::Registered::Nowhere), "another connection");
+    for (fd, i) in sets {
+        fdtable::set(fd, Entry::None);
+        close(fd, i);
+    }
+}

@@ -50,8 +50,23 @@ pub fn registered(conn: u32) -> Registered {
     }
 }
 
+/// Set `i` gives up the last registration of connection `conn`. Another set may have noted itself just now, and counts itself next:
+/// what it noted stays, until the connection is over.
+fn forget(conn: u32, i: u32) {
+    if let Some(at) = by_conn(conn) {
+        let _ = at.compare_exchange(i + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Entry `conn` is another connection from now on, and in no set yet.
+pub fn begins(conn: u32) {
+    if let Some(at) = by_conn(conn) {
+        at.store(0, Ordering::Release);
+    }
+}
+
 /// Notes that connection `conn` is registered in set `i`. False without memory: then it cannot be found again.
-fn note(conn: u32, i: u32) -> bool {
+pub(super) fn note(conn: u32, i: u32) -> bool {
     if BY_CONN.load(Ordering::Acquire).is_null() {
         let Some(new) = state::reserve::<AtomicU32>(CONNS * 4) else { return false };
         if BY_CONN.compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err()
@@ -219,9 +234,7 @@ impl World for Ground<'_> {
         }
         let left = c.watched.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
         if left == 0 {
-            if let Some(at) = by_conn(conn) {
-                at.store(0, Ordering::Release);
-            }
+            forget(conn, self.index);
         }
         left
     }

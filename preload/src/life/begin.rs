@@ -8,7 +8,7 @@ use dp_channel::tcp;
 
 use super::dead;
 use crate::channel::Channel;
-use crate::{fdtable, own, state};
+use crate::{epoll, fdtable, own, state};
 
 /// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
 pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
@@ -42,6 +42,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let c = family.conn(i);
     c.reset(side as u32, local, peer);
     family.holders(c).begin(member);
+    epoll::begins(i);
     c.pid.store(pid, Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
     if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
