@@ -51,3 +51,37 @@ fn tasks_and_threads_survive_their_races() {
         }
     }
 }
+
+/// Programs of races in every mode, with other choices in each run: threads that poll together, sets beside sets, numbers that
+/// are renewed, ends beside receivers, processes that share connections, every kind of receive, storms of signals.
+#[test]
+fn races_of_other_kinds_end_well() {
+    let _turn = product::alone();
+    let kinds: [[&str; 2]; 10] = [
+        ["polled", "poll"],
+        ["polled", "select"],
+        ["sets", "sets"],
+        ["numbers", "numbers"],
+        ["cut_beside", "cut_beside"],
+        ["workers", "accept"],
+        ["workers", "shared"],
+        ["receives", "receives"],
+        ["storm", "restart"],
+        ["storm", "interrupt"],
+    ];
+    // Mostly both sides have the shim; newborn connections as well as such that are channels already.
+    let [_, both, server, client] = Combo::sides();
+    let sides = [&both, &both, &server, &both, &client];
+    let mut random = product::Random::new();
+    for run in 0..if product::long() { 2000 } else { 2 * kinds.len() } {
+        let seed = random.below(1_000_000);
+        let combo = sides[random.below(sides.len() as u64) as usize];
+        let warm = [0, 5, 100][random.below(3) as usize];
+        let combo = Combo { warm, after: (warm == 5).then_some(1), ..combo.clone() };
+        let [program, mode] = kinds[run % kinds.len()];
+        for ended in Pair::c(program).arg(mode).arg(&seed.to_string()).run(&combo) {
+            let how = format!("DP_SEED={}, run {run}, {}, warm {warm}", random.seed, combo.name);
+            assert!(ended.ok(), "{how}: {program} {mode} {seed}: {}", ended.text());
+        }
+    }
+}
