@@ -25,7 +25,7 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{spin, state};
+use crate::{inside, spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
@@ -49,6 +49,8 @@ struct Place {
     /// One of them.
     fd: AtomicI32,
     lock: Lock,
+    /// The thread that holds the lock for a fork; nobody is in the set then. 0: none.
+    still: AtomicU32,
     /// What is looked at without the lock; made for the first hot connection, and kept.
     looked: AtomicPtr<Looked>,
     /// When the kernel was asked last, ns, and how often it was not since.
@@ -109,9 +111,12 @@ fn place(i: u32) -> Option<&'static Place> {
 
 /// All places in use.
 fn places() -> impl Iterator<Item = (u32, &'static Place)> {
-    (0..MADE.load(Ordering::Acquire) * SLAB as u32)
-        .filter_map(|i| place(i).map(|p| (i, p)))
-        .filter(|(_, p)| p.taken.load(Ordering::Acquire))
+    made().filter(|(_, p)| p.taken.load(Ordering::Acquire))
+}
+
+/// All places, free ones as well.
+fn made() -> impl Iterator<Item = (u32, &'static Place)> {
+    (0..MADE.load(Ordering::Acquire) * SLAB as u32).filter_map(|i| place(i).map(|p| (i, p)))
 }
 
 /// A free place, taken.
@@ -378,11 +383,74 @@ pub fn before_exec() {
     }
 }
 
+/// How often a fork tries to have all sets to itself, and how long is waited in between, ns: some 10 ms in all.
+const TRIES: u32 = 200;
+const TRY: u32 = 50_000;
+
+/// Before a fork: no other thread is in a set until [`go_on`], or the child would have it half changed.
+pub fn hold_still() {
+    if inside::alone() {
+        return;
+    }
+    let hold = |i, p: &Place| {
+        let locked = p.lock_soon(i).map(core::mem::forget).is_some();
+        if locked {
+            p.still.store(state::tid(), Ordering::Relaxed);
+        }
+        locked
+    };
+    for _ in 0..TRIES {
+        if places().all(|(i, p)| hold(i, p)) {
+            return;
+        }
+        // Whoever has one may wait for another, inside of it.
+        go_on();
+        raw::nap(TRY);
+    }
+    // Its holder does not come to run, or has ended. The child does without what it has.
+    places().for_each(|(i, p)| {
+        hold(i, p);
+    });
+}
+
+/// In the parent, after a fork. Another thread may fork at the same time; and a place that is free by now was held, too, where
+/// its set was closed just before.
+pub fn go_on() {
+    let me = state::tid();
+    made().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
+        p.still.store(0, Ordering::Relaxed);
+        p.lock.reset();
+    });
+}
+
 /// In a forked child: the sets are the parent's, too.
 pub fn inherited() {
-    for (_, p) in places() {
-        p.lock.reset();
-        // SAFETY: a new child has one thread, and the lock is free.
-        unsafe { &mut *p.set.get() }.inherit();
+    for (i, p) in made() {
+        let half_changed = p.lock.is_held() && p.still.load(Ordering::Relaxed) == 0;
+        if p.lock.is_held() {
+            p.still.store(0, Ordering::Relaxed);
+            p.lock.reset();
+        }
+        if half_changed {
+            forget_what_is_in(i, p);
+        }
+        if p.taken.load(Ordering::Relaxed) {
+            // SAFETY: a new child has one thread, and the lock is free.
+            unsafe { &mut *p.set.get() }.inherit();
+        }
     }
+}
+
+/// In a forked child, of a set in which a thread of the parent was: what is registered there the kernel alone knows, and it may be
+/// any connection.
+#[cold]
+fn forget_what_is_in(i: u32, p: &Place) {
+    // SAFETY: as above. What was there is not dropped: its memory may be given up twice.
+    unsafe { p.set.get().write(Set::new()) };
+    let mut ground = Ground::new(p, i);
+    fdtable::each(|_, e| {
+        if let Entry::Conn(conn) = e {
+            ground.uncounted(conn);
+        }
+    });
 }

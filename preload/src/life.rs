@@ -8,8 +8,8 @@ mod tests;
 
 pub use begin::{keep_plain, track};
 pub use fork::{
-    child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, prepare_fork, prepare_fork_c, reserve,
-    Prepared,
+    child_of_fork, child_of_fork_c, forget_fork, fork_is_over, hold, parent_of_fork, parent_of_fork_c,
+    prepare_fork, prepare_fork_c, reserve, Prepared,
 };
 
 use core::ffi::c_int;
@@ -252,7 +252,18 @@ fn unregister(fd: i32, i: u32) {
             }
         });
     }
-    epoll::closing(fd, i, other, !c.is_ours_alone());
+    epoll::closing(fd, i, other, !c.is_ours_alone() || c.may_be_given_away());
+}
+
+impl Channel {
+    /// Whether its open file may live on with somebody whom the family does not know: it has left for a stranger's sake, or is
+    /// on its way to another process.
+    fn may_be_given_away(&self) -> bool {
+        match self.stage() {
+            Stage::Accepted | Stage::Live => self.receiving().word.has_left(),
+            _ => true,
+        }
+    }
 }
 
 /// The descriptor was closed behind our back: nothing can be said to the kernel any more.

@@ -7,6 +7,7 @@
 
 mod epoch;
 mod peek;
+mod piece;
 mod settle;
 mod step;
 
@@ -29,6 +30,7 @@ use crate::walk::Walk;
 use crate::{signals, socket, spin};
 pub use epoch::Patience;
 use peek::More;
+use piece::Piece;
 pub use settle::Settled;
 use step::Part;
 
@@ -94,7 +96,7 @@ impl Channel {
         if !in_ring(r) {
             return None;
         }
-        let (n, armed, is_all) = briefly(|| {
+        let (n, end, armed, is_all) = briefly(|| {
             let c = Channel { family, fd, conn };
             // Asked for behind the note: whoever unmaps its rings has found it neither live nor noted.
             if c.stage() != Stage::Live {
@@ -105,22 +107,22 @@ impl Channel {
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
             let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
-            let n = stream::pull_where(ring, || c.is_in(r), &rx.rx.cursor, w, false).ok()?;
+            let (n, end) = stream::pull_from(None, ring, || c.is_in(r), &rx.rx.cursor, w, false).ok()?;
             let armed = c.count_taken(&rx, n);
             let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(r));
             let is_all = !(c.bells_out(&rx) || goes_on(w));
-            Some((n, armed, is_all))
+            Some((n, end, armed, is_all))
         })?;
         if is_all {
             return Some(n);
         }
-        Some(n + self.receive_besides(entry, w, armed, r))
+        Some(n + self.receive_besides(entry, w, armed, (r, end)))
     }
 
-    /// What a receive from the ring, which began in epoch `r`, leaves to be done, if the connection still is what the entry said:
+    /// What a receive from the ring, which began in epoch `r` and ended there, leaves to be done, if the connection still is what the entry said:
     /// bells, and what there is beyond a switch, or in the ring since it was looked at (W16). How many bytes that brought.
     #[cold]
-    fn receive_besides(&self, entry: u32, w: &mut Walk, armed: bool, r: u64) -> usize {
+    fn receive_besides(&self, entry: u32, w: &mut Walk, armed: bool, (r, end): (u64, Cursor)) -> usize {
         let Some(inside) = Inside::enter(self.fd, w) else { return 0 };
         let mut sum = 0;
         if inside.is(entry) {
@@ -129,7 +131,7 @@ impl Channel {
                 self.tidy(&rx);
             }
             if w.left() > 0 && (armed || rx.tx.moved(r)) {
-                sum = self.receive_more(w);
+                sum = self.receive_more(w, Piece::in_ring(r, end));
             }
         }
         inside.leave();
@@ -138,10 +140,11 @@ impl Channel {
 
     /// The rest of a receive, as far as it is there.
     #[cold]
-    fn receive_more(&self, w: &mut Walk) -> usize {
+    fn receive_more(&self, w: &mut Walk, behind: Piece) -> usize {
         let mut sum = 0;
+        let mut part = Part::More(Some(behind));
         while w.left() > 0 {
-            match self.receive_step(w, 0, Part::More) {
+            match self.receive_step(w, 0, &mut part) {
                 Step::Got(n) => sum += n,
                 Step::Err(e) => {
                     self.keep_error_of_receive(e);
@@ -228,12 +231,12 @@ impl Channel {
         let mut ask = false;
         let peeking = flags & libc::MSG_PEEK != 0;
         let mut peeked = (0, More::Came);
+        let mut part = Part::First;
         loop {
             // The program may close its number meanwhile: then it is another one.
             let c = self.by(at.fd());
-            let part = if sum > 0 { Part::More } else { Part::First };
             let epoch = c.rx_epoch.load(Ordering::Relaxed);
-            match if peeking { c.peek(w, flags) } else { c.receive_step(w, flags, part) } {
+            match if peeking { c.peek(w, flags) } else { c.receive_step(w, flags, &mut part) } {
                 Step::Got(n) if peeking => {
                     let all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
                     if n >= want || !all || peeked.1 == More::No || peeked == (n, More::There) {
@@ -255,6 +258,8 @@ impl Channel {
                     if flags & libc::MSG_WAITALL == 0 || sum >= want {
                         return Ok(sum);
                     }
+                    // It may sleep in between, and others receive meanwhile, as on TCP.
+                    part = Part::More(None);
                     looked = false;
                     continue;
                 }

@@ -91,7 +91,9 @@ fn prepare() {
     log::keep();
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
-    unsafe { pthread_atfork(Some(life::prepare_fork_c), None, Some(life::child_of_fork_c)) };
+    unsafe {
+        pthread_atfork(Some(life::prepare_fork_c), Some(life::parent_of_fork_c), Some(life::child_of_fork_c))
+    };
     state::ON.store(true, Ordering::Release);
     log::started(&from);
 }

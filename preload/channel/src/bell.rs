@@ -96,7 +96,12 @@ impl Group {
     pub fn is_awake(&self) -> bool {
         self.asleep.load(Ordering::Acquire) == 0
     }
-    /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
+    /// The sender's side, after it published and fenced: how the watcher is to be woken, if it is.
+    #[inline(always)]
+    fn how_asleep(&self) -> Option<u32> {
+        Some(self.asleep.load(Ordering::Relaxed)).filter(|&how| how != 0 && how != TOLD)
+    }
+    /// The same: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
     pub fn wake_once(&self) -> Option<u32> {
         let mut how = self.asleep.load(Ordering::Relaxed);
@@ -163,14 +168,21 @@ impl Word {
             // edge-triggered watcher.
             let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
             let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
-            match watcher.and_then(Group::wake_once) {
+            if let Some((group, how)) = watcher.and_then(|group| Some((group, group.how_asleep()?))) {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
-                Some(how) if how != BY_BELL && word & SLEEPERS == 0 => return Owed::Event(how),
-                Some(_) => {
-                    self.0.fetch_add(BELL, Ordering::SeqCst);
-                    return Owed::Bell; // wakes a sleeper, too
+                let by_event = how != BY_BELL && word & SLEEPERS == 0;
+                // A bell is counted first, as long as the receiver has not left: it takes no more than it counts then. Where another
+                // sender wakes the watcher meanwhile, there is one more.
+                let counted = !by_event && self.count_bell();
+                if !by_event && !counted {
+                    return Owed::Left;
                 }
-                None => {}
+                match group.wake_once() {
+                    _ if counted => return Owed::Bell, // wakes a sleeper, too
+                    Some(how) if how != BY_BELL => return Owed::Event(how),
+                    Some(_) => return if self.count_bell() { Owed::Bell } else { Owed::Left },
+                    None => {}
+                }
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;

@@ -126,22 +126,36 @@ pub fn pull_where<L: Lines>(
     dst: &mut impl Sink,
     peek: bool,
 ) -> Result<usize, Error> {
-    match tries(TRIES, (&ring, &still), cursor, dst, peek) {
+    pull_from(None, ring, still, cursor, dst, peek).map(|(n, _)| n)
+}
+
+/// The same, and where it ended. `from`: `Empty` where the cursor is not there, since another receiver has moved it.
+#[inline(always)]
+pub fn pull_from<L: Lines>(
+    from: Option<Cursor>,
+    ring: impl Fn() -> L,
+    still: impl Fn() -> bool,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+    peek: bool,
+) -> Result<(usize, Cursor), Error> {
+    match tries(TRIES, from, (&ring, &still), cursor, dst, peek) {
         Some(result) => result,
-        None => brief((&ring, &still), cursor, dst, peek),
+        None => brief(from, (&ring, &still), cursor, dst, peek),
     }
 }
 
 /// Where others are quicker again and again, a long copy would never be committed: less at a time.
 #[cold]
 fn brief<L: Lines>(
+    from: Option<Cursor>,
     here: (&impl Fn() -> L, &impl Fn() -> bool),
     cursor: &AtomicU64,
     dst: &mut impl Sink,
     peek: bool,
-) -> Result<usize, Error> {
+) -> Result<(usize, Cursor), Error> {
     let mut dst = Brief { left: BRIEF, dst };
-    tries(BRIEF_TRIES, here, cursor, &mut dst, peek).unwrap_or(Err(Error::Corrupt))
+    tries(BRIEF_TRIES, from, here, cursor, &mut dst, peek).unwrap_or(Err(Error::Corrupt))
 }
 
 /// The first [`BRIEF`] bytes of another's room.
@@ -168,16 +182,17 @@ impl<S: Sink> Sink for Brief<'_, S> {
 #[inline(always)]
 fn tries<L: Lines>(
     most: u32,
+    from: Option<Cursor>,
     (ring, still): (&impl Fn() -> L, &impl Fn() -> bool),
     cursor: &AtomicU64,
     dst: &mut impl Sink,
     peek: bool,
-) -> Option<Result<usize, Error>> {
+) -> Option<Result<(usize, Cursor), Error>> {
     for _ in 0..most {
         // Acquire: what another receiver gave back is not read again as if it were new.
         let word = cursor.load(Ordering::Acquire);
         let start = Cursor::unpack(word);
-        if start.frozen {
+        if start.frozen || from.is_some_and(|from| from != start) {
             return Some(Err(Error::Empty));
         }
         let got = copy_out(&ring(), start, dst);
@@ -201,7 +216,7 @@ fn tries<L: Lines>(
             Err(e) => return Some(Err(e)),
         };
         if peek {
-            return Some(if n == 0 { Err(Error::Empty) } else { Ok(n) });
+            return Some(if n == 0 { Err(Error::Empty) } else { Ok((n, end)) });
         }
         if end == start {
             return Some(Err(Error::Empty));
@@ -212,7 +227,7 @@ fn tries<L: Lines>(
             if n == 0 {
                 continue; // only empty tokens so far
             }
-            return Some(Ok(n));
+            return Some(Ok((n, end)));
         }
         dst.rewind();
     }

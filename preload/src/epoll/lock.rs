@@ -92,7 +92,12 @@ impl Lock {
         Some(())
     }
 
-    /// Free again, whoever had it: in the only thread of a forked child.
+    /// Whether somebody has it.
+    pub fn is_held(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) != 0
+    }
+
+    /// Free again, whoever had it: by who has it for a fork, or in the only thread of a forked child.
     pub fn reset(&self) {
         if self.owner.load(Ordering::Relaxed) != 0 {
             self.frame.store(u64::MAX, Ordering::Relaxed);

@@ -142,3 +142,39 @@ fn a_program_that_becomes_another_leaves_no_word_hot() {
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+#[test]
+fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
+    crate::testing::start();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    let place = place(n).unwrap();
+    let (inside, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _locked = place.lock(n).unwrap();
+            inside.store(true, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            over.store(true, Ordering::SeqCst);
+        });
+        while !inside.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        hold_still();
+        assert!(over.load(Ordering::SeqCst), "the child would have it half changed");
+        // Others that fork at the same time, too.
+        let kept_out = scope.spawn(|| {
+            go_on();
+            place.lock_soon(n).is_none()
+        });
+        assert!(kept_out.join().unwrap());
+        // Its set was closed just before it was held.
+        place.taken.store(false, Ordering::Relaxed);
+        go_on();
+        place.taken.store(true, Ordering::Relaxed);
+        assert!(place.lock_soon(n).is_some());
+    });
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}

@@ -67,7 +67,22 @@ pub fn prepare_fork() -> Prepared {
     fdtable::count_start();
     // Before the first mark.
     let before = state::member_if_joined().map(|me| (me, fdtable::changes(me)));
-    Prepared { place: prepare_place(), before }
+    let place = prepare_place();
+    // Last: leaving takes sets' locks.
+    if state::ON.load(Ordering::Relaxed) {
+        epoll::hold_still();
+    }
+    Prepared { place, before }
+}
+
+/// After [`prepare_fork`], in the parent, whether there is a child or not.
+pub fn parent_of_fork() {
+    epoll::go_on();
+}
+
+/// pthread_atfork, in the parent.
+pub unsafe extern "C" fn parent_of_fork_c() {
+    parent_of_fork();
 }
 
 fn prepare_place() -> Option<(u32, u32)> {

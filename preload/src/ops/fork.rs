@@ -42,6 +42,9 @@ pub unsafe fn bare_fork() -> libc::pid_t {
 pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
     let prepared = life::prepare_fork();
     let child = real();
+    if child != 0 {
+        life::parent_of_fork();
+    }
     match child {
         0 => life::child_of_fork(prepared),
         ..0 => life::forget_fork(prepared),
@@ -91,6 +94,7 @@ pub unsafe fn clone(
     let start = start as unsafe extern "C" fn(*mut c_void) -> c_int as usize;
     // SAFETY: the program's arguments, and a start of ours that goes on to its own.
     let child = unsafe { real(start, stack, flags, (&raw mut s).cast(), ptid, tls, ctid) };
+    life::parent_of_fork();
     if child < 0 {
         life::forget_fork(s.prepared);
     }

@@ -116,7 +116,7 @@ impl Channel {
         }
         // One segment, or none: then it is to be found out why.
         let mut copy = *w;
-        self.receive_step(&mut copy, flags, Part::First)
+        self.receive_step(&mut copy, flags, &mut Part::First)
     }
 }
 

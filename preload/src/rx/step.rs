@@ -2,12 +2,13 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::End;
+use dp_channel::family::{End, Stage};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, View};
 use dp_edge::sys::raw;
 use dp_edge::Error;
 
+use super::piece::{From, Piece};
 use super::Step;
 use crate::channel::Channel;
 use crate::socket;
@@ -18,16 +19,16 @@ use crate::walk::{Discard, Walk};
 pub(super) enum Part {
     /// The first bytes of it.
     First,
-    /// It has something already.
-    More,
+    /// It has something already, behind which alone it goes on, if that is said.
+    More(Option<Piece>),
 }
 
 /// Turns of a loop that only a hostile peer can keep going.
 const TURNS: u32 = 10_000;
 
 impl Channel {
-    /// One attempt that does not block and arms nothing.
-    pub(super) fn receive_step(&self, w: &mut Walk, flags: i32, part: Part) -> Step {
+    /// One attempt that does not block and arms nothing. What it takes is part of the receive from then on.
+    pub(super) fn receive_step(&self, w: &mut Walk, flags: i32, part: &mut Part) -> Step {
         let rx = self.receiving();
         let peek = flags & libc::MSG_PEEK != 0;
         for _ in 0..TURNS {
@@ -38,19 +39,29 @@ impl Channel {
                     None => continue,
                 }
             }
+            let from = match part {
+                Part::More(Some(behind)) => behind.goes_on_in_ring(&rx, r),
+                _ => From::Anywhere,
+            };
+            let from = match from {
+                From::Anywhere => None,
+                From::Here(cursor) => Some(cursor),
+                From::Nowhere => return Step::Nothing,
+            };
             w.mark();
             let (ring, still) = (|| self.ring_of(&rx), || self.is_in(r));
             let got = if flags & libc::MSG_TRUNC != 0 {
-                stream::pull_where(ring, still, &rx.rx.cursor, &mut Discard::new(w.left()), peek)
+                stream::pull_from(from, ring, still, &rx.rx.cursor, &mut Discard::new(w.left()), peek)
             } else {
-                stream::pull_where(ring, still, &rx.rx.cursor, w, peek)
+                stream::pull_from(from, ring, still, &rx.rx.cursor, w, peek)
             };
             match got {
-                Ok(n) => {
+                Ok((n, end)) => {
                     if flags & libc::MSG_TRUNC != 0 {
                         w.skip(n);
                     }
                     if !peek {
+                        *part = Part::More(Some(Piece::in_ring(r, end)));
                         self.count_taken(&rx, n);
                         if self.bells_out(&rx) {
                             self.tidy(&rx);
@@ -76,7 +87,13 @@ impl Channel {
 
     /// One attempt while the direction is on TCP: count first, look, then read no more than was counted.
     /// `None`: the epoch changed, start over.
-    fn receive_from_tcp(&self, rx: &End, r: u64, w: &mut Walk, (flags, part): (i32, Part)) -> Option<Step> {
+    fn receive_from_tcp(
+        &self,
+        rx: &End,
+        r: u64,
+        w: &mut Walk,
+        (flags, part): (i32, &mut Part),
+    ) -> Option<Step> {
         let attempt = || {
             if self.rx_epoch.load(Ordering::Relaxed) != r {
                 return None;
@@ -99,6 +116,9 @@ impl Channel {
             if self.rx_epoch.load(Ordering::Relaxed) != r {
                 return None;
             }
+            if matches!(part, Part::More(Some(behind)) if !behind.goes_on_on_tcp(self, rx, r)) {
+                return Some(Step::Nothing);
+            }
             let at = self.rx_kernel.load(Ordering::Relaxed);
             let limit = match rx.tx.view(r) {
                 Ok(View::RingAt(p)) => there.min(p.saturating_sub(at) as usize),
@@ -118,14 +138,18 @@ impl Channel {
                 if rx.tx.moved(r) && at_kernel != Err(libc::EAGAIN) && there == 0 {
                     // It said where it went before it ended (W11). If that place is never reached, the end took
                     // bytes with it: a reset, whatever the kernel calls it.
-                    return match (self.catch_up(rx), at_kernel) {
-                        (true, _) if self.rx_epoch.load(Ordering::Relaxed) != r => None,
-                        (_, Err(e)) => Some(Step::Err(e)),
-                        _ if raw::queued(self.fd).is_ok_and(|n| n > 0) => None,
-                        _ => Some(Step::Err(libc::ECONNRESET)),
+                    let error = match (self.catch_up(rx), at_kernel) {
+                        (true, _) if self.rx_epoch.load(Ordering::Relaxed) != r => return None,
+                        (_, Err(e)) => e,
+                        _ if raw::queued(self.fd).is_ok_and(|n| n > 0) => return None,
+                        _ => libc::ECONNRESET,
                     };
+                    // It is told once, and from then on the kernel answers.
+                    self.kill_slot();
+                    self.set_stage(Stage::Plain);
+                    return Some(Step::Err(error));
                 }
-                let steps_over = there == 0 && part == Part::First && flags & libc::MSG_PEEK == 0;
+                let steps_over = there == 0 && *part == Part::First && flags & libc::MSG_PEEK == 0;
                 match at_kernel {
                     // Nothing follows it. A receive that begins there steps over it all the same: it is urgent no more.
                     Ok(0) | Err(libc::EAGAIN) if steps_over && socket::at_mark(self.fd) => limit = usize::MAX,
@@ -140,7 +164,7 @@ impl Channel {
                     Err(e) => return Some(Step::Err(e)),
                 }
             }
-            if part == Part::More && socket::at_mark(self.fd) {
+            if *part != Part::First && socket::at_mark(self.fd) {
                 return Some(Step::Err(libc::EAGAIN)); // no receive goes across
             }
             let mut pieces = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
@@ -157,6 +181,7 @@ impl Channel {
             match unsafe { raw::recvmsg(self.fd, &mut msg, keep | libc::MSG_DONTWAIT) } {
                 Ok(n) => {
                     if flags & libc::MSG_PEEK == 0 {
+                        *part = Part::More(Some(Piece::on_tcp(rx, r, at + n as u64)));
                         self.rx_kernel.store(at + n as u64, Ordering::Relaxed);
                         rx.rx.consumed.store(at + n as u64, Ordering::Release);
                         w.skip(n);

@@ -174,3 +174,44 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     let sleeps = sleeps.into_inner();
     assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
 }
+
+/// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
+#[test]
+fn a_receive_goes_on_only_behind_what_it_has() {
+    let sends: [fn(Channel, &[u8]); 2] = [
+        |to, bytes| assert_eq!(send(to, bytes, 0), Ok(bytes.len()), "into the ring"),
+        |to, bytes| {
+            assert_eq!(send(to, bytes, libc::MSG_DONTROUTE), Ok(bytes.len()), "what the kernel alone can do")
+        },
+    ];
+    let mut pair = Pair::live();
+    // Which way the first part comes, which way the second, and how much of that another one takes between the two.
+    for (first, second, another) in (0..8).map(|n| (n & 1, n >> 1 & 1, n >> 2)) {
+        let (to, from) = (pair.client, pair.server);
+        sends[first](to, b"some");
+        let mut bytes = [0u8; 100];
+        let mut w = Walk::one(bytes.as_mut_ptr(), bytes.len());
+        let mut part = Part::First;
+        assert_eq!(from.receive_step(&mut w, 0, &mut part), Step::Got(4));
+        sends[second](to, b"more");
+        assert!(another == 0 || receive(from, another) == Ok(b"m".to_vec()));
+        let then = if another == 0 { Step::Got(4) } else { Step::Nothing };
+        assert_eq!(from.receive_step(&mut w, 0, &mut part), then, "{first} {second} {another}");
+        pair = Pair::live();
+    }
+}
+
+/// W11: where the end took bytes with it before which the ring does not begin, that is a reset, which is told once.
+#[test]
+fn bytes_that_the_end_took_with_it_are_a_reset_that_is_told_once() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"here", libc::MSG_DONTROUTE), Ok(4));
+    let out = to.sending();
+    assert!(out.tx.to_ring(out.rx, 4 + 10), "ten bytes that never come");
+    // SAFETY: a number.
+    assert_eq!(unsafe { libc::shutdown(to.fd, libc::SHUT_WR) }, 0);
+    assert_eq!(receive(from, 100), Ok(b"here".to_vec()));
+    assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
+    assert_eq!(from.stage(), Stage::Plain, "what it says from now on, the kernel says");
+}

@@ -1,13 +1,14 @@
 //! A receiver leaves its ring for good: what it did not take is sent again over TCP, once (E8).
 
 use dp_edge::ring::{Cursor, Tail};
-use dp_edge::sync::Ordering;
+use dp_edge::sync::{AtomicU32, Ordering};
 use dp_edge::testing::explore;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::ends::Room;
 use super::loom_bell::{edge, Edge};
+use crate::bell::{Group, Owed, Word, BY_BELL};
 use crate::stream;
 
 const MESSAGES: u64 = 3;
@@ -131,4 +132,24 @@ fn loom_what_is_left_for_a_reader_is_seen_by_it() {
 #[should_panic(expected = "cannot see the ring")]
 fn loom_broken_giving_away_without_a_look_after() {
     explore(Some(3), || give_away(false));
+}
+
+/// The receiver leaves while a watcher sleeps: a bell that it is sent was counted before, or it would be taken for data.
+#[test]
+fn loom_a_watcher_that_leaves_has_counted_its_bell() {
+    explore(None, || {
+        let shared = Arc::new((Word::default(), [Group::default()]));
+        assert!(shared.0.heat_group(1));
+        shared.1[0].doze(BY_BELL);
+        let sender = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.0.after_publish(&shared.1, &AtomicU32::new(0)))
+        };
+        shared.0.leave_raw(true);
+        let counted = shared.0.bells();
+        let owed = sender.join().unwrap();
+        assert_eq!(counted, u32::from(owed == Owed::Bell));
+        // Who is told of nothing still counts as asleep.
+        assert_eq!(shared.1[0].wake_once().is_some(), owed == Owed::Left);
+    });
 }
