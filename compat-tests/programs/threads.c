@@ -3,6 +3,7 @@
  *   duplex          each side sends and receives a long stream at the same time (argument: MiB, 8), random chunks
  *   two_senders     two threads send records on one socket: all arrive
  *   two_receivers   two threads receive on one socket: everything is received once
+ *   two_of_all      the same with MSG_WAITALL
  *   young           many connections that are used by four threads on each side from their first byte on
  *   per_connection  a thread per connection, four of them
  */
@@ -66,8 +67,9 @@ static void count_letters(void) {
 }
 
 static void *receive_some(void *count) {
-    char buffer[100];
-    for (ssize_t n; (n = MUST(recv(connection, buffer, sizeof buffer, 0))) > 0;)
+    char buffer[1000];
+    bool all = mode_is("two_of_all");
+    for (ssize_t n; (n = MUST(recv(connection, buffer, all ? sizeof buffer : 100, all ? MSG_WAITALL : 0))) > 0;)
         *(uint64_t *)count += (uint64_t)n;
     return NULL;
 }

@@ -392,18 +392,20 @@ pub fn hold_still() {
     }
     let hold = |i, p: &Place| {
         let Some(mut locked) = p.lock_soon(i) else { return false };
-        p.still.store(state::tid(), Ordering::Relaxed);
         let (set, mut w) = locked.parts();
         leave_as_it_is(p, set, &mut w);
+        // From here on it is whole.
+        p.still.store(state::tid(), Ordering::Relaxed);
         true
     };
     for _ in 0..TRIES {
-        if places().all(|(i, p)| hold(i, p)) {
-            return;
-        }
-        // Whoever has one may wait for another, inside of it.
+        let Some((i, p)) = places().find(|&(i, p)| !hold(i, p)) else { return };
+        // Whoever has it may wait for another, inside of it.
         go_on();
-        raw::nap(TRY);
+        match p.lock.is_left() {
+            true => with_index(i, |_, _| {}),
+            false => raw::nap(TRY),
+        }
     }
     // Its holder does not come to run, or has ended. The child does with what is left of what it has.
     for (i, p) in places() {
@@ -427,7 +429,8 @@ pub fn go_on() {
 pub fn inherited() {
     for (i, p) in made() {
         // One that was held for the fork is whole.
-        let held_still = p.still.swap(0, Ordering::Relaxed) != 0;
+        let held_still = p.still.load(Ordering::Relaxed) != 0;
+        state::clear(&p.still);
         let torn = p.lock.reset() && !held_still;
         if !p.taken.load(Ordering::Relaxed) {
             continue;

@@ -276,6 +276,8 @@ impl Channel {
                 }
                 Step::Err(e) => return outcome(c.verdict(e)),
                 Step::Nothing if sum > 0 && flags & libc::MSG_WAITALL == 0 => return Ok(sum),
+                // Another one may have taken what comes next. It goes on where that one ended, as on TCP.
+                Step::Nothing if sum > 0 => part = Part::More(None),
                 Step::Nothing => {}
             }
             if c.error.load(Ordering::Relaxed) != 0 {

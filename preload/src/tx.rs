@@ -399,7 +399,7 @@ impl Channel {
                     match tx.word.after_publish(self.peer_groups(), &tx.rx.event) {
                         Owed::Nothing => {}
                         Owed::Bell => self.ring_bell(tx),
-                        Owed::Event(number) => self.wake_set(tx, number),
+                        Owed::Event(number, group) => self.wake_set(tx, number, group),
                         Owed::Left if !tx.word.is_raw() => break,
                         Owed::Left => {
                             self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);

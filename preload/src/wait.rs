@@ -150,7 +150,9 @@ fn looking(
             return Ok(n);
         }
         spun = true;
-        if told.get() {
+        if !told.get() {
+            in_vain = 0;
+        } else {
             in_vain += 1;
             spin::rest_in_vain(in_vain);
             if in_vain >= spin::IN_VAIN {

@@ -10,6 +10,7 @@ same_everywhere! {
     records_from_files_and_pipes_beside_others => Pair::c("records").arg("files");
     records_of_several_processes => Pair::c("records").arg("forked");
     two_receivers_on_one_socket => Pair::c("threads").arg("two_receivers");
+    two_receivers_that_want_all_they_ask_for => Pair::c("threads").arg("two_of_all");
     tasks_that_believe_in_edges => Pair::c("reactor").arg("reactor").arg("4").arg("4096");
     tasks_that_believe_in_edges_on_many_connections => Pair::c("reactor").arg("reactor").arg("24").arg("512");
     tasks_that_ask_for_one_event => Pair::c("reactor").arg("oneshot").arg("4").arg("4096");

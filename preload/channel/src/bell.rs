@@ -42,8 +42,9 @@ pub enum Owed {
     Nothing,
     /// One bell, now; it is already counted.
     Bell,
-    /// The event with this number, now, or else a bell, which is not counted yet.
-    Event(u32),
+    /// The event with this number, now, or else a bell, which is not counted yet, by [`Word::bell_instead`]. The group which
+    /// that tells, from 1 on; 0: a sleeper's.
+    Event(u32, usize),
     /// The receiver left the edge: go back to TCP (E8).
     Left,
 }
@@ -177,15 +178,13 @@ impl Word {
             if let Some((group, how)) = watcher.and_then(|group| Some((group, group.wake_once()?))) {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
                 if how != BY_BELL && word & SLEEPERS == 0 {
-                    return Owed::Event(how);
+                    return Owed::Event(how, ((word & GROUP) >> GROUP_SHIFT) as usize);
                 }
                 // Counted behind telling it: a watcher takes no bell that was not counted when it began to sleep. A receiver that has
                 // left takes none at all. And since the word was read, the edge may have left the group: its bell wakes nobody there.
-                let counted = self.count_bell();
-                if !counted || self.is_out_of_group(word) {
-                    group.untell();
-                }
-                return if counted { Owed::Bell } else { Owed::Left }; // a bell wakes a sleeper, too
+                let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
+                // A bell wakes a sleeper, too.
+                return if self.counts_for(group, number) { Owed::Bell } else { Owed::Left };
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
@@ -203,7 +202,7 @@ impl Word {
                 Ok(_) if by_event => {
                     return match event.load(Ordering::Relaxed) {
                         0 => Owed::Nothing,
-                        number => Owed::Event(number),
+                        number => Owed::Event(number, 0),
                     };
                 }
                 Ok(_) => return Owed::Bell,
@@ -212,12 +211,26 @@ impl Word {
         }
     }
 
-    /// Whether the edge has left the group in which the word said that it is. The sender asks when it has told the group: either it sees
-    /// that here, or whoever takes the edge out of the group sees that its watcher was told.
-    #[cold]
-    fn is_out_of_group(&self, word: u64) -> bool {
+    /// Counts the bell that tells a group, which was told before. False where the receiver has left. Where the edge is out of the
+    /// group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever takes the
+    /// edge out of the group sees that its watcher was told.
+    fn counts_for(&self, group: &Group, number: usize) -> bool {
+        let counted = self.count_bell();
         fence(Ordering::SeqCst);
-        (self.0.load(Ordering::Relaxed) ^ word) & (HOT | GROUP) != 0
+        let word = self.0.load(Ordering::Relaxed);
+        if !counted || word & HOT == 0 || (word & GROUP) >> GROUP_SHIFT != number as u64 {
+            group.untell();
+        }
+        counted
+    }
+
+    /// An event ([`Owed::Event`]) that could not be sent: counts a bell in its place. False: the receiver has left.
+    #[cold]
+    pub fn bell_instead(&self, groups: &[Group], number: usize) -> bool {
+        match number.checked_sub(1).and_then(|i| groups.get(i)) {
+            Some(group) => self.counts_for(group, number),
+            None => self.count_bell(),
+        }
     }
 
     /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).

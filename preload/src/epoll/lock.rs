@@ -100,6 +100,12 @@ impl Lock {
         Some(Had::Whole)
     }
 
+    /// Whether its owner has ended, and nobody has taken it since.
+    pub fn is_left(&self) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        owner != 0 && !state::thread_lives(owner)
+    }
+
     /// Free again, whoever had it: by who has it for a fork, or in the only thread of a forked child. Whether somebody had.
     pub fn reset(&self) -> bool {
         let torn = self.owner.load(Ordering::Relaxed) != 0;

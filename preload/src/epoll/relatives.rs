@@ -18,6 +18,9 @@ pub struct Relatives(AtomicU32);
 /// No more is to be learnt of the set.
 const KNOWN: u32 = u32::MAX;
 
+/// How long whoever sleeps in a set has to wake before the relative that woke it waits there itself, ns; once for each set.
+const OTHERS_FIRST: u32 = 1_000_000;
+
 /// Sets that relatives have begun to use, from 1 on.
 fn count() -> u32 {
     let sets = state::family().map_or(0, |family| family.header().sets.load(Ordering::Relaxed));
@@ -35,6 +38,11 @@ impl Relatives {
         if self.0.load(Ordering::Relaxed) == 0 {
             self.0.store(count(), Ordering::Relaxed);
         }
+    }
+
+    /// Whether one may begin to use the set while this process sleeps in it.
+    pub fn may_come(&self) -> bool {
+        !matches!(self.0.load(Ordering::Relaxed), 0 | KNOWN)
     }
 
     /// Whether one has begun to use a set since: perhaps this one. Says so once. The caller has said that it sleeps, and
@@ -57,5 +65,7 @@ pub fn begin(wakes: Option<(&Event, i32)>) {
     fence(Ordering::SeqCst);
     if let Some((_, fd)) = wakes.and_then(|(event, set)| event.of(set)) {
         raw::signal_event(fd);
+        // The kernel tells it to whoever asks first: not to this process, which is about to.
+        raw::nap(OTHERS_FIRST);
     }
 }

@@ -20,7 +20,8 @@ const ASK_NS: u64 = 50_000;
 const ASK_CALLS: u32 = 32;
 
 /// A sender that was killed between waking the group and sending the bell leaves everybody in the group to
-/// believe that the bell is out. If a relative keeps the connection open, no FIN wakes us: look again then (L6).
+/// believe that the bell is out. If a relative keeps the connection open, no FIN wakes us: look again then (L6). So too where a
+/// relative that begins to use the set may take what was to tell us.
 const SECOND_LOOK: i64 = 1_000_000_000;
 
 /// Times a wait may find news that it does not report, before it sleeps a little all the same.
@@ -185,7 +186,7 @@ impl<'a> Wait<'a> {
                     }
                     continue;
                 }
-                if wary(set, state::family()) {
+                if self.place.relatives.may_come() || wary(set, state::family()) {
                     rest = at_most(rest, SECOND_LOOK);
                 }
                 if turns >= PATIENCE {

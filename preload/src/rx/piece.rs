@@ -71,6 +71,12 @@ impl Piece {
     }
 }
 
+/// Whether the cursor is not there any more.
+pub(super) fn is_beyond(rx: &End, from: Cursor) -> bool {
+    let at = cursor(rx);
+    (at.pos, at.off) != (from.pos, from.off)
+}
+
 fn cursor(rx: &End) -> Cursor {
     Cursor::unpack(rx.rx.cursor.load(Ordering::Acquire))
 }

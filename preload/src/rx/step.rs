@@ -8,7 +8,7 @@ use dp_channel::switch::{in_ring, View};
 use dp_edge::sys::raw;
 use dp_edge::Error;
 
-use super::piece::{From, Piece};
+use super::piece::{self, From, Piece};
 use super::Step;
 use crate::channel::Channel;
 use crate::socket;
@@ -70,6 +70,10 @@ impl Channel {
                     return Step::Got(n);
                 }
                 Err(Error::Empty) if !self.is_of_slot() => return self.ends_taken_over(),
+                // Another one has taken what comes next, and what is left is not for this one to go beyond.
+                Err(Error::Empty) if from.is_some_and(|from| piece::is_beyond(&rx, from)) => {
+                    return Step::Nothing
+                }
                 Err(Error::Empty) => {}
                 Err(_) => return self.ends_corrupt(),
             }

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -246,4 +246,65 @@ fn bytes_that_the_end_took_with_it_are_a_reset_that_is_told_once() {
     assert_eq!(receive(from, 100), Ok(b"here".to_vec()));
     assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
     assert_eq!(from.stage(), Stage::Plain, "what it says from now on, the kernel says");
+}
+
+/// Two receives with MSG_WAITALL beside each other: where one finds that the other has taken what comes next, it goes on behind that.
+#[test]
+fn receives_that_want_all_they_ask_for_end_beside_each_other() {
+    const PIECES: usize = 100_000;
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let (taken, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let sleep = |_: i32, _: usize| {
+        thread::yield_now();
+        if over.load(Ordering::SeqCst) {
+            Err(libc::EINTR)
+        } else {
+            Ok(1)
+        }
+    };
+    let receives = || {
+        let frame = 0u8;
+        while !over.load(Ordering::SeqCst) {
+            let inside = Inside::enter(from.fd, &frame).expect("a connection");
+            let mut bytes = [0u8; 64];
+            let mut w = Walk::one(bytes.as_mut_ptr(), bytes.len());
+            let got = from.receive(&inside, &mut w, libc::MSG_WAITALL, &sleep).unwrap_or(0);
+            inside.leave();
+            taken.fetch_add(got, Ordering::SeqCst);
+        }
+    };
+    thread::scope(|s| {
+        (0..2).for_each(|_| drop(s.spawn(receives)));
+        for n in 0..PIECES {
+            loop {
+                match send(to, &[n as u8; 7], 0) {
+                    Err(libc::EAGAIN) => thread::yield_now(),
+                    Ok(7) => break,
+                    sent => {
+                        over.store(true, Ordering::SeqCst);
+                        panic!("piece {n}: {sent:?}");
+                    }
+                }
+            }
+        }
+        // What is not whole is with the two.
+        let end = Instant::now() + Duration::from_secs(20);
+        while from.readable_bytes() != Ok(0) && Instant::now() < end {
+            thread::yield_now();
+        }
+        over.store(true, Ordering::SeqCst);
+        if from.readable_bytes() != Ok(0) {
+            // They would never see that it is over.
+            eprintln!("{} of {} bytes were taken", taken.load(Ordering::SeqCst), PIECES * 7);
+            std::process::abort();
+        }
+    });
+    // What was on its way when nothing could be read.
+    let mut sum = taken.load(Ordering::SeqCst);
+    let end = Instant::now() + Duration::from_secs(10);
+    while sum < PIECES * 7 && Instant::now() < end {
+        sum += receive(from, 1000).map_or(0, |bytes| bytes.len());
+    }
+    assert_eq!(sum, PIECES * 7, "{:?} {:?}", from.stage(), receive(from, 100));
 }

@@ -19,7 +19,7 @@ impl Channel {
         match tx.word.after_publish(self.peer_groups(), &tx.rx.event) {
             Owed::Nothing => {}
             Owed::Bell => self.ring_bell(tx),
-            Owed::Event(number) => self.wake_set(tx, number),
+            Owed::Event(number, group) => self.wake_set(tx, number, group),
             Owed::Left if tx.word.is_raw() => self.follow_behind(tx),
             // Closed: the kernel says so to the next call.
             Owed::Left => {}
@@ -28,9 +28,12 @@ impl Channel {
 
     /// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
     #[cold]
-    pub(super) fn wake_set(&self, tx: &End, number: u32) {
+    pub(super) fn wake_set(&self, tx: &End, number: u32, group: usize) {
         if !link::wake(self, number) {
-            return self.announce(tx);
+            if tx.word.bell_instead(self.peer_groups(), group) {
+                self.ring_bell(tx);
+            }
+            return;
         }
         here(tx);
         self.bells.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +55,7 @@ impl Channel {
         here(tx);
         // The number may have been closed while this thread was in the middle of its send.
         let Some(fd) = fdtable::stands_for(self.fd, |i| core::ptr::eq(self.family.conn(i), self.conn)) else {
-            return tx.word.undo_bell();
+            return self.takes_back(tx);
         };
         // SAFETY: one byte.
         match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
@@ -62,15 +65,20 @@ impl Channel {
                 self.bells.fetch_add(1, Ordering::Relaxed);
             }
             Err(e) => {
-                tx.word.undo_bell();
-                if let Some(group) = tx.word.group().checked_sub(1).and_then(|i| self.peer_groups().get(i)) {
-                    group.untell();
-                }
+                self.takes_back(tx);
                 self.keep_error_of_send(e);
                 if e != libc::EAGAIN {
                     self.suspect();
                 }
             }
+        }
+    }
+
+    /// A bell that was counted is not sent, and a set that it would have told is not told.
+    fn takes_back(&self, tx: &End) {
+        tx.word.undo_bell();
+        if let Some(group) = tx.word.group().checked_sub(1).and_then(|i| self.peer_groups().get(i)) {
+            group.untell();
         }
     }
 

@@ -50,7 +50,7 @@ impl Edge {
             Owed::Bell => true,
             // A receiver that left is told over TCP, by the next call.
             Owed::Nothing | Owed::Left => false,
-            Owed::Event(_) => unreachable!("nobody here has an event"),
+            Owed::Event(..) => unreachable!("nobody here has an event"),
         }
     }
 
@@ -229,7 +229,7 @@ fn by_event(first: u32, other: u32, looks_again: bool) {
             let mut tail = Tail::default();
             for i in 0..first + other {
                 match e.owed(&mut tail, u64::from(i), true, &[]) {
-                    Owed::Event(7) => e.kernel.ring(1),
+                    Owed::Event(7, 0) => e.kernel.ring(1),
                     Owed::Bell => e.kernel.ring(0),
                     owed => assert_eq!(owed, Owed::Nothing),
                 }
@@ -266,8 +266,8 @@ fn beside_a_poll(minds: bool) {
         let e = e.clone();
         thread::spawn(move || {
             match e.owed(&mut Tail::default(), 0, true, &[]) {
-                Owed::Event(7) => e.kernel.ring(1),
-                Owed::Event(8) => {} // the poll's
+                Owed::Event(7, 0) => e.kernel.ring(1),
+                Owed::Event(8, 0) => {} // the poll's
                 Owed::Bell => e.kernel.ring(0),
                 owed => assert_eq!(owed, Owed::Nothing),
             }

@@ -122,7 +122,7 @@ fn watch_by_event(without: Without) {
         let s = s.clone();
         thread::spawn(move || {
             match s.edges[socket].owed(&mut Tail::default(), 0, true, &s.groups) {
-                Owed::Event(7) => s.kernel.ring(0),
+                Owed::Event(7, _) => s.kernel.ring(0),
                 owed => assert_eq!(owed, Owed::Nothing),
             }
             s.kernel.over();

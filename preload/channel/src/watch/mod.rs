@@ -267,6 +267,9 @@ impl Set {
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.
     pub fn expose(&mut self, more: bool, w: &mut impl World) {
         if more {
+            if self.inherited {
+                self.use_both(w);
+            }
             self.exposed += 1;
             self.cool_all(w);
             // Bells left from when they were hot would look like something to read.
@@ -317,6 +320,8 @@ impl Set {
         self.used_by_both = false;
         self.forks = self.forks.wrapping_add(1);
         self.waiters = Waiters::new();
+        // A kick that is under way is for the parent's threads.
+        (self.unheard, self.kicked) = (false, None);
         for r in 0..self.rows.high() {
             if self.dirty == 0 {
                 break;
