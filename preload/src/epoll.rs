@@ -213,10 +213,15 @@ pub fn connected(fd: i32, conn: u32) {
 
 /// Does `f` with each set in which connection `conn` may be.
 fn with_sets_of(conn: u32, f: impl Fn(&mut Set, &mut Ground)) {
+    each_set_of(conn, |i| with_index(i, &f));
+}
+
+/// Calls `f` for each of them.
+fn each_set_of(conn: u32, f: impl Fn(u32)) {
     match world::registered(conn) {
         world::Registered::Nowhere => {}
-        world::Registered::In(i) => with_index(i, f),
-        world::Registered::Anywhere => places().for_each(|(i, _)| with_index(i, &f)),
+        world::Registered::In(i) => f(i),
+        world::Registered::Anywhere => places().for_each(|(i, _)| f(i)),
     }
 }
 
@@ -253,16 +258,11 @@ pub fn bells_are_gone(conn: u32) {
 /// everything. The caller may have a connection's lock; where a set is locked for long, its second look finds out.
 #[cold]
 pub fn bell_was_taken(conn: u32) {
-    let wake = |i: u32| {
+    each_set_of(conn, |i| {
         if let Some(locked) = place(i).and_then(|p| p.lock_soon(i)) {
             locked.once(|set, w| set.bell_was_taken(conn, w));
         }
-    };
-    match world::registered(conn) {
-        world::Registered::Nowhere => {}
-        world::Registered::In(i) => wake(i),
-        world::Registered::Anywhere => places().for_each(|(i, _)| wake(i)),
-    }
+    });
 }
 
 /// A low-water mark of connection `conn` was set, and it has as much.

@@ -2,6 +2,7 @@
 
 mod event;
 mod flight;
+mod slept;
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -18,10 +19,11 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::Settled;
-use crate::{epoll, link, signals, spin, state};
+use crate::{epoll, signals, spin, state};
 pub use event::inherited;
 use event::Event;
 pub use flight::Flight;
+use slept::arm;
 
 const IN: i16 = POLLIN | POLLRDNORM;
 const OUT: i16 = POLLOUT | POLLWRNORM;
@@ -373,120 +375,6 @@ fn asleep(
         event.give_back();
     }
     result
-}
-
-/// Descriptors of a list that are remembered one by one.
-const FIRST: usize = 24;
-
-/// A connection whose word says that this thread sleeps.
-#[derive(Clone, Copy, Default)]
-struct Sleeper {
-    /// Its entry in the table of descriptors; 0: none.
-    entry: u32,
-    /// The use of its slot, and where that is: in the same entry of the family, a relative may have another connection since.
-    generation: u32,
-    slot: u64,
-}
-
-impl Sleeper {
-    fn of(entry: u32, c: &Conn) -> Sleeper {
-        let (generation, slot) = (c.generation.load(Ordering::Relaxed), c.offer.load(Ordering::Acquire));
-        Sleeper { entry, generation, slot }
-    }
-
-    fn conn(&self, family: Family) -> Option<&'static Conn> {
-        let c = family.conn(fdtable::conn_of(self.entry)?);
-        let now = Sleeper::of(self.entry, c);
-        let is_same = (now.generation, now.slot) == (self.generation, self.slot);
-        (is_same && matches!(c.stage(), Stage::Accepted | Stage::Live)).then_some(c)
-    }
-}
-
-/// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
-struct Slept {
-    /// The number of the event by which it sleeps; 0: by none.
-    event: u32,
-    /// The first ones.
-    first: [Sleeper; FIRST],
-    /// Of what is beyond, what is live on either side of the sleep.
-    seen: usize,
-}
-
-impl Slept {
-    fn awake(&self, family: Family, fds: &[pollfd]) {
-        for c in self.first.iter().filter_map(|sleeper| sleeper.conn(family)) {
-            self.awake_on(c);
-        }
-        for p in fds[..self.seen].iter().skip(self.first.len()) {
-            if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-                self.awake_on(&c);
-            }
-        }
-    }
-
-    fn awake_on(&self, c: &Conn) {
-        let rx = c.receiving();
-        match self.event {
-            0 => rx.word.awake(),
-            number => rx.word.awake_by_event(&rx.rx.event, number),
-        }
-    }
-}
-
-/// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is. Those that are
-/// counted in `flight` are none, whatever they are for the moment.
-fn arm(family: Family, fds: &[pollfd], flight: Option<&Flight>, event: Option<(u32, i32)>) -> (Slept, bool) {
-    let mut news = false;
-    let event_number = event.map_or(0, |(number, _)| number);
-    let mut slept = Slept { event: event_number, first: [Sleeper::default(); FIRST], seen: 0 };
-    for p in fds {
-        let entry = fdtable::settled(p.fd);
-        let counted = flight.is_some_and(|flight| flight.has(entry));
-        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0 && !counted) {
-            c.follow_if_left();
-            // Stale bells out, so that the kernel's readiness means something.
-            news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
-            let sleeper = Sleeper::of(entry, &c);
-            c.fall_asleep(event);
-            if let Some(first) = slept.first.get_mut(slept.seen) {
-                *first = sleeper;
-            }
-        }
-        slept.seen += 1;
-        if news {
-            break;
-        }
-    }
-    (slept, news)
-}
-
-impl Channel {
-    /// Whether a sleeper on the connection may be woken by an event: its sender can be told of it, and nobody relies on the
-    /// kernel's readiness instead. A set that gets it before this end has noticed that it is live relies on bells.
-    fn may_have_event(&self) -> bool {
-        self.stage() == Stage::Live
-            && self.link.load(Ordering::Relaxed) != 0
-            && self.watched.load(Ordering::SeqCst) == 0
-            && self.armed_by.load(Ordering::SeqCst) == 0
-    }
-
-    /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(&self, event: Option<(u32, i32)>) {
-        let rx = self.receiving();
-        let Some((number, event)) = event.filter(|_| self.may_have_event()) else {
-            rx.word.sleep();
-            return;
-        };
-        link::tell(self, number, event);
-        // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
-        rx.word.make_hot();
-        rx.word.sleep_by_event(&rx.rx.event, number);
-        // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
-        // the word cold then, and nobody would cool it any more.
-        if !self.may_have_event() {
-            rx.word.make_cold();
-        }
-    }
 }
 
 /// How long a look may take, ns; the first channel's own record says what pays. 0: none would.

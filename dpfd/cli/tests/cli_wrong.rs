@@ -153,7 +153,7 @@ impl Place {
         word.replace("DIR", &path("dir")).replace("FILE", &path("file"))
     }
 
-    /// What is there.
+    /// All files and folders below the place.
     fn listed(&self) -> Vec<String> {
         fn below(folder: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -192,7 +192,7 @@ fn ended(command: &mut Command) -> Option<std::process::Output> {
     Some(child.wait_with_output().expect("dp"))
 }
 
-/// What is not as it should be of one command line.
+/// How `dp` answers one wrong command line otherwise than it should; none: as it should.
 fn fault(place: &Place, verb: &str, line: &str) -> Option<String> {
     let (line, mut wanted) = match line.split_once('~') {
         Some((line, said)) => (line, Some(said.trim().to_owned())),
@@ -221,7 +221,7 @@ fn fault(place: &Place, verb: &str, line: &str) -> Option<String> {
     let Some(out) = ended(&mut command) else { return Some("it does not end".into()) };
     let (said, printed) = (String::from_utf8_lossy(&out.stderr), String::from_utf8_lossy(&out.stdout));
     let wanted = wanted.expect("a word in braces, or behind ~");
-    // What is wrong with a file begins with its place there.
+    // An error in a file begins with the line and column where it stands.
     let sentence = said.starts_with("dp ")
         || said.starts_with(&format!("{wanted}:"))
         || said.starts_with("error: ")
@@ -264,7 +264,7 @@ fn each_verb_is_in_the_table() {
     let help = Command::new(env!("CARGO_BIN_EXE_dp")).arg("--help").output().expect("dp");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    // What is said of a verb goes on in lines that begin further in.
+    // A description that takes several lines indents all but the first.
     let first = lines.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
     let verbs: Vec<_> = first.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(verbs.len() > 15, "{help}");

@@ -63,7 +63,7 @@ impl<M: Message> Peer<M> {
 
     /// The link of a program that asked for something ended. What it had sent may not even have been taken from it.
     pub fn link_ended(&mut self, now: u64, ends: Ends) {
-        // Whoever has the number next must not lose anything for it.
+        // The next endpoint with this number has not asked for raw mode, and must lose nothing.
         self.ask_raw(ends, false);
         if self.asked.contains_key(&ends) {
             self.ended.insert(ends, now);

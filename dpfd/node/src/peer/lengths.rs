@@ -37,7 +37,7 @@ impl<M: Message> Peer<M> {
             }
         }
         if self.has_mixed {
-            // What is on its way by one route must not be too long for the next message's.
+            // A flow whose messages name several routes cuts its parts for the shortest of them.
             let part_max = self.longest(|_| true, routes);
             for at in 0..self.traffic.len() {
                 if self.traffic[at].as_ref().is_some_and(Traffic::is_mixed) {
