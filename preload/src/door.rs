@@ -316,8 +316,7 @@ fn greet(conn: i32, door: usize) -> bool {
         }
         (Some(cred), Ok(said)) => {
             // Kept, the connection goes on under a number of ours.
-            let worth_it = said.link != 0 && link::is_worth_it(cred.uid);
-            let kept = worth_it.then(|| link::begin(conn)).flatten();
+            let kept = (said.link != 0).then(|| link::begin(conn)).flatten();
             let links = kept.map_or([0; 2], |(name, _)| [name, said.link]);
             let admitted = guests::receive(said.arena, &cred, opener, links);
             if kept.is_none() {

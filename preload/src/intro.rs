@@ -2,8 +2,8 @@
 //!
 //! A listening program has a door: an AF_UNIX SEQPACKET listener whose abstract name is made from the
 //! listening address. Abstract names live in the network namespace, as loopback TCP does; they need no
-//! directory and vanish with their owner. A client connects and sends one hello with its arena; it never waits. Where
-//! both are of one user the connection stays, as the link between the two processes ([`crate::link`]).
+//! directory and vanish with their owner. A client connects and sends one hello with its arena; it never waits. The
+//! connection stays, as the link between the two processes ([`crate::link`]).
 
 use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;

@@ -38,6 +38,7 @@ mod lost;
 mod note;
 mod ops;
 mod own;
+mod poke;
 mod proof;
 mod real;
 mod relay;

@@ -13,8 +13,10 @@
 //! A sender that does not know the number rings a bell instead, so nothing depends on a link.
 //!
 //! A process that can write to an eventfd can also fill it and clear its O_NONBLOCK, and a write to it would then block. So
-//! an event is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of
-//! our own user, or the superuser, in our own pid namespace. For all others there are bells.
+//! an eventfd is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of
+//! our own user, or the superuser, in our own pid namespace. All others send an end of a socket pair ([`crate::poke`]), to
+//! which a send never waits. It must be the sender's own, by the kernel's word again (SO_PEERCRED): a byte of ours, with our
+//! credentials, is for nobody else.
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
@@ -25,12 +27,14 @@ use dp_channel::family::Conn;
 use dp_edge::sys::{process, raw};
 
 use crate::rights::{self, Passed};
-use crate::{fdtable, own, proof, state};
+use crate::{fdtable, intro, own, poke, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
 /// Events of the other process that are known, and events of ours that it was told of.
 const SETS: usize = 32;
+/// Ends of socket pairs that a stranger may have us keep.
+const FROM_A_STRANGER: usize = 4;
 /// Messages taken in one look.
 const FEW: usize = 4;
 /// Turns of a loop for which a thread that is writing to an event is waited for.
@@ -48,13 +52,68 @@ struct Link {
     users: AtomicU32,
     /// One thread at a time takes messages.
     reading: AtomicU32,
-    /// Their sets: `number << 32 | eventfd + 1`; no eventfd: one that was refused.
+    /// Their sets, each a [`Known`].
     theirs: [AtomicU64; SETS],
     /// Our sets that were told, by number.
     ours: [AtomicU32; SETS],
 }
 
 const TAKEN: i32 = -1;
+
+/// A set of the other process, and how it is woken, as one word; 0: none.
+///
+/// ```text
+///   63          32   31    30          0
+///  +--------------+------+--------------+
+///  |    number    | pair | fd + 1, or 0 |
+///  +--------------+------+--------------+
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    number: u32,
+    how: How,
+}
+
+/// How somebody is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Not by what it sent.
+    Refused,
+    /// By an eventfd.
+    Event(i32),
+    /// By an end of a socket pair.
+    Pair(i32),
+}
+
+impl Known {
+    const PAIR: u64 = 1 << 31;
+
+    fn pack(self) -> u64 {
+        let how = match self.how {
+            How::Refused => 0,
+            How::Event(fd) => fd as u64 + 1,
+            How::Pair(fd) => Known::PAIR | (fd as u64 + 1),
+        };
+        u64::from(self.number) << 32 | how
+    }
+
+    fn unpack(word: u64) -> Known {
+        let fd = (word & (Known::PAIR - 1)) as i32 - 1;
+        let how = match word & Known::PAIR {
+            _ if fd < 0 => How::Refused,
+            0 => How::Event(fd),
+            _ => How::Pair(fd),
+        };
+        Known { number: (word >> 32) as u32, how }
+    }
+
+    fn fd(self) -> Option<i32> {
+        match self.how {
+            How::Refused => None,
+            How::Event(fd) | How::Pair(fd) => Some(fd),
+        }
+    }
+}
 
 /// A fork copies memory page by page, by rising addresses, while other threads go on. So a child that has a link has the
 /// bound above it, too.
@@ -78,12 +137,6 @@ static TABLE: Links = Links {
     }; LINKS],
     high: AtomicUsize::new(0),
 };
-
-/// Whether a process of user `uid` may be worth a link: one of the two, or a child of it, may be one of the other's user.
-pub fn is_worth_it(uid: u32) -> bool {
-    let ours = raw::getuid();
-    uid == 0 || ours == 0 || uid == ours
-}
 
 /// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
 /// and `fd` is still the caller's.
@@ -138,17 +191,17 @@ impl Link {
             fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             for t in &self.theirs {
-                own::close(t.swap(0, Ordering::Relaxed) as u32 as i32 - 1);
+                Known::unpack(t.swap(0, Ordering::Relaxed)).fd().into_iter().for_each(own::close);
             }
             own::close(fd - 1);
             self.fd.store(0, Ordering::Release);
         }
     }
 
-    /// The event of the set with this number; `Some(-1)`: it was refused.
-    fn event(&self, number: u32) -> Option<i32> {
-        let them = self.theirs.iter().map(|t| t.load(Ordering::Acquire));
-        them.filter(|t| (t >> 32) as u32 == number).map(|t| t as u32 as i32 - 1).next()
+    /// How the set with this number is woken, if it is known.
+    fn how(&self, number: u32) -> Option<How> {
+        let them = self.theirs.iter().map(|t| Known::unpack(t.load(Ordering::Acquire)));
+        them.filter(|known| known.number == number).map(|known| known.how).next()
     }
 
     /// Takes what the other side told. The caller is counted in `users`.
@@ -159,30 +212,28 @@ impl Link {
         }
         for _ in 0..FEW {
             let Some(told) = self.fd().and_then(receive) else { break };
-            let event = if told.is_believed { own::keep(told.event) } else { refuse(told.event) };
-            self.keep(told.number, event.unwrap_or(-1));
+            self.keep(Known { number: told.number, how: told.how });
         }
         self.reading.store(0, Ordering::Release);
     }
 
-    fn keep(&self, number: u32, event: i32) {
-        let entry = u64::from(number) << 32 | (event + 1) as u64;
+    fn keep(&self, known: Known) {
+        let places = if matches!(known.how, How::Pair(_)) { FROM_A_STRANGER } else { SETS };
+        let places = &self.theirs[..places];
         let free = |t: &&AtomicU64| t.load(Ordering::Relaxed) == 0;
-        let at = match self.theirs.iter().find(free) {
+        let at = match places.iter().find(free) {
             Some(at) => at,
             // Numbers count up, so the lowest is the oldest.
-            None => match self.theirs.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
+            None => match places.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
                 Some(at) => at,
-                None => return own::close(event),
+                None => return known.fd().into_iter().for_each(own::close),
             },
         };
-        let before = at.swap(entry, Ordering::SeqCst) as u32 as i32 - 1;
+        let before = Known::unpack(at.swap(known.pack(), Ordering::SeqCst)).fd();
         // Another thread may be about to write to it, which takes a moment; or it was ended just there, and the
         // descriptor stays open.
         let alone = || self.users.load(Ordering::SeqCst) == 1;
-        if before < 0 {
-            return;
-        }
+        let Some(before) = before else { return };
         for _ in 0..PATIENCE {
             if alone() {
                 return own::close(before);
@@ -192,11 +243,10 @@ impl Link {
     }
 }
 
-fn refuse(fd: i32) -> Option<i32> {
+fn refuse(fd: i32) {
     if fd >= 0 {
         rights::refuse(fd);
     }
-    None
 }
 
 /// Whether there is such a link, and its other end is open.
@@ -245,19 +295,20 @@ pub fn end(name: u64) {
     }
 }
 
-/// What is told: a set's number. The eventfd goes beside it.
+/// What is told: a set's number. The eventfd, or the end of a socket pair, goes beside it.
 #[repr(C)]
 struct Told {
     number: u32,
     _pad: u32,
 }
 
-/// The process at the other end of `c` is told of a set of ours that has `event`, unless it was.
-pub fn tell(c: &Conn, number: u32, event: i32) {
-    used(c, |l| tell_by(l, number, event));
+/// The process at the other end of `c` is told of a set of ours that has `event`, unless it was; by `far`, an end of a pair,
+/// if it would refuse the event.
+pub fn tell(c: &Conn, number: u32, event: i32, far: impl FnOnce() -> Option<i32>) {
+    used(c, |l| tell_by(l, number, event, far));
 }
 
-fn tell_by(l: &Link, number: u32, event: i32) {
+fn tell_by(l: &Link, number: u32, event: i32, far: impl FnOnce() -> Option<i32>) {
     if l.ours.iter().any(|n| n.load(Ordering::Relaxed) == number) {
         return;
     }
@@ -265,45 +316,64 @@ fn tell_by(l: &Link, number: u32, event: i32) {
     let Some(oldest) = l.ours.iter().min_by_key(|n| n.load(Ordering::Relaxed)) else { return };
     oldest.store(number, Ordering::Relaxed);
     let Some(fd) = l.fd() else { return };
+    let believes =
+        intro::peer_credentials(fd).is_some_and(|them| process::may_be_signalled(them.pid as u32, them.uid));
+    let by = if believes { Some(event) } else { far() };
     // Where it cannot be told, bells are rung.
-    let _ = rights::send(fd, &mut Told { number, _pad: 0 }, event);
-}
-
-struct Heard {
-    number: u32,
-    event: i32,
-    is_believed: bool,
+    let _ = by.map(|by| rights::send(fd, &mut Told { number, _pad: 0 }, by));
 }
 
 /// One message of the link `fd`.
-fn receive(fd: i32) -> Option<Heard> {
+fn receive(fd: i32) -> Option<Known> {
     let mut told = Told { number: 0, _pad: 0 };
-    let (mut event, mut sender) = (-1, None);
+    let (mut by, mut sender) = (-1, None);
     let keep = |passed| match passed {
         // The last one is kept.
-        Passed::Descriptor(fd) => drop(refuse(core::mem::replace(&mut event, fd))),
+        Passed::Descriptor(fd) => refuse(core::mem::replace(&mut by, fd)),
         Passed::Sender(cred) => sender = Some(cred),
     };
     // SAFETY: numbers.
     let got = unsafe { rights::receive(fd, &mut told, keep) };
-    if got == Ok(size_of::<Told>()) {
-        let is_believed = event >= 0
-            && sender.is_some_and(|c| process::may_signal_us(c.pid as u32, c.uid))
-            && raw::is_eventfd(event);
-        return Some(Heard { number: told.number, event, is_believed });
+    if got != Ok(size_of::<Told>()) {
+        refuse(by);
+        return None;
     }
-    refuse(event);
-    None
+    let how = match sender {
+        Some(them) if by >= 0 => believed(by, &them),
+        _ => None,
+    };
+    let kept = match how {
+        Some(how) => own::keep(by).map(how),
+        None => {
+            refuse(by);
+            None
+        }
+    };
+    Some(Known { number: told.number, how: kept.unwrap_or(How::Refused) })
+}
+
+/// As what `by` is taken, which the process `them` has sent, if at all.
+fn believed(by: i32, them: &libc::ucred) -> Option<fn(i32) -> How> {
+    if raw::is_unix_stream(by) {
+        let own =
+            intro::peer_credentials(by).is_some_and(|made| (made.pid, made.uid) == (them.pid, them.uid));
+        return own.then_some(How::Pair);
+    }
+    (process::may_signal_us(them.pid as u32, them.uid) && raw::is_eventfd(by)).then_some(How::Event)
 }
 
 /// Wakes the set with this number, of the process at the other end of `c`. False: a bell has to.
 pub fn wake(c: &Conn, number: u32) -> bool {
     let woken = used(c, |l| {
-        let known = l.event(number).or_else(|| {
+        let how = l.how(number).or_else(|| {
             l.listen();
-            l.event(number)
+            l.how(number)
         });
-        known.is_some_and(|event| own::is(event) && raw::signal_event(event))
+        match how {
+            Some(How::Event(event)) => own::is(event) && raw::signal_event(event),
+            Some(How::Pair(far)) => own::is(far) && poke::wake(far),
+            Some(How::Refused) | None => false,
+        }
     });
     woken == Some(true)
 }
@@ -324,3 +394,6 @@ pub fn inherited() {
     let high = TABLE.high.load(Ordering::Relaxed);
     TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]).for_each(state::clear);
 }
+
+#[cfg(test)]
+mod tests;

@@ -357,7 +357,7 @@ fn asleep(
 ) -> Result<i32, i32> {
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    let (slept, news) = briefly(|| arm(family, fds, flight, event.and_then(Event::name)));
+    let (slept, news) = briefly(|| arm(family, fds, flight, event));
     let news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),

@@ -157,26 +157,28 @@ fn bells(mode: &str, server: u32, client: u32, contain: bool) -> u64 {
     fs::read_to_string(open.folder.file("port.bells")).expect("the mark").trim().parse().expect("a number")
 }
 
-/// A process that may stop us by a signal may as well have an event that we write to. To all others we ring.
+/// By an eventfd where its process may stop ours by a signal, else by a byte over a socket pair; by bells on TCP nowhere, but
+/// for the first few.
 #[test]
-fn a_sleeper_is_woken_by_its_event_where_it_may_signal_the_sender() {
+fn a_sleeper_is_woken_by_an_event_whoever_it_is() {
     let _turn = product::alone();
     if !root() {
         return;
     }
-    for (server, client, contain, by_event) in [
-        (ONE, ONE, false, true),
-        (ROOT, ROOT, false, true),
-        (ONE, OTHER, false, false),
-        (ROOT, ONE, false, false),
-        (ONE, ROOT, false, true),
-        (ONE, ONE, true, false),
-        (ROOT, ROOT, true, false),
+    for (server, client, contain) in [
+        (ONE, ONE, false),
+        (ROOT, ROOT, false),
+        (ONE, OTHER, false),
+        (ROOT, ONE, false),
+        (ONE, ROOT, false),
+        (ONE, ONE, true),
+        (ROOT, ROOT, true),
+        (OTHER, ONE, true),
     ] {
         for mode in ["", "poll"] {
             let bells = bells(mode, server, client, contain);
             let told = format!("{mode} server {server}, client {client}, container {contain}: {bells} bells");
-            assert!(if by_event { bells < TURNS / 4 } else { bells > TURNS / 2 }, "{told}");
+            assert!(bells < TURNS / 4, "{told}");
         }
     }
 }

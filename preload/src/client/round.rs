@@ -77,9 +77,8 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
     let round = state::now();
     for door in Doors::new(server) {
-        let worth_it = intro::peer_credentials(door).is_some_and(|opener| link::is_worth_it(opener.uid));
         // Kept, it goes on under a number of ours.
-        let kept = worth_it.then(|| link::begin(door)).flatten();
+        let kept = link::begin(door);
         let this = match kept {
             Some((name, door)) => visit(family, server, door, name, round).inspect_err(|_| link::end(name)),
             None => {

@@ -1,4 +1,5 @@
-//! The event of an epoll set: an eventfd in the kernel's set, by which senders wake whoever sleeps there ([`crate::link`]).
+//! The event of an epoll set: an eventfd in the kernel's set, by which senders wake whoever sleeps there ([`crate::link`]), and
+//! for strangers an end of a socket pair.
 //!
 //! It is registered edge-triggered, so each signal is news and nobody has to read it. What the kernel reports of it is
 //! told by its value, and no program hears of it.
@@ -9,12 +10,15 @@ use dp_channel::bell::BY_BELL;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
+use crate::poke::Poke;
 use crate::{fdtable, own, state};
 
 /// All zero is none.
 pub struct Event {
     /// Plus one.
     fd: AtomicI32,
+    /// The same for strangers, once there is one.
+    poke: Poke,
     /// By which its senders know it.
     number: AtomicU32,
     /// The process that made it. In a child of its the kernel's set is the parent's, too, and so is the event.
@@ -67,8 +71,7 @@ impl Event {
         self.forget();
         let number = next_number()?;
         let fd = own::high(raw::eventfd().ok()?)?;
-        let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
-        if raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_err() {
+        if !watch(epfd, fd) {
             raw::close(fd);
             return None;
         }
@@ -77,6 +80,18 @@ impl Event {
         self.owner.store(state::owner(), Ordering::Relaxed);
         self.fd.store(fd + 1, Ordering::Relaxed);
         Some((number, fd))
+    }
+
+    /// What a stranger is given in place of the event, where that is.
+    pub fn far(&self, epfd: i32) -> Option<i32> {
+        self.poke.far(|near| watch(epfd, near))
+    }
+
+    /// The kernel's set told of an event.
+    pub fn heard(&self) {
+        if self.fd().is_some() {
+            self.poke.heard();
+        }
     }
 
     fn fd(&self) -> Option<i32> {
@@ -93,12 +108,21 @@ impl Event {
     pub fn end(&self, epfd: i32) {
         if let Some(fd) = self.fd() {
             // Its senders may have it open for long, so closing it would not take it out.
-            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+            for fd in [Some(fd), self.poke.near()].into_iter().flatten() {
+                let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+            }
         }
         self.forget();
     }
 
     fn forget(&self) {
         own::close(self.fd.swap(0, Ordering::Relaxed) - 1);
+        self.poke.close();
     }
+}
+
+/// Each signal of `fd` is news to the set, whether or not anybody reads it.
+fn watch(epfd: i32, fd: i32) -> bool {
+    let event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: value() };
+    raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).is_ok()
 }

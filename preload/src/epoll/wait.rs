@@ -249,7 +249,11 @@ impl<'a> Wait<'a> {
     /// What the kernel reported, but for the set's own event.
     fn without_event(&self, got: i32) -> i32 {
         // SAFETY: the kernel filled as many entries of the program's array.
-        unsafe { super::without(self.events, got.max(0) as usize) as i32 }
+        let kept = unsafe { super::without(self.events, got.max(0) as usize) as i32 };
+        if kept < got && !self.is_closed() {
+            self.place.event.heard();
+        }
+        kept
     }
 
     /// What there is now, without waiting: the hot ones' rings, what no bell announced, and the kernel's where its turn

@@ -147,8 +147,9 @@ impl<'a> Ground<'a> {
     /// The sender of a hot connection hears by which event it wakes whoever sleeps in the set.
     fn tell(&self, c: &Conn) {
         if c.link.load(Ordering::Relaxed) != 0 {
-            if let Some((number, event)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
-                link::tell(c, number, event);
+            let (own, set) = (&self.place.event, self.place.fd.load(Ordering::Relaxed));
+            if let Some((number, event)) = own.of(set) {
+                link::tell(c, number, event, || own.far(set));
             }
         }
     }

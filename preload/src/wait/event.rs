@@ -1,4 +1,5 @@
-//! Events of polls: an eventfd beside the program's descriptors, by which senders wake whoever sleeps ([`crate::link`]).
+//! Events of polls: an eventfd beside the program's descriptors, by which senders wake whoever sleeps ([`crate::link`]), and for
+//! strangers an end of a socket pair.
 //!
 //! A process has a few, and a poll has one of them to itself while it sleeps, because it reads what it was woken by: an
 //! event that stays readable would end the next poll at once.
@@ -9,6 +10,7 @@ use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN};
 
 use crate::epoll::next_number;
+use crate::poke::Poke;
 use crate::{own, state};
 
 /// Polls of one process that sleep by events at the same time.
@@ -20,6 +22,8 @@ pub const FEW: usize = 48;
 pub struct Event {
     /// Plus one.
     fd: AtomicI32,
+    /// The same for strangers, once there is one.
+    poke: Poke,
     number: AtomicU32,
     /// The process that made it. Polls of its children are not to be woken by it.
     owner: AtomicU32,
@@ -30,6 +34,7 @@ pub struct Event {
 static TABLE: [Event; EVENTS] = [const {
     Event {
         fd: AtomicI32::new(0),
+        poke: Poke::new(),
         number: AtomicU32::new(0),
         owner: AtomicU32::new(0),
         sleeper: AtomicU32::new(0),
@@ -76,6 +81,7 @@ impl Event {
         if old >= 0 && !self.is_ours() {
             own::close(old);
         }
+        self.poke.close();
         let Some(number) = next_number() else { return false };
         let Some(fd) = raw::eventfd().ok().and_then(own::keep) else { return false };
         self.number.store(number, Ordering::Relaxed);
@@ -89,9 +95,14 @@ impl Event {
         self.fd().map(|fd| (self.number.load(Ordering::Relaxed), fd))
     }
 
+    /// What a stranger is given in its place.
+    pub fn far(&self) -> Option<i32> {
+        self.poke.far(|_| true)
+    }
+
     /// Whether somebody has written to it.
     pub fn is_told(&self) -> bool {
-        self.fd().is_some_and(raw::is_readable)
+        [self.fd(), self.poke.near()].into_iter().flatten().any(raw::is_readable)
     }
 
     /// Others may have it.
@@ -107,15 +118,22 @@ impl Event {
     ) -> Result<i32, i32> {
         let n = fds.len();
         let (Some(fd), true) = (self.fd(), n <= FEW) else { return kernel(fds) };
-        let mut list = [pollfd { fd: -1, events: 0, revents: 0 }; FEW + 1];
+        let near = self.poke.near();
+        let more = if near.is_some() { 2 } else { 1 };
+        let mut list = [pollfd { fd: -1, events: 0, revents: 0 }; FEW + 2];
         list[..n].copy_from_slice(fds);
-        list[n] = pollfd { fd, events: POLLIN, revents: 0 };
-        let got = kernel(&mut list[..=n]);
+        for (entry, fd) in list[n..].iter_mut().zip([fd, near.unwrap_or(-1)]) {
+            *entry = pollfd { fd, events: POLLIN, revents: 0 };
+        }
+        let got = kernel(&mut list[..n + more]);
         if got.is_ok() {
             fds.copy_from_slice(&list[..n]);
         }
         if list[n].revents != 0 {
             raw::take_event(fd);
+        }
+        if let Some(near) = near.filter(|_| list[n + 1].revents != 0) {
+            self.poke.take(near);
         }
         got
     }

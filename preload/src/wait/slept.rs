@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use dp_channel::family::{Conn, Family, Stage};
 use libc::pollfd;
 
-use super::{live, Flight, IN};
+use super::{live, Event, Flight, IN};
 use crate::channel::Channel;
 use crate::rx::Settled;
 use crate::{fdtable, link};
@@ -74,10 +74,10 @@ pub(super) fn arm(
     family: Family,
     fds: &[pollfd],
     flight: Option<&Flight>,
-    event: Option<(u32, i32)>,
+    event: Option<&Event>,
 ) -> (Slept, bool) {
     let mut news = false;
-    let event_number = event.map_or(0, |(number, _)| number);
+    let event_number = event.and_then(Event::name).map_or(0, |(number, _)| number);
     let mut slept = Slept { event: event_number, first: [Sleeper::default(); FIRST], seen: 0 };
     for p in fds {
         let entry = fdtable::settled(p.fd);
@@ -111,13 +111,14 @@ impl Channel {
     }
 
     /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(&self, event: Option<(u32, i32)>) {
+    fn fall_asleep(&self, event: Option<&Event>) {
         let rx = self.receiving();
-        let Some((number, event)) = event.filter(|_| self.may_have_event()) else {
+        let named = event.filter(|_| self.may_have_event()).and_then(|event| Some((event, event.name()?)));
+        let Some((event, (number, fd))) = named else {
             rx.word.sleep();
             return;
         };
-        link::tell(self, number, event);
+        link::tell(self, number, fd, || event.far());
         // What comes while nobody sleeps needs no bell: the next wait looks first, as after a look that paid.
         rx.word.make_hot();
         rx.word.sleep_by_event(&rx.rx.event, number);

@@ -61,13 +61,13 @@ pub const ROW: Row = Row {
             what: "pgbench -S, 8 clients",
             unit: "transactions/s",
             run: |run| bench(run, 8, &["-S"], User::Ours),
-            reason: Some(STRANGER),
+            reason: None,
         },
         Figure {
             what: "pgbench, TPC-B, 4 clients",
             unit: "transactions/s",
             run: |run| bench(run, 4, &[], User::Ours),
-            reason: Some(STRANGER),
+            reason: None,
         },
         Figure {
             what: "pgbench -S -C, a connection each, 2 clients",
@@ -83,12 +83,11 @@ pub const ROW: Row = Row {
 enum User {
     /// The server's: both wake each other by eventfds.
     Servers,
-    /// That of the measurement, root as a rule, from whom the server's user takes an eventfd, and who takes none from it.
+    /// That of the measurement, root as a rule, whom the server's user wakes by an eventfd, and who wakes it by a byte over a
+    /// socket pair.
     Ours,
 }
 
-/// Why pgbench gains little as another user than the server.
-const STRANGER: &str = "another user than the server's wakes it over TCP, not by an eventfd";
 /// Whose the server is when root runs it: the first that there is.
 const USERS: &[&str] = &["postgres", "nobody"];
 

@@ -218,15 +218,28 @@ pub fn block_signals() {
 /// tell.
 pub fn may_signal_us(pid: u32, uid: u32) -> bool {
     let ours = uid == raw::getuid();
-    if pid == 0 || !(ours || uid == 0) || !raw::proc_is_ours() {
-        return false;
+    (ours || uid == 0) && status_here(pid).is_some_and(|status| ours || status.has_capability(CAP_KILL))
+}
+
+/// Whether process `pid` of user `uid` is one that would say so of us.
+pub fn may_be_signalled(pid: u32, uid: u32) -> bool {
+    let me = raw::getuid();
+    (uid == me || me == 0) && status_here(pid).is_some()
+}
+
+/// capabilities(7).
+const CAP_KILL: u32 = 5;
+
+/// What /proc says of process `pid`, if that is one of our own pid namespace.
+fn status_here(pid: u32) -> Option<Status> {
+    if pid == 0 || !raw::proc_is_ours() {
+        return None;
     }
     let path = raw::numbered(b"/proc/", pid, b"/status");
-    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
     let mut status = Status::default();
-    raw::read_lines(path, |line| status.hear(line)).is_ok()
-        && status.namespaces == 1
-        && (ours || status.has_capability(5))
+    raw::read_lines(path, |line| status.hear(line)).ok()?;
+    Some(status).filter(|status| status.namespaces == 1)
 }
 
 /// What /proc says of a process.

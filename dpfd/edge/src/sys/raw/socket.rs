@@ -129,3 +129,17 @@ pub fn accept(fd: i32, flags: i32) -> Result<i32, i32> {
 pub fn shutdown(fd: i32, how: i32) -> Res {
     sys!(SYS_shutdown, fd, how)
 }
+
+/// socketpair(2) of streams that block nobody and are closed on exec.
+pub fn socket_pair() -> Result<[i32; 2], i32> {
+    let mut pair = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    sys!(SYS_socketpair, libc::AF_UNIX, kind, 0usize, pair.as_mut_ptr())?;
+    Ok(pair)
+}
+
+/// Whether a descriptor is an AF_UNIX socket of streams.
+pub fn is_unix_stream(fd: i32) -> bool {
+    let is = |name, value| getsockopt_int(fd, libc::SOL_SOCKET, name) == Ok(value);
+    is(libc::SO_DOMAIN, libc::AF_UNIX) && is(libc::SO_TYPE, libc::SOCK_STREAM)
+}
