@@ -99,7 +99,7 @@ pub fn recover<L: Lines + ?Sized>(ring: &L, tail: &mut Tail) {
 
 /// Copies what is there into `dst`, up to its room, and takes it.
 ///
-/// `Empty` when nothing is there. With `peek` nothing is taken.
+/// `Empty` when nothing is there. With `peek` nothing is taken, and what there is to take has bytes, or it is `Corrupt`.
 #[inline(always)]
 pub fn pull<L: Lines + ?Sized>(
     ring: &L,
@@ -215,11 +215,13 @@ fn tries<L: Lines>(
             Ok(got) => got,
             Err(e) => return Some(Err(e)),
         };
-        if peek {
-            return Some(if n == 0 { Err(Error::Empty) } else { Ok((n, end)) });
-        }
         if end == start {
             return Some(Err(Error::Empty));
+        }
+        if peek {
+            // No sender publishes tokens of no bytes, and no receiver stops behind a token's last one. Who takes something
+            // is past them by that; who takes nothing would find them again each time, and know no end.
+            return Some(if n == 0 { Err(Error::Corrupt) } else { Ok((n, end)) });
         }
         // Release: the copy is done before the sender may reuse the lines. SeqCst, because the caller
         // may go on to arm the wake word, and this is the fence between.
