@@ -20,7 +20,7 @@ use core::sync::atomic::{fence, Ordering};
 use dp_channel::arena::SHORT as SHORT_LINES;
 use dp_channel::bell::Owed;
 use dp_channel::family::{Conn, End, Held, Reason, Stage};
-use dp_channel::stream;
+use dp_channel::stream::{self, Sink};
 use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 use dp_edge::ring::Lines;
@@ -70,7 +70,8 @@ enum Then {
 }
 
 impl Channel {
-    /// The fast path: a live ring with room, the lock free. `None`: take the long way.
+    /// The fast path: a live ring with room, the lock free. `None`: take the long way, with all of `w`, of which nothing was taken
+    /// before.
     #[inline(always)]
     pub fn quick_send(&self, entry: u32, w: &mut Walk) -> Option<usize> {
         // A channel of its own: what is stored elsewhere meanwhile cannot change it, so it stays in registers.
@@ -105,15 +106,19 @@ impl Channel {
                 && self.listens(&tx, tail.pos)
                 && (self.is_suspected() || !self.chaos())
             {
-                if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
-                    c.set_tail(tail);
-                    let sum = c.tx_bytes.load(Ordering::Relaxed);
-                    c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
-                    // A bell to nobody would take the error that the kernel has for the program.
-                    if !self.is_suspected() {
-                        self.published(&tx);
+                match stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
+                    Ok(n) => {
+                        c.set_tail(tail);
+                        let sum = c.tx_bytes.load(Ordering::Relaxed);
+                        c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
+                        // A bell to nobody would take the error that the kernel has for the program.
+                        if !self.is_suspected() {
+                            self.published(&tx);
+                        }
+                        done = Some(n);
                     }
-                    done = Some(n);
+                    // The long way meets the same, with all of the bytes still to be sent: with none, it would have sent nothing.
+                    Err(_) => w.rewind(),
                 }
             }
         }

@@ -109,6 +109,27 @@ fn errors_that_are_the_calls_alone_are_not_kept_for_the_next() {
     }
 }
 
+/// I3: what a peer scribbles where the next token goes costs that peer its connection: the send that meets it is no send of nothing,
+/// for which a program would try again and again.
+#[test]
+fn a_send_that_meets_what_its_peer_has_scribbled_is_reset() {
+    let pair = Pair::live();
+    let to = pair.client;
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    let tx = to.sending();
+    tx.ring().header(to.tail().pos).store(1, Ordering::Relaxed);
+    let bytes = *b"second";
+    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
+    assert_eq!(to.quick_send(fdtable::settled(to.fd), &mut w), None);
+    assert_eq!(w.left(), bytes.len(), "what was not sent is still to be sent");
+    let frame = 0u8;
+    let inside = Inside::enter(to.fd, &frame).expect("a connection");
+    let sent = to.send(&inside, &mut w, 0, |_, _| panic!("the kernel gets nothing of it"));
+    inside.leave();
+    assert_eq!(sent, Err(libc::ECONNRESET));
+    assert_eq!(to.stage(), Stage::Plain);
+}
+
 /// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
 #[test]
 fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_send() {
