@@ -424,6 +424,9 @@ impl Channel {
                             return Ok(Then::Kernel(sent));
                         }
                         (tail, began) = (self.tail(), 0);
+                    } else if self.has(Conn::SHUT_WR) || wait.is_long() && self.tx_lock.is_wanted() {
+                        // The kernel's to wait, without the lock; and to say that this end was shut down, by a handler inside this call.
+                        break;
                     } else if let Some(e) = wait.is_over(self.fd, sent).filter(|_| blocking) {
                         self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                         return if sent > 0 { Ok(Then::Done(sent)) } else { Err(e) };

@@ -1,7 +1,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -128,6 +129,50 @@ fn a_send_that_meets_what_its_peer_has_scribbled_is_reset() {
     inside.leave();
     assert_eq!(sent, Err(libc::ECONNRESET));
     assert_eq!(to.stage(), Stage::Plain);
+}
+
+/// L8: a send keeps others out but where it waits for room. One whose receiver takes a little again and again waits for room all the
+/// time, and the lock is not its own for so long: a shutdown in another thread waits for it.
+#[test]
+fn a_send_that_waits_for_room_again_and_again_gives_the_lock_to_others() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let message = vec![7u8; 4 << 20];
+    let (begun, hurry) = (AtomicBool::new(false), AtomicBool::new(false));
+    let waited = std::thread::scope(|s| {
+        s.spawn(|| {
+            let frame = 0u8;
+            let inside = Inside::enter(to.fd, &frame).expect("a connection");
+            let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
+            begun.store(true, Ordering::SeqCst);
+            assert_eq!(to.send(&inside, &mut w, 0, |w, flags| by_kernel(to, w, flags)), Ok(message.len()));
+            inside.leave();
+        });
+        s.spawn(|| {
+            let mut sum = 0;
+            while sum < message.len() {
+                let hurry = hurry.load(Ordering::SeqCst);
+                sum += receive(from, if hurry { 1 << 20 } else { 100 }).map_or(0, |bytes| bytes.len());
+                if !hurry {
+                    raw::nap(100_000);
+                }
+            }
+        });
+        while !begun.load(Ordering::SeqCst) {
+            raw::nap(1_000_000);
+        }
+        raw::nap(20_000_000);
+        let (tell, told) = mpsc::channel();
+        s.spawn(move || {
+            let _ = to.as_sender(|| ());
+            tell.send(())
+        });
+        // All of it would take four seconds at least.
+        let waited = told.recv_timeout(Duration::from_secs(2));
+        hurry.store(true, Ordering::SeqCst);
+        waited
+    });
+    assert_eq!(waited, Ok(()));
 }
 
 /// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
