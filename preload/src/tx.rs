@@ -510,7 +510,7 @@ impl Channel {
             let mut tail = self.tail();
             stream::recover(&tx.ring(), &mut tail);
             self.set_tail(tail);
-            if let Some(p) = tcp::written(self.fd, self.is_client()) {
+            if let Some(p) = tcp::written_so_far(self.fd, self.is_client()) {
                 self.tx_kernel.store(p, Ordering::Relaxed);
             }
             self.announce(&tx);

@@ -52,7 +52,7 @@ impl Channel {
         if !matches!(self.stage(), Stage::Accepted | Stage::Live) {
             return;
         }
-        if let Some(at) = tcp::consumed(self.fd) {
+        if let Some(at) = tcp::consumed_so_far(self.fd) {
             self.inherit_drain(at);
         }
     }

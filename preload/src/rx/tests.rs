@@ -210,6 +210,36 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted() {
     assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]));
 }
 
+/// The same where one of the two has shut down, as after a request.
+#[test]
+fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
+    for sender in [true, false] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        assert_eq!(send(to, b"first", 0), Ok(5));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(send(to, b"message", 0), Ok(7));
+        // SAFETY: a number.
+        assert_eq!(unsafe { libc::shutdown(if sender { to.fd } else { from.fd }, libc::SHUT_WR) }, 0);
+        let ends = || {
+            assert!(from.rx_lock.try_lock(state::me()));
+            from.begin_drain();
+            let mut bell = 0u8;
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+        };
+        thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        assert_eq!(from.as_receiver(|| from.bells_out(&from.receiving())), Some(false), "{sender}");
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+        if sender {
+            assert_eq!(receive(from, 100), Ok(vec![]));
+        } else {
+            assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+            assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]));
+        }
+    }
+}
+
 /// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
 #[test]
 fn a_receive_goes_on_only_behind_what_it_has() {

@@ -175,6 +175,32 @@ fn a_send_that_waits_for_room_again_and_again_gives_the_lock_to_others() {
     assert_eq!(waited, Ok(()));
 }
 
+/// A sender ends, with its thread or its process, between a bell and its count: whoever inherits its lock counts that one, also where
+/// the other end has shut down by then, as one that has sent its request does.
+#[test]
+fn a_bell_that_a_sender_had_sent_when_it_ended_is_counted() {
+    for is_shut in [false, true] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        assert_eq!(send(to, b"first", 0), Ok(5));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN), "and its bell is taken");
+        if is_shut {
+            // SAFETY: a number.
+            assert_eq!(unsafe { libc::shutdown(from.fd, libc::SHUT_WR) }, 0);
+        }
+        let ends = || {
+            assert!(to.tx_lock.try_lock(state::me()));
+            assert!(to.sending().word.count_bell());
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::send(to.fd, &b'!', 1, libc::MSG_DONTWAIT) }, Ok(1));
+        };
+        std::thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+        assert_eq!(receive(from, 100), Ok(b"by TCP".to_vec()), "{is_shut}");
+    }
+}
+
 /// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
 #[test]
 fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_send() {
