@@ -2,6 +2,7 @@
  * Signals and cancellation meet a blocked call.
  *   eintr       a handler without SA_RESTART: recv, poll, epoll_wait and select return EINTR
  *   restart     with SA_RESTART recv goes on and gets its data
+ *   part        with a part of what MSG_WAITALL asks for it does not
  *   send        a blocked send with something already taken returns that, else EINTR
  *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
  *               SA_RESTART, by one with it, or when SO_SNDTIMEO is over
@@ -93,6 +94,22 @@ static void restart(void) {
         pthread_join(signaller, NULL);
         outcome("recv", n);
         say("interrupted meanwhile: %s", signals > 0 ? "yes" : "no");
+    }
+}
+
+static void part(void) {
+    char buffer[10];
+    handle(SA_RESTART);
+    ask(connection, 5);
+    for (int waiting = 0; waiting < 5;)
+        MUST(ioctl(connection, FIONREAD, &waiting));
+    for (int peek = 1; peek >= 0; peek--) {
+        returned = false;
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL | (peek ? MSG_PEEK : 0));
+        returned = true;
+        pthread_join(signaller, NULL);
+        outcome(peek ? "peek" : "recv", n);
     }
 }
 
@@ -221,6 +238,8 @@ void tester(int fd) {
         eintr();
     else if (mode_is("restart"))
         restart();
+    else if (mode_is("part"))
+        part();
     else if (mode_is("send"))
         blocked_send();
     else if (mode_is("busy"))

@@ -7,6 +7,7 @@ use dp_edge::ring;
 
 use super::*;
 
+use crate::state;
 use crate::testing::{receive, send, Pair};
 
 /// What a hook does first; `None`: the long way.
@@ -365,6 +366,9 @@ fn receives_that_want_all_they_ask_for_end_beside_each_other() {
             thread::yield_now();
         }
         over.store(true, Ordering::SeqCst);
+        // One that has something waits for more, or for the end.
+        // SAFETY: a number.
+        unsafe { libc::shutdown(to.fd, libc::SHUT_WR) };
         if from.readable_bytes() != Ok(0) {
             // They would never see that it is over.
             eprintln!("{} of {} bytes were taken", taken.load(Ordering::SeqCst), PIECES * 7);
