@@ -480,7 +480,8 @@ impl Channel {
         if tx.tx.epoch() > 0 && self.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
             return false;
         }
-        let Some(p) = tcp::written(self.fd, self.is_client()) else { return false };
+        let Some(written) = tcp::written(self.fd, self.is_client()) else { return false };
+        let p = written.bytes;
         if p.saturating_sub(taken) > nearly {
             return false;
         }
@@ -491,7 +492,12 @@ impl Channel {
         self.tx_kernel.store(p, Ordering::Relaxed);
         let mine = state::cpu();
         tx.tx.cpu.store(mine, Ordering::Relaxed);
-        tx.tx.to_ring(tx.rx, p)
+        let goes = tx.tx.to_ring(tx.rx, p);
+        if goes && !written.is_all_on_its_way {
+            // What the kernel holds back for more to come: that comes in the ring, behind it, and pushes nothing.
+            tcp::push(self.fd);
+        }
+        goes
     }
 
     /// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count

@@ -201,6 +201,30 @@ fn a_bell_that_a_sender_had_sent_when_it_ended_is_counted() {
     }
 }
 
+/// A tail that the kernel holds back for what comes behind it (MSG_MORE, splice) goes before that comes in the ring: no byte of TCP's
+/// would push it there.
+#[test]
+fn what_the_kernel_holds_back_for_more_goes_before_the_ring() {
+    let waits = || {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        // Nobody is to be rung for.
+        assert!(from.receiving().word.make_hot());
+        assert_eq!(send(to, b"over TCP, ", libc::MSG_DONTROUTE | libc::MSG_MORE), Ok(10));
+        assert_eq!(send(to, b"in the ring", 0), Ok(11));
+        assert!(is_in_ring(to));
+        let (mut got, began) = (Vec::new(), Instant::now());
+        while got.len() < 21 && began.elapsed() < Duration::from_secs(10) {
+            got.extend(receive(from, 100).unwrap_or_default());
+        }
+        assert_eq!(got, b"over TCP, in the ring");
+        began.elapsed()
+    };
+    // The kernel's own time is 40 ms at least; a busy machine may take as long once.
+    let waited = (0..10).map(|_| waits()).min();
+    assert!(waited < Some(Duration::from_millis(30)), "{waited:?}");
+}
+
 /// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
 #[test]
 fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_send() {
