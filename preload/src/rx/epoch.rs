@@ -55,6 +55,12 @@ impl Channel {
         if let Some(at) = tcp::consumed_so_far(self.fd) {
             self.inherit_drain(at);
         }
+        // It may have followed the sender to TCP, and not have said so: nobody else would, and the sender waits for that.
+        let (rx, r) = (self.receiving(), self.rx_epoch.load(Ordering::Relaxed));
+        if !in_ring(r) && self.is_of_slot() {
+            super::arm_if_rung(&rx);
+            rx.rx.acknowledge(r);
+        }
     }
 
     /// Whether the ring has something for the program. What is on TCP, the kernel's readiness tells.

@@ -241,6 +241,28 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
     }
 }
 
+/// A receiver ends between following its sender to TCP and saying so: whoever comes next says it, or the sender would wait for that
+/// for ever, and never be in its ring again.
+#[test]
+fn a_receiver_that_ended_before_it_said_where_it_is_keeps_no_sender_on_tcp() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"ring", 0), Ok(4));
+    assert_eq!(send(to, b"tcp", libc::MSG_DONTROUTE), Ok(3), "what the kernel alone can do");
+    assert_eq!(from.receive_step(&mut Walk::one([0u8; 4].as_mut_ptr(), 4), 0, &mut Part::First), Step::Got(4));
+    let ends = || {
+        assert!(from.rx_lock.try_lock(state::me()));
+        let (_, q, _) = from.receiving().tx.beginnings();
+        from.rx_data.store(q, Ordering::Relaxed);
+        from.rx_epoch.fetch_add(1, Ordering::Release);
+    };
+    thread::scope(|scope| scope.spawn(ends).join().expect("a step"));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"tcp"[..]));
+    assert_eq!(send(to, b"again", 0), Ok(5));
+    assert!(in_ring(to.sending().tx.epoch()));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"again"[..]));
+}
+
 /// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
 #[test]
 fn a_receive_goes_on_only_behind_what_it_has() {
