@@ -64,6 +64,11 @@ pub unsafe fn setsockopt(
     if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            // Another thread has made it a channel meanwhile, and may have looked at the option before.
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if c.settled_stage() == Stage::Live => {
+                // SAFETY: the kernel has read the program's int there.
+                c.holds_nothing_back(name, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
+            }
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => c.mark_was_set(),
             (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
             // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel

@@ -225,6 +225,21 @@ fn what_the_kernel_holds_back_for_more_goes_before_the_ring() {
     assert!(waited < Some(Duration::from_millis(30)), "{waited:?}");
 }
 
+/// W14, where another thread has made it a channel between the look at the stage and the kernel's call.
+#[test]
+fn what_holds_bells_back_is_put_back() {
+    let pair = Pair::live();
+    let c = pair.client;
+    let get = |name| raw::getsockopt_int(c.fd, libc::IPPROTO_TCP, name);
+    for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
+        for theirs in [1, 0, 1] {
+            let _ = raw::setsockopt_int(c.fd, libc::IPPROTO_TCP, name, theirs);
+            c.holds_nothing_back(name, theirs != 0);
+            assert_eq!((get(name), c.has(flag)), (Ok(ours), theirs != 0));
+        }
+    }
+}
+
 /// A ring that is full in the middle of a message is no place to cut it: TCP has room, and others wait until the rest is there.
 #[test]
 fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_send() {
