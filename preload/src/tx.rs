@@ -183,7 +183,8 @@ impl Channel {
             }
             match c.enter_as_sender() {
                 Err(_) if at.fd() != c.fd => continue,
-                entered => entered?,
+                Err(e) => return begun(sum, e),
+                Ok(()) => {}
             }
             let then = c.send_locked(w, Call::Send(flags), blocking);
             match then {
