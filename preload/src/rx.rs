@@ -107,7 +107,7 @@ impl Channel {
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
             let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
-            let (n, end) = stream::pull_from(None, ring, || c.is_in(r), &rx.rx.cursor, w, false).ok()?;
+            let (n, end) = stream::pull_quickly(ring, || c.is_in(r), &rx.rx.cursor, w).ok()?;
             let armed = c.count_taken(&rx, n);
             let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(r));
             let is_all = !(c.bells_out(&rx) || goes_on(w));

@@ -145,6 +145,18 @@ pub fn pull_from<L: Lines>(
     }
 }
 
+/// The same for a receive that has a long way, too, and leaves it to that where others are quicker again and again: a brief piece is
+/// short, and says nothing of what is left (W16). `Empty` then, and nothing is taken.
+#[inline(always)]
+pub fn pull_quickly<L: Lines>(
+    ring: impl Fn() -> L,
+    still: impl Fn() -> bool,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+) -> Result<(usize, Cursor), Error> {
+    tries(TRIES, None, (&ring, &still), cursor, dst, false).unwrap_or(Err(Error::Empty))
+}
+
 /// Where others are quicker again and again, a long copy would never be committed: less at a time.
 #[cold]
 fn brief<L: Lines>(
