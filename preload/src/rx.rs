@@ -331,6 +331,10 @@ impl Channel {
                 Settled::Quiet => {}
             }
             rx.word.sleep();
+            if at.fd() != c.fd {
+                rx.word.awake();
+                continue;
+            }
             let slept = if c.has_news(&rx) {
                 Ok(1)
             } else if signals::interrupted() || sum > 0 && signals::came() {
@@ -350,6 +354,8 @@ impl Channel {
                     spin::rest_in_vain(in_vain);
                     c.woke_in_vain(in_vain);
                 }
+                // The number was closed in the moment before the kernel looked at it.
+                Err(libc::EBADF) if at.fd() != c.fd => {}
                 Err(e) if c.stage() == Stage::Live && c.has_news(&rx) => {
                     c.count_if_lost(&rx, e);
                     c.keep_error_of_receive(e);

@@ -114,6 +114,8 @@ impl Channel {
     fn told_of_more(&self, slept: Result<bool, i32>) -> More {
         match slept {
             Ok(true) => More::Came,
+            // The number was closed meanwhile, and is another one.
+            Err(libc::EBADF) => More::There,
             Ok(false) | Err(libc::EAGAIN | libc::EINTR) => More::No,
             Err(e) => {
                 // W13: this call has bytes to give; the program's next one gets it.
