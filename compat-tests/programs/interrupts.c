@@ -2,9 +2,11 @@
  * Signals and cancellation meet a blocked call.
  *   eintr       a handler without SA_RESTART: recv, poll, epoll_wait and select return EINTR
  *   restart     with SA_RESTART recv goes on and gets its data
+ *   part        with a part of what MSG_WAITALL asks for it does not
  *   send        a blocked send with something already taken returns that, else EINTR
  *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
  *               SA_RESTART, by one with it, or when SO_SNDTIMEO is over
+ *   slow_shutdown, slow_other    another thread shuts down beside such a send, or sends what is not to wait
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
  *   busy        pthread_cancel of a thread that only sends, and need not wait
  */
@@ -95,6 +97,22 @@ static void restart(void) {
     }
 }
 
+static void part(void) {
+    char buffer[10];
+    handle(SA_RESTART);
+    ask(connection, 5);
+    for (int waiting = 0; waiting < 5;)
+        MUST(ioctl(connection, FIONREAD, &waiting));
+    for (int peek = 1; peek >= 0; peek--) {
+        returned = false;
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL | (peek ? MSG_PEEK : 0));
+        returned = true;
+        pthread_join(signaller, NULL);
+        outcome(peek ? "peek" : "recv", n);
+    }
+}
+
 static void blocked_send(void) {
     static char block[65536];
     uint64_t sent = 0;
@@ -114,17 +132,32 @@ static void blocked_send(void) {
 
 enum { MANY = 64 << 20, LITTLE = 1000 };
 
+static uint64_t sent_beside;
+
+/* On TCP a send that waits for room keeps nobody out. The receiver takes seven seconds for all of it. */
+static void *act_beside(void *unused) {
+    sleep_ms(50);
+    uint64_t start = now_ms();
+    if (mode_is("slow_shutdown"))
+        MUST(shutdown(connection, SHUT_WR));
+    else
+        sent_beside = write_some(connection, "", 1);
+    say("at once: %s", now_ms() - start < 3000 ? "yes" : "no");
+    return mode_is("slow_other") ? signal_until_returned(unused) : unused;
+}
+
 /* On TCP a signal ends it where it waits for room, and what went out until then is its result. */
 static void send_to_a_slow_one(void) {
     char *block = calloc(1, MANY);
     CHECK(block);
-    handle(mode_is("slow_restart") ? SA_RESTART : 0);
+    handle(mode_is("slow_restart") || mode_is("slow_other") ? SA_RESTART : 0);
     pthread_t signaller = 0;
     if (mode_is("slow_limit")) {
         struct timeval limit = {0, 50000};
         MUST(setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     } else {
-        signaller = start_thread(signal_until_returned, NULL);
+        bool beside = mode_is("slow_shutdown") || mode_is("slow_other");
+        signaller = start_thread(beside ? act_beside : signal_until_returned, NULL);
     }
     mark("begun", 1);
     ssize_t n = send(connection, block, MANY, 0);
@@ -132,8 +165,9 @@ static void send_to_a_slow_one(void) {
     if (signaller)
         pthread_join(signaller, NULL);
     say("a part of it: %s", n > 0 && n < MANY ? "yes" : "no");
-    mark("sent", n > 0 ? (uint64_t)n : 0);
-    MUST(shutdown(connection, SHUT_WR));
+    mark("sent", (n > 0 ? (uint64_t)n : 0) + sent_beside);
+    if (!mode_is("slow_shutdown"))
+        MUST(shutdown(connection, SHUT_WR));
     CHECK(read(connection, block, 1) == 0);
     free(block);
 }
@@ -204,6 +238,8 @@ void tester(int fd) {
         eintr();
     else if (mode_is("restart"))
         restart();
+    else if (mode_is("part"))
+        part();
     else if (mode_is("send"))
         blocked_send();
     else if (mode_is("busy"))

@@ -1,4 +1,4 @@
-/* SO_RCVTIMEO and SO_SNDTIMEO. Modes: receive, send. */
+/* SO_RCVTIMEO and SO_SNDTIMEO. Modes: receive, trickle, send. */
 #include "common.h"
 
 static void set_timeout(int fd, int option, int milliseconds) {
@@ -30,6 +30,22 @@ static void receive(int fd) {
     outcome("no limit", recv(fd, buffer, 7, MSG_WAITALL));
 }
 
+enum { DROPS = 40 };
+
+/* The limit is the whole call's, however many bytes come one by one meanwhile. */
+static void wait_for_drops(int fd) {
+    char buffer[DROPS];
+    set_timeout(fd, SO_RCVTIMEO, 500);
+    for (int i = 0; i < DROPS; i++)
+        ask_later(fd, 1, 50);
+    for (int peek = 1; peek >= 0; peek--) {
+        ssize_t n = recv(fd, buffer, DROPS, MSG_WAITALL | (peek ? MSG_PEEK : 0));
+        say("%s: %s", peek ? "peek" : "recv", n > 0 && n < DROPS ? "a part" : "all, or nothing");
+        if (!peek && n > 0 && n < DROPS)
+            read_exact(fd, buffer, DROPS - (size_t)n);
+    }
+}
+
 static void drain_when_full(int fd) {
     uint64_t sum = SUM_START;
     uint64_t sent = await_mark("full");
@@ -59,12 +75,14 @@ static void send_until_timeout(int fd) {
 void tester(int fd) {
     if (mode_is("receive"))
         receive(fd);
+    else if (mode_is("trickle"))
+        wait_for_drops(fd);
     else
         send_until_timeout(fd);
 }
 
 void helper(int fd) {
-    if (mode_is("receive"))
+    if (!mode_is("send"))
         serve_asks(fd);
     else
         drain_when_full(fd);

@@ -139,21 +139,28 @@ impl Channel {
     pub fn go_live(&self) {
         // A bell held back by Nagle's algorithm would wait for an acknowledgement, up to 40 ms, one under a
         // cork longer (W14). What the program asked for is remembered for its questions.
-        for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
-            let theirs =
-                raw::getsockopt_int(self.fd, libc::IPPROTO_TCP, name).map_or(0, |v| i32::from(v != 0));
-            if theirs != 0 {
-                self.set(flag);
-            }
-            if theirs != ours {
-                let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, name, ours);
-            }
+        for name in [libc::TCP_NODELAY, libc::TCP_CORK] {
+            let theirs = raw::getsockopt_int(self.fd, libc::IPPROTO_TCP, name);
+            self.holds_nothing_back(name, theirs.is_ok_and(|v| v != 0));
         }
         self.sending().tx.ends_abruptly(raw::resets_at_close(self.fd));
         self.first.store(self.positions(), Ordering::Relaxed);
         self.set_stage(Stage::Live);
         self.family.header().channels.fetch_add(1, Ordering::Relaxed);
         events::live(self);
+    }
+
+    /// That the program has set TCP_NODELAY or TCP_CORK, or cleared it, is remembered, and the socket has what a channel's is to have.
+    pub fn holds_nothing_back(&self, name: i32, theirs: bool) {
+        let (flag, ours) = if name == libc::TCP_NODELAY { (Conn::NODELAY, true) } else { (Conn::CORK, false) };
+        if theirs {
+            self.set(flag);
+        } else {
+            self.clear(flag);
+        }
+        if theirs != ours {
+            let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, name, ours.into());
+        }
     }
 
     /// Server: has the client confirmed? Cheap; asked in every call while `Accepted`.

@@ -115,6 +115,11 @@ fn offer_in(c: &Channel) -> Result<(), No> {
         own.free(n);
         return never(Reason::Memory);
     };
+    // Mapped first, and then asked, as where an offer is taken: in a child that was forked meanwhile nothing is mapped there.
+    if !c.is_ours_alone() {
+        own.free(n);
+        return never(Reason::Shared);
+    }
     let generation = s.offer(&tuple, cookie, tcp::netns(c.fd), nonce);
     c.nonce.store(nonce, Ordering::Relaxed);
     c.expected.store(0, Ordering::Relaxed);

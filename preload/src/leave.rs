@@ -60,14 +60,10 @@ fn leave_as(fd: i32, why: Reason, reader: Reader) -> Left {
 
 impl Channel {
     fn leave_inside(&self, why: Reason, reader: Reader) -> Left {
-        match self.stage() {
-            Stage::Candidate | Stage::Offered => self.stay_plain(why),
-            _ => {}
-        }
-        if matches!(self.stage(), Stage::Offered | Stage::Accepted) {
+        if matches!(self.stage(), Stage::Candidate | Stage::Offered | Stage::Accepted) {
             // Under the lock: another thread of ours may be about to go a step further.
             let held = self.rx_lock.lock(state::me(), self.family);
-            self.take_back_our_word();
+            self.take_back_our_word(why);
             if held != Held::Mine {
                 self.rx_lock.unlock();
             }
@@ -79,61 +75,26 @@ impl Channel {
     }
 
     /// Leaves before both sides are known to have agreed.
-    fn take_back_our_word(&self) {
+    fn take_back_our_word(&self, why: Reason) {
         let generation = self.generation.load(Ordering::Relaxed);
         match self.stage() {
+            Stage::Candidate => self.give_up(why),
             Stage::Offered => {
-                // The server took the offer meanwhile; without our word it carries nothing.
-                self.kill_slot();
-                self.set_stage(Stage::Plain);
+                if self.slot().is_some_and(|s| s.withdraw(generation)) {
+                    client::release(self);
+                } else {
+                    // The server took the offer meanwhile; without our word it carries nothing.
+                    self.kill_slot();
+                    client::leave(self);
+                }
+                self.give_up(why);
             }
-            Stage::Accepted if self.slot().is_some_and(|s| s.refuse(generation)) => {
-                self.set_stage(Stage::Plain);
-            }
+            Stage::Accepted if self.slot().is_some_and(|s| s.refuse(generation)) => self.give_up(why),
             // The client has confirmed. It may have sent and closed since, and the slot be dead; what it sent is in its ring
             // all the same, and bells are where a stranger would look for bytes.
             Stage::Accepted => self.go_live(),
             _ => {}
         }
-    }
-
-    /// A candidate becomes plain TCP for good.
-    pub fn stay_plain(&self, why: Reason) {
-        if matches!(self.stage(), Stage::Candidate | Stage::Offered) {
-            // Another thread may be moving it to the next stage just now.
-            let held = self.rx_lock.lock(state::me(), self.family);
-            let may = match self.stage() {
-                Stage::Candidate => true,
-                Stage::Offered => self.slot().is_some_and(|s| {
-                    let mine = s.withdraw(self.generation.load(Ordering::Relaxed));
-                    if mine {
-                        client::release(self);
-                    }
-                    mine
-                }),
-                _ => false,
-            };
-            if may {
-                self.give_up(why);
-            }
-            if held != Held::Mine {
-                self.rx_lock.unlock();
-            }
-        }
-        if self.stage() != Stage::Live {
-            return;
-        }
-        // As far as this side decides: sending at once, receiving as soon as the peer follows. The connection stays tracked, the
-        // bytes stay in order.
-        self.reason.store(why as u32, Ordering::Relaxed);
-        self.set(Conn::TX_TCP);
-        // In a handler inside a send of this thread the next send hands back: the flag is set.
-        self.as_sender(|| {
-            let out = self.sending();
-            if in_ring(out.tx.epoch()) {
-                self.hand_back(&out);
-            }
-        });
     }
 }
 

@@ -3,9 +3,10 @@
 //! A receive is a loop of steps that never block. When a step finds nothing, a non-blocking call
 //! settles (arms, looks again, drains the bells it counted before) and returns EAGAIN; a blocking
 //! one looks for a while, then sleeps in the kernel's own recv with MSG_PEEK, so that SO_RCVTIMEO,
-//! SA_RESTART and cancellation are the kernel's (PROTOCOLS W2, W4, E6).
+//! SA_RESTART and cancellation are the kernel's (PROTOCOLS W2, W4, E6); later sleeps of the same call are [`limit`]'s.
 
 mod epoch;
+mod limit;
 mod peek;
 mod piece;
 mod settle;
@@ -24,7 +25,6 @@ use crate::channel::Channel;
 use crate::fdtable;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
-use crate::state;
 use crate::tx::behind;
 use crate::walk::Walk;
 use crate::{signals, socket, spin};
@@ -107,7 +107,7 @@ impl Channel {
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.
             let ring = || if fdtable::word(c.fd) == entry { c.ring_of(&rx) } else { Mapped::none() };
-            let (n, end) = stream::pull_from(None, ring, || c.is_in(r), &rx.rx.cursor, w, false).ok()?;
+            let (n, end) = stream::pull_quickly(ring, || c.is_in(r), &rx.rx.cursor, w).ok()?;
             let armed = c.count_taken(&rx, n);
             let goes_on = |w: &Walk| w.left() > 0 && (armed || rx.tx.moved(r));
             let is_all = !(c.bells_out(&rx) || goes_on(w));
@@ -224,7 +224,7 @@ impl Channel {
             return self.receive(at, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
         }
         let (mut looked, mut in_vain) = (false, 0);
-        let mut began = None;
+        let mut sleeps = limit::Sleeps::default();
         signals::begin();
         // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
         // program's may have met a stranger's: then the kernel is asked.
@@ -245,7 +245,11 @@ impl Channel {
                     if c.is_nonblocking() || c.has(Conn::SHUT_RD) {
                         return Ok(n);
                     }
-                    peeked = (n, c.wait_for_more(n, &|there| sleep(c.fd, there)));
+                    if peeked.0 == 0 {
+                        // As below.
+                        signals::begin();
+                    }
+                    peeked = (n, c.wait_for_more(n, &mut sleeps, |there| sleep(c.fd, there)));
                     continue;
                 }
                 Step::Got(n) => {
@@ -257,6 +261,10 @@ impl Channel {
                     }
                     if flags & libc::MSG_WAITALL == 0 || sum >= want {
                         return Ok(sum);
+                    }
+                    if sum == n {
+                        // A handler that ran before there was a part has restarted the call, on TCP.
+                        signals::begin();
                     }
                     // It may sleep in between, and others receive meanwhile, as on TCP.
                     part = Part::More(None);
@@ -323,15 +331,19 @@ impl Channel {
                 Settled::Quiet => {}
             }
             rx.word.sleep();
+            if at.fd() != c.fd {
+                rx.word.awake();
+                continue;
+            }
             let slept = if c.has_news(&rx) {
                 Ok(1)
-            } else if signals::interrupted() {
+            } else if signals::interrupted() || sum > 0 && signals::came() {
                 Err(libc::EINTR)
             } else if c.has(Conn::OWES) {
                 // What it waits for may be the answer to that.
-                behind::wait_for_either(c.fd, *began.get_or_insert_with(state::now)).map(|()| 1)
+                behind::wait_for_either(c.fd, sleeps.began()).map(|()| 1)
             } else {
-                sleep(c.fd, 0)
+                sleeps.one_more(c.fd, sum > 0, || sleep(c.fd, 0))
             };
             rx.word.awake();
             looked = false;
@@ -342,6 +354,8 @@ impl Channel {
                     spin::rest_in_vain(in_vain);
                     c.woke_in_vain(in_vain);
                 }
+                // The number was closed in the moment before the kernel looked at it.
+                Err(libc::EBADF) if at.fd() != c.fd => {}
                 Err(e) if c.stage() == Stage::Live && c.has_news(&rx) => {
                     c.count_if_lost(&rx, e);
                     c.keep_error_of_receive(e);

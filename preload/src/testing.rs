@@ -63,8 +63,8 @@ impl Pair {
         }
     }
 
-    /// A channel in an arena of its own, with rings of 4 KiB.
-    pub fn live() -> Pair {
+    /// Candidates, and the client's offer in slot 0 of an arena of its own, with rings of 4 KiB; the offer's generation.
+    pub fn offered() -> (Pair, Arena, u32) {
         let pair = Pair::new();
         let (arena, _) = Arena::create(Geometry { slots: 16, lines: 64, spare: 0 }).expect("an arena");
         assert!(arena.bring(0), "no addresses");
@@ -77,9 +77,18 @@ impl Pair {
         let c = pair.client;
         let tuple = tcp::tuple(c.local(), c.peer());
         let generation = slot.offer(&tuple, tcp::cookie(c.fd).expect("a socket"), tcp::netns(c.fd), 1);
+        assert!(c.attach(&arena, 0, Side::Client, generation), "mapped");
+        c.set_stage(Stage::Offered);
+        (pair, arena, generation)
+    }
+
+    /// A channel in such an arena.
+    pub fn live() -> Pair {
+        let (pair, arena, generation) = Pair::offered();
+        let slot: &Slot = arena.slot(0).expect("mapped");
         assert!(slot.accept(generation) && slot.confirm(generation), "the slot is ours");
-        for (c, side) in [(pair.client, Side::Client), (pair.server, Side::Server)] {
-            assert!(c.attach(&arena, 0, side, generation), "mapped");
+        assert!(pair.server.attach(&arena, 0, Side::Server, generation), "mapped");
+        for c in [pair.client, pair.server] {
             let at = tcp::consumed(c.fd).expect("a socket");
             c.rx_kernel.store(at, Ordering::Relaxed);
             c.receiving().rx.consumed.store(at, Ordering::Relaxed);

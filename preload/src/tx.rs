@@ -20,7 +20,7 @@ use core::sync::atomic::{fence, Ordering};
 use dp_channel::arena::SHORT as SHORT_LINES;
 use dp_channel::bell::Owed;
 use dp_channel::family::{Conn, End, Held, Reason, Stage};
-use dp_channel::stream;
+use dp_channel::stream::{self, Sink};
 use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 use dp_edge::ring::Lines;
@@ -70,7 +70,8 @@ enum Then {
 }
 
 impl Channel {
-    /// The fast path: a live ring with room, the lock free. `None`: take the long way.
+    /// The fast path: a live ring with room, the lock free. `None`: take the long way, with all of `w`, of which nothing was taken
+    /// before.
     #[inline(always)]
     pub fn quick_send(&self, entry: u32, w: &mut Walk) -> Option<usize> {
         // A channel of its own: what is stored elsewhere meanwhile cannot change it, so it stays in registers.
@@ -105,15 +106,19 @@ impl Channel {
                 && self.listens(&tx, tail.pos)
                 && (self.is_suspected() || !self.chaos())
             {
-                if let Ok(n) = stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
-                    c.set_tail(tail);
-                    let sum = c.tx_bytes.load(Ordering::Relaxed);
-                    c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
-                    // A bell to nobody would take the error that the kernel has for the program.
-                    if !self.is_suspected() {
-                        self.published(&tx);
+                match stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
+                    Ok(n) => {
+                        c.set_tail(tail);
+                        let sum = c.tx_bytes.load(Ordering::Relaxed);
+                        c.tx_bytes.store(sum + n as u64, Ordering::Relaxed);
+                        // A bell to nobody would take the error that the kernel has for the program.
+                        if !self.is_suspected() {
+                            self.published(&tx);
+                        }
+                        done = Some(n);
                     }
-                    done = Some(n);
+                    // The long way meets the same, with all of the bytes still to be sent: with none, it would have sent nothing.
+                    Err(_) => w.rewind(),
                 }
             }
         }
@@ -178,7 +183,8 @@ impl Channel {
             }
             match c.enter_as_sender() {
                 Err(_) if at.fd() != c.fd => continue,
-                entered => entered?,
+                Err(e) => return begun(sum, e),
+                Ok(()) => {}
             }
             let then = c.send_locked(w, Call::Send(flags), blocking);
             match then {
@@ -419,6 +425,9 @@ impl Channel {
                             return Ok(Then::Kernel(sent));
                         }
                         (tail, began) = (self.tail(), 0);
+                    } else if self.has(Conn::SHUT_WR) || wait.is_long() && self.tx_lock.is_wanted() {
+                        // The kernel's to wait, without the lock; and to say that this end was shut down, by a handler inside this call.
+                        break;
                     } else if let Some(e) = wait.is_over(self.fd, sent).filter(|_| blocking) {
                         self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                         return if sent > 0 { Ok(Then::Done(sent)) } else { Err(e) };
@@ -472,7 +481,8 @@ impl Channel {
         if tx.tx.epoch() > 0 && self.tx_kernel.load(Ordering::Relaxed).saturating_sub(taken) > nearly {
             return false;
         }
-        let Some(p) = tcp::written(self.fd, self.is_client()) else { return false };
+        let Some(written) = tcp::written(self.fd, self.is_client()) else { return false };
+        let p = written.bytes;
         if p.saturating_sub(taken) > nearly {
             return false;
         }
@@ -483,7 +493,12 @@ impl Channel {
         self.tx_kernel.store(p, Ordering::Relaxed);
         let mine = state::cpu();
         tx.tx.cpu.store(mine, Ordering::Relaxed);
-        tx.tx.to_ring(tx.rx, p)
+        let goes = tx.tx.to_ring(tx.rx, p);
+        if goes && !written.is_all_on_its_way {
+            // What the kernel holds back for more to come: that comes in the ring, behind it, and pushes nothing.
+            tcp::push(self.fd);
+        }
+        goes
     }
 
     /// A sender of this family died in the middle, or was left by longjmp: step over what it had published, count
@@ -502,7 +517,7 @@ impl Channel {
             let mut tail = self.tail();
             stream::recover(&tx.ring(), &mut tail);
             self.set_tail(tail);
-            if let Some(p) = tcp::written(self.fd, self.is_client()) {
+            if let Some(p) = tcp::written_so_far(self.fd, self.is_client()) {
                 self.tx_kernel.store(p, Ordering::Relaxed);
             }
             self.announce(&tx);

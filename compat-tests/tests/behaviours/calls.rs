@@ -17,6 +17,7 @@ same_everywhere! {
     bad_address => Pair::c("recv_flags").arg("bad_address");
     fionread_and_siocoutq => Pair::c("recv_flags").arg("pending");
     so_rcvtimeo => Pair::c("timeouts").arg("receive");
+    so_rcvtimeo_of_bytes_that_come_one_by_one => Pair::c("timeouts").arg("trickle");
     so_sndtimeo => Pair::c("timeouts").arg("send");
     readv_and_writev => Pair::c("vectors").arg("iov");
     sendmsg_and_recvmsg => Pair::c("vectors").arg("msg");

@@ -27,6 +27,9 @@ same_everywhere! {
     signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow");
     restarting_signal_interrupts_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_restart");
     time_limit_of_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_limit");
+    shutdown_beside_a_send_to_a_slow_receiver => Pair::c("interrupts").arg("slow_shutdown");
+    send_that_does_not_wait_beside_one_to_a_slow_receiver => Pair::c("interrupts").arg("slow_other");
+    signal_ends_a_receive_that_has_a_part => Pair::c("interrupts").arg("part");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");

@@ -99,7 +99,7 @@ pub fn recover<L: Lines + ?Sized>(ring: &L, tail: &mut Tail) {
 
 /// Copies what is there into `dst`, up to its room, and takes it.
 ///
-/// `Empty` when nothing is there. With `peek` nothing is taken.
+/// `Empty` when nothing is there. With `peek` nothing is taken, and what there is to take has bytes, or it is `Corrupt`.
 #[inline(always)]
 pub fn pull<L: Lines + ?Sized>(
     ring: &L,
@@ -143,6 +143,18 @@ pub fn pull_from<L: Lines>(
         Some(result) => result,
         None => brief(from, (&ring, &still), cursor, dst, peek),
     }
+}
+
+/// The same for a receive that has a long way, too, and leaves it to that where others are quicker again and again: a brief piece is
+/// short, and says nothing of what is left (W16). `Empty` then, and nothing is taken.
+#[inline(always)]
+pub fn pull_quickly<L: Lines>(
+    ring: impl Fn() -> L,
+    still: impl Fn() -> bool,
+    cursor: &AtomicU64,
+    dst: &mut impl Sink,
+) -> Result<(usize, Cursor), Error> {
+    tries(TRIES, None, (&ring, &still), cursor, dst, false).unwrap_or(Err(Error::Empty))
 }
 
 /// Where others are quicker again and again, a long copy would never be committed: less at a time.
@@ -215,11 +227,13 @@ fn tries<L: Lines>(
             Ok(got) => got,
             Err(e) => return Some(Err(e)),
         };
-        if peek {
-            return Some(if n == 0 { Err(Error::Empty) } else { Ok((n, end)) });
-        }
         if end == start {
             return Some(Err(Error::Empty));
+        }
+        if peek {
+            // No sender publishes tokens of no bytes, and no receiver stops behind a token's last one. Who takes something
+            // is past them by that; who takes nothing would find them again each time, and know no end.
+            return Some(if n == 0 { Err(Error::Corrupt) } else { Ok((n, end)) });
         }
         // Release: the copy is done before the sender may reuse the lines. SeqCst, because the caller
         // may go on to arm the wake word, and this is the fence between.

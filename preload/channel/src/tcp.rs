@@ -12,7 +12,7 @@ const STATE: usize = 0;
 const OPTIONS: usize = 5;
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
-const ESTABLISHED: u8 = 1;
+const NOTSENT: usize = 144;
 /// Data travelled in the SYN (TCP_FASTOPEN): positions would need another correction.
 const OPT_SYN_DATA: u8 = 32;
 
@@ -31,49 +31,118 @@ impl Info {
         b.copy_from_slice(&self.0[at..at + 8]);
         u64::from_ne_bytes(b)
     }
-    fn plain(&self) -> bool {
-        self.0[STATE] == ESTABLISHED && self.0[OPTIONS] & OPT_SYN_DATA == 0
+    fn u32_at(&self, at: usize) -> u32 {
+        let mut b = [0; 4];
+        b.copy_from_slice(&self.0[at..at + 4]);
+        u32::from_ne_bytes(b)
+    }
+    fn state(&self) -> u8 {
+        self.0[STATE]
+    }
+    /// FINs among the bytes that are counted in one direction, if `fins` knows of the socket's state.
+    fn fins(&self, fins: fn(u8) -> Option<u64>) -> Option<u64> {
+        fins(self.state()).filter(|_| self.0[OPTIONS] & OPT_SYN_DATA == 0)
+    }
+}
+
+/// States of struct tcp_info, tcp_states.h. What is closed says no more whether a FIN came, or a reset.
+const ESTABLISHED: u8 = 1;
+const FIN_WAIT1: u8 = 4;
+const FIN_WAIT2: u8 = 5;
+const CLOSE_WAIT: u8 = 8;
+const LAST_ACK: u8 = 9;
+const CLOSING: u8 = 11;
+
+/// No FIN either way.
+fn none(state: u8) -> Option<u64> {
+    (state == ESTABLISHED).then_some(0)
+}
+
+/// Whether ours is among the bytes that are acknowledged or queued.
+fn sent(state: u8) -> Option<u64> {
+    match state {
+        ESTABLISHED | CLOSE_WAIT => Some(0),
+        FIN_WAIT1 | FIN_WAIT2 | LAST_ACK | CLOSING => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether the peer's is among the bytes that were received. It is never among those that are queued [kernel].
+fn received(state: u8) -> Option<u64> {
+    match state {
+        ESTABLISHED | FIN_WAIT1 | FIN_WAIT2 => Some(0),
+        CLOSE_WAIT | LAST_ACK | CLOSING => Some(1),
+        _ => None,
     }
 }
 
 /// Snapshots are taken again when the number moved between two reads; this often.
 const TRIES: usize = 16;
 
-/// Bytes this socket has put on TCP: acknowledged and queued. Only while no send is under way.
-///
-/// `client`: the connecting side's acknowledged bytes include the SYN. `None` unless the connection is
-/// established in both directions.
-pub fn written(fd: i32, client: bool) -> Option<u64> {
+/// The count at `at` of struct tcp_info, without FINs, what is queued in that direction, and the rest, at one moment.
+fn counts(fd: i32, at: usize, queue: libc::c_ulong, fins: fn(u8) -> Option<u64>) -> Option<(u64, u64, Info)> {
     for _ in 0..TRIES {
         let before = Info::of(fd).ok()?;
-        let queued = raw::ioctl_int(fd, libc::TIOCOUTQ).ok()?;
+        let queued = raw::ioctl_int(fd, queue).ok()?;
         let after = Info::of(fd).ok()?;
-        if !before.plain() || !after.plain() {
-            return None;
-        }
-        let acked = before.u64_at(BYTES_ACKED);
-        if acked == after.u64_at(BYTES_ACKED) {
-            return (acked + queued.max(0) as u64).checked_sub(u64::from(client));
+        let n = before.fins(fins)?;
+        if before.u64_at(at) == after.u64_at(at) && before.state() == after.state() {
+            return Some((before.u64_at(at).checked_sub(n)?, queued.max(0) as u64, after));
         }
     }
     None
 }
 
-/// Bytes the program has taken from TCP: received less queued. Only while no receive is under way.
+fn put(fd: i32, client: bool, fins: fn(u8) -> Option<u64>) -> Option<Written> {
+    let (acked, queued, info) = counts(fd, BYTES_ACKED, libc::TIOCOUTQ, fins)?;
+    let bytes = (acked + queued).checked_sub(u64::from(client))?;
+    Some(Written { bytes, is_all_on_its_way: info.u32_at(NOTSENT) == 0 })
+}
+
+fn taken(fd: i32, fins: fn(u8) -> Option<u64>) -> Option<u64> {
+    let (received, queued, _) = counts(fd, BYTES_RECEIVED, libc::FIONREAD, fins)?;
+    received.checked_sub(queued)
+}
+
+/// What a socket has put on TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes, acknowledged and queued.
+    pub bytes: u64,
+    /// Whether none of them wait for room at the other end, or for more bytes, as MSG_MORE has it and splice(2). Kernels before
+    /// 4.6 do not say.
+    pub is_all_on_its_way: bool,
+}
+
+/// What this socket has put on TCP. Only while no send is under way.
+///
+/// `client`: the connecting side's acknowledged bytes include the SYN. `None` unless the connection is
+/// established in both directions.
+pub fn written(fd: i32, client: bool) -> Option<Written> {
+    put(fd, client, none)
+}
+
+/// What waits for more bytes goes now.
+pub fn push(fd: i32) {
+    // The kernel pushes whenever this is set; that of a channel is set (PROTOCOLS W14).
+    let _ = raw::setsockopt_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}
+
+/// Its bytes for whoever counts what a dead sender has put there: also after either end has shut down. `None` where the
+/// connection is over in both directions.
+pub fn written_so_far(fd: i32, client: bool) -> Option<u64> {
+    put(fd, client, sent).map(|written| written.bytes)
+}
+
+/// Bytes the program has taken from TCP: received less queued. Only while no receive is under way. `None` unless the
+/// connection is established in both directions.
 pub fn consumed(fd: i32) -> Option<u64> {
-    for _ in 0..TRIES {
-        let before = Info::of(fd).ok()?;
-        let queued = raw::queued(fd).ok()?;
-        let after = Info::of(fd).ok()?;
-        if !before.plain() || !after.plain() {
-            return None;
-        }
-        let received = before.u64_at(BYTES_RECEIVED);
-        if received == after.u64_at(BYTES_RECEIVED) {
-            return received.checked_sub(queued as u64);
-        }
-    }
-    None
+    taken(fd, none)
+}
+
+/// As [`written_so_far`], of a dead receiver.
+pub fn consumed_so_far(fd: i32) -> Option<u64> {
+    taken(fd, received)
 }
 
 /// Ends the connection of a socket, at both ends, by a reset; the next call on it gets ECONNRESET.

@@ -71,6 +71,9 @@ impl Channel {
             self.give_up(Reason::Option);
         } else if !self.is_socket_of(s, Side::Server) {
             self.give_up(Reason::State);
+        } else if !self.is_ours_alone() {
+            // Mapped first, and then asked: a child that is forked after that has the memory where we have it. One that was
+            // forked before has the connection, which must not lead there.
         } else if self.attach(arena, n, Side::Server, generation) {
             let [ours, theirs] = door::links(self);
             self.note_inq();
@@ -85,3 +88,6 @@ impl Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,23 @@
 use super::*;
 
+use crate::ops::option;
 use crate::testing::{receive, send, Pair};
+
+/// An option that makes the bytes on TCP other ones is set while the server has taken the offer and the client has not confirmed it: no
+/// channel comes of that any more.
+#[test]
+fn a_connection_that_is_to_be_encrypted_by_the_kernel_becomes_no_channel() {
+    let (pair, arena, generation) = Pair::offered();
+    let slot = arena.slot(0).expect("mapped");
+    assert!(slot.accept(generation));
+    let name = c"tls";
+    // SAFETY: a string of three bytes. Whether this kernel has it does not matter.
+    unsafe {
+        option::setsockopt(pair.client.fd, libc::IPPROTO_TCP, libc::TCP_ULP, name.as_ptr().cast(), 3);
+    }
+    assert_eq!(pair.client.stage(), Stage::Plain);
+    assert!(!slot.confirm(generation), "nobody can");
+}
 
 /// What the ring had is back on TCP by the time that the receiver looks whether it is clear, but for the bell: that lies behind
 /// bytes that were not read yet, and is no byte of the program's.

@@ -94,7 +94,8 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     // Nor is one of a UDP socket a connection.
     let first = || tcp::is_tcp(fd) && (rc != 0 || !raw::is_nonblocking(fd));
     if let Some(decision) = wanted(Direction::Connect, peer, here, first).filter(|_| tcp::is_tcp(fd)) {
-        if alone {
+        // Asked again: a connect that waits is long enough for a child to be forked, which has the socket, and no entry.
+        if alone && fdtable::is_alone(fd) {
             track(fd, Side::Client, tcp::Addr::default(), peer, &decision);
         } else if first() {
             state::count(Reason::Shared);

@@ -10,7 +10,7 @@ use libc::socklen_t;
 use crate::channel::Channel;
 use crate::diag::PACING_AT;
 use crate::walk::nowhere;
-use crate::{epoll, fdtable, real, socket};
+use crate::{epoll, fdtable, leave, real, socket};
 
 /// setsockopt(2).
 ///
@@ -25,7 +25,7 @@ pub unsafe fn setsockopt(
     len: socklen_t,
 ) -> c_int {
     if let Some(c) = Channel::of(fd) {
-        let live = matches!(c.stage(), Stage::Accepted | Stage::Live);
+        let is_agreed = || matches!(c.stage(), Stage::Accepted | Stage::Live);
         // SAFETY: the program's int.
         let int = || (len >= 4 && !nowhere(value)).then(|| unsafe { value.cast::<c_int>().read_unaligned() });
         match (level, name) {
@@ -44,14 +44,17 @@ pub unsafe fn setsockopt(
             // A low-water mark above one byte hides bells, and where to peek next the kernel counts: both are its own. When
             // bytes came, it can say of those alone that it delivers.
             (libc::SOL_SOCKET, _) if int().is_some_and(|n| is_kernels_own(name, n)) && !c.is_over() => {
-                crate::leave::leave(fd, Reason::Option);
+                leave::leave(fd, Reason::Option);
             }
-            (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) if !live => {
-                c.stay_plain(Reason::Option);
-            }
-            // The kernel cannot encrypt what does not pass through it: the library does it itself.
             (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
-                return super::fail(libc::ENOPROTOOPT) as c_int;
+                // Where the offer was taken, and not confirmed, our word has to be taken back, or the next send would confirm it.
+                if !is_agreed() {
+                    leave::leave_and_read(fd, Reason::Option);
+                }
+                // The kernel cannot encrypt what does not pass through it: the library does it itself.
+                if is_agreed() {
+                    return super::fail(libc::ENOPROTOOPT) as c_int;
+                }
             }
             _ => {}
         }
@@ -61,6 +64,11 @@ pub unsafe fn setsockopt(
     if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            // Another thread has made it a channel meanwhile, and may have looked at the option before.
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if c.settled_stage() == Stage::Live => {
+                // SAFETY: the kernel has read the program's int there.
+                c.holds_nothing_back(name, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
+            }
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => c.mark_was_set(),
             (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
             // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel
@@ -196,7 +204,7 @@ const ZEROCOPY_RECEIVE: c_int = 35;
 unsafe fn zerocopy_receive(fd: c_int, value: *mut c_void, len: *mut socklen_t) -> Option<c_int> {
     let c = Channel::of(fd)?;
     if !matches!(c.stage(), Stage::Accepted | Stage::Live) {
-        crate::leave::leave_and_read(fd, Reason::Option);
+        leave::leave_and_read(fd, Reason::Option);
         return None;
     }
     if nowhere(value) || nowhere(len) {

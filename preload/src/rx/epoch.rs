@@ -52,8 +52,14 @@ impl Channel {
         if !matches!(self.stage(), Stage::Accepted | Stage::Live) {
             return;
         }
-        if let Some(at) = tcp::consumed(self.fd) {
+        if let Some(at) = tcp::consumed_so_far(self.fd) {
             self.inherit_drain(at);
+        }
+        // It may have followed the sender to TCP, and not have said so: nobody else would, and the sender waits for that.
+        let (rx, r) = (self.receiving(), self.rx_epoch.load(Ordering::Relaxed));
+        if !in_ring(r) && self.is_of_slot() {
+            super::arm_if_rung(&rx);
+            rx.rx.acknowledge(r);
         }
     }
 

@@ -229,28 +229,3 @@ pub(super) enum More {
     /// The wait ended without: a time limit, a signal, the end of the stream.
     No,
 }
-
-impl Channel {
-    /// MSG_PEEK with MSG_WAITALL, which saw `n` bytes: sleeps until there may be more. What is there stays there,
-    /// so the kernel is asked to wait for one byte beyond it, be it data or a bell.
-    pub(super) fn wait_for_more(&self, n: usize, sleep: &dyn Fn(usize) -> Result<usize, i32>) -> More {
-        let rx = self.receiving();
-        rx.word.sleep();
-        let there = raw::queued(self.fd).unwrap_or(0);
-        let more = if self.readable_bytes().map_or(true, |now| now > n) {
-            More::There
-        } else {
-            match sleep(there) {
-                Ok(k) if k > there => More::Came,
-                Ok(_) | Err(libc::EAGAIN | libc::EINTR) => More::No,
-                Err(e) => {
-                    // W13: this call has bytes to give; the program's next one gets it.
-                    self.error.store(e as u32, Ordering::Relaxed);
-                    More::No
-                }
-            }
-        };
-        rx.word.awake();
-        more
-    }
-}

@@ -1,9 +1,13 @@
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dp_edge::ring;
+
 use super::*;
 
+use crate::state;
 use crate::testing::{receive, send, Pair};
 
 /// What a hook does first; `None`: the long way.
@@ -207,6 +211,58 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted() {
     assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]));
 }
 
+/// The same where one of the two has shut down, as after a request.
+#[test]
+fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
+    for sender in [true, false] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        assert_eq!(send(to, b"first", 0), Ok(5));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(send(to, b"message", 0), Ok(7));
+        // SAFETY: a number.
+        assert_eq!(unsafe { libc::shutdown(if sender { to.fd } else { from.fd }, libc::SHUT_WR) }, 0);
+        let ends = || {
+            assert!(from.rx_lock.try_lock(state::me()));
+            from.begin_drain();
+            let mut bell = 0u8;
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+        };
+        thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        assert_eq!(from.as_receiver(|| from.bells_out(&from.receiving())), Some(false), "{sender}");
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+        if sender {
+            assert_eq!(receive(from, 100), Ok(vec![]));
+        } else {
+            assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+            assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]));
+        }
+    }
+}
+
+/// A receiver ends between following its sender to TCP and saying so: whoever comes next says it, or the sender would wait for that
+/// for ever, and never be in its ring again.
+#[test]
+fn a_receiver_that_ended_before_it_said_where_it_is_keeps_no_sender_on_tcp() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"ring", 0), Ok(4));
+    assert_eq!(send(to, b"tcp", libc::MSG_DONTROUTE), Ok(3), "what the kernel alone can do");
+    assert_eq!(from.receive_step(&mut Walk::one([0u8; 4].as_mut_ptr(), 4), 0, &mut Part::First), Step::Got(4));
+    let ends = || {
+        assert!(from.rx_lock.try_lock(state::me()));
+        let (_, q, _) = from.receiving().tx.beginnings();
+        from.rx_data.store(q, Ordering::Relaxed);
+        from.rx_epoch.fetch_add(1, Ordering::Release);
+    };
+    thread::scope(|scope| scope.spawn(ends).join().expect("a step"));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"tcp"[..]));
+    assert_eq!(send(to, b"again", 0), Ok(5));
+    assert!(in_ring(to.sending().tx.epoch()));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"again"[..]));
+}
+
 /// What one receive brings is one piece of the stream, whoever else receives, also across a border between ring and TCP.
 #[test]
 fn a_receive_goes_on_only_behind_what_it_has() {
@@ -246,6 +302,44 @@ fn bytes_that_the_end_took_with_it_are_a_reset_that_is_told_once() {
     assert_eq!(receive(from, 100), Ok(b"here".to_vec()));
     assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
     assert_eq!(from.stage(), Stage::Plain, "what it says from now on, the kernel says");
+}
+
+/// I3: what no honest peer leaves where the cursor is, a token of no bytes or a cursor behind a token's last one, ends the connection
+/// and not the time of whoever looks there: each look that takes nothing would find it again.
+#[test]
+fn a_peek_at_a_token_of_no_bytes_ends() {
+    for (at_end, n, flags) in [
+        (false, 1, libc::MSG_PEEK),
+        (true, 1, libc::MSG_PEEK),
+        (false, 0, 0),
+        (true, 0, 0),
+        (false, 100, libc::MSG_PEEK | libc::MSG_TRUNC),
+    ] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        assert_eq!(send(to, b"four", 0), Ok(4));
+        let out = to.sending();
+        if at_end {
+            let at = Cursor { off: 4, ..Cursor::unpack(out.rx.cursor.load(Ordering::Relaxed)) };
+            out.rx.cursor.store(at.pack(), Ordering::Relaxed);
+        } else {
+            assert_eq!(receive(from, 100).as_deref(), Ok(&b"four"[..]));
+            ring::commit(&out.ring(), to.tail().pos, 0, ring::Kind::Data).expect("nothing is there");
+        }
+        let (tell, told) = mpsc::channel();
+        // It would outlive a test that has failed.
+        thread::spawn(move || {
+            let (frame, mut room) = (0u8, [0u8; 100]);
+            let inside = Inside::enter(from.fd, &frame).expect("a connection");
+            let mut w = Walk::one(room.as_mut_ptr(), n);
+            let got = from.receive(&inside, &mut w, flags | libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
+            inside.leave();
+            tell.send(got)
+        });
+        let got = told.recv_timeout(Duration::from_secs(1));
+        assert_eq!(got, Ok(Err(libc::ECONNRESET)), "{at_end} {n} {flags:#x}");
+        assert_eq!(from.stage(), Stage::Plain);
+    }
 }
 
 /// Two receives with MSG_WAITALL beside each other: where one finds that the other has taken what comes next, it goes on behind that.
@@ -294,6 +388,9 @@ fn receives_that_want_all_they_ask_for_end_beside_each_other() {
             thread::yield_now();
         }
         over.store(true, Ordering::SeqCst);
+        // One that has something waits for more, or for the end.
+        // SAFETY: a number.
+        unsafe { libc::shutdown(to.fd, libc::SHUT_WR) };
         if from.readable_bytes() != Ok(0) {
             // They would never see that it is over.
             eprintln!("{} of {} bytes were taken", taken.load(Ordering::SeqCst), PIECES * 7);

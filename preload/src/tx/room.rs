@@ -17,6 +17,10 @@ const ROOM_STALL: u32 = 40_000;
 pub(super) const NAPS: u32 = 16;
 pub(super) const NAP: u32 = 50_000;
 
+/// How long a call waits for room, in all, before it gives way to others who want the sender's lock, ns. Where several threads send
+/// on one connection, each of them waits a moment for the ring now and then, and the direction is not to leave it for that.
+const GIVES_WAY: u64 = 1_000_000;
+
 /// What ends a blocking send whose receiver is slow, but goes on taking: TCP's send, too, is ended where it waits for room.
 #[derive(Default)]
 pub(super) struct Limit {
@@ -33,6 +37,12 @@ impl Limit {
         let room = wait();
         self.waited += state::now() - before;
         room
+    }
+
+    /// Whether it has waited for so long that others come first, as they do on TCP, where who waits for room keeps nobody out.
+    #[cold]
+    pub(super) fn is_long(&self) -> bool {
+        self.waited >= GIVES_WAY
     }
 
     /// The error of a send of which nothing has gone out. With a part gone any handler ends it, and the part is its result.

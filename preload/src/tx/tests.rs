@@ -1,7 +1,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -106,6 +107,136 @@ fn errors_that_are_the_calls_alone_are_not_kept_for_the_next() {
     for e in [libc::ECONNRESET, libc::ETIMEDOUT] {
         c.keep_error_of_send(e);
         assert_eq!(c.error.swap(0, Ordering::Relaxed), e as u32);
+    }
+}
+
+/// I3: what a peer scribbles where the next token goes costs that peer its connection: the send that meets it is no send of nothing,
+/// for which a program would try again and again.
+#[test]
+fn a_send_that_meets_what_its_peer_has_scribbled_is_reset() {
+    let pair = Pair::live();
+    let to = pair.client;
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    let tx = to.sending();
+    tx.ring().header(to.tail().pos).store(1, Ordering::Relaxed);
+    let bytes = *b"second";
+    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
+    assert_eq!(to.quick_send(fdtable::settled(to.fd), &mut w), None);
+    assert_eq!(w.left(), bytes.len(), "what was not sent is still to be sent");
+    let frame = 0u8;
+    let inside = Inside::enter(to.fd, &frame).expect("a connection");
+    let sent = to.send(&inside, &mut w, 0, |_, _| panic!("the kernel gets nothing of it"));
+    inside.leave();
+    assert_eq!(sent, Err(libc::ECONNRESET));
+    assert_eq!(to.stage(), Stage::Plain);
+}
+
+/// L8: a send keeps others out but where it waits for room. One whose receiver takes a little again and again waits for room all the
+/// time, and the lock is not its own for so long: a shutdown in another thread waits for it.
+#[test]
+fn a_send_that_waits_for_room_again_and_again_gives_the_lock_to_others() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let message = vec![7u8; 4 << 20];
+    let (begun, hurry) = (AtomicBool::new(false), AtomicBool::new(false));
+    let waited = std::thread::scope(|s| {
+        s.spawn(|| {
+            let frame = 0u8;
+            let inside = Inside::enter(to.fd, &frame).expect("a connection");
+            let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
+            begun.store(true, Ordering::SeqCst);
+            assert_eq!(to.send(&inside, &mut w, 0, |w, flags| by_kernel(to, w, flags)), Ok(message.len()));
+            inside.leave();
+        });
+        s.spawn(|| {
+            let mut sum = 0;
+            while sum < message.len() {
+                let hurry = hurry.load(Ordering::SeqCst);
+                sum += receive(from, if hurry { 1 << 20 } else { 100 }).map_or(0, |bytes| bytes.len());
+                if !hurry {
+                    raw::nap(100_000);
+                }
+            }
+        });
+        while !begun.load(Ordering::SeqCst) {
+            raw::nap(1_000_000);
+        }
+        raw::nap(20_000_000);
+        let (tell, told) = mpsc::channel();
+        s.spawn(move || {
+            let _ = to.as_sender(|| ());
+            tell.send(())
+        });
+        // All of it would take four seconds at least.
+        let waited = told.recv_timeout(Duration::from_secs(2));
+        hurry.store(true, Ordering::SeqCst);
+        waited
+    });
+    assert_eq!(waited, Ok(()));
+}
+
+/// A sender ends, with its thread or its process, between a bell and its count: whoever inherits its lock counts that one, also where
+/// the other end has shut down by then, as one that has sent its request does.
+#[test]
+fn a_bell_that_a_sender_had_sent_when_it_ended_is_counted() {
+    for is_shut in [false, true] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        assert_eq!(send(to, b"first", 0), Ok(5));
+        assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(receive(from, 100), Err(libc::EAGAIN), "and its bell is taken");
+        if is_shut {
+            // SAFETY: a number.
+            assert_eq!(unsafe { libc::shutdown(from.fd, libc::SHUT_WR) }, 0);
+        }
+        let ends = || {
+            assert!(to.tx_lock.try_lock(state::me()));
+            assert!(to.sending().word.count_bell());
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::send(to.fd, &b'!', 1, libc::MSG_DONTWAIT) }, Ok(1));
+        };
+        std::thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+        assert_eq!(receive(from, 100), Ok(b"by TCP".to_vec()), "{is_shut}");
+    }
+}
+
+/// A tail that the kernel holds back for what comes behind it (MSG_MORE, splice) goes before that comes in the ring: no byte of TCP's
+/// would push it there.
+#[test]
+fn what_the_kernel_holds_back_for_more_goes_before_the_ring() {
+    let waits = || {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        // Nobody is to be rung for.
+        assert!(from.receiving().word.make_hot());
+        assert_eq!(send(to, b"over TCP, ", libc::MSG_DONTROUTE | libc::MSG_MORE), Ok(10));
+        assert_eq!(send(to, b"in the ring", 0), Ok(11));
+        assert!(is_in_ring(to));
+        let (mut got, began) = (Vec::new(), Instant::now());
+        while got.len() < 21 && began.elapsed() < Duration::from_secs(10) {
+            got.extend(receive(from, 100).unwrap_or_default());
+        }
+        assert_eq!(got, b"over TCP, in the ring");
+        began.elapsed()
+    };
+    // The kernel's own time is 40 ms at least; a busy machine may take as long once.
+    let waited = (0..10).map(|_| waits()).min();
+    assert!(waited < Some(Duration::from_millis(30)), "{waited:?}");
+}
+
+/// W14, where another thread has made it a channel between the look at the stage and the kernel's call.
+#[test]
+fn what_holds_bells_back_is_put_back() {
+    let pair = Pair::live();
+    let c = pair.client;
+    let get = |name| raw::getsockopt_int(c.fd, libc::IPPROTO_TCP, name);
+    for (name, flag, ours) in [(libc::TCP_NODELAY, Conn::NODELAY, 1), (libc::TCP_CORK, Conn::CORK, 0)] {
+        for theirs in [1, 0, 1] {
+            let _ = raw::setsockopt_int(c.fd, libc::IPPROTO_TCP, name, theirs);
+            c.holds_nothing_back(name, theirs != 0);
+            assert_eq!((get(name), c.has(flag)), (Ok(ours), theirs != 0));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lock of one direction: short, known by its owner, taken over from the dead (PROTOCOLS L2-L5).
 //!
 //! It lies in the family's memory, never in the arena, so a peer cannot wedge it. Nothing waits for a peer
-//! while holding it, but for a blocking sender's short naps before it hands back, any sender's before it goes over to a
+//! while holding it, but for a blocking sender's short naps before it hands back, where others do not want it for long, any sender's before it goes over to a
 //! longer ring, which needs memory as well, and a leaver's bounded wait
 //! for room on TCP; a waiter spins, then yields, then naps and asks whether the owner is alive: its process, and its
 //! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
@@ -184,7 +184,7 @@ impl Lock {
 
     /// Whether somebody has said that it waits for the lock, as it is held now.
     #[inline(always)]
-    pub(super) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WANTED != 0
     }
 
