@@ -1,6 +1,7 @@
 /*
- * Exchanges on one connection (argument: how many, 4000) between two processes on one CPU, each of which sleeps in
- * epoll_wait meanwhile, or in mode "poll" in poll. The client marks how many bytes it got over TCP ("bells"), which on a channel are bells.
+ * Exchanges on one connection (argument: how many, 400) between two processes on one CPU, each of which sleeps in
+ * epoll_wait meanwhile, or in mode "poll" in poll. The server answers when the client certainly sleeps, so each answer wakes
+ * it, however busy the machine is. The client marks how many bytes it got over TCP ("bells"), which on a channel are bells.
  */
 #include "common.h"
 
@@ -46,11 +47,31 @@ static uint64_t over_tcp(int fd) {
     return info[16];
 }
 
+/* Whether the kernel has a process asleep, by its line in /proc/PID/stat. */
+static bool is_asleep(int stat) {
+    char line[512];
+    ssize_t n = MUST(pread(stat, line, sizeof line - 1, 0));
+    line[n] = 0;
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[2] == 'S';
+}
+
+static void await_sleep(int stat) {
+    for (uint64_t start = now_ms(); !is_asleep(stat);) {
+        CHECK(now_ms() - start < 5000);
+        usleep(20);
+    }
+}
+
 void server(void) {
     int fd = accepted(listen_here()), set = set_of(fd);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)await_mark("client-pid"));
+    int stat = MUST(open(path, O_RDONLY | O_CLOEXEC));
     on_one_cpu();
-    for (long i = 0, count = argument(0, 4000); i < count; i++) {
+    for (long i = 0, count = argument(0, 400); i < count; i++) {
         CHECK(take(set, fd) == i);
+        await_sleep(stat);
         write_all(fd, &i, sizeof i);
     }
     say("echoed");
@@ -58,9 +79,10 @@ void server(void) {
 
 void client(void) {
     int fd = connected(), set = set_of(fd);
+    mark("client-pid", (uint64_t)getpid());
     on_one_cpu();
     uint64_t before = over_tcp(fd);
-    long count = argument(0, 4000);
+    long count = argument(0, 400);
     for (long i = 0; i < count; i++) {
         write_all(fd, &i, sizeof i);
         CHECK(take(set, fd) == i);

@@ -137,9 +137,9 @@ fn users_talk_to_each_other_over_channels() {
     }
 }
 
-const TURNS: u64 = 4000;
+const TURNS: u64 = 400;
 
-/// How many bytes a client got over TCP that took turns with its server: all of them bells.
+/// How many bytes a client got over TCP that took turns with its server, and slept whenever it was answered: all of them bells.
 fn bells(mode: &str, server: u32, client: u32, contain: bool) -> u64 {
     let open = Open::new();
     let start = |uid, role: &str, contain: bool| {
