@@ -20,14 +20,25 @@ fn shim() -> PathBuf {
     target_dir().join("release/libdp_preload.so")
 }
 
+/// Where the versions are in a library's file. None: it was built before they had a mark.
+fn mark_in(library: &[u8]) -> Option<usize> {
+    let found: Vec<usize> =
+        library.windows(MARK.len()).enumerate().filter(|(_, w)| *w == MARK).map(|(at, _)| at).collect();
+    assert!(found.len() < 2, "the mark is there {} times", found.len());
+    found.first().map(|at| at + MARK.len())
+}
+
+/// The versions that a library has, in the order of [`LAYOUTS`].
+fn versions(library: &Path) -> Option<[u8; 12]> {
+    let bytes = fs::read(library).expect("the shim: run `cargo build --release` first");
+    mark_in(&bytes).map(|at| bytes[at..at + 12].try_into().expect("three numbers"))
+}
+
 /// A library that differs from ours in the version of one layout: a copy with another number in it.
 fn of_another_version(layout: &str, folder: &TempDir) -> PathBuf {
     let mut bytes = fs::read(shim()).expect("the shim: run `cargo build --release` first");
-    let found: Vec<usize> =
-        bytes.windows(MARK.len()).enumerate().filter(|(_, w)| *w == MARK).map(|(at, _)| at).collect();
-    let [at] = found[..] else { panic!("the mark is there {} times", found.len()) };
-    let at = at + MARK.len() + 4 * LAYOUTS.iter().position(|name| *name == layout).expect("one of them");
-    bytes[at] += 1;
+    let at = mark_in(&bytes).expect("the mark");
+    bytes[at + 4 * LAYOUTS.iter().position(|name| *name == layout).expect("one of them")] += 1;
     let path = folder.file(&format!("libdp_preload-{layout}.so"));
     fs::write(&path, bytes).expect("a copy");
     path
@@ -100,6 +111,31 @@ fn libraries_that_do_not_understand_each_other_stay_on_tcp_and_say_so() {
         }
         // Among themselves they have channels: the other number is nowhere else.
         assert_eq!(between(&other, &other, &folder).channels, 2, "{layout}");
+    }
+}
+
+/// Not copies with another number in them but what was built of former commits: where the numbers are the same, so is what they
+/// stand for, and where not, both say so.
+#[test]
+#[ignore = "needs libraries of former commits: .ci/former builds them, and runs this"]
+fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
+    let _turn = product::alone();
+    let former = std::env::var("DP_FORMER").expect("DP_FORMER: paths of libraries, by colons");
+    let (folder, own) = (TempDir::new(), versions(&shim()).expect("the mark"));
+    for library in former.split(':').map(Path::new) {
+        let same = versions(library).map(|theirs| [0..8, 8..12].map(|part| theirs[part.clone()] == own[part]));
+        for (server, client) in [(&*shim(), library), (library, &*shim())] {
+            let seen = between(server, client, &folder);
+            let told = seen.listed.contains("1 version");
+            let (channels, name) = (seen.channels, library.display());
+            eprintln!("{name}: {channels} ends of a channel, versions the same: {same:?}");
+            match same {
+                // dp counts the ends whose memory it can read.
+                Some([true, readable]) => assert_eq!(channels, 1 + usize::from(readable), "{name}: {}", seen.listed),
+                Some([false, _]) => assert!(channels == 0 && told, "{name}: {}", seen.listed),
+                None => assert!(channels > 0 || told, "{name}: {}", seen.listed),
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use dp_rules::Pattern;
 use serde::Serialize;
 
+use crate::ls::families::Family;
 use crate::ls::Listing;
 use crate::{ls, program};
 
@@ -157,6 +158,7 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
     let pattern = Pattern::new(whom.rsplit('/').next().unwrap_or(whom)).filter(|_| !whom.contains('/'));
     let running =
         pattern.map_or(Ok(Vec::new()), |pattern| running(&pattern)).map_err(|e| format!("/proc: {e}"))?;
+    let running = firsts(&running, process::parent, &listing.families);
     if !running.is_empty() {
         return Ok(running.into_iter().map(examine).collect());
     }
@@ -169,18 +171,23 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
     Ok(vec![Examined { what: file.display().to_string(), pid: None, findings: process::of_file(&file) }])
 }
 
-/// Processes with such a name, without those that a listed one has forked: what is said of one holds for its family.
+/// Processes with such a name.
 fn running(pattern: &Pattern) -> io::Result<Vec<u32>> {
     let me = std::process::id();
-    let named: Vec<u32> = ls::processes::numbers()?
-        .into_iter()
-        .filter(|&pid| pid != me && process::comm(pid).is_some_and(|name| pattern.matches(name.as_bytes())))
-        .collect();
-    Ok(named
-        .iter()
-        .copied()
-        .filter(|&pid| !process::parent(pid).is_some_and(|parent| named.contains(&parent)))
-        .collect())
+    let is_named = |pid: u32| process::comm(pid).is_some_and(|name| pattern.matches(name.as_bytes()));
+    Ok(ls::processes::numbers()?.into_iter().filter(|&pid| pid != me && is_named(pid)).collect())
+}
+
+/// Those of which another one tells nothing: what is said of one holds for its family, and for what it forked that has none of its
+/// own. A worker that a master without connections forked has one.
+fn firsts(named: &[u32], parent: impl Fn(u32) -> Option<u32>, families: &[Family]) -> Vec<u32> {
+    let family =
+        |pid: u32| families.iter().position(|f| f.memory.is_some() && f.processes.iter().any(|p| p.pid == pid));
+    let is_told_of = |&pid: &u32| {
+        let parent = parent(pid).filter(|parent| named.contains(parent));
+        parent.is_some_and(|parent| family(pid).is_none() || family(pid) == family(parent))
+    };
+    named.iter().copied().filter(|pid| !is_told_of(pid)).collect()
 }
 
 /// As people read it.

@@ -152,9 +152,11 @@ pub fn disable(args: DisableArgs) -> ExitCode {
             Ok(false) => println!("{name}: is not enabled"),
             Ok(true) => {
                 println!("{name}: {} removed", home.drop_in(&name).display());
-                changed.push(name);
+                changed.push(name.clone());
             }
         }
+        let left = home.read(&name).ok().and_then(|unit| unit::left(&home, &unit));
+        left.iter().for_each(|note| eprintln!("dp disable: {name}: note: {note}"));
     }
     told("disable", &home, &changed, args.now)
 }

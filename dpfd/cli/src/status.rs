@@ -133,7 +133,10 @@ impl DropIn {
         let (mut problems, mut notes) = (Vec::new(), Vec::new());
         let state = match (&text, &version) {
             (None, _) => {
-                problems.extend(home.read(unit).err());
+                match home.read(unit) {
+                    Ok(unit) => notes.extend(unit::left(home, &unit)),
+                    Err(why) => problems.push(why),
+                }
                 State::Missing
             }
             (_, None) => State::Foreign,

@@ -9,11 +9,13 @@ mod find;
 mod needed;
 mod order;
 mod plan;
+mod postgres;
 mod text;
 mod tree;
 
 pub use find::Home;
 pub use plan::{present, version_of, Plan};
+pub use postgres::left;
 pub use text::Assignment;
 
 use std::path::PathBuf;

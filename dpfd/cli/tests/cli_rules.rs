@@ -106,9 +106,10 @@ fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
     assert!(folder
         .said("rules explain x 192.0.2.1:5432")
         .starts_with("tcp\nno rule matches, so it stays on TCP\n"));
-    let listen = "rules explain --listen --unit shop.service x 192.0.2.1:80";
-    let said = folder.said(listen);
-    assert!(said.starts_with("require\ndecided by") && said.ends_with("(reason remote)\n"), "{said}");
+    for unit in ["shop.service", "shop"] {
+        let said = folder.said(&format!("rules explain --listen --unit {unit} x 192.0.2.1:80"));
+        assert!(said.starts_with("require\ndecided by") && said.ends_with("(reason remote)\n"), "{said}");
+    }
     assert!(folder.said("rules explain --user 4242 x 192.0.2.1:80").starts_with("refuse\n"));
     assert!(folder
         .said("rules explain --cgroup /a/shop.service/b --listen x 127.0.0.1:80")

@@ -264,6 +264,11 @@ impl Gateway {
         }
     }
 
+    /// Whether a gateway has this folder, as far as this user may see; one that died has it until the next one.
+    pub fn runs_in(folder: &Path) -> bool {
+        folder.join(DOOR).exists()
+    }
+
     /// Asks the gateway that has this folder; none if there is none, or it has ended as it was told to.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ pub fn of(reason: Reason) -> Option<&'static str> {
             "dp rules explain PROGRAM ADDRESS names the rule: change it if it should be a channel (dp-preload.conf(5))"
         }
         Reason::Remote => "nothing to do for another host; for another network namespace of this one, share it (a pod's containers do)",
-        Reason::NoDoor => "start the server with dp run; where it has the shim, see whether its rules or its network namespace keep it out",
-        Reason::NoOffer => "start the client with dp run; where it has the shim, see its rules",
+        Reason::NoDoor => "start the server with dp run, a service by dp enable; where it has the shim, see whether its rules or its network namespace keep it out",
+        Reason::NoOffer => "start the client with dp run, a service by dp enable; where it has the shim, see its rules",
         Reason::Owner => "somebody else answered than who has the connection: look for a proxy between the two",
         Reason::Version => "restart the older of the two programs",
         Reason::Memory => "raise RLIMIT_NOFILE, RLIMIT_AS or the memory limit of the control group",

@@ -1,18 +1,30 @@
 //! The gateway of this node, where one runs: what keeps messages from other nodes.
 
+use std::path::Path;
+
 use dp_node::status::Gateway;
 
 use super::Finding;
 use crate::ls::flows;
 
+/// The folder of the gateway that dp-node.service runs.
+const OF_THE_UNIT: &str = "/run/dp";
+
 /// All that there is to say.
 pub fn examine() -> Vec<Finding> {
-    told(flows::ask())
+    let runs_there = Gateway::runs_in(Path::new(OF_THE_UNIT));
+    told(flows::ask(), runs_there)
 }
 
-fn told(answer: Result<Option<Gateway>, String>) -> Vec<Finding> {
+/// `runs_there`: the unit has one, which may be another than the one that was asked.
+fn told(answer: Result<Option<Gateway>, String>, runs_there: bool) -> Vec<Finding> {
     let gateway = match answer {
         Ok(Some(gateway)) => gateway,
+        Ok(None) if runs_there => {
+            let text = format!("none runs for this user's endpoints, and one for those of {OF_THE_UNIT}");
+            let way_out = format!("to look at that one, set DP_RUNTIME_DIR={OF_THE_UNIT}");
+            return vec![Finding::note("gateway", text, way_out)];
+        }
         Ok(None) => return vec![Finding::fine("gateway", "none runs: messages stay on this node")],
         Err(why) => return vec![Finding::bad("gateway", why, "restart it: systemctl restart dp-node")],
     };
@@ -54,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_is_named_with_the_addresses_that_were_tried() {
-        let found = told(Ok(Some(serde_json::from_str(GATEWAY).unwrap())));
+        let found = told(Ok(Some(serde_json::from_str(GATEWAY).unwrap())), true);
         let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(
             texts,
@@ -69,8 +81,15 @@ mod tests {
 
     #[test]
     fn none_is_fine_and_one_that_is_silent_is_not() {
-        assert_eq!(told(Ok(None))[0].verdict, Verdict::Fine);
-        let found = told(Err("the gateway does not answer: timed out".into()));
+        assert_eq!(told(Ok(None), false)[0].verdict, Verdict::Fine);
+        let found = told(Err("the gateway does not answer: timed out".into()), true);
         assert!(found.len() == 1 && found[0].verdict == Verdict::Bad && found[0].way_out.is_some());
+    }
+
+    #[test]
+    fn root_is_told_of_the_units_gateway_which_has_another_folder() {
+        let found = told(Ok(None), true);
+        assert!(found[0].verdict == Verdict::Note && found[0].text.contains("/run/dp"), "{}", found[0].text);
+        assert!(found[0].way_out.as_ref().is_some_and(|way_out| way_out.contains("DP_RUNTIME_DIR=/run/dp")));
     }
 }

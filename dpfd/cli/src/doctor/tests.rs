@@ -21,6 +21,19 @@ fn a_process_that_has_not_the_shim_is_told_how_to_get_it() {
 }
 
 #[test]
+fn a_forked_process_is_told_of_where_it_has_a_family_of_its_own() {
+    let mut families = listing().families;
+    let mut of_a_worker = families[0].clone();
+    (of_a_worker.memory, of_a_worker.processes[0].pid) = (Some(10), 73);
+    of_a_worker.processes.truncate(1);
+    families.push(of_a_worker);
+    // 71 forked all others. 72 is of its family, 73 has another, 74 has none; of 75 nothing is known that is listed.
+    let parent = |pid| if pid == 75 { Some(1) } else { (pid != 71).then_some(71) };
+    assert_eq!(firsts(&[71, 72, 73, 74, 75], parent, &families), [71, 73, 75]);
+    assert_eq!(firsts(&[72, 74], parent, &families), [72, 74]);
+}
+
+#[test]
 fn of_connections_on_tcp_the_reason_is_told() {
     let mut listing = listing();
     let me = std::process::id();

@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
 
-    /// Its unit of systemd, with the ending: nginx.service.
-    #[arg(long, conflicts_with = "cgroup")]
+    /// Its unit of systemd; what has no ending is a service.
+    #[arg(long, conflicts_with = "cgroup", value_parser = unit)]
     unit: Option<String>,
 
     /// A file of rules in the place of those that a program would go by that was started now.
@@ -61,6 +61,12 @@ fn user(text: &str) -> Result<u32, String> {
 
 fn group(text: &str) -> Result<u32, String> {
     text.parse().ok().or_else(|| Files.group(text)).ok_or_else(|| "a number, or a name of /etc/group".into())
+}
+
+/// As systemctl(1) takes it, and `unit=` of a rule.
+fn unit(text: &str) -> Result<String, String> {
+    let is_whole = text.ends_with(".service") || text.ends_with(".scope");
+    Ok(if is_whole { text.into() } else { format!("{text}.service") })
 }
 
 /// The answer in words.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{filter, order, Home, Unit};
+use super::{filter, order, postgres, Home, Unit};
 use crate::{needs, program};
 
 /// What a unit's settings mean for the shim.
@@ -27,7 +27,7 @@ pub fn of(home: &Home, unit: &Unit, shim: &Path, groups: filter::Groups) -> Need
     needed.calls(unit, groups);
     needed.library(unit, shim);
     needed.program(home, unit);
-    needed.wrapper(home, unit, shim);
+    needed.notes.extend(postgres::wanted(home, unit, shim));
     needed.surroundings(unit);
     needed
 }
@@ -117,29 +117,16 @@ impl Needed {
         if programs.is_empty() {
             self.notes.push("it has no ExecStart=; the shim is for what it starts".into());
         }
+        // As Debian's postgresql.service, which stands for all clusters.
+        let does_nothing = |path: &PathBuf| path.ends_with("bin/true");
+        if !programs.is_empty() && programs.iter().all(does_nothing) {
+            let unit = &unit.name;
+            self.refusals.push(format!(
+                "it stands for other units and starts nothing itself; name those, systemctl list-dependencies {unit} lists them"
+            ));
+        }
         for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
             self.refusals.push(format!("{found}; it stays on TCP; way out: {}", found.way_out()));
-        }
-    }
-
-    /// Debian's way to start PostgreSQL hands on nothing of the unit's environment.
-    fn wrapper(&mut self, home: &Home, unit: &Unit, shim: &Path) {
-        let is_one = |path: &PathBuf| path.file_name().is_some_and(|name| name == "pg_ctlcluster");
-        if !unit.programs().iter().any(is_one) {
-            return;
-        }
-        let instance =
-            unit.name.strip_suffix(".service").and_then(|name| name.split_once('@')).map(|(_, i)| i);
-        let (version, cluster) = instance.and_then(|i| i.split_once('-')).unwrap_or(("VERSION", "CLUSTER"));
-        let file = PathBuf::from(format!("/etc/postgresql/{version}/{cluster}/environment"));
-        let text = std::fs::read_to_string(home.path(&file)).unwrap_or_default();
-        let shim = shim.display().to_string();
-        if !text.lines().any(|line| line.trim_start().starts_with("LD_PRELOAD") && line.contains(&shim)) {
-            self.notes.push(format!(
-                "pg_ctlcluster starts PostgreSQL with the variables of {} and no others; so it has the shim after a restart \
-                 if this line is there: LD_PRELOAD = '{shim}'",
-                file.display()
-            ));
         }
     }
 

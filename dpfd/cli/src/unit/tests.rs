@@ -260,8 +260,13 @@ fn what_a_line_cannot_change_is_noted() {
     assert!(notes("ExecStart=/x\nEnvironment=DP_DISABLE=1\n").contains("DP_DISABLE"));
     let own = notes("ExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n");
     assert!(own.contains("/etc/postgresql/VERSION/CLUSTER/environment"), "{own}");
-    assert!(own.contains("LD_PRELOAD = '/usr/lib/dp/libdp_preload.so'"), "{own}");
     assert_eq!(notes("ExecStart=/x\nPrivateNetwork=no\nLimitNOFILE=65536\n"), "");
+}
+
+#[test]
+fn a_unit_that_stands_for_others_is_refused() {
+    assert!(refused("Type=oneshot\nExecStart=/bin/true\nExecReload=/bin/true\n").contains("list-dependencies x.service"));
+    assert_eq!(opened("ExecStart=/bin/true\nExecStart=/nowhere/x\n"), [""; 0]);
 }
 
 #[test]

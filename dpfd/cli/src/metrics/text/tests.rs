@@ -162,3 +162,16 @@ fn the_dashboard_and_the_alerts_ask_for_what_is_counted_and_the_manual_lists_all
     let manual = names(include_str!("../../../../../man/dp-metrics.1"));
     assert_eq!(manual, counted);
 }
+
+#[test]
+fn each_alert_has_a_line_on_what_to_do() {
+    let rules = include_str!("../../../../../share/prometheus/directed-point.rules.yml");
+    let operations = include_str!("../../../../../docs/OPERATIONS.md");
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 6, "{alerts:?}");
+    for alert in &alerts {
+        assert!(operations.contains(&format!("\n| `{alert}` | ")), "{alert}");
+    }
+    let lines = operations.lines().filter(|line| line.starts_with("| `DirectedPoint")).count();
+    assert_eq!(lines, alerts.len(), "a line on an alert that is none");
+}
