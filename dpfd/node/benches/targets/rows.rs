@@ -75,12 +75,18 @@ fn latency(effort: Effort) -> Vec<Figure> {
         (By::Udp, true, 1.3),
         (By::Sealed, true, 1.3),
         (By::Eth, true, 1.2),
+        (By::Xdp, true, 1.2),
         (By::Udp, false, 1.5),
         (By::Eth, false, 1.5),
+        (By::Xdp, false, 1.5),
     ] {
         let cables = Cables::new(2, by);
         let spin = Duration::from_micros(if looks { 200 } else { 0 });
         let mut all: Vec<Child> = cables.nodes.iter().map(|node| node.gateway_that_spins(spin)).collect();
+        if !cables.is_as_wanted(by) {
+            end(all);
+            continue;
+        }
         all.extend(servers(&cables.nodes[1], looks, None));
         let found = told(&cables.nodes[0], || {
             let e = open(0);
@@ -133,12 +139,16 @@ fn floods(node: &Node, effort: Effort, cpu: Option<usize>) -> [f64; 2] {
 /// 64 KiB messages, each node with a processor of its own.
 fn stream(effort: Effort) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for by in [By::Udp, By::Sealed, By::Eth] {
+    for by in [By::Udp, By::Sealed, By::Eth, By::Xdp] {
         let cables = Cables::new(2, by);
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
         let cpu = |n: usize| (cpus > 1).then_some(n);
         let gateway = |n: usize| cables.nodes[n].gateway_with(Duration::ZERO, Limits::default(), cpu(n));
         let mut all = vec![gateway(0), gateway(1)];
+        if !cables.is_as_wanted(by) {
+            end(all);
+            continue;
+        }
         all.extend(servers(&cables.nodes[1], false, cpu(1)));
         let [dp, tcp] = floods(&cables.nodes[0], effort, cpu(0));
         end(all);
