@@ -85,7 +85,10 @@ impl fmt::Debug for Eth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Eth { name, interface, means, counters, .. } = self;
         let mut told = f.debug_struct("Eth");
-        told.field("name", name).field("interface", interface).field("means", means).field("counters", counters);
+        told.field("name", name)
+            .field("interface", interface)
+            .field("means", means)
+            .field("counters", counters);
         told.finish_non_exhaustive()
     }
 }
@@ -157,7 +160,8 @@ impl Eth {
     fn try_redirect(&self) -> Result<Redirect, NoXdp> {
         let (of, home) = (&self.interface, self.packets.as_fd());
         let redirect = Redirect::start(self.xdp, self.name.as_str(), of, ETHER_TYPE, home)?;
-        for (all, socket) in self.sockets.iter().flat_map(|all| redirect.sockets().map(move |one| (all, one))) {
+        for (all, socket) in self.sockets.iter().flat_map(|all| redirect.sockets().map(move |one| (all, one)))
+        {
             let added = all.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             added.map_err(|errno| NoXdp::System("epoll_ctl", errno.into()))?;
         }

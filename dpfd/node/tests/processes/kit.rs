@@ -206,7 +206,8 @@ impl Node {
         let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
         let child = self.run(|| {
             let mut said = Vec::new();
-            let opened = Server::open(self.options(Duration::ZERO, Limits::default()), |what| said.push(what));
+            let opened =
+                Server::open(self.options(Duration::ZERO, Limits::default()), |what| said.push(what));
             let why = opened.err().map(|why| why.to_string());
             let failed = why.is_some();
             said.extend(why);

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use dpfd::Addr;
 
-use crate::kit::{echo, exchange, exchange_by, namespaces_are_possible, open, skip, until, Child, Network, Node};
+use crate::kit::{
+    echo, exchange, exchange_by, namespaces_are_possible, open, skip, until, Child, Network, Node,
+};
 
 const ECHO: u16 = 7000;
 
@@ -107,7 +109,10 @@ fn a_gateway_that_is_to_use_af_xdp_and_cannot_says_why() {
     let (networks, nodes) = pair("always");
     networks[0].ip("link set dp0 mtu 9000");
     let failed = nodes[0].try_gateway();
-    assert!(failed.iter().any(|text| text.contains("no AF_XDP, which the graph asks for: frames of 9000 bytes")), "{failed:?}");
+    assert!(
+        failed.iter().any(|text| text.contains("no AF_XDP, which the graph asks for: frames of 9000 bytes")),
+        "{failed:?}"
+    );
     assert!(failed.iter().any(|text| text.contains("no route of node 1 could be opened")), "{failed:?}");
     assert!(!has_program(&networks[0]));
 }
