@@ -170,7 +170,8 @@ impl Eth {
 
     /// Frames are redirected as suits the interface as that is now. Those that wait where they were redirected before are lost.
     fn follow_interface(&mut self) {
-        if self.redirect.as_ref().is_some_and(|redirect| redirect.suits(&self.interface)) {
+        let (name, now) = (self.name.as_str(), &self.interface);
+        if self.redirect.as_ref().is_some_and(|redirect| redirect.suits(self.xdp, name, now)) {
             return;
         }
         let same = |a: Interface, b: Interface| (a.index, a.mac, a.mtu) == (b.index, b.mac, b.mtu);

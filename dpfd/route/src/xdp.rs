@@ -168,8 +168,9 @@ impl Redirect {
     }
 
     /// Whether it does for the interface as that is now.
-    pub fn suits(&self, now: &Interface) -> bool {
-        (self.of.index, self.of.mac) == (now.index, now.mac) && now.mtu <= self.longest
+    pub fn suits(&self, wish: Xdp, name: &str, now: &Interface) -> bool {
+        let same = (self.of.index, self.of.mac) == (now.index, now.mac) && now.mtu <= self.longest;
+        same && !(wish == Xdp::Auto && has_address(name))
     }
 
     /// Tells of each frame that has arrived, with its Ethernet header; `most` at most. How many.

@@ -18,6 +18,8 @@ pub enum By {
     Sealed,
     /// Ethernet, by packet sockets.
     Eth,
+    /// The same on a cable for frames of 9000 bytes.
+    Jumbo,
     /// Ethernet, received by AF_XDP, on an interface of its own: an XDP program would slow the sockets beside it down.
     Xdp,
 }
@@ -28,6 +30,7 @@ impl By {
             By::Udp => "udp",
             By::Sealed => "udp, authenticated",
             By::Eth => "eth",
+            By::Jumbo => "eth, MTU 9000",
             By::Xdp => "eth, AF_XDP",
         }
     }
@@ -35,7 +38,7 @@ impl By {
     fn routes(self, n: usize) -> String {
         match self {
             By::Udp | By::Sealed => format!("\"udp:10.1.0.{n}:7411\""),
-            By::Eth | By::Xdp => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
+            By::Eth | By::Jumbo | By::Xdp => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
         }
     }
 
@@ -44,7 +47,7 @@ impl By {
         let below = match self {
             By::Udp => 14 + 28,
             By::Sealed => 14 + 28 + dp_seal::OVERHEAD,
-            By::Eth | By::Xdp => 14,
+            By::Eth | By::Jumbo | By::Xdp => 14,
         };
         below + HEADER
     }
@@ -93,6 +96,9 @@ impl Cables {
         for (n, network) in (1..).zip(&networks) {
             network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
             network.ip(&format!("addr add 10.1.0.{n}/24 dev {sockets}"));
+            if by == By::Jumbo {
+                network.ip("link set dp0 mtu 9000");
+            }
             network.ip("link set dp0 up");
             network.ip(&format!("link set {sockets} up"));
         }
@@ -148,7 +154,7 @@ pub fn shape(network: &Network, interface: &str, mbit: u32) {
 fn trusted(by: By) -> String {
     match by {
         By::Udp => "[route.udp]\nsecurity = \"none\"\n".into(),
-        By::Eth => "[route.eth]\nxdp = \"never\"\n".into(),
+        By::Eth | By::Jumbo => "[route.eth]\nxdp = \"never\"\n".into(),
         By::Sealed | By::Xdp => String::new(),
     }
 }

@@ -115,6 +115,10 @@ fn what_nobody_else_uses_is_redirected_by_itself() {
     left.ip("addr flush dev left scope global");
     let a = open(&left, "left", Xdp::Auto);
     assert!(means(&a).starts_with("xdp: "), "{}", means(&a));
+    left.ip("addr add 10.9.0.1/24 dev left");
+    let a = refresh(&left, a);
+    assert!(means(&a).starts_with("packet: the interface has an IP address"), "{}", means(&a));
+    until("no program", || !has_program(&left, "left"));
 }
 
 #[test]
