@@ -240,7 +240,7 @@ fn of_queue(error: io::Error) -> NoXdp {
         Some(libc::EPERM | libc::EACCES) => NoXdp::Capability,
         Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => NoXdp::Kernel,
         Some(libc::EBUSY) => NoXdp::Queue,
-        Some(libc::ENOBUFS) => NoXdp::Memory(queue::FRAMES * CHUNKS[1] >> 10),
+        Some(libc::ENOBUFS) => NoXdp::Memory((queue::FRAMES * CHUNKS[1]) >> 10),
         _ => NoXdp::System("the AF_XDP socket", error),
     }
 }

@@ -186,10 +186,15 @@ fn frames_that_are_not_redirected_come_as_before() {
     }
     let (left, right) = pair();
     let (mut a, mut b) = (open(&left, "left", Xdp::Never), open(&right, "right", Xdp::Always));
-    // The kernel driver's layout.
+    // Another socket of the EtherType has what is passed on, and nothing else: here the kernel driver's layout.
+    let mut other = open(&right, "right", Xdp::Never);
     let bytes = [1; 100];
     a.send(&b.local(), Frames::new(&bytes, &[100]).unwrap()).unwrap();
     assert_eq!(await_frames(&mut b, 1)[0].1, bytes);
+    assert_eq!(await_frames(&mut other, 1)[0].1, bytes);
+    send(&mut a, &b.local(), 100);
+    assert_eq!(await_frames(&mut b, 1)[0].1, [7; 100]);
+    await_nothing(&mut other, Duration::from_millis(50));
     // Longer than a chunk, of an MTU that the route does not know of as yet.
     right.ip("link set right mtu 9000");
     left.ip("link set left mtu 9000");
