@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dp_graph::Graph;
+use dp_graph::{Graph, Xdp};
 use dp_node::nart::{Machine, Nart};
 use dp_node::serve::{CannotServe, Options, Server};
 use dp_node::Limits;
@@ -46,6 +46,9 @@ pub struct Args {
     /// MiB of parts and of messages that are not whole, for each other node.
     #[arg(long, value_name = "MIB", default_value_t = (Limits::default().bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(1..=65536))]
     memory: u32,
+    /// Whether Ethernet's frames are taken by AF_XDP, whatever the graph says: auto, always or never.
+    #[arg(long, value_name = "WHEN", value_parser = xdp)]
+    xdp: Option<Xdp>,
     /// A shared object with a route of its own, as dp_route.h describes it; may be repeated.
     #[arg(long, value_name = "FILE")]
     route: Vec<PathBuf>,
@@ -58,7 +61,7 @@ pub fn main(args: Args) -> ExitCode {
     // What programs may send is not for the gateway, which sends on behalf of all of them.
     std::env::remove_var("DP_GRAPH");
     let warn = |what: String| eprintln!("dp node: warning: {what}");
-    let (nart, key) = match nart(&args) {
+    let (mut nart, key) = match nart(&args) {
         Ok(found) => found,
         Err(why) => {
             eprintln!("dp node: {why}");
@@ -74,6 +77,7 @@ pub fn main(args: Args) -> ExitCode {
         return ExitCode::FAILURE;
     }
     std::env::set_var(OWN_NID.name, nart.nid.to_string());
+    nart.xdp = args.xdp.unwrap_or(nart.xdp);
     let (nid, others) = (nart.nid, nart.others.len());
     let options = Options {
         nart,
@@ -101,7 +105,17 @@ fn serve(options: Options, warn: impl FnMut(String), nid: Nid, others: usize) ->
     let routes: Vec<_> = server.node().routes().iter().map(|route| route.local().to_string()).collect();
     let s = if others == 1 { "" } else { "s" };
     eprintln!("dp node: node {nid} at {}, {others} other node{s}", routes.join(", "));
+    for route in server.node().routes() {
+        if let Some(means) = route.means() {
+            eprintln!("dp node: {}: {means}", route.local());
+        }
+    }
     server.run()
+}
+
+fn xdp(word: &str) -> Result<Xdp, String> {
+    let words = || Xdp::words().collect::<Vec<_>>().join(", ");
+    Xdp::of_word(word).ok_or_else(|| format!("write one of {}", words()))
 }
 
 /// Where everybody is, and the key where frames are to be sealed.

@@ -34,6 +34,7 @@ pub mod write;
 
 use std::ops::RangeInclusive;
 
+pub use dp_route::xdp::Xdp;
 pub use dp_route::PeerAddr;
 pub use dpfd::{Addr, Dpid, Nid};
 
@@ -131,6 +132,11 @@ impl Graph {
     /// How users of other nodes that send by this route are mapped.
     pub fn users(&self, route: &str) -> &Users {
         self.trust(route).map_or(&Users::Squash, |trust| &trust.users)
+    }
+
+    /// Whether Ethernet's frames are taken by AF_XDP.
+    pub fn xdp(&self) -> Xdp {
+        self.trust("eth").map_or(Xdp::default(), |trust| trust.xdp)
     }
 
     fn trust(&self, route: &str) -> Option<&Trust> {

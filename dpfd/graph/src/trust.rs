@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use dp_route::xdp::Xdp;
 use thiserror::Error;
 
 /// The user that all users of other nodes are who are not mapped: `nobody`, who owns nothing.
@@ -160,7 +161,7 @@ impl fmt::Display for Mapped {
     }
 }
 
-/// What a graph says of one route.
+/// What a graph says of one route: how far it is trusted, and of Ethernet how it is received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     /// The route.
@@ -169,6 +170,8 @@ pub struct Trust {
     pub security: Security,
     /// Who users are.
     pub users: Users,
+    /// Of `eth`: whether frames are taken by AF_XDP.
+    pub xdp: Xdp,
 }
 
 #[cfg(test)]

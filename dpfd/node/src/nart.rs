@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use dp_graph::trust::{Security, Users};
 use dp_graph::{Edge, Graph, Node};
+use dp_route::xdp::Xdp;
 use dp_route::PeerAddr;
 use dpfd::Nid;
 use thiserror::Error;
@@ -48,6 +49,8 @@ pub struct Nart {
     pub others: Vec<Other>,
     /// Who users are that send by these routes; by others: nobody.
     pub users: Vec<(String, Users)>,
+    /// Whether Ethernet's frames are taken by AF_XDP.
+    pub xdp: Xdp,
 }
 
 /// Why there is none.
@@ -100,7 +103,7 @@ impl Nart {
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
         let users = graph.trusts.iter().map(|trust| (trust.route.clone(), trust.users.clone())).collect();
-        Ok(Nart { nid, own: this.routes.clone(), others, users })
+        Ok(Nart { nid, own: this.routes.clone(), others, users, xdp: graph.xdp() })
     }
 }
 

@@ -63,6 +63,9 @@ pub struct Route {
     pub received_bytes: u64,
     /// What works less well than it could.
     pub remark: Option<String>,
+    /// By which of several means of the system it receives, and why; none: there is but one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means: Option<String>,
 }
 
 /// Another node.
@@ -196,6 +199,7 @@ impl Gateway {
                 received: counters.received,
                 received_bytes: counters.received_bytes,
                 remark: route.remark().map(str::to_string),
+                means: route.means().map(str::to_string),
             }
         });
         let (routes, dropped, nid) = (routes.collect(), node.dropped(), node.nid());

@@ -11,11 +11,12 @@
 //! | [`Counters`], [`Reason`] | what a route carried, and why it did not |
 //! | [`udp`] | UDP over IPv4 and IPv6, segmentation offload both ways |
 //! | [`eth`] | Ethernet frames of a private EtherType |
+//! | [`xdp`] | whether these are taken out of the interface's receive path (AF_XDP), and why not |
 //! | [`sim`] | a network in memory that loses, repeats, reorders, delays and corrupts, the same for the same seed |
 //! | [`library`] | a route of somebody else's, a shared object with the C interface of `dp_route.h` |
 //! | [`choice`] | which of several routes to a peer is used, a state machine without I/O |
 //!
-//! `unsafe` is allowed in `sys` (packet sockets) and `library` (foreign code) only.
+//! `unsafe` is allowed in `sys` (packet sockets), `xdp::program`, `xdp::queue` and `library` (foreign code) only.
 #![deny(unsafe_code)]
 
 mod address;
@@ -27,6 +28,7 @@ pub mod library;
 pub mod sim;
 mod sys;
 pub mod udp;
+pub mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -71,7 +73,7 @@ pub trait Route: Send {
     /// EINVAL where the slots are shorter than [`slot`](Route::slot); what the system says if the route is broken.
     fn recv(&mut self, into: &mut Received) -> io::Result<usize>;
 
-    /// Readable when frames have arrived, writable when there is room. None: only the simulated network's, which has
+    /// Readable when frames have arrived, and where it is a socket writable when there is room; it stays the same. None: only the simulated network's, which has
     /// a clock of its own.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
@@ -84,6 +86,11 @@ pub trait Route: Send {
 
     /// What it has carried and refused since it was opened.
     fn counters(&self) -> &Counters;
+
+    /// By which of several means of the system it receives, and why, in words for an administrator, if there are several.
+    fn means(&self) -> Option<&str> {
+        None
+    }
 
     /// What works less well than it could, in words for an administrator, if anything.
     fn remark(&self) -> Option<&str> {

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::{Frames, Mac};
 
+/// Of asm-generic/socket.h, in which the C library's headers fall behind.
+const SO_NETNS_COOKIE: libc::c_int = 71;
 /// Frames that one call sends or receives at most.
 pub(crate) const PER_CALL: usize = 32;
 
@@ -212,6 +214,17 @@ impl AsFd for Packets {
 
 impl Arrived {
     pub const NONE: Arrived = Arrived { from: Mac([0; 6]), length: 0, truncated: false, ours: false };
+}
+
+/// The network namespace of a socket; none where the kernel does not tell, before Linux 5.14.
+pub(crate) fn namespace(socket: BorrowedFd<'_>) -> Option<u64> {
+    let (mut cookie, mut length) = (0u64, mem::size_of::<u64>() as libc::socklen_t);
+    // SAFETY: the kernel writes eight bytes at most, into a number of eight.
+    let status = unsafe {
+        let into = (&raw mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, into, &raw mut length)
+    };
+    (status == 0).then_some(cookie)
 }
 
 /// Calls until it is not interrupted by a signal.

@@ -64,6 +64,9 @@ pub fn explain(gateway: &Gateway) {
         }
     }
     for route in &gateway.routes {
+        if let Some(means) = &route.means {
+            eprintln!("dp ls: the gateway receives on {} by {means}", route.address);
+        }
         if let Some(remark) = &route.remark {
             eprintln!("dp ls: the gateway's route {}: {remark}", route.address);
         }

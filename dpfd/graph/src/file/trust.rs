@@ -5,6 +5,7 @@ use toml::de::DeTable;
 use super::{Reader, Value};
 use crate::rules::Place;
 use crate::trust::{Mapped, Security, Trust, Users};
+use crate::Xdp;
 
 impl Reader<'_> {
     /// The name of the file that has the graph's key. Who checks the graph may look at the file, too.
@@ -58,10 +59,19 @@ impl Reader<'_> {
     }
 
     fn trust(&mut self, route: String, table: &DeTable<'_>, i: usize) -> Option<Trust> {
-        self.known(table, &["security", "users", "map"], "of a route");
+        self.known(table, &["security", "users", "map", "xdp"], "of a route");
         let security = match table.get("security") {
             None => Some(Security::by_default(&route)),
             Some(value) => self.one_of(value, "security", Security::words(), Security::of_word),
+        };
+        let xdp = match table.get("xdp") {
+            None => Some(Xdp::default()),
+            Some(value) if route == "eth" => self.one_of(value, "xdp", Xdp::words(), Xdp::of_word),
+            Some(value) => {
+                let what = format!("xdp is of the route eth, and not of {route}");
+                self.fault(value.span(), "shape", what, "take it away, or put it below [route.eth]");
+                return None;
+            }
         };
         let map = table.get("map");
         let users = match table.get("users") {
@@ -90,7 +100,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(Trust { route, security: security?, users })
+        Some(Trust { route, security: security?, users, xdp: xdp? })
     }
 
     fn map(&mut self, value: Value<'_, '_>, i: usize) -> Option<Vec<Mapped>> {

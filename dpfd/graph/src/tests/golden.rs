@@ -6,7 +6,7 @@ use super::FIGURE1;
 use crate::{Graph, Node, Process};
 
 /// A name, and what is changed in a sound file to break the rule of that name: words of it, and others in their place.
-const BROKEN: [(&str, &str, &str); 47] = [
+const BROKEN: [(&str, &str, &str); 48] = [
     ("syntax", "nid = 1\n", "nid = = 1\n"),
     ("syntax twice", "nid = 1\n", "nid = 1\nnid = 4\n"),
     ("key", "name = \"P1\"", "names = \"P1\"\nname = \"P1\""),
@@ -72,6 +72,7 @@ const BROKEN: [(&str, &str, &str); 47] = [
     ("key of security", KEY, "[security]\nkey = \"cluster.key\"\nmode = \"encrypt\"\n"),
     ("missing key", KEY, "[security]\n"),
     ("shape of a key's name", KEY, "[security]\nkey = \"\"\n"),
+    ("word of xdp", KEY, "[route.eth]\nxdp = \"yes\"\n\n[route.sim]\nxdp = \"never\"\n"),
     ("word of a route", KEY, "[route.udp]\nsecurity = \"encrypted\"\n\n[route.sim]\nusers = \"squashed\"\n"),
     (
         "users of a map",

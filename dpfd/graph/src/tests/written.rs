@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::trust::{Mapped, Security, Trust, Users};
-use crate::{Addr, Edge, Graph, Node, PeerAddr, Process};
+use crate::{Addr, Edge, Graph, Node, PeerAddr, Process, Xdp};
 
 /// Sound graphs: nodes with all their routes, endpoints shared out to processes, edges between these.
 pub fn graphs() -> impl Strategy<Value = Graph> {
@@ -36,11 +36,13 @@ fn trusts() -> impl Strategy<Value = (String, Vec<Trust>)> {
         all.map_or(Users::Squash, |all| Users::Map((0..).zip(all).map(mapped).collect()))
     });
     let security = prop::sample::select(vec![Security::None, Security::Authenticate, Security::Encrypt]);
-    let said = prop::option::of((security, users));
-    let of = |route: &str, said: Option<(Security, Users)>| {
-        let (security, users) = said?;
+    let xdp = prop::sample::select(vec![Xdp::Auto, Xdp::Always, Xdp::Never]);
+    let said = prop::option::of((security, users, xdp));
+    let of = |route: &str, said: Option<(Security, Users, Xdp)>| {
+        let (security, users, xdp) = said?;
+        let xdp = if route == "eth" { xdp } else { Xdp::default() };
         let users = if security == Security::None { Users::Squash } else { users };
-        Some(Trust { route: route.into(), security, users })
+        Some(Trust { route: route.into(), security, users, xdp })
     };
     let trusts = prop::array::uniform3(said).prop_map(move |[eth, sim, udp]| {
         [of("eth", eth), of("sim", sim), of("udp", udp)].into_iter().flatten().collect()

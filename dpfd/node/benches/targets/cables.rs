@@ -16,8 +16,12 @@ pub enum By {
     Udp,
     /// UDP, authenticated, as it is by default.
     Sealed,
-    /// Ethernet.
+    /// Ethernet, by packet sockets.
     Eth,
+    /// The same on a cable for frames of 9000 bytes.
+    Jumbo,
+    /// Ethernet, received by AF_XDP, on an interface of its own: an XDP program would slow the sockets beside it down.
+    Xdp,
 }
 
 impl By {
@@ -26,13 +30,15 @@ impl By {
             By::Udp => "udp",
             By::Sealed => "udp, authenticated",
             By::Eth => "eth",
+            By::Jumbo => "eth, MTU 9000",
+            By::Xdp => "eth, AF_XDP",
         }
     }
 
     fn routes(self, n: usize) -> String {
         match self {
             By::Udp | By::Sealed => format!("\"udp:10.1.0.{n}:7411\""),
-            By::Eth => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
+            By::Eth | By::Jumbo | By::Xdp => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
         }
     }
 
@@ -41,7 +47,7 @@ impl By {
         let below = match self {
             By::Udp => 14 + 28,
             By::Sealed => 14 + 28 + dp_seal::OVERHEAD,
-            By::Eth => 14,
+            By::Eth | By::Jumbo | By::Xdp => 14,
         };
         below + HEADER
     }
@@ -83,17 +89,40 @@ impl Cables {
                 }
             }
         }
+        let sockets = if by == By::Xdp { "ip0" } else { "dp0" };
+        if sockets != "dp0" {
+            networks[0].cable(sockets, &networks[1], sockets);
+        }
         for (n, network) in (1..).zip(&networks) {
             network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
-            network.ip(&format!("addr add 10.1.0.{n}/24 dev dp0"));
+            network.ip(&format!("addr add 10.1.0.{n}/24 dev {sockets}"));
+            if by == By::Jumbo {
+                network.ip("link set dp0 mtu 9000");
+            }
             network.ip("link set dp0 up");
+            network.ip(&format!("link set {sockets} up"));
         }
         networks.iter().for_each(|network| network.up("dp0"));
+        networks.iter().for_each(|network| network.up(sockets));
         let node = |n: usize| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", by.routes(n));
         let head = if by == By::Sealed { SEALED.to_string() } else { trusted(by) };
         let graph: String = head + &(1..=count).map(node).collect::<String>();
         let nodes = (1..).zip(&networks).map(|(n, network)| Node::new(n, &graph, Some(network))).collect();
         Cables { nodes, networks, switch }
+    }
+
+    /// Whether the gateways receive as this is to be measured; says so if not.
+    pub fn is_as_wanted(&self, by: By) -> bool {
+        let receives = |node: &Node| {
+            let routes = node.status().expect("it runs").routes;
+            routes.into_iter().find_map(|route| route.means).unwrap_or_default()
+        };
+        let means = receives(&self.nodes[0]);
+        let as_wanted = by != By::Xdp || means.starts_with("xdp");
+        if !as_wanted {
+            println!("SKIP: {}: {means}", by.word());
+        }
+        as_wanted
     }
 
     /// Shapes what leaves each node to so many Mbit/s, with a queue of 5 ms.
@@ -123,10 +152,10 @@ pub fn shape(network: &Network, interface: &str, mbit: u32) {
 
 /// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
 fn trusted(by: By) -> String {
-    if by == By::Udp {
-        "[route.udp]\nsecurity = \"none\"\n".into()
-    } else {
-        String::new()
+    match by {
+        By::Udp => "[route.udp]\nsecurity = \"none\"\n".into(),
+        By::Eth | By::Jumbo => "[route.eth]\nxdp = \"never\"\n".into(),
+        By::Sealed | By::Xdp => String::new(),
     }
 }
 

@@ -61,7 +61,7 @@ impl Server {
         let descriptors = many_descriptors();
         let gateway = start_gateway()?;
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
-        let (routes, places) = routes::open(&nart.own, &libraries, &mut warn);
+        let (routes, places) = routes::open(&nart.own, nart.xdp, &libraries, &mut warn);
         if routes.is_empty() {
             return Err(CannotServe::NoRoute(nart.nid));
         }

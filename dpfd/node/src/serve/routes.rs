@@ -3,18 +3,20 @@
 use dp_route::eth::Eth;
 use dp_route::library::Loaded;
 use dp_route::udp::{Options, Udp};
+use dp_route::xdp::Xdp;
 use dp_route::{PeerAddr, Route};
 
 /// Opens the routes of this node: those that could be, and for each address which of them it is.
 pub(super) fn open(
     own: &[PeerAddr],
+    xdp: Xdp,
     libraries: &[Loaded],
     warn: &mut impl FnMut(String),
 ) -> (Vec<Box<dyn Route>>, Vec<Option<usize>>) {
     let mut routes: Vec<Box<dyn Route>> = Vec::new();
     let mut places = Vec::new();
     for address in own {
-        match open_one(address, libraries) {
+        match open_one(address, xdp, libraries) {
             Ok(route) => {
                 if let Some(remark) = route.remark() {
                     warn(format!("{address}: {remark}"));
@@ -37,13 +39,13 @@ pub(super) fn open(
     (routes, places)
 }
 
-fn open_one(address: &PeerAddr, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
+fn open_one(address: &PeerAddr, xdp: Xdp, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
     match address {
         PeerAddr::Udp(at) => match Udp::open(*at, Options::default()) {
             Ok(route) => Ok(Box::new(route)),
             Err(error) => Err(error.to_string()),
         },
-        PeerAddr::Eth { interface, .. } => match Eth::open(interface.as_str()) {
+        PeerAddr::Eth { interface, .. } => match Eth::open(interface.as_str(), xdp) {
             Ok(route) => Ok(Box::new(route)),
             Err(error) => Err(error.to_string()),
         },

@@ -1,8 +1,9 @@
 //! Nodes as processes: each with a registry of its own, and where it can be had a network namespace.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +34,7 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Says what could not be tried here.
-fn skip(what: &str) {
+pub fn skip(what: &str) {
     println!("SKIP: {what}");
     if let Some(path) = std::env::var_os("DP_SKIPS") {
         let file = File::options().append(true).create(true).open(path);
@@ -183,14 +184,7 @@ impl Node {
     fn start_gateway(&self, spin: Duration, limits: Limits, first: impl Fn()) -> Child {
         let child = self.run(|| {
             first();
-            let graph = Graph::parse(&self.graph).expect("a graph");
-            let options = Options {
-                nart: Nart::of(&graph, self.nid).expect("a node of it"),
-                key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
-                spin,
-                limits,
-                libraries: Vec::new(),
-            };
+            let options = self.options(spin, limits);
             // Past what captures the output of tests: the child's would be lost.
             let tell = |why: &dyn std::fmt::Display| {
                 let _ = writeln!(std::io::stderr(), "the gateway of node {}: {why}", self.nid);
@@ -205,6 +199,36 @@ impl Node {
         });
         until("a gateway", || self.status().is_some());
         child
+    }
+
+    /// What a gateway of it says that cannot run: what does not work, and in the end why it does not.
+    pub fn try_gateway(&self) -> Vec<String> {
+        let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let child = self.run(|| {
+            let mut said = Vec::new();
+            let opened =
+                Server::open(self.options(Duration::ZERO, Limits::default()), |what| said.push(what));
+            let why = opened.err().map(|why| why.to_string());
+            let failed = why.is_some();
+            said.extend(why);
+            said.iter().all(|text| writeln!(theirs, "{text}").is_ok()) && failed
+        });
+        drop(theirs);
+        let mut text = String::new();
+        ours.read_to_string(&mut text).expect("what it said");
+        child.ok();
+        text.lines().map(String::from).collect()
+    }
+
+    fn options(&self, spin: Duration, limits: Limits) -> Options {
+        let graph = Graph::parse(&self.graph).expect("a graph");
+        Options {
+            nart: Nart::of(&graph, self.nid).expect("a node of it"),
+            key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
+            spin,
+            limits,
+            libraries: Vec::new(),
+        }
     }
 
     /// What its gateway tells; nothing where none runs, or it was killed.

@@ -2,6 +2,7 @@
 
 mod kit;
 mod namespaces;
+mod redirected;
 mod thrift;
 
 use std::time::{Duration, Instant};

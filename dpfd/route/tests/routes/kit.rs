@@ -97,6 +97,11 @@ impl Node {
         told.recv().expect("it did not panic")
     }
 
+    /// The thread, by which ip(8) knows the node.
+    pub fn task(&self) -> i32 {
+        self.task
+    }
+
     /// Runs ip(8) there; what it prints.
     pub fn ip(&self, line: &str) -> String {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();

@@ -6,3 +6,4 @@ mod library;
 mod loopback;
 mod measure;
 mod namespaces;
+mod redirected;

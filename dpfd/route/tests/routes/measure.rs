@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use dp_route::eth::Eth;
 use dp_route::udp::{Options, Udp};
+use dp_route::xdp::Xdp;
 use dp_route::{Frames, PeerAddr, Received, Route};
 use nix::sched::{sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
@@ -140,15 +141,17 @@ fn measure() {
         let at = at.parse().unwrap();
         node.run(move || Box::new(Udp::open(at, Options { offload, ..Options::default() }).unwrap()))
     };
-    let eth = |node: &Node, name: &'static str| -> Box<dyn Route> {
-        node.run(move || Box::new(Eth::open(name).unwrap()))
+    let eth = |node: &Node, name: &'static str, xdp| -> Box<dyn Route> {
+        node.run(move || Box::new(Eth::open(name, xdp).unwrap()))
     };
     let all = [
         ("udp", udp(&left, "10.1.0.1:7411", true), udp(&right, "10.1.0.2:7411", true)),
         ("udp without offload", udp(&left, "10.1.0.1:7412", false), udp(&right, "10.1.0.2:7412", false)),
-        ("eth", eth(&left, "left"), eth(&right, "right")),
+        ("eth", eth(&left, "left", Xdp::Never), eth(&right, "right", Xdp::Never)),
     ];
-    for (name, a, b) in all {
+    // Begun when the others are over, since the program is in their way.
+    let xdp = || ("eth, AF_XDP", eth(&left, "left", Xdp::Always), eth(&right, "right", Xdp::Always));
+    for (name, a, b) in all.into_iter().chain(std::iter::once_with(xdp)) {
         let [latency, sent, received, per_call] = of_route(&left, &right, a, b);
         println!(
             "{name}: one way p50 {latency:.2} us, {:.2}x; frames of {FRAME} B: {sent:.1} Gbit/s sent, {received:.1} received ({per_call:.1} a call)",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dp_route::choice::{self, Choice, Want};
 use dp_route::eth::{Eth, OpenError};
 use dp_route::udp::{Options, Udp};
+use dp_route::xdp::Xdp;
 use dp_route::{Frames, PeerAddr, Reason, Route};
 
 use crate::contract;
@@ -17,7 +18,7 @@ fn udp(node: &Node, local: &str) -> Udp {
 }
 
 fn eth(node: &Node, interface: &'static str) -> Eth {
-    node.run(move || Eth::open(interface)).unwrap()
+    node.run(move || Eth::open(interface, Xdp::Never)).unwrap()
 }
 
 fn pair() -> (Node, Node) {
@@ -266,7 +267,7 @@ fn eth_says_what_it_lacks() {
         return;
     }
     let (left, _right) = pair();
-    let open = |name: &'static str| left.run(move || Eth::open(name)).unwrap_err();
+    let open = |name: &'static str| left.run(move || Eth::open(name, Xdp::Auto)).unwrap_err();
     assert!(matches!(open("none"), OpenError::Missing(_)));
     assert!(matches!(open("a b"), OpenError::Name(_)));
     left.ip("tuntap add tunnel mode tun");
@@ -274,7 +275,7 @@ fn eth_says_what_it_lacks() {
     let unprivileged = left.run(|| {
         // SAFETY: takes numbers only. The system call, unlike the library's function, changes this thread alone.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
-        Eth::open("left").unwrap_err()
+        Eth::open("left", Xdp::Auto).unwrap_err()
     });
     assert!(matches!(unprivileged, OpenError::Capability), "{unprivileged}");
     assert!(unprivileged.to_string().contains("CAP_NET_RAW"));
