@@ -182,6 +182,20 @@ fn a_sender_that_fills_its_part_again_and_again_gets_a_longer_one() {
     assert_eq!(to.stat().pool_left, USUAL);
 }
 
+/// Senders that have an edge each, and send nothing more.
+fn attached(to: &Endpoint, count: usize) -> Vec<Endpoint> {
+    let others: Vec<Endpoint> = (0..count).map(|_| open(0)).collect();
+    let end = Instant::now() + SOON;
+    for (before, other) in others.iter().enumerate() {
+        while to.stat().edges == before {
+            assert!(Instant::now() < end, "no edge: {:?}", to.stat());
+            other.send_to(&content(0, 64), to.addr()).expect("room");
+            assert_eq!(to.recv().expect("a message").len(), 64);
+        }
+    }
+    others
+}
+
 /// Never more than one is under way, so its part is never full.
 #[test]
 fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not() {
@@ -190,15 +204,8 @@ fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not()
     {
         let to = open(dpid);
         // Others have what is longer, and leave this one 16 KiB.
-        let others: Vec<Endpoint> = (0..others).map(|_| open(0)).collect();
+        let _others = attached(&to, others);
         let end = Instant::now() + SOON;
-        for (before, other) in others.iter().enumerate() {
-            while to.stat().edges == before {
-                assert!(Instant::now() < end, "no edge: {:?}", to.stat());
-                other.send_to(&content(0, 64), to.addr()).expect("room");
-                assert_eq!(to.recv().expect("a message").len(), 64);
-            }
-        }
         let from = open(0);
         let mut number = 0;
         // Enough for 4 MiB and for a turn of messages, and then for it to be heard.
@@ -213,6 +220,45 @@ fn a_sender_of_long_messages_gets_a_longer_part_and_one_of_short_ones_does_not()
         assert_eq!(to.stat().pool != USUAL, grown, "{len} bytes: {:?}", to.stat());
         assert_eq!(from.stat().full, 0);
     }
+}
+
+#[test]
+fn a_sender_that_came_when_all_was_shared_out_gets_a_part_once_it_sends_much() {
+    let to = open(7309);
+    let others = attached(&to, 7);
+    assert_eq!(to.stat().pool_left, 0);
+    // A few messages do not do it.
+    let sender = flood(&to, 4000, Waits::Yes, |sent| sent == 10);
+    Receiver::new(&to, 4000, 3).all(10);
+    thread::sleep(HEARD);
+    assert_eq!((to.stat().edges, to.stat().pool), (7, USUAL));
+    drop(sender.join().expect("the sender"));
+    // Whole and in order, from the descriptor and then from its part.
+    let sender = flood(&to, 4000, Waits::Yes, |sent| sent == 20_000);
+    Receiver::new(&to, 4000, 3).all(20_000);
+    let stat = to.stat();
+    assert_eq!((stat.edges, stat.pool, stat.corrupt), (8, USUAL + (512 << 10), 0));
+    drop(sender.join().expect("the sender"));
+    let end = Instant::now() + SOON;
+    to.set_nonblocking(true).expect("a descriptor");
+    while to.stat().pool != USUAL {
+        assert!(Instant::now() < end, "it does not shrink: {:?}", to.stat());
+        assert!(matches!(to.recv(), Err(Error::WouldBlock)));
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(others);
+}
+
+/// Whether or not its receiver keeps up: each message that such a part has no room for goes by the service.
+#[test]
+fn a_sender_with_a_part_for_a_few_messages_gets_a_longer_one_though_it_waits() {
+    let to = open(7310);
+    let _others = attached(&to, 6);
+    let sender = flood(&to, 1000, Waits::Yes, |sent| sent == 20_000);
+    Receiver::new(&to, 1000, 0).all(20_000);
+    let stat = to.stat();
+    assert_eq!((stat.edges, stat.pool, stat.corrupt), (7, USUAL + (512 << 10), 0));
+    drop(sender.join().expect("the sender"));
 }
 
 #[test]

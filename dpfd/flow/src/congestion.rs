@@ -6,7 +6,8 @@
 //! sending less would not mend it; a crowded one has its queue full before it drops. The part that stays is 7/10, as in
 //! CUBIC (RFC 9438), rather than half: the queues of a room are short, and half would leave the link idle. The same holds
 //! for a time-out: the first one on a way that is not crowded changes nothing, since a window of four loses its last parts
-//! so often that it would stay there.
+//! so often that it would stay there. And where it turns out that answers were late, everything is as before (RFC 4015): on a
+//! machine with more to do than processors that is what most time-outs are.
 
 use crate::number::ahead;
 
@@ -22,13 +23,16 @@ pub(crate) struct Congestion {
     most: u32,
     /// Losses of what was sent before this are part of the former one.
     round: u32,
+    /// Window and threshold before the time-outs that came last, unless these were for nothing.
+    before: Option<(u32, u32)>,
 }
 
 impl Congestion {
     pub fn new(most: u32) -> Congestion {
         let most = most.max(LEAST) << 8;
         // Ten, as TCP since RFC 6928: less than what any queue holds.
-        Congestion { window: most.min(10 << 8), threshold: most, most, round: 0 }
+        let window = most.min(10 << 8);
+        Congestion { window, threshold: most, most, round: 0, before: None }
     }
 
     /// Parts that may be on their way.
@@ -57,7 +61,21 @@ impl Congestion {
             self.window = (self.window / 10 * 7).max(LEAST << 8);
             self.threshold = self.window;
             self.round = next;
+            self.before = None;
         }
+    }
+
+    /// Nothing was heard in time, for the first time since something was.
+    pub fn note(&mut self) {
+        self.before = Some((self.window, self.threshold));
+    }
+
+    /// It was only late. Whether that is news.
+    pub fn take_back(&mut self) -> bool {
+        let Some((window, threshold)) = self.before.take() else { return false };
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        true
     }
 
     /// Nothing arrived any more.
@@ -99,6 +117,22 @@ mod tests {
         assert_eq!((congestion.window(), congestion.threshold >> 8), (LEAST, 50));
         congestion.arrived(46);
         assert!(!congestion.is_probing(), "doubles up to half of what it was");
+    }
+
+    #[test]
+    fn time_outs_for_nothing_change_nothing() {
+        let mut congestion = Congestion::new(1024);
+        congestion.arrived(90);
+        congestion.note();
+        (1..4).for_each(|n| congestion.silent(n));
+        assert!(congestion.take_back());
+        assert_eq!((congestion.window(), congestion.is_probing()), (100, true));
+        assert!(!congestion.take_back(), "once");
+        // What is lost after it is not.
+        congestion.note();
+        congestion.silent(5);
+        congestion.lost(6, 7);
+        assert!(!congestion.take_back());
     }
 
     #[test]

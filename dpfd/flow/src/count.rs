@@ -93,6 +93,8 @@ pub struct Counts {
     pub out_of_order: u64,
     /// Times that nothing at all was heard of what was sent until the time-out.
     pub timeouts: u64,
+    /// Times that it turned out that answers had only been late.
+    pub early_timeouts: u64,
     /// Messages of which the last part was given to the sink.
     pub messages_in: u64,
     /// Messages that the other end has acknowledged.

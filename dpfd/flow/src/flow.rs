@@ -305,6 +305,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         if let Some(took) = news.took {
             self.rtt.sample(took);
         }
+        if news.late {
+            self.window.take_back();
+            let first = self.congestion.take_back();
+            add(&mut self.counts.early_timeouts, u64::from(first));
+        }
         add(&mut self.counts.full_parts, u64::from(news.parts > 0 && news.longest >= self.way_part_max));
         if full {
             self.congestion.arrived(news.parts);

@@ -10,7 +10,9 @@
 //!
 //! A part is lost when [`REORDERED`] transmissions that were made after its own have arrived (RFC 9002 counts the same
 //! way), so the loss of a copy is noticed like that of an original; or when nothing at all arrived until the time-out, and
-//! then all that fly are lost: the sender goes back, but passes over what is known to have arrived.
+//! then all that fly are given up: the sender goes back, but passes over what is known to have arrived. Of what was given up
+//! nobody knows that it is lost: where one of these is acknowledged that was not sent again, answers were only late, and the
+//! others fly again (RFC 4015).
 
 use crate::number::{ahead, place};
 
@@ -35,6 +37,8 @@ pub(crate) struct Sent {
     state: State,
     /// Sent more than once.
     again: bool,
+    /// Lost, or sent again, for nothing was heard until the time-out.
+    given_up: bool,
     /// Its latest transmission: when, and the how manieth of all.
     at: u64,
     order: u32,
@@ -68,6 +72,8 @@ pub(crate) struct News {
     pub longest: u16,
     /// Whether the peer took anything, or has more room.
     pub moved: bool,
+    /// What was given up had arrived: answers were late.
+    pub late: bool,
 }
 
 /// What an acknowledgement says.
@@ -99,6 +105,7 @@ impl<const W: usize> Window<W> {
             last: false,
             state: State::Arrived,
             again: false,
+            given_up: false,
             at: 0,
             order: 0,
         };
@@ -162,8 +169,9 @@ impl<const W: usize> Window<W> {
         debug_assert!(self.room() > 0);
         let number = self.next;
         let order = self.order;
+        let (state, again, given_up) = (State::Flying, false, false);
         self.sent[place::<W>(number)] =
-            Sent { message, begin, bytes, last, state: State::Flying, again: false, at: now, order };
+            Sent { message, begin, bytes, last, state, again, given_up, at: now, order };
         self.next = number.wrapping_add(1);
         self.order = order.wrapping_add(1);
         self.flying += 1;
@@ -242,9 +250,15 @@ impl<const W: usize> Window<W> {
         news.parts += 1;
         news.longest = news.longest.max(sent.bytes);
         let took = now.saturating_sub(sent.at);
-        if was_lost || (sent.again && !plausible(took)) {
-            // An earlier copy came after all: it was late, not lost. Nobody knows when this one was sent.
+        let is_earlier = sent.again && (was_lost || !plausible(took));
+        if sent.given_up && (was_lost || is_earlier) {
+            // By the time-out, which says nothing of how far answers overtake one another.
+            news.late = true;
+        } else if was_lost || is_earlier {
             self.reordered = (2 * self.reordered).min(W as u32 / 2);
+        }
+        if is_earlier {
+            // An earlier copy came after all. Nobody knows when this one was sent.
             return;
         }
         if ahead(sent.order, self.latest).is_some() {
@@ -268,7 +282,7 @@ impl<const W: usize> Window<W> {
             // `latest` is one behind the order that arrived.
             let overtaken = ahead(self.latest, sent.order).is_some_and(|by| by > patience);
             if sent.state == State::Flying && overtaken {
-                sent.state = State::Lost;
+                (sent.state, sent.given_up) = (State::Lost, false);
                 self.flying -= 1;
                 self.lost += 1;
                 let order = sent.order;
@@ -280,16 +294,28 @@ impl<const W: usize> Window<W> {
         found
     }
 
-    /// Goes back: all that fly are lost.
-    pub fn lose_all(&mut self) {
+    /// Goes back: all that fly are given up.
+    pub fn give_up(&mut self) {
         for number in self.numbers() {
             let sent = &mut self.sent[place::<W>(number)];
             if sent.state == State::Flying {
-                sent.state = State::Lost;
+                (sent.state, sent.given_up) = (State::Lost, true);
             }
         }
         self.lost += self.flying;
         self.flying = 0;
+    }
+
+    /// Answers were only late: what was given up and not sent again flies as before.
+    pub fn take_back(&mut self) {
+        for number in self.numbers() {
+            let sent = &mut self.sent[place::<W>(number)];
+            if sent.state == State::Lost && sent.given_up {
+                (sent.state, sent.given_up) = (State::Flying, false);
+                self.lost -= 1;
+                self.flying += 1;
+            }
+        }
     }
 
     fn numbers(&self) -> impl Iterator<Item = u32> + use<W> {

@@ -22,6 +22,8 @@ use crate::probe;
 
 /// Packets that one call takes from a route.
 const SLOTS: usize = 32;
+/// Frames that are taken from a route before a time-out is believed, at most.
+const HEARD_MOST: usize = 1024;
 /// Routes are looked at again after this time, nanoseconds: path MTUs, interfaces.
 const REFRESH: u64 = 1_000_000_000;
 
@@ -235,9 +237,26 @@ impl<L: Local> Node<L> {
         peers[at].on_frame(now, (place, ends), (&header, frame), routes, &mut around);
     }
 
+    /// Hears what has come, before the clock is believed. A route that brought little lately gives one packet at a time: after a
+    /// while in which this process did not run, the answers to nearly all flows would still wait there when their time is over.
+    fn hear_first(&mut self, now: u64) {
+        for route in 0..self.routes.len() {
+            let mut frames = 0;
+            while frames < HEARD_MOST {
+                match self.receive(now, route) {
+                    0 => break,
+                    n => frames += n,
+                }
+            }
+        }
+    }
+
     /// What the clock brings; then sends what can be sent. True: there is more to do at once.
     pub fn turn(&mut self, now: u64) -> bool {
         let mut more = false;
+        if self.next_timeout().is_some_and(|at| at <= now) {
+            self.hear_first(now);
+        }
         let (peers, routes, mut around) = self.apart();
         for peer in peers {
             more |= peer.turn(now, routes, &mut around);

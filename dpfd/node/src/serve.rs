@@ -1,20 +1,23 @@
-//! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps.
+//! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps. Until when it
+//! sleeps is part of the call in which it does: nearly always something else comes first, and a timer that was set for an
+//! acknowledgement would wake it for nothing.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use dp_edge::sys::epoll::Told;
 use dp_edge::sys::process;
 use dp_route::library::LoadError;
 use dp_seal::GraphKey;
 use dpfd::driver::user::registry::Registry;
 use dpfd::driver::user::route::{code, Wish};
 use dpfd::{Addr, Dpid};
-use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
+use nix::sys::epoll::Epoll;
+use nix::sys::prctl::set_timerslack;
 use nix::sys::signalfd::SignalFd;
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
 use thiserror::Error;
 
 use crate::guard::NoGuard;
@@ -31,14 +34,9 @@ mod routes;
 
 /// What epoll knows things by; routes begin at `ROUTES`.
 const ASKED: u64 = 0;
-const TIMER: u64 = 1;
 const SIGNALS: u64 = 2;
 const STATUS: u64 = 3;
 const ROUTES: u64 = 16;
-/// Events of one call.
-const EVENTS: usize = 64;
-/// Shorter waits are measured by the timer, longer ones by epoll itself, which counts milliseconds.
-const SHORT: u64 = 20_000_000;
 /// How often proxies that could not be served are looked at, nanoseconds.
 const RESUME: u64 = 10_000_000;
 /// While it looks, epoll is asked each so many rounds: routes and proxies are looked at themselves.
@@ -89,9 +87,6 @@ pub struct Server {
     door: Door,
     node: Node<Proxies>,
     epoll: Rc<Epoll>,
-    timer: TimerFd,
-    /// For when it is set.
-    timer_at: Option<u64>,
     signals: SignalFd,
     folder: PathBuf,
     look: Look,
@@ -117,7 +112,9 @@ impl Server {
     ///
     /// epoll_wait(2) failed.
     pub fn run(&mut self) -> Result<usize, CannotServe> {
-        let mut events = [EpollEvent::empty(); EVENTS];
+        // The kernel may be late by 50 us else, to wake a thread for several times at once.
+        let _ = set_timerslack(1);
+        let mut told = Told::new();
         let mut more = false;
         loop {
             let now = process::now();
@@ -133,13 +130,15 @@ impl Server {
             }
             if !looks || self.round % ROUNDS == 0 {
                 let there = !looks && self.node.local().rest();
-                let wait = if more || looks || there { EpollTimeout::ZERO } else { self.sleep(now) };
-                let n = match self.epoll.wait(&mut events, wait) {
-                    Ok(n) => n,
-                    Err(nix::Error::EINTR) => 0,
-                    Err(error) => return Err(CannotServe::System("epoll_wait".into(), error.into())),
-                };
-                done += self.serve(process::now(), &events[..n]);
+                let time = if more || looks || there { Some(0) } else { self.time_to_sleep(now) };
+                match told.wait(self.epoll.0.as_fd(), time) {
+                    Ok(_) => done += self.serve(process::now(), &told),
+                    Err(nix::libc::EINTR) => {}
+                    Err(errno) => {
+                        let error = io::Error::from_raw_os_error(errno);
+                        return Err(CannotServe::System("epoll_pwait2".into(), error));
+                    }
+                }
             }
             let now = process::now();
             more = self.node.turn(now);
@@ -156,12 +155,11 @@ impl Server {
     }
 
     /// What epoll tells. How many messages and frames that were.
-    fn serve(&mut self, now: u64, events: &[EpollEvent]) -> usize {
+    fn serve(&mut self, now: u64, told: &Told) -> usize {
         let mut done = 0;
-        for event in events {
-            match event.data() {
+        for token in told.tokens() {
+            match token {
                 ASKED => self.answer(now),
-                TIMER => self.timed_out(),
                 SIGNALS => self.told_to_end(now),
                 STATUS => self.tell(),
                 token => match Proxies::address(token) {
@@ -234,36 +232,12 @@ impl Server {
         self.door.answer(&self.folder, || status::Gateway::of(node));
     }
 
-    fn timed_out(&mut self) {
-        let _ = self.timer.wait();
-        self.timer_at = None;
-    }
-
-    /// How long to sleep, for which the timer may have been set.
-    fn sleep(&mut self, now: u64) -> EpollTimeout {
+    /// Until something is to be done, nanoseconds; nothing: for ever.
+    fn time_to_sleep(&mut self, now: u64) -> Option<u64> {
         let resume = self.node.local().has_paused().then_some(now + RESUME);
         let sweep = self.node.local().next_sweep();
         let all = [self.node.next_timeout(), resume, sweep, self.end];
-        let Some(at) = all.into_iter().flatten().min() else {
-            return EpollTimeout::NONE;
-        };
-        let left = at.saturating_sub(now);
-        if left == 0 {
-            return EpollTimeout::ZERO;
-        }
-        if left >= SHORT {
-            let ms = left.div_ceil(1_000_000).min(60_000);
-            return EpollTimeout::try_from(ms as i32).unwrap_or(EpollTimeout::ZERO);
-        }
-        // One that is set already and comes earlier wakes it for nothing, once.
-        if self.timer_at.is_none_or(|set| set > at || set <= now) {
-            let after = Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(left)));
-            if self.timer.set(after, TimerSetTimeFlags::empty()).is_err() {
-                return EpollTimeout::ZERO;
-            }
-            self.timer_at = Some(at);
-        }
-        EpollTimeout::NONE
+        all.into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 }
 

@@ -143,8 +143,11 @@ pub struct Flow {
     pub repeats: u64,
     /// As above.
     pub again: u64,
-    /// Times that nothing was answered.
+    /// Times that nothing was answered in time, and that it turned out that answers had only been late.
     pub timeouts: u64,
+    /// As above.
+    #[serde(default)]
+    pub early_timeouts: u64,
     /// Frames that were dropped.
     pub refused: u64,
     /// How often one side began anew.
@@ -233,6 +236,7 @@ impl Gateway {
                     repeats: counts.repeats,
                     again: counts.again,
                     timeouts: counts.timeouts,
+                    early_timeouts: counts.early_timeouts,
                     refused: counts.refused_sum(),
                     restarts: traffic.restarts(),
                     raw: traffic.raw_counts().map(|(counts, sent)| Raw {

@@ -5,7 +5,8 @@
 //! when its sender has gone and its last message was released.
 //!
 //! A pool that nobody gave a size *grows*: a sender whose edge is too short for what it sends gets a longer one in
-//! its place, once, out of [`MOST_GROWN`] bytes that nobody takes before that.
+//! its place, once, and one that sends much and came too late for an edge gets one after all, out of [`MOST_GROWN`] bytes that
+//! nobody takes before that. So of many senders those few have edges that use them, and a receiver has as few to look at.
 
 use crate::edge::segment::{MAX_RING, MIN_RING};
 
@@ -21,6 +22,12 @@ pub const MOST_GROWN: usize = 8 << 20;
 /// The longest edge that it grows by, bytes: longer than what a core's own caches hold, and shorter than what all cores
 /// share. In a shorter ring each line has to be fetched from the other core's cache, twice for each message.
 pub const LONGER: usize = 4 << 20;
+
+/// How many times as long as the edge in whose place it is.
+pub const TIMES: usize = 128;
+
+/// The longest edge of a sender that came too late for a share, bytes: many messages of a page, and enough for a dozen such senders.
+pub const LATE: usize = 512 << 10;
 
 /// A pool's bytes, and how many are out.
 #[derive(Debug, Clone, Copy)]
@@ -85,15 +92,27 @@ impl Budget {
     }
 
     /// A longer edge than one of `len` bytes, at least twice as long, a power of two: half of what is
-    /// left to grow by, but [`LONGER`] at most.
+    /// left to grow by, but [`LONGER`] and [`TIMES`] as long at most.
     pub fn take_longer(&mut self, len: usize) -> Option<usize> {
-        let half = ((self.most_grown - self.grown) / 2).min(LONGER);
+        let half = ((self.most_grown - self.grown) / 2).min(LONGER).min(TIMES * len);
         let longer = 1 << half.checked_ilog2()?;
         if longer < 2 * len {
             return None;
         }
         self.grown += longer;
         Some(longer)
+    }
+
+    /// An edge for a sender that came when all was shared out, and sends much: a power of two, half of what is left to grow by,
+    /// but [`LATE`] at most.
+    pub fn take_late(&mut self) -> Option<usize> {
+        let half = ((self.most_grown - self.grown) / 2).min(LATE);
+        let late = 1 << half.checked_ilog2()?;
+        if late < MIN_RING {
+            return None;
+        }
+        self.grown += late;
+        Some(late)
     }
 
     /// What ended edges had comes back.
@@ -144,6 +163,19 @@ mod tests {
         b.give(Returned { shares: share, grown: longer[0] });
         assert_eq!((b.left(), b.take_longer(share)), (DEFAULT_POOL, Some(2 << 20)));
         assert_eq!(Budget::new(DEFAULT_POOL).unwrap().take_longer(4096), None);
+    }
+
+    #[test]
+    fn the_usual_pool_has_edges_for_those_who_come_late_and_no_other() {
+        let mut b = Budget::usual();
+        while b.take().is_some() {}
+        let late: Vec<_> = std::iter::from_fn(|| b.take_late()).collect();
+        assert_eq!(late.iter().filter(|len| **len == LATE).count(), 15);
+        assert!(late.iter().all(|len| len.is_power_of_two() && (MIN_RING..=LATE).contains(len)));
+        assert!(b.size() <= DEFAULT_POOL + MOST_GROWN);
+        b.give(Returned { shares: 0, grown: LATE });
+        assert_eq!(b.take_late(), Some(LATE / 2));
+        assert_eq!(Budget::new(DEFAULT_POOL).unwrap().take_late(), None);
     }
 
     proptest! {

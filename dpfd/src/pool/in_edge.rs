@@ -71,7 +71,7 @@ pub struct InEdge {
     pub emptied: Option<Pos>,
     /// What its sender goes over to, some time.
     next: Option<Box<Longer>>,
-    /// It is one that its sender went over to.
+    /// It is one that its sender went over to, or that the pool grew by.
     grown: bool,
 }
 
@@ -95,6 +95,11 @@ impl InEdge {
             next: None,
             grown: false,
         }
+    }
+
+    /// The same of one that the pool grew by, for a sender that had none.
+    pub fn late(segment: Segment, from: Addr, sender: Arc<dyn Sender>) -> InEdge {
+        InEdge { grown: true, ..InEdge::new(segment, from, sender) }
     }
 
     /// Its sender is about to be told of a longer one. Once: a second one comes back.

@@ -4,6 +4,8 @@
 pub mod barrier;
 pub mod biased;
 #[cfg(not(loom))]
+pub mod epoll;
+#[cfg(not(loom))]
 pub mod files;
 #[cfg(not(loom))]
 pub mod futex;

@@ -146,6 +146,30 @@ fn word_of_new_room_may_be_lost() {
 }
 
 #[test]
+fn answers_that_are_only_late_leave_the_window_as_it_was() {
+    let (mut here, mut there) = met();
+    (0..8).for_each(|_| {
+        send(&mut here, 10).unwrap();
+    });
+    let now = 10_000_000;
+    let parts = frames(&mut here, now, usize::MAX);
+    assert_eq!((parts.len(), here.state().window), (8, 8));
+    parts.iter().for_each(|frame| there.on_frame(now, frame, &mut |_: Part<'_>| true).unwrap());
+    let answers = frames(&mut there, now, 0);
+    // Two time-outs, and then they come.
+    let mut late = now;
+    for _ in 0..2 {
+        late = here.next_timeout().unwrap();
+        frames(&mut here, late, usize::MAX);
+    }
+    assert_eq!((here.state().window, here.counts().timeouts, here.counts().early_timeouts), (4, 2, 0));
+    let mut nothing = |_: Part<'_>| unreachable!();
+    answers.iter().for_each(|frame| here.on_frame(late, frame, &mut nothing).unwrap());
+    let state = here.state();
+    assert_eq!((state.window, state.flying, state.lost, here.counts().early_timeouts), (8, 0, 0, 1));
+}
+
+#[test]
 fn pacing_holds_parts_back_until_their_time() {
     let (here, mut there) = met();
     let mut config = config(A, B);

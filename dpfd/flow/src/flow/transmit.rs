@@ -194,7 +194,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         }
         let mut wait = self.rtt.timeout();
         if flying {
-            self.window.lose_all();
+            self.window.give_up();
+            if self.asked == 1 {
+                self.congestion.note();
+            }
             // One time-out on a way that is not crowded is a wire's doing, as one loss is.
             if self.config.share && (self.asked > 1 || self.rtt.is_queueing()) {
                 self.congestion.silent(self.window.order());

@@ -86,7 +86,7 @@ fn with_few_on_their_way_fewer_tell_of_a_loss() {
 fn going_back_passes_over_what_arrived() {
     let mut window = window(100, 6);
     window.acknowledge(1, said(100, 0b010110), all);
-    window.lose_all();
+    window.give_up();
     assert_eq!(lost(&window), [100, 103, 105]);
     assert_eq!((window.flying(), window.lost()), (0, 3));
     assert_eq!(window.first_lost().unwrap().0, 100);
@@ -97,7 +97,7 @@ fn going_back_passes_over_what_arrived() {
 #[test]
 fn copies_are_no_samples() {
     let mut window = window(0, 2);
-    window.lose_all();
+    window.give_up();
     window.repeat(5000, 0);
     window.repeat(5000, 1);
     let news = window.acknowledge(5001, said(2, 0), all).unwrap();
@@ -117,6 +117,35 @@ fn a_link_that_reorders_makes_the_sender_patient() {
     });
     window.acknowledge(12_000, said(4, 0b1_1000), |took| took > 100);
     assert_eq!(window.find_lost(), None, "overtaken by as much as six, which is not enough any more");
+}
+
+#[test]
+fn what_was_given_up_and_had_arrived_flies_again_and_says_nothing_of_order() {
+    let mut window = window(u32::MAX - 2, 8);
+    let first = u32::MAX - 2;
+    window.give_up();
+    window.repeat(5000, first);
+    // The originals of the first three were answered, late.
+    let news = window.acknowledge(5001, said(first.wrapping_add(3), 0), |took| took > 100).unwrap();
+    assert!(news.late);
+    assert_eq!(news.took, Some(5001 - 1002), "as of one that was sent once");
+    window.take_back();
+    assert_eq!((window.flying(), window.lost()), (5, 0));
+    // Three that are overtaken by three are lost as ever.
+    (0..4).for_each(|_| {
+        window.push(6000, 9, 0, 10, false);
+    });
+    window.acknowledge(7000, said(first.wrapping_add(3), 0b1110_0000), |took| took > 100);
+    assert_eq!(window.find_lost().map(|(n, _)| n), Some(5));
+}
+
+#[test]
+fn a_copy_that_is_answered_says_that_the_original_was_lost() {
+    let mut window = window(0, 4);
+    window.give_up();
+    (0..4).for_each(|n| window.repeat(5000, n));
+    let news = window.acknowledge(5500, said(4, 0), |took| took > 100).unwrap();
+    assert_eq!((news.parts, news.late), (4, false));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nodes on cables: two on one, or several on a switch.
+//! Nodes on cables: two on one or two, or several on a switch.
 
 use std::process::Command;
 
@@ -22,6 +22,8 @@ pub enum By {
     Jumbo,
     /// Ethernet, received by AF_XDP, on an interface of its own: an XDP program would slow the sockets beside it down.
     Xdp,
+    /// UDP on one cable, without a key, and Ethernet on another.
+    Both,
 }
 
 impl By {
@@ -32,6 +34,15 @@ impl By {
             By::Eth => "eth",
             By::Jumbo => "eth, MTU 9000",
             By::Xdp => "eth, AF_XDP",
+            By::Both => "udp and eth",
+        }
+    }
+
+    fn interfaces(self) -> &'static [&'static str] {
+        if self == By::Both {
+            &["dp0", "dp1"]
+        } else {
+            &["dp0"]
         }
     }
 
@@ -39,13 +50,15 @@ impl By {
         match self {
             By::Udp | By::Sealed => format!("\"udp:10.1.0.{n}:7411\""),
             By::Eth | By::Jumbo | By::Xdp => format!("\"eth:dp0/02:00:00:00:00:0{n}\""),
+            By::Both => format!("\"udp:10.1.0.{n}:7411\", \"eth:dp1/02:00:00:00:01:0{n}\""),
         }
     }
 
     /// Bytes around a part in each frame: Ethernet, IP and UDP, the seal, the header.
     fn around(self) -> usize {
         let below = match self {
-            By::Udp => 14 + 28,
+            // What goes by Ethernet is cut for UDP, too.
+            By::Udp | By::Both => 14 + 28,
             By::Sealed => 14 + 28 + dp_seal::OVERHEAD,
             By::Eth | By::Jumbo | By::Xdp => 14,
         };
@@ -66,11 +79,12 @@ pub fn tcp_leaves() -> f64 {
     1448.0 / FRAME as f64
 }
 
-/// Nodes 1 to N at 10.1.0.N; two on a cable, more on a switch.
+/// Nodes 1 to N at 10.1.0.N; two on a cable or two, more on a switch.
 pub struct Cables {
     pub nodes: Vec<Node>,
     pub networks: Vec<Network>,
     pub switch: Option<Network>,
+    interfaces: &'static [&'static str],
 }
 
 impl Cables {
@@ -78,7 +92,7 @@ impl Cables {
         let networks: Vec<Network> = (0..count).map(|_| Network::new()).collect();
         let switch = (count > 2).then(Network::new);
         match &switch {
-            None => networks[0].cable("dp0", &networks[1], "dp0"),
+            None => by.interfaces().iter().for_each(|name| networks[0].cable(name, &networks[1], name)),
             Some(switch) => {
                 switch.ip("link add bridge type bridge forward_delay 0");
                 switch.ip("link set bridge up");
@@ -94,21 +108,24 @@ impl Cables {
             networks[0].cable(sockets, &networks[1], sockets);
         }
         for (n, network) in (1..).zip(&networks) {
-            network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
             network.ip(&format!("addr add 10.1.0.{n}/24 dev {sockets}"));
-            if by == By::Jumbo {
-                network.ip("link set dp0 mtu 9000");
+            for (cable, name) in by.interfaces().iter().enumerate() {
+                network.ip(&format!("link set {name} address 02:00:00:00:0{cable}:0{n}"));
+                if by == By::Jumbo {
+                    network.ip(&format!("link set {name} mtu 9000"));
+                }
+                network.ip(&format!("link set {name} up"));
             }
-            network.ip("link set dp0 up");
             network.ip(&format!("link set {sockets} up"));
         }
-        networks.iter().for_each(|network| network.up("dp0"));
+        let up = |network: &Network| by.interfaces().iter().for_each(|name| network.up(name));
+        networks.iter().for_each(up);
         networks.iter().for_each(|network| network.up(sockets));
         let node = |n: usize| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", by.routes(n));
         let head = if by == By::Sealed { SEALED.to_string() } else { trusted(by) };
         let graph: String = head + &(1..=count).map(node).collect::<String>();
         let nodes = (1..).zip(&networks).map(|(n, network)| Node::new(n, &graph, Some(network))).collect();
-        Cables { nodes, networks, switch }
+        Cables { nodes, networks, switch, interfaces: by.interfaces() }
     }
 
     /// Whether the gateways receive as this is to be measured; says so if not.
@@ -127,7 +144,9 @@ impl Cables {
 
     /// Shapes what leaves each node to so many Mbit/s, with a queue of 5 ms.
     pub fn shape(&self, mbit: u32) {
-        self.networks.iter().for_each(|network| shape(network, "dp0", mbit));
+        for network in &self.networks {
+            self.interfaces.iter().for_each(|name| shape(network, name, mbit));
+        }
     }
 
     /// Has a frame in a hundred lost that comes by UDP or TCP. False: there is no nft(8).
@@ -153,9 +172,10 @@ pub fn shape(network: &Network, interface: &str, mbit: u32) {
 /// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
 fn trusted(by: By) -> String {
     match by {
-        By::Udp => "[route.udp]\nsecurity = \"none\"\n".into(),
+        By::Udp | By::Both => "[route.udp]\nsecurity = \"none\"\n".into(),
         By::Eth | By::Jumbo => "[route.eth]\nxdp = \"never\"\n".into(),
         By::Sealed | By::Xdp => String::new(),
+    }
     }
 }
 

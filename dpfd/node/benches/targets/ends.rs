@@ -1,10 +1,10 @@
 //! Programs at both ends of a cable.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use dpfd::{Addr, Endpoint};
+use dpfd::{Addr, Endpoint, Parts};
 
 use crate::kit::{open, stay_on, until, Child, Node};
 
@@ -126,6 +126,20 @@ pub fn flood(e: &Endpoint, to: Addr, len: usize, time: Duration) -> f64 {
     while start.elapsed() < time {
         // The clock costs as much as a short message.
         (0..if len < 4096 { 64 } else { 1 }).for_each(|_| e.send_to(&message, to).expect("room"));
+    }
+    e.send_to(b"", to).expect("room");
+    let sum = e.recv().expect("an answer").to_vec();
+    let sum = u64::from_ne_bytes(sum.try_into().expect("a sum"));
+    sum as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+/// The same of messages that name these routes in turn.
+pub fn flood_by(e: &Endpoint, to: Addr, routes: &[&str], len: usize, time: Duration) -> f64 {
+    let message = vec![0; len];
+    let pieces = [IoSlice::new(&message)];
+    let start = Instant::now();
+    for route in routes.iter().cycle().take_while(|_| start.elapsed() < time) {
+        e.send_parts_to(Parts::new(&pieces).by_route(route), to).expect("room");
     }
     e.send_to(b"", to).expect("room");
     let sum = e.recv().expect("an answer").to_vec();

@@ -10,12 +10,13 @@ use dpfd::Addr;
 
 use crate::cables::{shape, tcp_leaves, By, Cables};
 use crate::ends::{
-    ask_tcp, connect, flood, flood_raw, flood_tcp, median, one_way, recv, servers, ECHO, SINK,
+    ask_tcp, connect, flood, flood_by, flood_raw, flood_tcp, median, one_way, recv, servers, ECHO, SINK,
 };
 use crate::kit::{open, stay_on, Child, Node};
 use crate::{Effort, Figure};
 
-pub const NAMES: [&str; 8] = ["latency", "stream", "shaped", "half-power", "raw", "loss", "three", "edges"];
+pub const NAMES: [&str; 9] =
+    ["latency", "stream", "shaped", "half-power", "raw", "loss", "stripes", "three", "edges"];
 
 const LONG: usize = 64 << 10;
 
@@ -28,6 +29,7 @@ pub fn about(name: &str) -> &'static str {
         "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
         "raw" => "messages of 1 KiB on cables of 100 and 1000 Mbit/s, beside raw ones",
         "loss" => "messages of 64 KiB while a frame in a hundred is lost",
+        "stripes" => "messages of 64 KiB by two routes in turn, each on a cable of 100 Mbit/s",
         "three" => "three senders to one receiver, by DP and by TCP",
         _ => "ten edges, alone and among 10 000",
     }
@@ -41,6 +43,7 @@ pub fn measure(name: &str, effort: Effort) -> Vec<Figure> {
         "half-power" => half_power(effort),
         "raw" => raw(effort),
         "loss" => shaped(effort, 100, true),
+        "stripes" => stripes(effort),
         "three" => three(effort),
         _ => edges(effort),
     }
@@ -244,6 +247,24 @@ fn raw(effort: Effort) -> Vec<Figure> {
         figures.push(Figure::new(what, "MB/s", found[0], "raw, what came", found[1]).at_least(0.97));
     }
     figures
+}
+
+/// One flow whose messages name two routes in turn, on a cable each; beside all of both cables.
+fn stripes(effort: Effort) -> Vec<Figure> {
+    let by = By::Both;
+    let cables = Cables::new(2, by);
+    cables.shape(100);
+    let mut all: Vec<Child> = cables.nodes.iter().map(Node::gateway).collect();
+    all.extend(servers(&cables.nodes[1], false, None));
+    let found = told(&cables.nodes[0], || {
+        let e = open(0);
+        let turn = |_| flood_by(&e, there(SINK), &["udp", "eth"], LONG, effort.flood);
+        vec![median((0..effort.turns).map(turn).collect())]
+    });
+    end(all);
+    let left = 2.0 * 12.5 * by.leaves(LONG);
+    let what = format!("64 KiB at 100 Mbit/s each, {} in turn", by.word());
+    vec![Figure::new(what, "MB/s", found[0], "what framing leaves of both", left)]
 }
 
 /// Three senders to one receiver, whose port of the switch has 100 Mbit/s.

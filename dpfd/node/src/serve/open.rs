@@ -13,9 +13,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 
-use super::{routes, CannotServe, Options, Server, ASKED, ROUTES, SIGNALS, STATUS, TIMER};
+use super::{routes, CannotServe, Options, Server, ASKED, ROUTES, SIGNALS, STATUS};
 use crate::guard::Keys;
 use crate::look::Look;
 use crate::nart::Nart;
@@ -73,9 +72,6 @@ impl Server {
         let keys = Keys { key, epoch: (wall.as_nanos() as u64).saturating_sub(process::now()) };
         let peers = peers(&nart, &keys, &places, limits)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
-        let timer =
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
-                .map_err(system("timerfd_create"))?;
         let folder = Registry::open_existing()?.map(|registry| registry.folder().to_path_buf());
         let folder = folder.unwrap_or_default();
         let door = Door::open(&folder).map_err(system(folder.display().to_string()))?;
@@ -97,8 +93,6 @@ impl Server {
         let mut server = Server {
             node,
             epoll,
-            timer,
-            timer_at: None,
             signals,
             door,
             folder,
@@ -114,7 +108,6 @@ impl Server {
 
     fn listen(&mut self) -> nix::Result<()> {
         let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        self.epoll.add(&self.timer, event(TIMER))?;
         self.epoll.add(&self.signals, event(SIGNALS))?;
         self.epoll.add(self.door.listener(), event(STATUS))?;
         for (at, route) in self.node.routes().iter().enumerate() {

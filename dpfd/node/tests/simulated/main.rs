@@ -3,6 +3,7 @@
 
 mod black_holes;
 mod idle;
+mod late;
 mod raw;
 mod restarts;
 mod routes;

@@ -81,6 +81,7 @@ impl UserEndpoint {
                                 link.count_short();
                                 continue;
                             }
+                            link.count_slow();
                             if load.rests(|| true, pair) {
                                 return Ok(Some(Until::Later));
                             }

@@ -24,6 +24,10 @@ use crate::edge::parts::Parts;
 use crate::edge::segment::Segment;
 use dp_edge::sys::unix;
 
+/// Messages that go to a pool without an edge, each of which takes several calls of the kernel, before one is asked for; each
+/// time in vain twice as many.
+const WITHOUT_EDGE: (u32, u32) = (0, 16);
+
 /// Where the messages of a link go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
@@ -103,6 +107,8 @@ pub struct Link {
     pub knows_raw: bool,
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
+    /// Messages that went to its pool without an edge, and with how many of them one is asked for.
+    without_edge: (u32, u32),
     /// Futures that wait to send.
     pub wakers: Wakers,
 }
@@ -132,6 +138,7 @@ impl Link {
             knows_routes: false,
             knows_raw: false,
             sent: (0, 0),
+            without_edge: WITHOUT_EDGE,
             wakers: Wakers::default(),
         }
     }
@@ -150,6 +157,7 @@ impl Link {
         self.destination = Destination::Unknown;
         self.path = Path::Queued;
         self.plain_since = 0;
+        self.without_edge = WITHOUT_EDGE;
     }
 
     /// Whether the destination is found, and is one to which no immediate is sent.
@@ -286,6 +294,7 @@ impl Link {
             edge.tell(bell.owed(), back, bell);
         } else {
             published();
+            self.without_edge.0 = self.without_edge.0.saturating_add(1);
         }
         self.sent = (self.sent.0 + 1, self.sent.1 + meta.st_size as u64);
         Delivery::Done
@@ -297,6 +306,8 @@ impl Link {
         };
         match unix::send(back.as_raw_fd(), msg.pieces(), &[tag.as_fd()], libc::MSG_DONTWAIT) {
             Ok(_) => {
+                let to_pool = matches!(self.destination, Destination::Pool { .. });
+                self.without_edge.0 = self.without_edge.0.saturating_add(u32::from(to_pool));
                 self.sent = (self.sent.0 + 1, self.sent.1 + msg.len() as u64);
                 Delivery::Done
             }
@@ -324,10 +335,25 @@ impl Link {
         }
     }
 
-    /// Whether it is time to ask for a longer one; then not again for long.
+    /// The edge was full, for a sender that waits and whose receiver does not keep up.
+    pub fn count_slow(&mut self) {
+        if let Some(edge) = self.edge() {
+            edge.count_slow();
+        }
+    }
+
+    /// Whether it is time to ask for a longer edge, or for one at all; then not again for long.
     pub fn asks_for_longer(&mut self) -> bool {
         let sent = self.sent.1;
-        self.edge().is_some_and(|edge| edge.asks_for_longer(sent))
+        if let Some(edge) = self.edge() {
+            return edge.asks_for_longer(sent);
+        }
+        let (count, often) = self.without_edge;
+        let asks = count >= often;
+        if asks {
+            self.without_edge = (0, often.saturating_mul(2));
+        }
+        asks
     }
 
     /// Looks for room for a moment, while the receiver goes on taking.

@@ -77,7 +77,7 @@ pub enum Note {
         /// The link.
         link: u32,
     },
-    /// `->` The edge is too short for what goes over it. No answer, unless the pool grows.
+    /// `->` The edge is too short for what goes over it, or there is none for it. No answer, unless the pool grows.
     Longer {
         /// The link.
         link: u32,

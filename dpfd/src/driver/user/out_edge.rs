@@ -35,9 +35,12 @@ pub struct OutEdge {
     say_at: (u64, u64),
 }
 
-/// How often an edge is too short before its sender says so. It must have sent as much, too, as is in a longer one: whoever
-/// sends little never has one.
+/// How often an edge is too short before its sender says so. It must have sent as much, too, as so many times the edge, or as is
+/// in a longer one: whoever sends little never has one.
 pub const OFTEN: u32 = 16;
+const MUCH: u64 = 64;
+/// An edge is full after few messages, bytes.
+const FEW_MESSAGES: usize = 64 << 10;
 
 /// Lines in a turn of 256 messages of 8 KiB on average, and how often they go through an edge that is too short for them,
 /// though it may never be full: they come back into a cache that is too small for them.
@@ -48,6 +51,7 @@ impl OutEdge {
     /// The sender's side of an edge that is empty. `sent`: bytes that went to its receiver before; `former`: the edge whose place
     /// it takes.
     pub fn new(segment: Segment, sent: u64, former: Option<OutEdge>) -> OutEdge {
+        let much = (MUCH * segment.ring_len() as u64).min(LONGER as u64);
         OutEdge {
             key: segment.key(),
             segment,
@@ -58,7 +62,7 @@ impl OutEdge {
             lap: Pos::default(),
             out_of_line: (0, Pos::default()),
             short: 0,
-            say_at: (sent + LONGER as u64, 2 * LONGER as u64),
+            say_at: (sent + much, 2 * much),
         }
     }
 
@@ -152,6 +156,12 @@ impl OutEdge {
         // The receiver reads what was in the former one first.
         self.behind &= !read || self.tail.pos == Pos::default();
         read && !self.behind
+    }
+
+    /// It was full, for a sender that waits for a receiver that does not keep up. A longer one would be as full; but where few
+    /// messages fill it, each of them goes by the service, which takes longer than both of them.
+    pub fn count_slow(&mut self) {
+        self.short = self.short.saturating_add(u32::from(self.segment.ring_len() < FEW_MESSAGES));
     }
 
     /// It was full, for a sender that does not wait, or whose receiver keeps up.

@@ -125,7 +125,8 @@ impl Counts {
         let counters = [
             counter("dp_flow_repeats_total", "Parts that were sent more than once."),
             counter("dp_flow_duplicates_total", "Parts that came more than once."),
-            counter("dp_flow_timeouts_total", "Times that nothing was answered."),
+            counter("dp_flow_timeouts_total", "Times that nothing was answered in time."),
+            counter("dp_flow_early_timeouts_total", "Times of those that answers had only been late."),
             counter("dp_flow_refused_frames_total", "Frames that were dropped."),
             counter("dp_flow_restarts_total", "How often one side began anew."),
         ];
@@ -163,7 +164,7 @@ impl Counts {
         let with = |label: &'static str| [FLOW, &[label]].concat();
         let messages = self.counter(
             "dp_raw_messages_total",
-            "Raw messages that left, and received ones that are with their receiver.",
+            "Raw messages whose frames were all written here, and received ones that are with their receiver.",
             &with("direction"),
         );
         let lost = self.counter(
@@ -193,6 +194,6 @@ fn now(flow: &Flow) -> [u64; 4] {
 }
 
 /// What its counters do.
-fn so_far(flow: &Flow) -> [u64; 5] {
-    [flow.repeats, flow.again, flow.timeouts, flow.refused, flow.restarts]
+fn so_far(flow: &Flow) -> [u64; 6] {
+    [flow.repeats, flow.again, flow.timeouts, flow.early_timeouts, flow.refused, flow.restarts]
 }

@@ -26,7 +26,11 @@ fn owed(link: &mut Link) -> Due {
 }
 
 fn edge() -> Segment {
-    Segment::create(4096).expect("an edge").0
+    edge_of(4096)
+}
+
+fn edge_of(bytes: usize) -> Segment {
+    Segment::create(bytes).expect("an edge").0
 }
 
 #[test]
@@ -42,13 +46,19 @@ fn what_was_rung_for_once_is_not_rung_for_again_over_a_longer_edge() {
 
 #[test]
 fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
+    assert_eq!(asked_of(64 << 10), [4, 12, 28, 60]);
+    assert_eq!(asked_of(4096), [1, 2, 3, 5, 9, 17, 33], "a short one sooner");
+}
+
+/// The MiB after which that happens.
+fn asked_of(bytes: usize) -> Vec<u64> {
     let inbox = Inbox::create().expect("an inbox");
     let mut link = link(&inbox);
     let often = |link: &mut Link| (0..OFTEN).for_each(|_| link.count_short());
     often(&mut link);
     link.sent.1 = 1 << 40;
     assert!(!link.asks_for_longer(), "it has none");
-    pooled(&mut link, &inbox, Some(edge()));
+    pooled(&mut link, &inbox, Some(edge_of(bytes)));
     let mut asked = Vec::new();
     for mib in 1..64u64 {
         link.sent.1 = (1 << 40) + (mib << 20);
@@ -61,7 +71,28 @@ fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
             edge.forget_short();
         }
     }
-    assert_eq!(asked, [4, 12, 28, 60]);
+    asked
+}
+
+#[test]
+fn an_edge_is_asked_for_by_who_has_none_and_sends_much_and_less_and_less_often() {
+    let inbox = Inbox::create().expect("an inbox");
+    let (back, receiver) = unix::pair().expect("a pair");
+    let fd = inbox.fd().try_clone_to_owned().expect("a descriptor");
+    let mut link = Link::new(Addr::local(7));
+    link.pooled(Arc::new(back), Doorbell::open(&fd).expect("an inbox"), None);
+    let mut asked = Vec::new();
+    for count in 1..=200 {
+        send(&mut link, &inbox);
+        assert_eq!(unix::recv_bytes(receiver.as_raw_fd(), &mut [0; 8]), Ok(1));
+        if link.asks_for_longer() {
+            asked.push(count);
+        }
+    }
+    assert_eq!(asked, [16, 48, 112]);
+    pooled(&mut link, &inbox, Some(edge()));
+    (0..20).for_each(|_| send(&mut link, &inbox));
+    assert!(!link.asks_for_longer(), "it has one");
 }
 
 /// Sends one short message.

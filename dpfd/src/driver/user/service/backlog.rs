@@ -31,8 +31,11 @@ impl Service {
                 continue;
             }
             tx.park_again(ix, load);
-            if delivery == Delivery::Full && tx.links[ix].want_room() {
-                continue; // some came meanwhile
+            if delivery == Delivery::Full {
+                tx.links[ix].count_slow();
+                if tx.links[ix].want_room() {
+                    continue; // some came meanwhile
+                }
             }
             stopped = Some(delivery);
             break;

@@ -14,7 +14,7 @@ use super::super::shared::{Command, Shared};
 use super::{Conn, Role, Service};
 use crate::addr::{Addr, Dpid};
 use crate::edge::segment::Segment;
-use crate::pool::budget::Returned;
+use crate::pool::budget::{Budget, Returned};
 use crate::pool::in_edge::{InEdge, Longer, Sender};
 
 /// Links that one process may have into this one.
@@ -49,8 +49,33 @@ enum Given {
     Promise,
     /// An edge.
     Edge { key: u64, len: usize },
-    /// A longer one in its place.
+    /// A longer one in its place, or one that it asked for, which stays as long as it is.
     Longer,
+}
+
+/// Of what an edge is a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The pool as it was made, which all senders share.
+    Share,
+    /// What it grows by, for those who send much.
+    Grown,
+}
+
+impl Part {
+    fn take(self, budget: &mut Budget) -> Option<usize> {
+        match self {
+            Part::Share => budget.take(),
+            Part::Grown => budget.take_late(),
+        }
+    }
+
+    fn returned(self, bytes: usize) -> Returned {
+        match self {
+            Part::Share => Returned { shares: bytes, grown: 0 },
+            Part::Grown => Returned { shares: 0, grown: bytes },
+        }
+    }
 }
 
 /// What the receiver's edge knows of its sender.
@@ -104,7 +129,7 @@ impl Service {
     pub fn hear(&mut self, number: u32, note: Note) {
         match note {
             Note::Attach { link, from, to } => self.attach_from(number, link, from, to),
-            Note::Longer { link } => self.give_longer(number, link),
+            Note::Longer { link } => self.outgrown_from(number, link),
             Note::Detach { link } => self.unlink_from(number, link),
             Note::Route { link, code } => self.go_like(number, link, |how| how.route = code),
             Note::Raw { link } => self.go_like(number, link, |how| how.raw = true),
@@ -189,7 +214,7 @@ impl Service {
             return;
         }
         if inner.inbox.get().is_some() {
-            self.give_edge(number, link, &inner);
+            self.give_edge(number, link, &inner, Part::Share);
         }
     }
 
@@ -245,21 +270,28 @@ impl Service {
             }
         }
         for (number, link) in all {
-            self.give_edge(number, link, &inner);
+            self.give_edge(number, link, &inner, Part::Share);
         }
     }
 
-    fn give_edge(&mut self, number: u32, link: u32, inner: &Arc<UserEndpoint>) {
+    /// Tells a sender of a pool, with an edge if there is a share for one.
+    fn give_edge(&mut self, number: u32, link: u32, inner: &Arc<UserEndpoint>, part: Part) {
         let Some(inbox) = inner.inbox.get() else { return };
         let Some(peer) = self.peer(number, link) else { return };
         let (from, end, before) = (peer.from, peer.end.clone(), peer.given);
         let mut arrivals = inner.arrivals();
-        let share = arrivals.budget.as_mut().and_then(|b| b.take());
+        let share = arrivals.budget.as_mut().and_then(|b| part.take(b));
         let made = share.map(Segment::create_for_receiver);
         let (given, told) = match made {
             Some(Ok((segment, fd))) => {
-                let given = Given::Edge { key: segment.key(), len: segment.ring_len() };
-                arrivals.edges.push(InEdge::new(segment, from, end));
+                let (given, edge) = match part {
+                    Part::Share => {
+                        let given = Given::Edge { key: segment.key(), len: segment.ring_len() };
+                        (given, InEdge::new(segment, from, end))
+                    }
+                    Part::Grown => (Given::Longer, InEdge::late(segment, from, end)),
+                };
+                arrivals.edges.push(edge);
                 inner.news.store(true, Ordering::Release);
                 drop(arrivals);
                 inner.rouse_if_free();
@@ -267,7 +299,7 @@ impl Service {
             }
             short_or_none => {
                 if let (Some(b), Some(share)) = (arrivals.budget.as_mut(), share) {
-                    b.give(Returned { shares: share, grown: 0 });
+                    b.give(part.returned(share));
                 }
                 drop(arrivals);
                 inner.edgeless.store(true, Ordering::Relaxed);
@@ -289,6 +321,19 @@ impl Service {
         }
         if let Some(peer) = self.peer(number, link) {
             peer.given = given;
+        }
+    }
+
+    /// A sender's edge is too short for what it sends, or it has none.
+    fn outgrown_from(&mut self, number: u32, link: u32) {
+        match self.peer(number, link) {
+            Some(Peer { given: Given::Edge { .. }, .. }) => self.give_longer(number, link),
+            Some(&mut Peer { given: Given::Promise, serial, .. }) => {
+                if let Some(inner) = self.endpoints.get(&serial).map(|local| local.inner.clone()) {
+                    self.give_edge(number, link, &inner, Part::Grown);
+                }
+            }
+            _ => {}
         }
     }
 
