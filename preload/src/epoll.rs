@@ -44,6 +44,8 @@ struct Place {
     taken: AtomicBool,
     /// Sets that had it before this one.
     life: AtomicU32,
+    /// One more than the life of the last set that went over to the kernel, and was not closed ([`hand_over`]).
+    handed_over: AtomicU32,
     /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
     /// One of them.
@@ -344,11 +346,14 @@ pub fn give_away(i: u32) {
     });
 }
 
-/// The set is the kernel's alone from now on, and its number `fd` not ours.
+/// The set is the kernel's alone from now on, and its number `fd` not ours. Whoever sleeps in it goes on in the kernel's.
 pub fn hand_over(fd: i32, i: u32) {
     with_index(i, |set, w| {
         set.hand_over(w);
         w.end_event();
+        if let Some(p) = place(i) {
+            p.handed_over.store(name(i).life.wrapping_add(1), Ordering::Relaxed);
+        }
     });
     fdtable::set(fd, Entry::None);
     close(fd, i);

@@ -102,6 +102,8 @@ same_everywhere! {
     a_filter_of_system_calls_before_what_is_unread => Pair::c("sandbox").arg("rest");
     a_filter_of_system_calls_in_a_child => Pair::c("sandbox").arg("child");
     a_filter_of_system_calls_beside_a_blocked_thread => Pair::c("sandbox").arg("threads");
+    a_filter_of_system_calls_beside_a_thread_asleep_in_a_set => Pair::c("sandbox").arg("asleep");
+    a_filter_of_system_calls_beside_a_thread_asleep_in_a_set_for_a_while => Pair::c("sandbox").arg("asleep").arg("1");
     a_filter_of_system_calls_from_the_start => Pair::c("sandbox").arg("listed");
     questions_about_filters => Pair::c("sandbox").arg("question");
 }

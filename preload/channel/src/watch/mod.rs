@@ -292,6 +292,12 @@ impl Set {
 
     /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
     pub fn hand_over(&mut self, w: &mut impl World) {
+        // Whoever sleeps goes on in the kernel's set, which tells what there is: nobody is to be woken by an event of ours, which
+        // the program would be told of.
+        self.unheard = true;
+        if self.kicked.take().is_some() {
+            w.unkick();
+        }
         self.expose(true, w);
         for r in 0..self.rows.high() {
             if self.inherited || self.conn_of(r).is_none() {
