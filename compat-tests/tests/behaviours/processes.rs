@@ -104,6 +104,17 @@ same_everywhere! {
     a_filter_of_system_calls_beside_a_blocked_thread => Pair::c("sandbox").arg("threads");
     a_filter_of_system_calls_beside_a_thread_asleep_in_a_set => Pair::c("sandbox").arg("asleep");
     a_filter_of_system_calls_beside_a_thread_asleep_in_a_set_for_a_while => Pair::c("sandbox").arg("asleep").arg("1");
+    no_descriptors_and_a_blocking_receive => Pair::c("limited").arg("recv");
+    no_descriptors_and_receives_that_do_not_block => Pair::c("limited").arg("nonblocking").arg("1");
+    no_descriptors_and_a_set => Pair::c("limited").arg("epoll");
+    no_descriptors_and_select => Pair::c("limited").arg("select").arg("2");
+    no_descriptors_and_select_for_a_time => Pair::c("limited").arg("select_time");
+    one_descriptor_and_poll => Pair::c("limited").arg("poll");
+    no_descriptors_by_another_process_and_a_blocking_receive => Pair::c("limited").arg("recv").arg("3");
+    no_descriptors_by_another_process_and_receives_that_do_not_block => Pair::c("limited").arg("nonblocking").arg("3");
+    no_descriptors_by_another_process_and_a_set => Pair::c("limited").arg("epoll").arg("3");
+    no_descriptors_by_another_process_and_select => Pair::c("limited").arg("select").arg("3");
+    one_descriptor_by_another_process_and_poll => Pair::c("limited").arg("poll").arg("3");
     a_filter_of_system_calls_from_the_start => Pair::c("sandbox").arg("listed");
     questions_about_filters => Pair::c("sandbox").arg("question");
 }

@@ -13,6 +13,10 @@ const OPTIONS: usize = 5;
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 const ESTABLISHED: u8 = 1;
+/// The peer has ended (include/net/tcp_states.h).
+const CLOSE_WAIT: u8 = 8;
+/// Both have, or there is no connection any more: TIME_WAIT, CLOSE, LAST_ACK, CLOSING.
+const OVER: [u8; 4] = [6, 7, 9, 11];
 /// Data travelled in the SYN (TCP_FASTOPEN): positions would need another correction.
 const OPT_SYN_DATA: u8 = 32;
 
@@ -74,6 +78,13 @@ pub fn consumed(fd: i32) -> Option<u64> {
         }
     }
     None
+}
+
+/// Whether the peer has ended, and whether both have.
+pub fn ends(fd: i32) -> (bool, bool) {
+    let state = Info::of(fd).map_or(ESTABLISHED, |info| info.0[STATE]);
+    let over = OVER.contains(&state);
+    (over || state == CLOSE_WAIT, over)
 }
 
 /// Ends the connection of a socket, at both ends, by a reset; the next call on it gets ECONNRESET.
