@@ -50,6 +50,12 @@ same_everywhere! {
     stranded_under_vfork => Pair::c("stranded").arg("vfork").arg("1");
     stranded_and_spawned => Pair::c("stranded").arg("spawn");
     stranded_and_spawned_after_a_close => Pair::c("stranded").arg("spawn").arg("2").arg("5000");
+    stranded_before_aio_read => Pair::c("stranded").arg("aio");
+    stranded_before_aio_read_after_a_shutdown => Pair::c("stranded").arg("aio").arg("1").arg("5000");
+    stranded_before_aio_read_after_a_close => Pair::c("stranded").arg("aio").arg("2");
+    stranded_before_io_submit => Pair::c("stranded").arg("submit");
+    stranded_before_io_submit_after_a_shutdown => Pair::c("stranded").arg("submit").arg("1").arg("5000");
+    stranded_before_io_submit_after_a_close => Pair::c("stranded").arg("submit").arg("2");
     stranded_in_stdio => Pair::c("stranded").arg("stdio");
     stranded_in_stdio_after_a_close => Pair::c("stranded").arg("stdio").arg("2").arg("5000");
     stranded_in_stdio_beside_an_epoll_set => Pair::c("stranded").arg("set");
